@@ -1,0 +1,255 @@
+"""The in-process message bus: typed, thread-safe, unaware of any user interface."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from memtui.model import Leg, Ranked, Reason, SyncStats
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that has happened."""
+
+    @property
+    def key(self) -> Hashable:
+        """Events with equal keys replace one another in a queue; unique by default."""
+        return id(self)
+
+
+@dataclass(frozen=True, slots=True)
+class FilesChanged(Event):
+    """The watcher saw changes; an empty tuple means "anything may have changed"."""
+
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SyncStarted(Event):
+    """A sync or a rebuild began."""
+
+    rebuild: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SyncProgressed(Event):
+    """Progress of a sync phase (`files` then `vectors`); `eta` in seconds once it can be told."""
+
+    phase: str
+    done: int
+    total: int
+    rate: float
+    eta: float | None
+    current: str = ""
+
+    @property
+    def key(self) -> Hashable:
+        return "sync-progressed"
+
+
+@dataclass(frozen=True, slots=True)
+class FileIndexed(Event):
+    """A file's chunks are in the index."""
+
+    path: str
+    chunks: int
+
+    @property
+    def key(self) -> Hashable:
+        return ("file-indexed", self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSkipped(Event):
+    """A file is left out of the index, with the reason code."""
+
+    path: str
+    reason: Reason
+
+    @property
+    def key(self) -> Hashable:
+        return ("file-skipped", self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class SyncFinished(Event):
+    """A sync or a rebuild ended well."""
+
+    stats: SyncStats
+
+
+@dataclass(frozen=True, slots=True)
+class SyncFailed(Event):
+    """A sync or a rebuild ended early; what was committed before stays."""
+
+    error: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSwapped(Event):
+    """Another generation is live."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class LegDegraded(Event):
+    """A leg stopped answering, with the reason code."""
+
+    leg: Leg
+    reason: Reason
+    detail: str = ""
+
+    @property
+    def key(self) -> Hashable:
+        return ("leg", self.leg)
+
+
+@dataclass(frozen=True, slots=True)
+class LegRecovered(Event):
+    """A leg answers again."""
+
+    leg: Leg
+
+    @property
+    def key(self) -> Hashable:
+        return ("leg", self.leg)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchReady(Event):
+    """An answer to request `sequence`; `complete` is false while a slower leg is still running."""
+
+    sequence: int
+    ranked: Ranked
+    complete: bool
+
+    @property
+    def key(self) -> Hashable:
+        return "search-ready"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchFailed(Event):
+    """Request `sequence` could not be answered."""
+
+    sequence: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatusChanged(Event):
+    """The index status differs from the one published before."""
+
+    @property
+    def key(self) -> Hashable:
+        return "status-changed"
+
+
+Handler = Callable[[Any], None]
+
+
+class Subscription:
+    """A handler's registration; `close` ends it and may be called twice."""
+
+    def __init__(self, bus: Bus, types: tuple[type[Event], ...], handler: Handler) -> None:
+        self._bus = bus
+        self.types = types
+        self.handler = handler
+
+    def close(self) -> None:
+        """End the registration; a handler that is running now still finishes."""
+        self._bus._remove(self)
+
+
+class EventQueue:
+    """A bounded, coalescing queue of events for one consumer thread.
+
+    An event whose key equals that of a waiting one takes its place at the end. When the queue
+    is full the oldest event is dropped and counted in `dropped`.
+    """
+
+    def __init__(self, limit: int = 4096) -> None:
+        self._limit = limit
+        self._waiting: OrderedDict[Hashable, Event] = OrderedDict()
+        self._condition = threading.Condition()
+        self._subscription: Subscription | None = None
+        self._closed = False
+        self.dropped = 0
+
+    def put(self, event: Event) -> None:
+        """Add an event; never blocks."""
+        with self._condition:
+            self._waiting.pop(event.key, None)
+            self._waiting[event.key] = event
+            if len(self._waiting) > self._limit:
+                self._waiting.popitem(last=False)
+                self.dropped += 1
+            self._condition.notify()
+
+    def get(self, timeout: float | None = None) -> Event | None:
+        """Take the oldest event; `None` after `timeout` seconds or when the queue is closed."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._waiting or self._closed, timeout)
+            if not self._waiting:
+                return None
+            return self._waiting.popitem(last=False)[1]
+
+    def close(self) -> None:
+        """Wake the consumer and stop receiving."""
+        if self._subscription is not None:
+            self._subscription.close()
+        with self._condition:
+            self._closed = True
+            self._condition.notify_all()
+
+
+class Bus:
+    """Publish and subscribe by event type.
+
+    A handler runs on the publisher's thread and must be quick. An exception in a handler is
+    given to `on_error` and does not reach the publisher or the other handlers.
+    """
+
+    def __init__(self, on_error: Callable[[Event, Exception], None] | None = None) -> None:
+        self._lock = threading.Lock()
+        self._subscriptions: tuple[Subscription, ...] = ()
+        self._on_error = on_error
+
+    def publish(self, event: Event) -> None:
+        """Hand `event` to every subscriber of its type."""
+        for subscription in self._subscriptions:
+            if not isinstance(event, subscription.types):
+                continue
+            try:
+                subscription.handler(event)
+            except Exception as error:
+                if self._on_error is None:
+                    raise
+                self._on_error(event, error)
+
+    def subscribe(
+        self, types: type[Event] | tuple[type[Event], ...], handler: Handler
+    ) -> Subscription:
+        """Call `handler` with every event of these types, on the publisher's thread."""
+        wanted = types if isinstance(types, tuple) else (types,)
+        subscription = Subscription(self, wanted, handler)
+        with self._lock:
+            self._subscriptions = (*self._subscriptions, subscription)
+        return subscription
+
+    def queue(self, types: type[Event] | tuple[type[Event], ...], limit: int = 4096) -> EventQueue:
+        """Collect every event of these types for a consumer thread."""
+        queue = EventQueue(limit)
+        queue._subscription = self.subscribe(types, queue.put)
+        return queue
+
+    def _remove(self, subscription: Subscription) -> None:
+        with self._lock:
+            self._subscriptions = tuple(s for s in self._subscriptions if s is not subscription)

@@ -1,0 +1,76 @@
+"""The errors that memtui shows to people, each with an exit code."""
+
+from __future__ import annotations
+
+
+class MemtuiError(Exception):
+    """Base of every error that ends a command: one line that says what, where and what to do.
+
+    `exit_code` is what the command line returns: 2 usage or configuration, 3 no index or
+    wrong model, 4 provider failed without a fallback, 5 locked by another writer.
+    `code` is the stable name that `--json` prints.
+    """
+
+    exit_code = 1
+    code = "error"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+class SettingsError(MemtuiError):
+    """A setting, flag or argument that cannot be used."""
+
+    exit_code = 2
+    code = "settings"
+
+
+class WorkspaceNotFound(MemtuiError):
+    """No memory folder at any of the places that were looked at."""
+
+    exit_code = 2
+    code = "no_workspace"
+
+
+class QueryError(MemtuiError):
+    """A query that cannot be parsed."""
+
+    exit_code = 2
+    code = "query"
+
+
+class IndexMissing(MemtuiError):
+    """There is no index yet, or it belongs to another model."""
+
+    exit_code = 3
+    code = "no_index"
+
+
+class IndexUnusable(MemtuiError):
+    """The index is corrupt, of a newer schema, or cannot be read."""
+
+    exit_code = 3
+    code = "index_unusable"
+
+
+class ProviderError(MemtuiError):
+    """An embedding provider that failed."""
+
+    exit_code = 4
+    code = "provider"
+
+
+class WriterLocked(MemtuiError):
+    """Another process is writing to this index."""
+
+    exit_code = 5
+    code = "locked"
+
+
+class Cancelled(Exception):  # noqa: N818 - a control-flow signal, not a failure
+    """Work that was stopped because something newer superseded it or the user asked."""
