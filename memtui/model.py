@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 
 class Leg(StrEnum):
@@ -17,14 +18,16 @@ class Leg(StrEnum):
 
 
 class Stage(StrEnum):
-    """A step of the ranking pipeline, in the order in which the steps run."""
+    """A step of the ranking pipeline; the order in which they run is `Ranking.stages`."""
 
     FUSION = "fusion"
+    BOOST = "boost"
     DECAY = "decay"
     RERANK = "rerank"
     DEDUP = "dedup"
     MIN_SCORE = "min_score"
     MMR = "mmr"
+    EXACT_PATH = "exact_path"
     CUT = "cut"
 
 
@@ -213,6 +216,8 @@ class CandidatePool:
     """How many hits were asked of each leg."""
     generation: int = 0
     elapsed_ms: float = 0.0
+    derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What ranking computed from the pool alone (token overlap, dates), kept for the next ranking."""
 
 
 # --- how to rank ------------------------------------------------------------------------------
@@ -227,10 +232,23 @@ class Fusion(StrEnum):
 
 
 class ScoreMapping(StrEnum):
-    """How a raw BM25 value becomes a score for the weighted sum."""
+    """How a raw BM25 value becomes a score: `given` means that it already is one."""
 
     CLAMP = "clamp"
     SIGNED = "signed"
+    GIVEN = "given"
+
+
+NATIVE_STAGES = (
+    Stage.FUSION,
+    Stage.DECAY,
+    Stage.RERANK,
+    Stage.DEDUP,
+    Stage.MIN_SCORE,
+    Stage.MMR,
+    Stage.CUT,
+)
+"""memtui's own order: nothing that is going to be dropped can push another result down."""
 
 
 class DateRule(StrEnum):
@@ -286,6 +304,7 @@ class Ranking:
     """Everything that changes an order and needs no I/O."""
 
     profile: str = "memtui"
+    stages: tuple[Stage, ...] = NATIVE_STAGES
     k: int = 6
     candidate_multiplier: int = 4
     min_candidates: int = 50
@@ -301,8 +320,6 @@ class Ranking:
     min_score: float | None = None
     min_score_rule: MinScoreRule = MinScoreRule.PLAIN
     mmr: Mmr = Mmr()
-    path_tiers: bool = False
-    """Exact-path hits come first with score 1 (OpenClaw 2026.8 on)."""
     importance_multiplier: bool = False
     """Fused score times 0.75 + 0.05 * importance (OpenClaw 2026.9)."""
     project_keys: tuple[str, ...] = ()
@@ -422,7 +439,7 @@ class Ranked:
     pool: CandidatePool
     ranking: Ranking
     hits: tuple[Hit, ...]
-    drops: tuple[Drop, ...]
+    drops: Sequence[Drop]
     trace: Trace
     elapsed_ms: float = 0.0
 

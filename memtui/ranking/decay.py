@@ -1,0 +1,74 @@
+"""Temporal decay: how old a chunk is, where its date came from, and what that does to its score."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, date, datetime, timedelta
+
+from memtui.model import Chunk, DateRule, Reason
+
+_DAY = timedelta(days=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# OpenClaw `temporal-decay.ts`: only memory/YYYY-MM-DD.md up to 2026.7.1, nested and suffixed later.
+_DATED_2026_2 = re.compile(r"(?:^|/)memory/(\d{4})-(\d{2})-(\d{2})\.md$")
+_DATED_2026_8 = re.compile(r"(?:^|/)memory/(?:[^/]+/)*(\d{4})-(\d{2})-(\d{2})(?:-[^/]+)?\.md$")
+_EVERGREEN_FILES = {
+    DateRule.MEMTUI: frozenset({"MEMORY.md", "USER.md"}),
+    DateRule.OPENCLAW_2026_2: frozenset({"MEMORY.md"}),
+    DateRule.OPENCLAW_2026_8: frozenset({"MEMORY.md", "USER.md"}),
+}
+
+
+def decay_factor(age_days: float, half_life_days: float, floor: float = 0.0) -> float:
+    """floor + (1 - floor) * 2^(-age / half-life), 0 to 1.
+
+    An age below 0 counts as 0. A half-life that is not finite or not above 0 gives 1. Written as
+    exp(-ln 2 / half-life * age), as OpenClaw's `temporal-decay.ts` does, to agree to the last bit.
+    """
+    if not math.isfinite(half_life_days) or half_life_days <= 0:
+        return 1.0
+    curve = math.exp(-(math.log(2) / half_life_days) * max(0.0, age_days))
+    return floor + (1 - floor) * curve
+
+
+def age_in_days(when: datetime, now: datetime) -> float:
+    """Days from `when` to `now`; below 0 for a date in the future."""
+    return (now - when) / _DAY
+
+
+def chunk_day(chunk: Chunk, rule: DateRule) -> tuple[datetime | None, Reason]:
+    """The moment a chunk dates from (UTC) and where that comes from; `None` when evergreen.
+
+    The memtui rule takes the date in the file name, then the one in the front matter; `MEMORY.md`,
+    `USER.md` and undated notes under `memory/` are evergreen; everything else has its file time.
+    """
+    if rule is DateRule.MEMTUI:
+        if chunk.day is not None:
+            return _midnight(chunk.day), chunk.day_from or Reason.FILE_NAME
+        evergreen = chunk.path.startswith("memory/")
+    else:
+        path = chunk.path.replace("\\", "/").removeprefix("./")
+        pattern = _DATED_2026_2 if rule is DateRule.OPENCLAW_2026_2 else _DATED_2026_8
+        match = pattern.search(path)
+        day = _valid_day(match) if match else None
+        if day is not None:
+            return _midnight(day), Reason.FILE_NAME
+        # An impossible date matches the pattern: such a file is neither dated nor evergreen.
+        evergreen = match is None and path.startswith("memory/")
+    if evergreen or chunk.path.removeprefix("./") in _EVERGREEN_FILES[rule]:
+        return None, Reason.EVERGREEN
+    return _EPOCH + timedelta(microseconds=chunk.mtime_ns // 1000), Reason.FILE_TIME
+
+
+def _valid_day(match: re.Match[str]) -> date | None:
+    year, month, day = (int(part) for part in match.groups())
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)

@@ -1,0 +1,163 @@
+"""Maximal marginal relevance (Carbonell & Goldstein 1998) over the words of the snippets.
+
+As OpenClaw's `mmr.ts`: similarity is the Jaccard index of token sets, relevance is the score
+scaled over the list. The token overlap of a pool does not depend on any parameter, so it is
+computed once per pool and every later re-rank is a few vector operations.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memtui.model import Chunk
+
+Matrix = NDArray[np.float64]
+
+SNIPPET_UNITS = 700
+
+_WORD = re.compile(r"[a-z0-9_]+")
+_CJK = "\u3040-\u309f\u30a0-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u1100-\u11ff"
+_CJK_RUN = re.compile(f"[{_CJK}]+")
+
+
+def snippet_text(chunk: Chunk) -> str:
+    """The text that is compared: the given snippet, else the first 700 UTF-16 units of the text."""
+    if chunk.snippet is not None:
+        return chunk.snippet
+    head = chunk.text[:SNIPPET_UNITS]
+    if head.isascii() or max(head) < "\U00010000":
+        return head
+    units = 0
+    for index, character in enumerate(head):
+        units += 2 if character > "\uffff" else 1
+        if units > SNIPPET_UNITS:
+            return head[:index]
+    return head
+
+
+@lru_cache(maxsize=4096)
+def tokenize(text: str) -> frozenset[str]:
+    """Lower-case `[a-z0-9_]+` words, and for CJK every character and every adjacent pair."""
+    lower = text.lower()
+    tokens = set(_WORD.findall(lower))
+    if not lower.isascii():
+        for run in _CJK_RUN.findall(lower):
+            tokens.update(run)
+            tokens.update(run[i : i + 2] for i in range(len(run) - 1))
+    return frozenset(tokens)
+
+
+def jaccard(a: frozenset[str] | set[str], b: frozenset[str] | set[str]) -> float:
+    """|a & b| / |a | b|, 0 to 1; two empty sets give 1, one empty set gives 0."""
+    if not a and not b:
+        return 1.0
+    if not a or not b:
+        return 0.0
+    shared = len(a & b)
+    return shared / (len(a) + len(b) - shared)
+
+
+def similarity(a: str, b: str, empty: str = "one") -> float:
+    """Jaccard of two texts; `empty` says what two texts without tokens are (`one` or `text`)."""
+    first, second = tokenize(a), tokenize(b)
+    if first or second or empty == "one":
+        return jaccard(first, second)
+    return 1.0 if a.strip().lower() == b.strip().lower() else 0.0
+
+
+def mmr_score(relevance: float, max_similarity: float, lambda_: float) -> float:
+    """lambda * relevance - (1 - lambda) * max_similarity."""
+    return lambda_ * relevance - (1 - lambda_) * max_similarity
+
+
+def similarity_matrix(chunks: Sequence[Chunk], empty: str) -> Matrix:
+    """Jaccard of every pair: float64 (n, n)."""
+    texts = [snippet_text(chunk) for chunk in chunks]
+    sets = [tokenize(text) for text in texts]
+    columns: dict[str, int] = {}
+    for tokens in sets:
+        for token in tokens:
+            columns.setdefault(token, len(columns))
+    incidence = np.zeros((len(sets), max(1, len(columns))), dtype=np.float32)
+    for row, tokens in enumerate(sets):
+        if tokens:
+            incidence[row, [columns[token] for token in tokens]] = 1.0
+    # Counts stay far below 2^24, so single precision holds them exactly.
+    shared = (incidence @ incidence.T).astype(np.float64)
+    sizes = np.array([len(tokens) for tokens in sets], dtype=np.float64)
+    union = sizes[:, None] + sizes[None, :] - shared
+    matrix = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    _fill_empty(matrix, [i for i, tokens in enumerate(sets) if not tokens], texts, empty)
+    return matrix
+
+
+def _fill_empty(
+    matrix: Matrix,
+    rows: list[int],
+    texts: list[str],
+    empty: str,
+) -> None:
+    keys = {row: "" if empty == "one" else texts[row].strip().lower() for row in rows}
+    for first in rows:
+        for second in rows:
+            matrix[first, second] = 1.0 if keys[first] == keys[second] else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The order that MMR chose, and for each row what it was most similar to when chosen."""
+
+    order: list[int]
+    relevance: list[float]
+    max_similarity: list[float]
+    similar_to: list[int]
+    """Index of the most similar row that was chosen before; -1 for the first."""
+
+
+def select(
+    scores: Sequence[float],
+    matrix: Matrix,
+    lambda_: float,
+) -> Selection:
+    """Order all rows greedily by MMR; `scores` come best first, ties go to the earlier row.
+
+    Relevance is (score - min) / (max - min), 1 for all when flat. Nothing is ever dropped.
+    """
+    n = len(scores)
+    lambda_ = min(1.0, max(0.0, lambda_))
+    values = np.asarray(scores, dtype=np.float64)
+    low, high = float(values.min()), float(values.max())
+    span = high - low
+    relevance = (values - low) / span if span > 0 else np.ones(n)
+    weighted = lambda_ * relevance
+    # What each row would score if it stood beside each other row; the MMR value of a row is the
+    # least of these over the rows that were chosen.
+    beside = weighted[None, :] - (1 - lambda_) * matrix
+    marginal = weighted.copy()
+    order = np.empty(n, dtype=np.intp)
+    for position in range(n):
+        chosen = marginal.argmax()
+        order[position] = chosen
+        np.minimum(marginal, beside[chosen], out=marginal)
+        marginal[chosen] = -np.inf
+    nearest, twin = _nearest_before(matrix, order)
+    return Selection(order.tolist(), relevance.tolist(), nearest.tolist(), twin.tolist())
+
+
+def _nearest_before(matrix: Matrix, order: NDArray[np.intp]) -> tuple[Matrix, NDArray[np.intp]]:
+    """For each row, its greatest similarity to a row chosen before it, and which row that is."""
+    n = len(order)
+    chosen = np.tril(matrix[order][:, order], k=-1)
+    columns = chosen.argmax(axis=1)
+    best = chosen[np.arange(n), columns]
+    nearest = np.zeros(n)
+    nearest[order] = best
+    twin = np.full(n, -1, dtype=np.intp)
+    twin[order] = np.where(best > 0, order[columns], -1)
+    return nearest, twin

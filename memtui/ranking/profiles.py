@@ -1,0 +1,90 @@
+"""Named rankings: memtui's own, and what other programs do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from types import MappingProxyType
+
+from memtui.model import (
+    DateRule,
+    Decay,
+    Fusion,
+    MinScoreRule,
+    Mmr,
+    Ranking,
+    Rerank,
+    ScoreMapping,
+    Stage,
+)
+
+_OPENCLAW_STAGES = (
+    Stage.FUSION,
+    Stage.BOOST,
+    Stage.DECAY,
+    Stage.MMR,
+    Stage.EXACT_PATH,
+    Stage.MIN_SCORE,
+    Stage.CUT,
+)
+
+_OPENCLAW = Ranking(
+    profile="openclaw-2026.4",
+    stages=_OPENCLAW_STAGES,
+    k=6,
+    candidate_multiplier=4,
+    min_candidates=1,
+    fusion=Fusion.WEIGHTED_SUM,
+    vector_weight=0.7,
+    keyword_weight=0.3,
+    keyword_mapping=ScoreMapping.SIGNED,
+    decay=Decay(dates=DateRule.OPENCLAW_2026_2),
+    min_score=0.35,
+    min_score_rule=MinScoreRule.RELAXED,
+)
+
+_MEMINI = Ranking(
+    profile="memini",
+    candidate_multiplier=5,
+    fusion=Fusion.RELATIVE_SCORE,
+    vector_weight=0.5,
+    keyword_weight=0.5,
+    stages=(Stage.FUSION, Stage.DEDUP, Stage.RERANK, Stage.CUT),
+    dedup=True,
+    rerank=Rerank(enabled=True),
+)
+
+PROFILES: Mapping[str, Ranking] = MappingProxyType(
+    {
+        "memtui": Ranking(),
+        "openclaw-2026.2": replace(
+            _OPENCLAW,
+            profile="openclaw-2026.2",
+            keyword_mapping=ScoreMapping.CLAMP,
+            min_score_rule=MinScoreRule.PLAIN,
+        ),
+        "openclaw-2026.4": _OPENCLAW,
+        "openclaw-2026.7": replace(_OPENCLAW, profile="openclaw-2026.7"),
+        "openclaw-2026.9": replace(
+            _OPENCLAW,
+            profile="openclaw-2026.9",
+            min_candidates=200,
+            decay=Decay(enabled=True, dates=DateRule.OPENCLAW_2026_8),
+            mmr=Mmr(enabled=True, empty_similarity="text"),
+            min_score_rule=MinScoreRule.FILL,
+            importance_multiplier=True,
+            media_keeps_vector=True,
+        ),
+        "memini": _MEMINI,
+    }
+)
+
+
+def profile(name: str) -> Ranking:
+    """The ranking of that name; raises `ValueError` that names the nearest one."""
+    if name in PROFILES:
+        return PROFILES[name]
+    near = get_close_matches(name, PROFILES, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(PROFILES)}"
+    raise ValueError(f"unknown profile {name!r}: {hint}")

@@ -1,0 +1,143 @@
+"""A light embedding provider for tests: deterministic, fast, and able to fail on demand."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from memtui.embedding.provider import (
+    EmbeddingChoice,
+    ProviderIdentity,
+    Registration,
+    Vector,
+    Vectors,
+    clean_vectors,
+    register,
+    settings_fingerprint,
+    unregister,
+)
+from memtui.errors import Cancelled, ProviderError
+
+HASHED = "hashed"
+
+
+class HashedProvider:
+    """Embeds a text as its hashed bag of character trigrams: texts alike have vectors alike.
+
+    `fail_next` calls raise `ProviderError`; `answer` is `normal`, `zero` (all-zero vectors) or
+    `nan` (non-finite numbers in every vector before cleaning); `readable` decides the script
+    guard. `calls`, `texts` count the calls and the texts that were embedded.
+    """
+
+    name = HASHED
+    remote = False
+
+    def __init__(
+        self,
+        *,
+        model: str = "hashed-trigrams",
+        dimensions: int = 64,
+        batch_size: int = 16,
+        fail_next: int = 0,
+        answer: str = "normal",
+        readable: Callable[[str], bool] | None = None,
+    ) -> None:
+        self.model = model
+        self.dimensions = dimensions
+        self.batch_size = batch_size
+        self.fingerprint = _fingerprint(model, dimensions)
+        self.fail_next = fail_next
+        self.answer = answer
+        self.readable = readable
+        self.closed = False
+        self.calls = 0
+        self.texts = 0
+        self._lock = threading.Lock()
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed one text; shape (dimensions,)."""
+        self._begin(1)
+        return clean_vectors(self._raw(text))
+
+    def embed_documents(
+        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
+    ) -> Vectors:
+        """Embed texts in their order; shape (n, dimensions)."""
+        self._begin(len(texts))
+        rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        for row, text in enumerate(texts):
+            if cancelled is not None and cancelled():
+                raise Cancelled
+            rows[row] = self._raw(text)
+        return clean_vectors(rows)
+
+    def reads(self, text: str) -> bool:
+        """Whether the script guard lets `text` through."""
+        return True if self.readable is None else self.readable(text)
+
+    def close(self) -> None:
+        """Note that it was closed."""
+        self.closed = True
+
+    def _begin(self, texts: int) -> None:
+        with self._lock:
+            if self.closed:
+                raise ProviderError("the hashed provider is closed")
+            self.calls += 1
+            if self.fail_next > 0:
+                self.fail_next -= 1
+                raise ProviderError("the hashed provider was told to fail")
+            self.texts += texts
+
+    def _raw(self, text: str) -> Vector:
+        row = np.zeros(self.dimensions, dtype=np.float32)
+        if self.answer == "zero":
+            return row
+        folded = f" {' '.join(text.lower().split())} "
+        for start in range(len(folded) - 2):
+            bucket = zlib.crc32(folded[start : start + 3].encode("utf-8", "replace"))
+            row[bucket % self.dimensions] += 1.0 if bucket & 0x80000000 else -1.0
+        if self.answer == "nan":
+            row[0], row[1] = np.nan, np.inf
+        return row
+
+
+def _fingerprint(model: str, dimensions: int) -> str:
+    return settings_fingerprint({"provider": HASHED, "model": model, "dimensions": dimensions})
+
+
+def hashed_identity(choice: EmbeddingChoice | None = None) -> ProviderIdentity:
+    """Tell the identity of the provider that `registered_hashed` makes."""
+    model = (choice.model if choice else None) or "hashed-trigrams"
+    return ProviderIdentity(HASHED, model, 64, _fingerprint(model, 64))
+
+
+@contextmanager
+def registered_hashed(provider: HashedProvider | None = None) -> Iterator[HashedProvider]:
+    """Make `EmbeddingChoice(provider="hashed")` give `provider`, for as long as the block runs."""
+    shared = provider or HashedProvider()
+    register(
+        Registration(
+            name=HASHED,
+            remote=False,
+            create=lambda choice: shared,
+            available=lambda choice: True,
+            identity=lambda choice: ProviderIdentity(
+                HASHED, shared.model, shared.dimensions, shared.fingerprint
+            ),
+        )
+    )
+    try:
+        yield shared
+    finally:
+        unregister(HASHED)
+
+
+def text_hash(text: str) -> str:
+    """Hash a text as the chunker does: sha256 hex of its UTF-8 form."""
+    return hashlib.sha256(text.encode()).hexdigest()

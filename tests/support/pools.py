@@ -1,0 +1,150 @@
+"""Candidate pools made by hand, for tests of ranking and of screens."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+from hypothesis import strategies as st
+
+from memtui.model import (
+    CandidatePool,
+    Chunk,
+    Decay,
+    Fusion,
+    Leg,
+    LegHit,
+    LegState,
+    LegStatus,
+    MinScoreRule,
+    Mmr,
+    Ranking,
+    Reason,
+    Rerank,
+    ScoreMapping,
+)
+from memtui.ranking.profiles import PROFILES
+
+NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
+
+
+def chunk(
+    chunk_id: str,
+    text: str = "",
+    *,
+    path: str = "memory/note.md",
+    line: int = 1,
+    **fields: Any,
+) -> Chunk:
+    """A chunk with sensible values for what a test does not care about."""
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return Chunk(chunk_id, path, "memory", line, line + 1, text, digest, "test", **fields)
+
+
+def pool(
+    chunks: Iterable[Chunk],
+    vector: Sequence[tuple[str, float]] = (),
+    keyword: Sequence[tuple[str, float]] = (),
+    *,
+    query: str = "query",
+    tiers: Mapping[str, int] | None = None,
+    path_scores: Mapping[str, float] | None = None,
+) -> CandidatePool:
+    """A pool from (chunk id, raw) lists, best first."""
+    tiers, path_scores = tiers or {}, path_scores or {}
+
+    def hits(leg: Sequence[tuple[str, float]]) -> tuple[LegHit, ...]:
+        return tuple(
+            LegHit(i, n, raw, path_raw=path_scores.get(i), path_tier=tiers.get(i, 0))
+            for n, (i, raw) in enumerate(leg)
+        )
+
+    state = LegState(LegStatus.OK)
+    return CandidatePool(
+        query=query,
+        chunks={item.id: item for item in chunks},
+        hits={Leg.VECTOR: hits(vector), Leg.KEYWORD: hits(keyword)},
+        states={Leg.VECTOR: state, Leg.KEYWORD: state},
+        limit=200,
+    )
+
+
+WORDS = ("router", "vlan", "gateway", "standup", "lantern", "备份", "京都", "서버", "a", "1")
+
+
+@st.composite
+def pools(draw: st.DrawFn, max_chunks: int = 30) -> CandidatePool:
+    """Random pools: ties, equal texts, empty legs, negative cosines, dated and evergreen paths."""
+    count = draw(st.integers(0, max_chunks))
+    texts = draw(
+        st.lists(st.lists(st.sampled_from(WORDS), max_size=5), min_size=count, max_size=count)
+    )
+    days = draw(
+        st.lists(
+            st.none() | st.dates(date(2025, 1, 1), date(2027, 2, 1)),
+            min_size=count,
+            max_size=count,
+        )
+    )
+    paths = [f"memory/{day}.md" if day else f"notes/{n % 3}.md" for n, day in enumerate(days)]
+    chunks = [
+        chunk(
+            f"c{n}",
+            " ".join(words),
+            path=path,
+            line=n + 1,
+            day=day,
+            day_from=Reason.FILE_NAME if day else None,
+            mtime_ns=draw(st.integers(0, 2_000_000_000_000_000_000)),
+            importance=draw(st.none() | st.floats(0, 1)),
+        )
+        for n, (words, path, day) in enumerate(zip(texts, paths, days, strict=True))
+    ]
+    ids = [item.id for item in chunks]
+
+    def leg(low: float, high: float) -> list[tuple[str, float]]:
+        chosen = draw(st.lists(st.sampled_from(ids), unique=True)) if ids else []
+        value = st.floats(low, high, allow_nan=False) | st.sampled_from([low, 0.0])
+        return [(i, draw(value)) for i in chosen]
+
+    vector = sorted(leg(-1.0, 1.0), key=lambda hit: -hit[1])
+    keyword = sorted(leg(-30.0, 0.0), key=lambda hit: hit[1])
+    named = {i for i, _ in vector} | {i for i, _ in keyword}
+    return pool([item for item in chunks if item.id in named], vector, keyword)
+
+
+@st.composite
+def rankings(draw: st.DrawFn) -> Ranking:
+    """Random rankings over every method, stage and rule, within the documented ranges."""
+    base = draw(st.sampled_from(list(PROFILES.values())))
+    weight = draw(st.floats(0, 1))
+    return Ranking(
+        profile=base.profile,
+        stages=base.stages,
+        k=draw(st.integers(1, 12)),
+        candidate_multiplier=draw(st.integers(1, 4)),
+        min_candidates=draw(st.sampled_from([1, 10, 50])),
+        fusion=draw(st.sampled_from(Fusion)),
+        vector_weight=weight,
+        keyword_weight=1 - weight,
+        keyword_mapping=draw(st.sampled_from([ScoreMapping.CLAMP, ScoreMapping.SIGNED])),
+        rrf_k=draw(st.sampled_from([5.0, 60.0])),
+        decay=Decay(
+            enabled=draw(st.booleans()),
+            half_life_days=draw(st.floats(0.5, 400)),
+            floor=draw(st.sampled_from([0.0, 0.5, 0.8])),
+            dates=base.decay.dates,
+        ),
+        rerank=Rerank(enabled=draw(st.booleans())),
+        dedup=draw(st.booleans()),
+        min_score=draw(st.none() | st.floats(0, 1)),
+        min_score_rule=draw(st.sampled_from(MinScoreRule)),
+        mmr=Mmr(
+            enabled=draw(st.booleans()),
+            lambda_=draw(st.floats(0, 1)),
+            empty_similarity=base.mmr.empty_similarity,
+        ),
+        importance_multiplier=base.importance_multiplier,
+    )

@@ -1,0 +1,404 @@
+"""Known answers of the real programs: OpenClaw releases and memini."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memtui.model import (
+    CandidatePool,
+    Chunk,
+    DateRule,
+    Decay,
+    Fusion,
+    MinScoreRule,
+    Mmr,
+    Ranked,
+    Ranking,
+    Reason,
+    Rerank,
+    ScoreMapping,
+    Stage,
+)
+from memtui.ranking import decay, mmr, rerank
+from memtui.ranking.pipeline import rank
+from memtui.ranking.profiles import PROFILES
+from memtui.ranking.scores import bm25_score, min_max
+from tests.support.pools import chunk, pool
+
+DATA = Path(__file__).parent.parent / "data"
+NOW = datetime(2026, 2, 10, tzinfo=UTC)
+RELEASE_4, RELEASE_9 = PROFILES["openclaw-2026.4"], PROFILES["openclaw-2026.9"]
+
+
+def load(name: str) -> Any:
+    return json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def cases(name: str, key: str = "cases") -> list[Any]:
+    return [
+        pytest.param(case, id=str(case.get("name", n))) for n, case in enumerate(load(name)[key])
+    ]
+
+
+# --- BM25 -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", cases("bm25_score"))
+def test_bm25_score(case: dict[str, Any]) -> None:
+    raw = float(case["rank"])
+    assert bm25_score(raw, ScoreMapping.CLAMP) == pytest.approx(case["clamp_form"], abs=1e-15)
+    assert bm25_score(raw, ScoreMapping.SIGNED) == pytest.approx(case["signed_form"], abs=1e-15)
+
+
+def test_bm25_score_orders_as_upstream_asserts() -> None:
+    best_to_worst = [bm25_score(raw, ScoreMapping.SIGNED) for raw in (-4.2, -2.1, -0.5)]
+    assert best_to_worst == sorted(best_to_worst, reverse=True)
+    assert len(set(best_to_worst)) == 3
+
+
+# --- merge ------------------------------------------------------------------------------------
+
+
+def merge_pool(data: dict[str, Any]) -> CandidatePool:
+    chunks: dict[str, Chunk] = {}
+    tiers: dict[str, int] = {}
+    for hit in (*data["vector"], *data["keyword"]):
+        tiers[hit["id"]] = max(tiers.get(hit["id"], 0), hit.get("exactPathSpecificity", 0))
+        keys = (hit["projectKey"],) if hit.get("projectKey") else ()
+        chunks[hit["id"]] = chunk(
+            hit["id"],
+            hit["snippet"],
+            path=hit["path"],
+            line=hit["startLine"],
+            importance=hit.get("importance"),
+            project_keys=keys,
+            snippet=hit["snippet"] or None,
+        )
+    return pool(
+        chunks.values(),
+        [(hit["id"], hit["vectorScore"]) for hit in data["vector"]],
+        [(hit["id"], hit["textScore"]) for hit in data["keyword"]],
+        tiers=tiers,
+        path_scores={hit["id"]: hit["pathScore"] for hit in data["keyword"] if "pathScore" in hit},
+    )
+
+
+def merge_ranking(base: Ranking, data: dict[str, Any]) -> Ranking:
+    diversity = data.get("mmr", {})
+    ageing = data.get("temporalDecay", {})
+    return replace(
+        base,
+        k=100,
+        vector_weight=data["vectorWeight"],
+        keyword_weight=data["textWeight"],
+        keyword_mapping=ScoreMapping.GIVEN,
+        min_score=None,
+        project_keys=tuple(data.get("activeProjectKeys", ())),
+        mmr=replace(
+            base.mmr, enabled=diversity.get("enabled", False), lambda_=diversity.get("lambda", 0.7)
+        ),
+        decay=replace(
+            base.decay,
+            enabled=ageing.get("enabled", False),
+            half_life_days=ageing.get("halfLifeDays", 30),
+        ),
+    )
+
+
+@pytest.mark.parametrize("case", cases("hybrid_merge"))
+@pytest.mark.parametrize(
+    ("key", "base"), [("expected_2026_4_26", RELEASE_4), ("expected_2026_9_6", RELEASE_9)]
+)
+def test_hybrid_merge(case: dict[str, Any], key: str, base: Ranking) -> None:
+    if key not in case:
+        assert "expected_2026_9_6" in case, "a case states an answer for at least one release"
+        return
+    data = case["input"]
+    now = datetime.fromtimestamp(data.get("nowMs", 0) / 1000, UTC)
+    ranked = rank(merge_pool(data), merge_ranking(base, data), now=now)
+    assert [hit.chunk.path for hit in ranked.hits] == [row["path"] for row in case[key]]
+    for hit, row in zip(ranked.hits, case[key], strict=True):
+        assert hit.score == pytest.approx(row["score"], abs=1e-15)
+        raw = {str(leg): part.raw for leg, part in hit.legs.items()}
+        assert raw.get("vector", 0) == row["vectorScore"]
+        assert raw.get("keyword", 0) == row["textScore"]
+        if "snippet" in row:
+            assert hit.chunk.snippet == row["snippet"]
+
+
+@pytest.mark.parametrize("case", cases("hybrid_merge", "selection"))
+def test_selection_of_release_9(case: dict[str, Any]) -> None:
+    in_keyword = set(case["keyword_ranges"])
+    chunks = [chunk(row["path"], row["path"], path=row["path"]) for row in case["merged"]]
+    keyword = [
+        (row["path"], row["textScore"])
+        for row in case["merged"]
+        if f"memory:{row['path']}:{row['startLine']}:{row['endLine']}" in in_keyword
+    ]
+    vector = [(row["path"], row["vectorScore"]) for row in case["merged"] if row["vectorScore"]]
+    ranking = replace(
+        RELEASE_9,
+        k=case["maxResults"],
+        min_score=case["minScore"],
+        keyword_mapping=ScoreMapping.GIVEN,
+        mmr=Mmr(enabled=False),
+        decay=Decay(enabled=False),
+    )
+    ranked = rank(pool(chunks, vector, keyword), ranking, now=NOW)
+    assert [hit.chunk.path for hit in ranked.hits] == case["expected_2026_9_6_paths"]
+
+
+@pytest.mark.parametrize("case", cases("hybrid_merge", "minscore_relax_2026_4_26"))
+def test_relaxed_minimum_score_of_release_4(case: dict[str, Any]) -> None:
+    text_score = case["merged_score"] / case.get("textWeight", RELEASE_4.keyword_weight)
+    ranking = replace(
+        RELEASE_4,
+        min_score=case.get("minScore", RELEASE_4.min_score),
+        keyword_mapping=ScoreMapping.GIVEN,
+    )
+    ranked = rank(pool([chunk("a")], [], [("a", text_score)]), ranking, now=NOW)
+    assert bool(ranked.hits) is case["kept"]
+
+
+@pytest.mark.parametrize("case", cases("hybrid_merge", "importance_multiplier"))
+def test_importance_multiplier(case: dict[str, Any]) -> None:
+    value = rerank.importance_multiplier(case["importance"])
+    assert value == pytest.approx(case["multiplier"], abs=1e-15)
+
+
+@pytest.mark.parametrize("case", cases("hybrid_merge", "exact_path_tie"))
+def test_exact_path_content(case: dict[str, Any]) -> None:
+    candidates = pool([chunk("a")], [("a", case["content"])], [], tiers={"a": 1})
+    ranking = replace(RELEASE_9, vector_weight=1.0, min_score=None, decay=Decay(), mmr=Mmr())
+    hit = rank(candidates, ranking, now=NOW).hits[0]
+    exact = next(stage for stage in hit.stages if stage.stage is Stage.EXACT_PATH)
+    assert exact.numbers["content"] == case["score"]
+
+
+# --- MMR --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", cases("mmr", "tokenize"))
+def test_mmr_tokenize(case: dict[str, Any]) -> None:
+    assert sorted(mmr.tokenize(case["input"])) == sorted(case["tokens"])
+
+
+@pytest.mark.parametrize("case", cases("mmr", "jaccard"))
+def test_jaccard(case: dict[str, Any]) -> None:
+    assert mmr.jaccard(set(case["a"]), set(case["b"])) == case["expected"]
+
+
+@pytest.mark.parametrize("case", cases("mmr", "text_similarity_by_tokens"))
+def test_text_similarity(case: dict[str, Any]) -> None:
+    assert mmr.similarity(case["a"], case["b"]) == case["expected"]
+
+
+@pytest.mark.parametrize("case", cases("mmr", "mmr_score"))
+def test_mmr_score(case: dict[str, Any]) -> None:
+    value = mmr.mmr_score(case["relevance"], case["similarity"], case["lambda"])
+    assert value == pytest.approx(case["expected"], abs=1e-15)
+
+
+@pytest.mark.parametrize("case", cases("mmr", "rerank"))
+@pytest.mark.parametrize(
+    ("key", "base"), [("order_2026_4_26", RELEASE_4), ("order_2026_9_6", RELEASE_9)]
+)
+def test_mmr_order(case: dict[str, Any], key: str, base: Ranking) -> None:
+    items = case["items"]
+    config = case["config"]
+    candidates = pool(
+        [chunk(item["id"], item["text"]) for item in items],
+        [(item["id"], item["score"]) for item in items],
+    )
+    ranking = replace(
+        base,
+        k=100,
+        vector_weight=1.0,
+        min_score=None,
+        decay=Decay(),
+        mmr=replace(base.mmr, enabled=True, lambda_=config.get("lambda", 0.7)),
+    )
+    order = [hit.chunk.id for hit in rank(candidates, ranking, now=NOW).hits]
+    assert order == case[key]
+    assert order == case.get("asserted_upstream_order", order)
+
+
+# --- temporal decay ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", load("temporal_decay")["multipliers"])
+def test_decay_factor(case: dict[str, Any]) -> None:
+    factor = decay.decay_factor(case["age_days"], case["half_life_days"])
+    assert factor == pytest.approx(case["multiplier"], rel=1e-14)
+
+
+@pytest.mark.parametrize("case", load("temporal_decay")["path_dates"])
+@pytest.mark.parametrize(
+    ("rule", "suffix"),
+    [(DateRule.OPENCLAW_2026_2, "2026_4_26"), (DateRule.OPENCLAW_2026_8, "2026_9_6")],
+)
+def test_path_dates(case: dict[str, Any], rule: DateRule, suffix: str) -> None:
+    day, source = decay.chunk_day(chunk("a", path=case["path"]), rule)
+    dated = day.date().isoformat() if day and source is Reason.FILE_NAME else None
+    assert dated == case[f"date_{suffix}"]
+    assert (source is Reason.EVERGREEN) == case[f"evergreen_{suffix}"]
+
+
+@pytest.mark.parametrize("case", cases("temporal_decay", "merged"))
+@pytest.mark.parametrize(
+    ("key", "base"), [("expected_2026_4_26", RELEASE_4), ("expected_2026_9_6", RELEASE_9)]
+)
+def test_decayed_merge(case: dict[str, Any], key: str, base: Ranking) -> None:
+    hits = case["vector"]
+    candidates = pool(
+        [chunk(hit["id"], path=hit["path"]) for hit in hits],
+        [(hit["id"], hit["score"]) for hit in hits],
+    )
+    ranking = replace(
+        base,
+        vector_weight=1.0,
+        min_score=None,
+        mmr=Mmr(),
+        decay=replace(base.decay, enabled=True, half_life_days=case["half_life_days"]),
+    )
+    ranked = rank(candidates, ranking, now=datetime.fromisoformat(case["now"]))
+    assert [hit.chunk.path for hit in ranked.hits] == [row["path"] for row in case[key]]
+    for hit, row in zip(ranked.hits, case[key], strict=True):
+        assert hit.score == pytest.approx(row["score"], rel=1e-12)
+
+
+def test_evergreen_files_ignore_their_file_time() -> None:
+    case = load("temporal_decay")["file_cases"][0]
+    for file, score_in, score_out in zip(
+        case["files"], case["scores_in"], case["scores_out"], strict=True
+    ):
+        old = int(datetime.fromisoformat(file["mtime"]).replace(tzinfo=UTC).timestamp())
+        item = chunk("a", path=file["path"], mtime_ns=old * 10**9)
+        ranking = replace(
+            RELEASE_4, vector_weight=1.0, decay=replace(RELEASE_4.decay, enabled=True)
+        )
+        ranked = rank(pool([item], [("a", score_in)]), ranking, now=NOW)
+        assert ranked.hits[0].score == score_out
+
+
+def test_files_outside_memory_decay_by_file_time() -> None:
+    case = load("temporal_decay")["file_cases"][1]
+    (file,) = case["files"]
+    when = NOW - timedelta(days=file["mtime_days_before_now"])
+    item = chunk("a", path=file["path"], mtime_ns=int(when.timestamp()) * 10**9)
+    ranking = replace(
+        RELEASE_4,
+        vector_weight=1.0,
+        decay=replace(RELEASE_4.decay, enabled=True, half_life_days=case["half_life_days"]),
+    )
+    hit = rank(pool([item], [("a", case["score_in"])]), ranking, now=NOW).hits[0]
+    assert hit.score == pytest.approx(case["score_out_close_to"])
+    assert hit.stages[1].reason is Reason.FILE_TIME
+
+
+# --- memini -----------------------------------------------------------------------------------
+
+
+def assert_scores(ranked: Ranked, expected: list[tuple[str, float]], tolerance: float) -> None:
+    assert [hit.chunk.id for hit in ranked.hits] == [i for i, _ in expected]
+    for hit, (_, score) in zip(ranked.hits, expected, strict=True):
+        assert hit.score == pytest.approx(score, abs=tolerance)
+
+
+def memini_pool(lists: list[Any]) -> CandidatePool:
+    """memini names its lists by number; the first is the vector leg, the second the keyword leg."""
+    legs = [[(i, score) for i, score in entries] for entries in lists] + [[], []]
+    chunks = [chunk(i, i) for i in dict.fromkeys(i for leg in legs for i, _ in leg)]
+    return pool(chunks, legs[0], legs[1])
+
+
+@pytest.mark.parametrize("case", [c for c in load("memini_fuse")["cases"] if "lists" in c])
+def test_memini_rrf(case: dict[str, Any]) -> None:
+    ranking = Ranking(
+        fusion=Fusion.RRF,
+        rrf_k=case["rrfk"],
+        vector_weight=1.0,
+        keyword_weight=1.0,
+        k=case["k"] or 100,
+    )
+    ranked = rank(memini_pool(case["lists"]), ranking, now=NOW)
+    assert_scores(ranked, case["expected"], 1e-15)
+
+
+@pytest.mark.parametrize("case", cases("memini_fuse_scores"))
+def test_memini_relative_score(case: dict[str, Any]) -> None:
+    weights = [*case["weights"], 1.0, 1.0][:2]
+    ranking = Ranking(
+        fusion=Fusion.RELATIVE_SCORE,
+        keyword_mapping=ScoreMapping.GIVEN,
+        vector_weight=weights[0],
+        keyword_weight=weights[1],
+        k=case["k"] or 100,
+    )
+    ranked = rank(memini_pool(case["lists"]), ranking, now=NOW)
+    assert_scores(ranked, case["expected"], 1e-15)
+
+
+def seed_version() -> list[Any]:
+    return list(load("memini_rerank")["seed_version"]["cases"])
+
+
+@pytest.mark.parametrize("case", seed_version(), ids=lambda case: str(case["name"]))
+def test_memini_rerank(case: dict[str, Any]) -> None:
+    now_ns = int(NOW.timestamp()) * 10**9
+    chunks = [
+        chunk(
+            item["id"],
+            item["id"],
+            path=f"notes/{item['id']}.md",
+            importance=item["importance"],
+            mtime_ns=now_ns - item["age_days"] * 86_400 * 10**9,
+        )
+        for item in case["items"]
+    ]
+    ranking = Ranking(
+        fusion=Fusion.WEIGHTED_SUM,
+        vector_weight=1.0,
+        keyword_weight=0.0,
+        rerank=Rerank(enabled=True),
+    )
+    hits = [(item["id"], item["relevance"]) for item in case["items"]]
+    ranked = rank(pool(chunks, hits), ranking, now=NOW)
+    assert_scores(ranked, case["expected"], 1e-12)
+
+
+@pytest.mark.parametrize("case", load("memini_rerank")["dedup"]["cases"])
+def test_memini_dedup(case: dict[str, Any]) -> None:
+    contents = case["contents"]
+    ranking = Ranking(
+        fusion=Fusion.WEIGHTED_SUM, dedup=True, k=case["limit"] or 100, vector_weight=1.0
+    )
+    chunks = [chunk(i, text) for i, text in contents]
+    hits = [(i, 1 - n / 10) for n, (i, _) in enumerate(contents)]
+    ranked = rank(pool(chunks, hits), ranking, now=NOW)
+    assert [hit.chunk.id for hit in ranked.hits] == case["expected"]
+    assert all(drop.reason in (Reason.DUPLICATE_TEXT, Reason.CUT_AT_K) for drop in ranked.drops)
+
+
+def test_a_leg_without_spread_is_all_ones() -> None:
+    assert min_max([7.0, 7.0]) == [1.0, 1.0]
+    assert min_max([]) == []
+    assert min_max([1.0, 2.0, 3.0]) == [0.0, 0.5, 1.0]
+
+
+def test_minimum_score_rules_differ_only_below_the_minimum() -> None:
+    chunks = [chunk("strong"), chunk("weak")]
+    candidates = pool(chunks, [("strong", 0.9)], [("weak", 0.4)])
+    for rule in MinScoreRule:
+        ranking = replace(
+            RELEASE_9, min_score=0.35, min_score_rule=rule, keyword_mapping=ScoreMapping.GIVEN
+        )
+        ranked = rank(candidates, ranking, now=NOW)
+        shown = [hit.chunk.id for hit in ranked.hits]
+        assert shown == (["strong", "weak"] if rule is MinScoreRule.FILL else ["strong"])
