@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from memtui.model import (
     CandidatePool,
-    MinScoreRule,
     Numbers,
     Operation,
     Ranked,
@@ -27,6 +26,7 @@ from memtui.model import (
 )
 from memtui.ranking import decay, mmr, rerank
 from memtui.ranking.fusion import FusedRow, fuse
+from memtui.ranking.minimum import RULES
 from memtui.ranking.record import Record, Step, assemble
 
 
@@ -164,7 +164,8 @@ def min_score_stage(standing: Standing) -> Step | None:
     minimum = standing.ranking.min_score
     if minimum is None:
         return None
-    kept, relaxed = _MIN_SCORE_RULES[standing.ranking.min_score_rule](standing, minimum)
+    rule = RULES[standing.ranking.min_score_rule]
+    kept, relaxed = rule(standing.order, standing.scores, standing.rows, standing.ranking, minimum)
     surviving = set(kept)
     dropped = tuple(index for index in standing.order if index not in surviving)
 
@@ -368,57 +369,3 @@ def _overlap(standing: Standing, order: Sequence[int]) -> NDArray[np.float64]:
     wanted = np.array([places[standing.rows[index].chunk.id] for index in order])
     cut: NDArray[np.float64] = matrix[np.ix_(wanted, wanted)]
     return cut
-
-
-def _plain(standing: Standing, minimum: float) -> tuple[list[int], set[int]]:
-    return [index for index in standing.order if standing.scores[index] >= minimum], set()
-
-
-def _relaxed(standing: Standing, minimum: float) -> tuple[list[int], set[int]]:
-    """Strict hits alone if there are any, else keyword hits above min(minimum, keyword weight)."""
-    strict, _ = _plain(standing, minimum)
-    if strict:
-        return strict, set()
-    lower = min(minimum, standing.ranking.keyword_weight)
-    rescued = [
-        index
-        for index in standing.order
-        if standing.scores[index] >= lower and _has_keyword(standing.rows[index])
-    ]
-    return rescued, set(rescued)
-
-
-def _fill(standing: Standing, minimum: float) -> tuple[list[int], set[int]]:
-    """Strict hits first, free places for keyword-only hits below the minimum (OpenClaw 2026.9)."""
-    strict, _ = _plain(standing, minimum)
-    if not strict:
-        rescued = [
-            index
-            for index in standing.order
-            if standing.scores[index] >= 0 and _has_keyword(standing.rows[index])
-        ]
-        return rescued, set(rescued)
-    passed = set(strict)
-    free = max(0, standing.ranking.k - len(strict))
-    fill = [
-        index
-        for index in standing.order
-        if index not in passed and _keyword_only(standing.rows[index])
-    ][:free]
-    return strict + fill, set(fill)
-
-
-def _has_keyword(row: FusedRow) -> bool:
-    return any(leg == "keyword" for leg, _, _, _ in row.parts)
-
-
-def _keyword_only(row: FusedRow) -> bool:
-    vector = next((value for leg, _, value, _ in row.parts if leg == "vector"), 0.0)
-    return vector == 0 and _has_keyword(row)
-
-
-_MIN_SCORE_RULES: Mapping[MinScoreRule, Callable[[Standing, float], tuple[list[int], set[int]]]] = {
-    MinScoreRule.PLAIN: _plain,
-    MinScoreRule.RELAXED: _relaxed,
-    MinScoreRule.FILL: _fill,
-}

@@ -1,0 +1,78 @@
+"""The values that travel between the parts of memtui: frozen, typed, without behaviour."""
+
+from memtui.model.documents import Chunk, ChunkSpan, Document, SkippedFile, SourceFile, citation
+from memtui.model.pool import CandidatePool, LegHit, LegState, LegStatus
+from memtui.model.rankings import (
+    NATIVE_STAGES,
+    DateRule,
+    Decay,
+    Fusion,
+    MinScoreRule,
+    Mmr,
+    Ranking,
+    Rerank,
+    ScoreMapping,
+)
+from memtui.model.reasons import Leg, Numbers, Reason, Stage
+from memtui.model.results import (
+    Drop,
+    Hit,
+    LegScore,
+    Operation,
+    Ranked,
+    StageScore,
+    StageTrace,
+    Trace,
+)
+from memtui.model.status import (
+    ErrorRecord,
+    IndexState,
+    IndexStatus,
+    Progress,
+    ProviderState,
+    SourceCount,
+    SyncStats,
+    WatcherState,
+)
+
+__all__ = [
+    "NATIVE_STAGES",
+    "CandidatePool",
+    "Chunk",
+    "ChunkSpan",
+    "DateRule",
+    "Decay",
+    "Document",
+    "Drop",
+    "ErrorRecord",
+    "Fusion",
+    "Hit",
+    "IndexState",
+    "IndexStatus",
+    "Leg",
+    "LegHit",
+    "LegScore",
+    "LegState",
+    "LegStatus",
+    "MinScoreRule",
+    "Mmr",
+    "Numbers",
+    "Operation",
+    "Progress",
+    "ProviderState",
+    "Ranked",
+    "Ranking",
+    "Reason",
+    "Rerank",
+    "ScoreMapping",
+    "SkippedFile",
+    "SourceCount",
+    "SourceFile",
+    "Stage",
+    "StageScore",
+    "StageTrace",
+    "SyncStats",
+    "Trace",
+    "WatcherState",
+    "citation",
+]

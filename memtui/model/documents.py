@@ -1,0 +1,85 @@
+"""Files, documents and the chunks they are cut into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from memtui.model.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file that discovery found; `path` is relative to the workspace root with `/` separators."""
+
+    path: str
+    absolute: Path
+    source: str
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedFile:
+    """A file or folder that discovery left out, and why."""
+
+    path: str
+    reason: Reason
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file that was read: decoded text, sha256 of its UTF-8 form, its own date if it has one."""
+
+    file: SourceFile
+    text: str
+    hash: str
+    day: date | None
+    day_from: Reason | None
+    """`FILE_NAME` or `FRONT_MATTER`; `None` when the document has no date of its own."""
+    importance: float | None
+    """`importance` of the front matter, 0 to 1 (values above 1 are read as 1 to 10)."""
+    warnings: tuple[str, ...] = ()
+    """One line each: undecodable bytes replaced, NUL bytes found."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSpan:
+    """A piece of a document as the chunker cut it; lines are 1-based and inclusive."""
+
+    start_line: int
+    end_line: int
+    text: str
+    hash: str
+    """sha256 hex of `text`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a document as the index holds it; lines are 1-based and inclusive."""
+
+    id: str
+    """sha256 hex of `source:path:start_line:end_line:hash:model`."""
+    path: str
+    source: str
+    start_line: int
+    end_line: int
+    text: str
+    hash: str
+    model: str
+    day: date | None = None
+    day_from: Reason | None = None
+    mtime_ns: int = 0
+    importance: float | None = None
+    project_keys: tuple[str, ...] = ()
+    snippet: str | None = None
+    """The text MMR compares; `None` means the first 700 UTF-16 units of `text`."""
+
+
+def citation(path: str, start_line: int, end_line: int) -> str:
+    """Name a place as `path#L12` or `path#L12-L31`."""
+    lines = f"#L{start_line}" if start_line == end_line else f"#L{start_line}-L{end_line}"
+    return path + lines

@@ -1,0 +1,77 @@
+"""The closed sets of names: legs, stages, reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class Leg(StrEnum):
+    """A way of finding candidates."""
+
+    VECTOR = "vector"
+    KEYWORD = "keyword"
+
+
+class Stage(StrEnum):
+    """A step of the ranking pipeline; the order in which they run is `Ranking.stages`."""
+
+    FUSION = "fusion"
+    BOOST = "boost"
+    DECAY = "decay"
+    RERANK = "rerank"
+    DEDUP = "dedup"
+    MIN_SCORE = "min_score"
+    MMR = "mmr"
+    EXACT_PATH = "exact_path"
+    CUT = "cut"
+
+
+class Reason(StrEnum):
+    """The closed set of reason codes: why a file, a leg, a chunk or a stage is as it is."""
+
+    OK = "ok"
+    # files that are not indexed
+    SYMLINK = "symlink"
+    IGNORED = "ignored"
+    NOT_REGULAR = "not_regular"
+    UNREADABLE = "unreadable"
+    TOO_LARGE = "too_large"
+    DUPLICATE_FILE = "duplicate_file"
+    OUTSIDE_ROOT = "outside_root"
+    VANISHED = "vanished"
+    # legs that were not asked, or could not answer
+    EMPTY_QUERY = "empty_query"
+    ONLY_STOP_WORDS = "only_stop_words"
+    NO_TERMS = "no_terms"
+    QUERY_TOO_SHORT = "query_too_short"
+    ZERO_QUERY_VECTOR = "zero_query_vector"
+    SCRIPT_NOT_SUPPORTED = "script_not_supported"
+    DISABLED = "disabled"
+    NO_INDEX = "no_index"
+    NO_VECTORS = "no_vectors"
+    PENDING = "pending"
+    PROVIDER_FAILED = "provider_failed"
+    DIMENSIONS_DIFFER = "dimensions_differ"
+    INDEX_FAILED = "index_failed"
+    EXTENSION_MISSING = "extension_missing"
+    # where the date of a chunk came from
+    FILE_NAME = "file_name"
+    FRONT_MATTER = "front_matter"
+    FILE_TIME = "file_time"
+    EVERGREEN = "evergreen"
+    # chunks that were dropped
+    OUTSIDE_CANDIDATES = "outside_candidates"
+    DUPLICATE_TEXT = "duplicate_text"
+    BELOW_MIN_SCORE = "below_min_score"
+    CUT_AT_K = "cut_at_k"
+    OTHER_PROJECT = "other_project"
+    # what a stage did
+    OFF = "off"
+    RELAXED = "relaxed"
+    EXACT_PATH = "exact_path"
+    REDUNDANT = "redundant"
+    FIRST = "first"
+
+
+Numbers = Mapping[str, float | int | str | None]

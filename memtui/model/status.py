@@ -1,0 +1,120 @@
+"""How the index is and what keeps it up to date."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from memtui.model.documents import SkippedFile
+from memtui.model.reasons import Reason
+
+
+class IndexState(StrEnum):
+    """The one word that says how the index is."""
+
+    READY = "ready"
+    INDEXING = "indexing"
+    STALE = "stale"
+    DEGRADED = "degraded"
+    ERROR = "error"
+    NO_INDEX = "no_index"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncStats:
+    """What a sync did; counts of files and chunks, time in seconds."""
+
+    rebuild: bool
+    finished_at: datetime
+    seconds: float
+    files_seen: int
+    files_added: int
+    files_changed: int
+    files_removed: int
+    files_skipped: int
+    chunks_written: int
+    chunks_embedded: int
+    cache_hits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a running sync is; `eta` in seconds, `None` until it can be told."""
+
+    phase: str
+    done: int
+    total: int
+    rate: float
+    eta: float | None
+    current: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderState:
+    """Which embedding provider was asked for, which one answers, and why they differ."""
+
+    requested: str
+    actual: str | None
+    model: str | None
+    dimensions: int | None
+    state: Reason = Reason.OK
+    detail: str = ""
+    remote: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WatcherState:
+    """How changes are noticed: `events`, `polling` or `off`."""
+
+    mode: str
+    detail: str = ""
+    last_event: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRecord:
+    """Something that went wrong, when and where."""
+
+    at: datetime
+    where: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCount:
+    """How much of one source the index holds."""
+
+    source: str
+    files: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """A snapshot of the index and everything that keeps it up to date."""
+
+    state: IndexState
+    root: str
+    index_dir: str
+    generation: int
+    files: int
+    chunks: int
+    vectors: int
+    sources: tuple[SourceCount, ...]
+    pending: tuple[str, ...]
+    """Files whose change is seen and not yet indexed, at most 200 names."""
+    pending_count: int
+    skipped: tuple[SkippedFile, ...]
+    provider: ProviderState
+    vector_backend: str
+    tokenizer: str
+    watcher: WatcherState
+    writer: str
+    """`this process`, `process 1234`, or `none`."""
+    last_sync: SyncStats | None
+    progress: Progress | None
+    cache_hits: int
+    cache_misses: int
+    errors: tuple[ErrorRecord, ...]
+    warnings: tuple[str, ...] = ()
