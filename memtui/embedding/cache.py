@@ -1,0 +1,261 @@
+"""The vectors of every text embedded so far, by text hash: a rebuild embeds nothing twice."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from weakref import WeakSet
+
+from memtui.embedding.provider import ProviderIdentity, Vector
+from memtui.errors import IndexUnusable
+
+if TYPE_CHECKING:
+    import apsw
+
+T = TypeVar("T")
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS embedding_cache(
+    provider TEXT NOT NULL,
+    model TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    text_hash TEXT NOT NULL,
+    dims INTEGER NOT NULL,
+    vector BLOB NOT NULL,
+    used_at INTEGER NOT NULL,
+    PRIMARY KEY(provider, model, fingerprint, text_hash)
+)
+"""
+_SELECT = """
+SELECT text_hash, dims, vector FROM embedding_cache
+WHERE provider = ? AND model = ? AND fingerprint = ? AND text_hash IN ({marks})
+"""
+_UPSERT = "INSERT OR REPLACE INTO embedding_cache VALUES (?, ?, ?, ?, ?, ?, ?)"
+
+_HASHES_A_QUERY = 400
+# SQLITE_CORRUPT and SQLITE_NOTADB: what damaged database files answer.
+_DAMAGED = frozenset({11, 26})
+
+
+class Opener(Protocol):
+    """Opens a database file, with its journal mode and busy timeout set, making it if needed."""
+
+    def __call__(self, path: Path) -> apsw.Connection:
+        """Open `path` for reading and writing."""
+
+
+class EmbeddingCache:
+    """Vectors by (provider, model, fingerprint, text hash), in one database file.
+
+    Usable from any thread: each gets its own connection, opened at its first call. A damaged
+    file is moved aside and a fresh one started, because everything in it can be made again;
+    `recovered` then holds one line that says so. Other database errors pass through.
+    """
+
+    def __init__(
+        self, path: Path, open_database: Opener, *, now: Callable[[], float] = time.time
+    ) -> None:
+        self.recovered: str | None = None
+        self._path = path
+        self._open_database = open_database
+        self._now = now
+        self._lock = threading.Lock()
+        self._local = threading.local()
+        self._connections: WeakSet[apsw.Connection] = WeakSet()
+        self._generation = 0
+        self._closed = False
+
+    def get_many(self, identity: ProviderIdentity, hashes: Iterable[str]) -> dict[str, Vector]:
+        """Return the vectors that are known, by text hash; each is read-only, shape (dimensions,).
+
+        A vector of other dimensions than `identity` has, or with a number that is not finite,
+        counts as unknown.
+        """
+        found: dict[str, Vector] = {}
+        for some in _slices(dict.fromkeys(hashes), _HASHES_A_QUERY):
+            found |= self._run(partial(_select, identity=identity, hashes=some))
+        return found
+
+    def put_many(self, identity: ProviderIdentity, vectors: Mapping[str, Vector]) -> None:
+        """Store vectors by text hash, all or none; raises `ValueError` for other dimensions."""
+        import numpy as np
+
+        used_at = int(self._now())
+        rows: list[tuple[str | int | bytes, ...]] = []
+        for text_hash, vector in vectors.items():
+            if vector.shape != (identity.dimensions or vector.size,):
+                raise ValueError(f"shape {vector.shape} does not fit {identity.dimensions} numbers")
+            key = (identity.name, identity.model, identity.fingerprint, text_hash)
+            blob = np.ascontiguousarray(vector, dtype="<f4").tobytes()
+            rows.append((*key, vector.size, blob, used_at))
+        if rows:
+            self._run(partial(_insert, rows=rows))
+
+    def count(self) -> int:
+        """How many vectors it holds, of all providers."""
+        return self._run(_count)
+
+    def size_bytes(self) -> int:
+        """How much room the file and its journal take on disk, in bytes."""
+        return _size(self._path) + _size(self._journal("-wal"))
+
+    def close(self) -> None:
+        """Close the connections of all threads; none may be in a call."""
+        with self._lock:
+            self._closed = True
+            for connection in tuple(self._connections):
+                connection.close()
+
+    def _run(self, action: Callable[[apsw.Connection], T]) -> T:
+        generation = self._generation
+        try:
+            return action(self._connection())
+        except Exception as error:
+            if not _is_damage(error):
+                raise
+            self._start_anew(generation)
+        return action(self._connection())
+
+    def _connection(self) -> apsw.Connection:
+        """Return this thread's connection to the file that is in place now."""
+        if self._closed:
+            raise ValueError("the embedding cache is closed")
+        local = self._local
+        if getattr(local, "generation", None) != self._generation:
+            self._forget_connection()
+            generation = self._generation
+            local.connection = self._open()
+            local.generation = generation
+        connection: apsw.Connection = local.connection
+        return connection
+
+    def _open(self) -> apsw.Connection:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        connection = self._open_database(self._path)
+        try:
+            connection.execute(_SCHEMA)
+        except BaseException:
+            connection.close()
+            raise
+        with self._lock:
+            self._connections.add(connection)
+        return connection
+
+    def _forget_connection(self) -> None:
+        connection: apsw.Connection | None = getattr(self._local, "connection", None)
+        self._local.connection = self._local.generation = None
+        if connection is not None:
+            with self._lock:
+                self._connections.discard(connection)
+            connection.close()
+
+    def _start_anew(self, generation: int) -> None:
+        """Move the damaged file aside, unless another thread or process did so meanwhile."""
+        self._forget_connection()
+        with self._lock:
+            if generation != self._generation:
+                return
+            if self._is_file_damaged():
+                aside = self._move_aside()
+                self.recovered = (
+                    f"the embedding cache was damaged and starts anew; it was kept as {aside}"
+                )
+            self._generation += 1
+
+    def _is_file_damaged(self) -> bool:
+        try:
+            connection = self._open_database(self._path)
+            try:
+                return bool(connection.execute("PRAGMA quick_check(1)").get != "ok")
+            finally:
+                connection.close()
+        except Exception as error:
+            if _is_damage(error):
+                return True
+            raise
+
+    def _move_aside(self) -> str:
+        number = 1
+        while (aside := self._path.with_name(f"{self._path.name}.corrupt-{number}")).exists():
+            number += 1
+        try:
+            self._path.replace(aside)
+            for suffix in ("-wal", "-shm"):
+                if self._journal(suffix).exists():
+                    self._journal(suffix).replace(f"{aside}{suffix}")
+        except OSError as error:
+            message = f"the embedding cache {self._path} is damaged and cannot be moved: {error}"
+            raise IndexUnusable(message, hint="delete it; memtui makes it again") from error
+        return aside.name
+
+    def _journal(self, suffix: str) -> Path:
+        return Path(os.fspath(self._path) + suffix)
+
+
+def _select(
+    connection: apsw.Connection, identity: ProviderIdentity, hashes: list[str]
+) -> dict[str, Vector]:
+    import numpy as np
+
+    query = _SELECT.format(marks=",".join("?" * len(hashes)))
+    key = (identity.name, identity.model, identity.fingerprint)
+    rows: list[Any] = connection.execute(query, (*key, *hashes)).fetchall()
+    found: dict[str, Vector] = {}
+    for text_hash, dims, blob in rows:
+        if dims != (identity.dimensions or dims) or len(blob) != 4 * dims:
+            continue
+        vector = np.frombuffer(blob, dtype="<f4")
+        if np.isfinite(vector).all():
+            found[text_hash] = vector
+    return found
+
+
+def _insert(connection: apsw.Connection, rows: list[tuple[str | int | bytes, ...]]) -> None:
+    with _writing(connection):
+        connection.executemany(_UPSERT, rows)
+
+
+def _count(connection: apsw.Connection) -> int:
+    rows: list[Any] = connection.execute("SELECT count(*) FROM embedding_cache").fetchall()
+    return int(rows[0][0])
+
+
+@contextmanager
+def _writing(connection: apsw.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _is_damage(error: BaseException | None) -> bool:
+    """Whether the database said that the file is damaged, directly or through another error."""
+    while error is not None:
+        if getattr(error, "result", None) in _DAMAGED:
+            return True
+        error = error.__cause__
+    return False
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _slices(items: Iterable[str], size: int) -> Iterator[list[str]]:
+    rest = iter(items)
+    while some := list(islice(rest, size)):
+        yield some

@@ -1,0 +1,143 @@
+"""The word pieces of BERT's uncased models: text in, vocabulary ids out.
+
+Written here because the libraries that do it bring a model hub client along, or are a first
+release; the rules are those of Devlin et al., "BERT" (2019), and of its published tokenizer.
+"""
+
+from __future__ import annotations
+
+import gzip
+import unicodedata
+from collections.abc import Iterator, Sequence
+from importlib import resources
+
+from memtui.errors import ProviderError
+
+MAX_IDS = 256
+"""The most ids a text becomes, `[CLS]` and `[SEP]` among them."""
+MAX_CHARACTERS = 65_536
+"""How much of a text is looked at; 254 words of the longest kind need 25,654 characters."""
+
+_MAX_WORD = 100
+_SLICE = 2_048
+_FOLD_ENTRIES = 16_384
+
+# The blocks that BERT splits into single characters; kana and Hangul are words to it.
+_IDEOGRAPHS = (
+    (0x4E00, 0x9FFF),
+    (0x3400, 0x4DBF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B920, 0x2CEAF),  # the start that the model was tokenized with
+    (0xF900, 0xFAFF),
+    (0x2F800, 0x2FA1F),
+)
+
+
+class WordPiece:
+    """Splits text into the pieces of one vocabulary; usable from any thread.
+
+    `vocabulary` lists the pieces in the order of their ids; raises `ProviderError` when one of
+    `[UNK]`, `[CLS]` and `[SEP]` is missing. A note that spells such a name out gets the ids of
+    its letters: text from outside never becomes a control id.
+    """
+
+    def __init__(self, vocabulary: Sequence[str]) -> None:
+        ids = {piece: number for number, piece in enumerate(vocabulary)}
+        try:
+            self._unknown, self._cls, self._sep = ids["[UNK]"], ids["[CLS]"], ids["[SEP]"]
+        except KeyError as error:
+            raise ProviderError(f"the vocabulary lacks {error}") from error
+        self._heads = {piece: number for piece, number in ids.items() if piece[:2] != "##"}
+        self._tails = {piece[2:]: number for piece, number in ids.items() if piece[:2] == "##"}
+        self._longest = max(map(len, ids))
+
+    def encode(self, text: str, max_ids: int = MAX_IDS) -> list[int]:
+        """Turn text into 2 to `max_ids` ids, from `[CLS]` to `[SEP]`; what is over is cut off."""
+        ids = [self._cls]
+        for word in _words(text):
+            ids += self._pieces(word)
+            if len(ids) >= max_ids - 1:
+                break
+        return [*ids[: max_ids - 1], self._sep]
+
+    def _pieces(self, word: str) -> list[int]:
+        """Take the longest known piece, again and again; a word with a gap is `[UNK]` alone."""
+        if len(word) > _MAX_WORD:
+            return [self._unknown]
+        ids: list[int] = []
+        start, known = 0, self._heads
+        while start < len(word):
+            end = min(len(word), start + self._longest)
+            while end > start and word[start:end] not in known:
+                end -= 1
+            if end == start:
+                return [self._unknown]
+            ids.append(known[word[start:end]])
+            start, known = end, self._tails
+        return ids
+
+
+def load_wordpiece() -> WordPiece:
+    """Read the vocabulary of all-MiniLM-L6-v2 from the package; raises `ProviderError`."""
+    file = resources.files("memtui.data").joinpath("minilm-vocab.txt.gz")
+    try:
+        text = gzip.decompress(file.read_bytes()).decode("utf-8")
+    except (OSError, EOFError, ValueError) as error:
+        raise ProviderError(f"cannot read the vocabulary of the model: {error}") from error
+    return WordPiece(text.removesuffix("\n").split("\n"))
+
+
+def _words(text: str) -> Iterator[str]:
+    """Give the folded words and punctuation marks, reading no more text than the caller takes.
+
+    A word over the limit comes shortened, and still over it.
+    """
+    rest = ""
+    for start in range(0, min(len(text), MAX_CHARACTERS), _SLICE):
+        end = min(start + _SLICE, MAX_CHARACTERS)
+        *whole, rest = (rest + text[start:end].translate(_FOLD)).split(" ")
+        yield from filter(None, whole)
+        rest = rest[: _MAX_WORD + 1]
+    if rest:
+        yield rest
+
+
+class _Fold(dict[int, str]):
+    """What each character becomes, found once: small letters without accents, blanks, nothing."""
+
+    def __missing__(self, code: int) -> str:
+        folded = _fold(chr(code))
+        if len(self) < _FOLD_ENTRIES:
+            self[code] = folded
+        return folded
+
+
+_FOLD = _Fold()
+
+
+def _fold(char: str) -> str:
+    if _is_dropped(char):
+        return ""
+    if char in "\t\n\r" or unicodedata.category(char)[0] == "Z":
+        return " "
+    kept = [
+        f" {part} " if _is_punctuation(part) else part.lower()
+        for part in unicodedata.normalize("NFD", char)
+        if unicodedata.category(part) != "Mn"
+    ]
+    folded = "".join(kept)
+    alone = any(first <= ord(char) <= last for first, last in _IDEOGRAPHS)
+    return f" {folded} " if alone else folded
+
+
+def _is_dropped(char: str) -> bool:
+    if char in "\t\n\r":
+        return False
+    return char == "\ufffd" or unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs")
+
+
+def _is_punctuation(char: str) -> bool:
+    ascii_mark = char.isascii() and char.isprintable() and not char.isalnum() and char != " "
+    return ascii_mark or unicodedata.category(char)[0] == "P"

@@ -1,0 +1,352 @@
+"""The engine: one object that owns the threads, the index and the provider of a workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import TIMEOUT_MAX
+from time import perf_counter
+from typing import TYPE_CHECKING, TypeVar
+
+from memtui.bus import Bus, FilesChanged, SearchFailed, SearchReady
+from memtui.embedding.cache import EmbeddingCache
+from memtui.embedding.provider import EmbeddingChoice
+from memtui.engine import statuses
+from memtui.engine.mailbox import EngineThread, SearchRequest
+from memtui.engine.providers import ProviderHolder
+from memtui.engine.retriever import Retriever
+from memtui.engine.source import RebuildCost, RecentFile, SourceText, read_source
+from memtui.errors import Cancelled, IndexMissing, MemtuiError
+from memtui.index.database import mapped_errors, open_database
+from memtui.index.generations import IndexFolder
+from memtui.index.indexer import Indexer
+from memtui.index.reader import ChunkRange, chunk_ranges, file_row, recent_files
+from memtui.index.recipe import Recipe
+from memtui.index.watcher import Watcher
+from memtui.memory.discover import Scope
+from memtui.memory.workspace import workspace_id
+from memtui.model import CandidatePool, IndexStatus, Mmr, Ranked, Ranking
+from memtui.ranking.pipeline import rank
+from memtui.ranking.profiles import profile
+from memtui.retrieval.pool import fetch_chunks
+from memtui.retrieval.query import Query, parse_query
+from memtui.settings import Settings, data_dir
+
+if TYPE_CHECKING:
+    from memtui.index.database import Connection
+
+A = TypeVar("A")
+T = TypeVar("T")
+
+CHARACTERS_A_TOKEN = 4
+
+
+def utc_now() -> datetime:
+    """The present moment, timezone-aware."""
+    return datetime.now(UTC)
+
+
+class Engine:
+    """A memory folder that can be searched; use `Engine.open`.
+
+    Methods may be called from any thread unless they say otherwise. Answers to `submit`, and
+    everything the index does, come as events on `bus`.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        settings: Settings,
+        folder: IndexFolder,
+        *,
+        bus: Bus,
+        now: Callable[[], datetime],
+        write: bool,
+    ) -> None:
+        self.root = root
+        self.settings = settings
+        self.bus = bus
+        self.now = now
+        self.ranking = settings.ranking.apply(profile(settings.ranking.profile))
+        """The configured ranking, used when a search names none."""
+        self._folder = folder
+        self._holder = ProviderHolder(_choice(settings))
+        self._cache = EmbeddingCache(folder.cache_path, open_database)
+        self._scope = Scope(
+            root,
+            settings.memory.extra_paths,
+            settings.memory.ignore,
+            settings.memory.max_file_bytes,
+        )
+        recipe = Recipe(self._holder.identity, settings.chunking.tokens, settings.chunking.overlap)
+        self._indexer = Indexer(
+            folder,
+            self._scope,
+            recipe,
+            provider=self._holder.get,
+            cache=self._cache,
+            bus=bus,
+            now=now,
+            write=write,
+        )
+        self._retriever = Retriever(folder, self._cache, self._holder, self._is_indexing)
+        self._thread = EngineThread(self._search, self._retriever.interrupt)
+        self._watcher: Watcher | None = None
+
+    @classmethod
+    def open(
+        cls,
+        root: Path,
+        settings: Settings,
+        *,
+        bus: Bus | None = None,
+        now: Callable[[], datetime] | None = None,
+        index_root: Path | None = None,
+        write: bool = True,
+        watch: bool = False,
+    ) -> Engine:
+        """Open the memory at `root` and start its threads.
+
+        The index is kept in `index_root/<workspace id>` (default: the settings' or the
+        platform's data folder). Without `write` nothing is ever written; with `watch` changes
+        of the files are followed. Raises `IndexUnusable` when the index folder cannot be used.
+        """
+        place = index_root or _index_root(settings)
+        folder = IndexFolder(place / workspace_id(root))
+        if write:
+            folder.create()
+        engine = cls(root, settings, folder, bus=bus or Bus(), now=now or utc_now, write=write)
+        engine._indexer.start()
+        engine._thread.start()
+        if watch and write:
+            engine._start_watching()
+        return engine
+
+    # --- search ---------------------------------------------------------------------------
+
+    def search(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
+        """Search and wait for the whole answer.
+
+        Raises `IndexMissing` before the first index, `IndexUnusable` when it cannot be read.
+        """
+        wanted = ranking or self.ranking
+        return self._thread.call(lambda: self._answer(text, wanted, typing)).result()
+
+    def submit(self, text: str, *, ranking: Ranking | None = None, typing: bool = True) -> int:
+        """Ask for a search and return its sequence number; the latest wins.
+
+        `SearchReady` events follow, perhaps one with the quicker leg alone first, or one
+        `SearchFailed`; nothing follows a search that a newer one superseded.
+        """
+        return self._thread.submit(text, ranking or self.ranking, typing=typing)
+
+    def rerank(self, pool: CandidatePool, ranking: Ranking) -> Ranked:
+        """Rank a pool again; no I/O, quick enough for the thread that draws."""
+        started = perf_counter()
+        ranked = rank(pool, ranking, now=self.now())
+        return replace(ranked, elapsed_ms=(perf_counter() - started) * 1000)
+
+    def parse(self, text: str) -> Query:
+        """Take a query apart, for the screen: its terms, filters and problems."""
+        return parse_query(text, typing=True)
+
+    def recent(self, limit: int = 20) -> Sequence[RecentFile]:
+        """The files that were written last; empty before the first index."""
+        rows = self._thread.call(lambda: self._with_index(recent_files, limit)).result()
+        return [
+            RecentFile(row.path, datetime.fromtimestamp(row.mtime_ns / 1e9, UTC), row.lines)
+            for row in rows or ()
+        ]
+
+    # --- the index ------------------------------------------------------------------------
+
+    def sync(self, wait: bool = False) -> None:
+        """Bring the index up to date; with `wait`, return when that is done."""
+        self._holder.retry()
+        self._indexer.sync()
+        if wait:
+            self._indexer.wait_idle(timeout=TIMEOUT_MAX)
+
+    def rebuild(self, wait: bool = False) -> None:
+        """Build a new generation from the files; searches use the old one until it is live."""
+        self._holder.retry()
+        self._indexer.rebuild()
+        if wait:
+            self._indexer.wait_idle(timeout=TIMEOUT_MAX)
+
+    def cancel(self) -> None:
+        """Stop a running search, sync or rebuild; what was committed stays."""
+        self._thread.cancel()
+        self._indexer.cancel()
+
+    def require_writer(self) -> None:
+        """Raise `WriterLocked` when another process writes this index."""
+        self._indexer.require_writer()
+
+    def wait_idle(self, timeout: float = 30.0) -> bool:
+        """Wait until no search and no index run is going on; false after `timeout` seconds."""
+        return self._indexer.wait_idle(timeout) and self._thread.wait_idle(timeout)
+
+    def rebuild_cost(self) -> RebuildCost:
+        """What `rebuild` would take; reads the index and the cache."""
+        future = self._thread.call(self._cost)
+        return future.result()
+
+    def status(self) -> IndexStatus:
+        """A snapshot of the index and of what keeps it up to date; never waits for the disk."""
+        return statuses.compose(
+            root=self.root,
+            index_dir=self._folder.folder,
+            snapshot=self._indexer.snapshot(),
+            provider=self._holder.state(),
+            watcher=self._watcher.state() if self._watcher else None,
+            backend=self._retriever.backend,
+            recovered=self._cache.recovered,
+        )
+
+    # --- the notes ------------------------------------------------------------------------
+
+    def source(self, path: str) -> SourceText:
+        """Read a note and say whether it is still what was indexed; file I/O, so off the loop."""
+        indexed_hash, indexed_text = self._thread.call(lambda: self._indexed(path)).result()
+        return read_source(self.root, path, indexed_hash, indexed_text)
+
+    def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
+        """Where the chunks of a file are."""
+        return self._thread.call(lambda: self._with_index(chunk_ranges, path)).result() or ()
+
+    def close(self) -> None:
+        """Stop the threads and close the files; a second call does nothing."""
+        if self._watcher is not None:
+            self._watcher.close()
+        self._thread.close()
+        self._indexer.close()
+        self._retriever.close()
+        self._cache.close()
+        self._holder.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.close()
+
+    # --- on the engine thread -------------------------------------------------------------
+
+    def _search(self, request: SearchRequest, cancelled: Callable[[], bool]) -> None:
+        query = parse_query(request.text, typing=request.typing)
+
+        def publish(pool: CandidatePool, complete: bool) -> None:
+            ranked = self.rerank(pool, request.ranking)
+            if not cancelled():
+                self.bus.publish(SearchReady(request.sequence, ranked, complete))
+
+        try:
+            pool = self._retriever.retrieve(
+                query, _depth(request.ranking), cancelled, lambda part: publish(part, False)
+            )
+            publish(pool, True)
+            if not cancelled():
+                self._prepare_toggles(pool, request.ranking)
+        except Cancelled:
+            return
+        except MemtuiError as error:
+            self.bus.publish(SearchFailed(request.sequence, str(error)))
+        except Exception as error:
+            # The thread outlives any one query; the screen says what happened.
+            if not cancelled():
+                text = f"{type(error).__name__}: {error}"
+                self.bus.publish(SearchFailed(request.sequence, text))
+
+    def _prepare_toggles(self, pool: CandidatePool, ranking: Ranking) -> None:
+        """Compute what MMR needs of the texts now, so that the first toggle finds it there."""
+        rank(pool, replace(ranking, mmr=Mmr(enabled=True)), now=self.now())
+
+    def _answer(self, text: str, ranking: Ranking, typing: bool) -> Ranked:
+        query = parse_query(text, typing=typing)
+        self._retriever.connection()
+        pool = self._retriever.retrieve(query, _depth(ranking), lambda: False, None)
+        return self.rerank(pool, ranking)
+
+    def _with_index(self, read: Callable[[Connection, A], T], argument: A) -> T | None:
+        try:
+            return read(self._retriever.connection(), argument)
+        except IndexMissing:
+            return None
+
+    def _indexed(self, path: str) -> tuple[str | None, str]:
+        row = self._with_index(file_row, path)
+        if row is None:
+            return None, ""
+        connection = self._retriever.connection()
+        rows = connection.execute(
+            "SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id WHERE f.path = ?", (path,)
+        ).fetchall()
+        chunks = fetch_chunks(connection, [int(str(found[0])) for found in rows])
+        lines: dict[int, str] = {}
+        for chunk in chunks.values():
+            lines.update(enumerate(chunk.text.split("\n"), start=chunk.start_line))
+        text = "\n".join(lines.get(number, "") for number in range(1, max(lines, default=0) + 1))
+        return row.hash, text
+
+    def _cost(self) -> RebuildCost:
+        try:
+            connection = self._retriever.connection()
+        except IndexMissing:
+            return RebuildCost(0, 0, 0, 0, False)
+        status = self.status()
+        with mapped_errors(self._folder.path(status.generation)):
+            rows = connection.execute("SELECT hash, length(text) FROM chunks").fetchall()
+        lengths = {str(row[0]): int(str(row[1])) for row in rows}
+        identity = self._holder.identity
+        known: set[str] = set()
+        if identity is not None:
+            known = set(self._cache.get_many(identity, lengths))
+        characters = sum(size for text_hash, size in lengths.items() if text_hash not in known)
+        cached = sum(1 for row in rows if str(row[0]) in known)
+        tokens = characters // CHARACTERS_A_TOKEN if identity is not None else 0
+        return RebuildCost(status.files, len(rows), cached, tokens, self._holder.state().remote)
+
+    # --- changes of the files -------------------------------------------------------------
+
+    def _start_watching(self) -> None:
+        index = self.settings.index
+        self.bus.subscribe(FilesChanged, self._files_changed)
+        if not index.watch:
+            return
+        self._watcher = Watcher(
+            self._scope,
+            self.bus,
+            quiet_seconds=index.debounce_seconds,
+            rescan_seconds=index.rescan_seconds,
+            now=self.now,
+        )
+        self._watcher.start()
+
+    def _files_changed(self, event: FilesChanged) -> None:
+        self._indexer.sync(event.paths)
+
+    def _is_indexing(self) -> bool:
+        return self._indexer.snapshot().progress is not None
+
+
+def _depth(ranking: Ranking) -> int:
+    """How many hits to fetch of each leg: enough that k and the weights can change without I/O."""
+    return max(ranking.candidates, 100)
+
+
+def _choice(settings: Settings) -> EmbeddingChoice:
+    embedding = settings.embedding
+    options = {"base_url": embedding.base_url} if embedding.base_url else {}
+    return EmbeddingChoice(embedding.provider, embedding.model, embedding.threads, options)
+
+
+def _index_root(settings: Settings) -> Path:
+    configured = settings.index.data_dir
+    with suppress(RuntimeError):
+        if configured:
+            return Path(configured).expanduser()
+    return data_dir()

@@ -1,0 +1,234 @@
+"""Asking both legs: the part of the engine that touches the index, on the engine thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic, perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memtui.embedding.cache import EmbeddingCache
+from memtui.engine.providers import ProviderHolder
+from memtui.errors import Cancelled, IndexMissing
+from memtui.index.generations import IndexFolder
+from memtui.index.reader import LiveIndex, Stamp
+from memtui.model import CandidatePool, Leg, LegState, LegStatus, Reason
+from memtui.retrieval.filters import RowFilter
+from memtui.retrieval.keyword import KeywordLeg
+from memtui.retrieval.legs import LegAnswer
+from memtui.retrieval.pool import build_pool
+from memtui.retrieval.query import Query
+from memtui.retrieval.vector import VectorLeg, VectorView, load_view
+
+if TYPE_CHECKING:
+    from memtui.index.database import Connection
+
+SLOW_LEG_SECONDS = 0.04
+"""A leg expected to take longer than this is not waited for: the other leg's hits come first."""
+
+REFRESH_SECONDS = 0.75
+"""While an index is being filled, its vectors are looked at again so often at most."""
+
+_RELOAD_SHARE = 0.25
+_PENDING = LegAnswer((), LegState(LegStatus.PENDING, Reason.PENDING))
+_NO_INDEX = LegAnswer((), LegState(LegStatus.SKIPPED, Reason.NO_INDEX, "no index yet"))
+
+Partial = Callable[[CandidatePool], None]
+
+
+class Retriever:
+    """Runs queries against the live generation; belongs to the engine thread.
+
+    `is_filling` tells whether an index run is going on.
+    """
+
+    def __init__(
+        self,
+        folder: IndexFolder,
+        cache: EmbeddingCache,
+        provider: ProviderHolder,
+        is_filling: Callable[[], bool],
+    ) -> None:
+        self._live = LiveIndex(folder)
+        self._cache = cache
+        self._holder = provider
+        self._is_filling = is_filling
+        self._connection: Connection | None = None
+        self._keyword: KeywordLeg | None = None
+        self._filter: RowFilter | None = None
+        self._vector: VectorLeg | None = None
+        self._view: VectorView | None = None
+        self._view_stamp: Stamp | None = None
+        self._view_at = 0.0
+        self._expected = {Leg.KEYWORD: 0.0, Leg.VECTOR: 0.0}
+
+    @property
+    def backend(self) -> str:
+        """How vectors are compared, in words."""
+        return self._vector.backend if self._vector is not None else "not loaded"
+
+    def retrieve(
+        self, query: Query, limit: int, cancelled: Callable[[], bool], partial: Partial | None
+    ) -> CandidatePool:
+        """Ask both legs for `limit` hits each.
+
+        When a leg is expected to be slow, `partial` gets a pool with the other leg's hits first.
+        Raises `Cancelled` when `cancelled` turns true, `IndexUnusable` when there is no reading
+        the index at all.
+        """
+        started = perf_counter()
+        answers = {Leg.KEYWORD: _PENDING, Leg.VECTOR: _PENDING}
+        try:
+            connection = self._open()
+        except IndexMissing:
+            answers = dict.fromkeys(answers, _NO_INDEX)
+            states = {leg: answer.state for leg, answer in answers.items()}
+            return CandidatePool(query.raw, {}, dict.fromkeys(Leg, ()), states, limit)
+        expected = self._expectations()
+        order = sorted(expected, key=lambda leg: expected[leg])
+        for place, leg in enumerate(order):
+            answers[leg] = self._ask(leg, query, limit, cancelled)
+            if cancelled():
+                raise Cancelled
+            is_last = place == len(order) - 1
+            if partial is not None and not is_last and expected[order[-1]] > SLOW_LEG_SECONDS:
+                partial(self._pool(connection, query, answers, limit, started))
+        return self._pool(connection, query, answers, limit, started)
+
+    def connection(self) -> Connection:
+        """Open the live generation; raises `IndexMissing`."""
+        return self._open()
+
+    def interrupt(self) -> None:
+        """Stop a running statement; may be called from any thread."""
+        connection = self._connection
+        if connection is not None:
+            connection.interrupt()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection = None
+        self._live.close()
+
+    def _open(self) -> Connection:
+        connection = self._live.connection()
+        if connection is not self._connection:
+            self._connection = connection
+            self._keyword = KeywordLeg(connection)
+            self._filter = RowFilter(connection)
+            self._view = self._view_stamp = None
+        return connection
+
+    def _expectations(self) -> dict[Leg, float]:
+        """Seconds each leg is expected to take, from how long it took last."""
+        expected = dict(self._expected)
+        if self._holder.identity is not None and not self._holder.is_loaded:
+            expected[Leg.VECTOR] = max(expected[Leg.VECTOR], 1.0)
+        return expected
+
+    def _ask(self, leg: Leg, query: Query, limit: int, cancelled: Callable[[], bool]) -> LegAnswer:
+        assert self._keyword is not None
+        assert self._filter is not None
+        started = perf_counter()
+        allowed = self._filter.allowed(query)
+        if leg is Leg.KEYWORD:
+            answer = self._keyword.search(query, limit, allowed, cancelled=cancelled)
+        else:
+            answer = self._vector_leg().search(query, limit, allowed, cancelled=cancelled)
+        self._expected[leg] = perf_counter() - started
+        return answer
+
+    def _vector_leg(self) -> VectorLeg:
+        provider, state = self._holder.get()
+        if self._vector is None or self._vector.provider is not provider:
+            self._vector = VectorLeg(None, provider, state)
+        self._refresh_view()
+        self._vector.view = self._view
+        return self._vector
+
+    def _refresh_view(self) -> None:
+        identity = self._holder.identity
+        dims = self._dimensions()
+        if identity is None or dims is None or self._connection is None:
+            return
+        stamp = self._live.stamp()
+        if self._view is not None and stamp == self._view_stamp:
+            return
+        fresh = self._view is not None and monotonic() - self._view_at < REFRESH_SECONDS
+        if fresh and self._is_filling():
+            return
+        changed = self._changed_view(dims) if self._view is not None else None
+        self._view = changed or load_view(
+            self._connection, self._cache, identity, dims, generation=stamp.generation
+        )
+        self._view_stamp, self._view_at = stamp, monotonic()
+
+    def _dimensions(self) -> int | None:
+        provider, _ = self._holder.get()
+        return provider.dimensions if provider is not None else None
+
+    def _changed_view(self, dims: int) -> VectorView | None:
+        """The view with what was added and removed; `None` when loading all of it is cheaper."""
+        assert self._view is not None
+        assert self._connection is not None
+        view = self._view
+        rows = self._connection.execute("SELECT id FROM chunks WHERE embedded = 1").fetchall()
+        wanted = np.array([row[0] for row in rows], dtype=np.int64)
+        present = view.rowids[view.live]
+        added = np.setdiff1d(wanted, present)
+        removed = np.setdiff1d(present, wanted)
+        if len(added) > max(2000, _RELOAD_SHARE * len(wanted)):
+            return None
+        found: list[int] = []
+        vectors: list[bytes] = []
+        for rowid in added.tolist():
+            vector = self._vector_of(rowid)
+            if vector is not None:
+                found.append(rowid)
+                vectors.append(vector)
+        matrix = np.frombuffer(b"".join(vectors), dtype=np.float32).reshape(-1, dims)
+        count = self._connection.execute(
+            "SELECT count(*) FROM chunks WHERE embedded = 0"
+        ).fetchall()
+        return view.with_changes(found, matrix, removed, pending=int(str(count[0][0])))
+
+    def _vector_of(self, rowid: int) -> bytes | None:
+        """The stored vector of a chunk, from the vector table or else from the cache."""
+        assert self._connection is not None
+        assert self._holder.identity is not None
+        if self._has_table():
+            rows = self._connection.execute(
+                "SELECT embedding FROM chunks_vec WHERE rowid = ?", (rowid,)
+            ).fetchall()
+            if rows and isinstance(rows[0][0], bytes):
+                return rows[0][0]
+        hashes = self._connection.execute(
+            "SELECT hash FROM chunks WHERE id = ?", (rowid,)
+        ).fetchall()
+        known = self._cache.get_many(self._holder.identity, [str(row[0]) for row in hashes])
+        return next((vector.tobytes() for vector in known.values()), None)
+
+    def _has_table(self) -> bool:
+        from memtui.index.schema import has_vector_table
+
+        assert self._connection is not None
+        return has_vector_table(self._connection)
+
+    def _pool(
+        self,
+        connection: Connection,
+        query: Query,
+        answers: dict[Leg, LegAnswer],
+        limit: int,
+        started: float,
+    ) -> CandidatePool:
+        elapsed = (perf_counter() - started) * 1000
+        return build_pool(
+            connection,
+            query.raw,
+            answers,
+            limit=limit,
+            generation=self._live.generation,
+            elapsed_ms=elapsed,
+        )

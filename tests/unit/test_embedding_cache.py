@@ -1,0 +1,301 @@
+"""The embedding cache gives back what was put in, and outlives a damaged file."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import apsw
+import numpy as np
+import pytest
+
+from memtui.embedding.cache import EmbeddingCache
+from memtui.embedding.provider import ProviderIdentity, Vector, clean_vectors
+from memtui.errors import IndexUnusable
+
+IDENTITY = ProviderIdentity("hashed", "trigrams", 8, "f" * 64)
+
+
+class Opener:
+    """Opens database files as the index does, and remembers who asked."""
+
+    def __init__(self) -> None:
+        self.threads: list[int] = []
+
+    def __call__(self, path: Path) -> apsw.Connection:
+        self.threads.append(threading.get_ident())
+        connection = apsw.Connection(str(path))
+        connection.set_busy_timeout(5_000)
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").fetchall()
+        except apsw.Error:
+            connection.close()
+            raise
+        return connection
+
+
+def vectors(count: int, *, seed: int = 0, dimensions: int = 8) -> dict[str, Vector]:
+    rows = clean_vectors(np.random.default_rng(seed).normal(size=(count, dimensions)))
+    return {f"hash-{seed}-{row}": rows[row] for row in range(count)}
+
+
+def assert_same(found: dict[str, Vector], expected: dict[str, Vector]) -> None:
+    assert found.keys() == expected.keys()
+    for text_hash, vector in expected.items():
+        np.testing.assert_array_equal(found[text_hash], vector)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "workspace" / "cache.db"
+
+
+@pytest.fixture
+def opener() -> Opener:
+    return Opener()
+
+
+@pytest.fixture
+def cache(path: Path, opener: Opener) -> Iterator[EmbeddingCache]:
+    cache = EmbeddingCache(path, opener)
+    yield cache
+    cache.close()
+
+
+def test_gives_back_what_was_put_in(cache: EmbeddingCache) -> None:
+    stored = vectors(5)
+    cache.put_many(IDENTITY, stored)
+    assert_same(cache.get_many(IDENTITY, [*stored, "unknown"]), stored)
+    assert cache.count() == 5
+    assert cache.size_bytes() > 0
+    assert cache.recovered is None
+
+
+def test_an_empty_cache_answers(cache: EmbeddingCache) -> None:
+    assert cache.size_bytes() == 0
+    assert cache.get_many(IDENTITY, []) == {}
+    assert cache.get_many(IDENTITY, ["unknown"]) == {}
+    cache.put_many(IDENTITY, {})
+    assert cache.count() == 0
+
+
+def test_asks_for_many_hashes_in_slices(cache: EmbeddingCache) -> None:
+    stored = vectors(1_001)
+    cache.put_many(IDENTITY, stored)
+    assert_same(cache.get_many(IDENTITY, [*stored, *stored]), stored)
+
+
+def test_outlives_its_process(cache: EmbeddingCache, path: Path, opener: Opener) -> None:
+    stored = vectors(3)
+    cache.put_many(IDENTITY, stored)
+    cache.close()
+    again = EmbeddingCache(path, opener)
+    assert_same(again.get_many(IDENTITY, stored), stored)
+    again.close()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        IDENTITY._replace(name="other"),
+        IDENTITY._replace(model="other"),
+        IDENTITY._replace(fingerprint="other"),
+    ],
+)
+def test_identities_are_kept_apart(cache: EmbeddingCache, other: ProviderIdentity) -> None:
+    first, second = vectors(1), vectors(1, seed=1)
+    same_hash = {"hash-0-0": second["hash-1-0"]}
+    cache.put_many(IDENTITY, first)
+    assert cache.get_many(other, first) == {}
+    cache.put_many(other, same_hash)
+    assert_same(cache.get_many(IDENTITY, first), first)
+    assert_same(cache.get_many(other, first), same_hash)
+
+
+def test_a_later_vector_takes_the_place_of_an_earlier(cache: EmbeddingCache) -> None:
+    (text_hash, first), (_, second) = vectors(2).items()
+    cache.put_many(IDENTITY, {text_hash: first})
+    cache.put_many(IDENTITY, {text_hash: second})
+    assert_same(cache.get_many(IDENTITY, [text_hash]), {text_hash: second})
+    assert cache.count() == 1
+
+
+def test_vectors_of_other_dimensions_are_unknown(cache: EmbeddingCache) -> None:
+    stored = vectors(2, dimensions=4)
+    cache.put_many(IDENTITY._replace(dimensions=4), stored)
+    assert cache.get_many(IDENTITY, stored) == {}
+    assert_same(cache.get_many(IDENTITY._replace(dimensions=None), stored), stored)
+
+
+def test_vectors_of_other_dimensions_are_not_stored(cache: EmbeddingCache) -> None:
+    with pytest.raises(ValueError, match="does not fit 8"):
+        cache.put_many(IDENTITY, vectors(2) | vectors(1, seed=1, dimensions=4))
+    assert cache.count() == 0
+
+
+@pytest.mark.parametrize("blob", [b"", b"\0" * 31, np.full(8, np.nan, "<f4").tobytes()])
+def test_a_damaged_vector_is_unknown(
+    cache: EmbeddingCache, path: Path, opener: Opener, blob: bytes
+) -> None:
+    stored = vectors(2)
+    cache.put_many(IDENTITY, stored)
+    connection = opener(path)
+    query = "UPDATE embedding_cache SET vector = ? WHERE text_hash = 'hash-0-0'"
+    connection.execute(query, (blob,))
+    connection.close()
+    assert cache.get_many(IDENTITY, stored).keys() == {"hash-0-1"}
+
+
+def test_says_when_a_vector_was_stored(path: Path, opener: Opener) -> None:
+    cache = EmbeddingCache(path, opener, now=lambda: 1_234.9)
+    cache.put_many(IDENTITY, vectors(1))
+    cache.close()
+    connection = opener(path)
+    assert connection.execute("SELECT used_at, dims FROM embedding_cache").get == (1_234, 8)
+    connection.close()
+
+
+def test_stores_all_or_none(cache: EmbeddingCache, path: Path, opener: Opener) -> None:
+    assert cache.count() == 0
+    connection = opener(path)
+    connection.execute(
+        "CREATE TRIGGER no BEFORE INSERT ON embedding_cache WHEN new.text_hash = 'hash-0-2' "
+        "BEGIN SELECT raise(ABORT, 'refused'); END"
+    )
+    connection.close()
+    with pytest.raises(apsw.ConstraintError, match="refused"):
+        cache.put_many(IDENTITY, vectors(5))
+    assert cache.count() == 0
+    cache.put_many(IDENTITY, vectors(1, seed=1))
+    assert cache.count() == 1
+
+
+def test_each_thread_has_its_own_connection(cache: EmbeddingCache, opener: Opener) -> None:
+    barrier = threading.Barrier(4)
+
+    def work(seed: int) -> None:
+        barrier.wait(10)
+        cache.put_many(IDENTITY, vectors(50, seed=seed))
+        cache.put_many(IDENTITY, vectors(50, seed=seed + 10))
+        assert_same(cache.get_many(IDENTITY, vectors(50, seed=seed)), vectors(50, seed=seed))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert len(opener.threads) == len(set(opener.threads)) == 4
+    assert cache.count() == 400
+
+
+@pytest.mark.parametrize(
+    "content", [b"this is no database" * 100, b"SQLite format 3\0" + b"x" * 9_000]
+)
+def test_a_file_that_is_no_database_is_moved_aside(
+    cache: EmbeddingCache, path: Path, content: bytes
+) -> None:
+    path.parent.mkdir()
+    path.write_bytes(content)
+    stored = vectors(3)
+    cache.put_many(IDENTITY, stored)
+    assert_same(cache.get_many(IDENTITY, stored), stored)
+    assert cache.recovered == (
+        "the embedding cache was damaged and starts anew; it was kept as cache.db.corrupt-1"
+    )
+    assert path.with_name("cache.db.corrupt-1").read_bytes() == content
+
+
+def test_damage_met_while_in_use_is_moved_aside(
+    cache: EmbeddingCache, path: Path, opener: Opener
+) -> None:
+    damage(cache, path)
+    reader = EmbeddingCache(path, opener)
+    assert reader.get_many(IDENTITY, vectors(500)) == {}
+    assert reader.recovered is not None
+    reader.put_many(IDENTITY, vectors(2))
+    assert reader.count() == 2
+    reader.close()
+    damage(EmbeddingCache(path, opener), path)
+    again = EmbeddingCache(path, opener)
+    assert again.get_many(IDENTITY, vectors(500)) == {}
+    assert again.recovered is not None
+    assert "corrupt-2" in again.recovered
+    again.close()
+
+
+def damage(cache: EmbeddingCache, path: Path) -> None:
+    """Fill the cache, close it, and overwrite the pages behind the schema."""
+    cache.put_many(IDENTITY, vectors(500))
+    cache.close()
+    content = bytearray(path.read_bytes())
+    content[4_096:] = b"\xa5" * (len(content) - 4_096)
+    path.write_bytes(content)
+
+
+def test_other_threads_move_to_the_fresh_file(
+    cache: EmbeddingCache, path: Path, opener: Opener
+) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(cache.put_many, IDENTITY, vectors(1)).result()
+        connection = opener(path)
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        connection.close()
+        path.write_bytes(b"this is no database" * 1_000)
+        cache.put_many(IDENTITY, vectors(2, seed=1))
+        assert cache.recovered is not None
+        assert pool.submit(cache.count).result() == 2
+
+
+def test_an_error_that_is_no_damage_passes_through(path: Path) -> None:
+    faulty = FaultyOpener(PermissionError("no"))
+    cache = EmbeddingCache(path, faulty)
+    with pytest.raises(PermissionError):
+        cache.count()
+    assert cache.count() == 0
+    assert cache.recovered is None
+    cache.close()
+
+
+def test_a_file_that_another_process_replaced_is_kept(path: Path, opener: Opener) -> None:
+    first = EmbeddingCache(path, opener)
+    first.put_many(IDENTITY, vectors(2))
+    first.close()
+    wrapped = IndexUnusable("the database is damaged")
+    wrapped.__cause__ = apsw.exception_for(apsw.SQLITE_CORRUPT)
+    cache = EmbeddingCache(path, FaultyOpener(wrapped))
+    assert cache.count() == 2
+    assert cache.recovered is None
+    cache.close()
+
+
+class FaultyOpener(Opener):
+    """Raises `fault` at its next call."""
+
+    def __init__(self, fault: Exception) -> None:
+        super().__init__()
+        self.fault: Exception | None = fault
+
+    def __call__(self, path: Path) -> apsw.Connection:
+        fault, self.fault = self.fault, None
+        if fault is not None:
+            raise fault
+        return super().__call__(path)
+
+
+def test_damage_that_cannot_be_moved_is_said(
+    cache: EmbeddingCache, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path, target: Path) -> Path:
+        raise PermissionError("read-only")
+
+    path.parent.mkdir()
+    path.write_bytes(b"this is no database" * 100)
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(IndexUnusable, match="cannot be moved"):
+        cache.count()
+
+
+def test_a_closed_cache_says_so(cache: EmbeddingCache) -> None:
+    cache.put_many(IDENTITY, vectors(1))
+    cache.close()
+    with pytest.raises(ValueError, match="closed"):
+        cache.count()

@@ -1,0 +1,134 @@
+"""WordPiece gives the ids that the model's own tokenizer gives, and reads no more than it needs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any, SupportsIndex
+
+import pytest
+
+from memtui.embedding import wordpiece
+from memtui.embedding.wordpiece import MAX_CHARACTERS, MAX_IDS, WordPiece, load_wordpiece
+from memtui.errors import ProviderError
+
+KNOWN = json.loads((Path(__file__).parent.parent / "data" / "minilm.json").read_text("utf-8"))
+UNK, CLS, SEP = 100, 101, 102
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> WordPiece:
+    return load_wordpiece()
+
+
+class Recorder(str):
+    """A text that notes how far it was read."""
+
+    __slots__ = ("read_to",)
+    read_to: int
+
+    def __new__(cls, text: str) -> Recorder:
+        recorder = super().__new__(cls, text)
+        recorder.read_to = 0
+        return recorder
+
+    def __getitem__(self, key: SupportsIndex | slice) -> str:
+        assert isinstance(key, slice)
+        self.read_to = max(self.read_to, min(len(self), key.stop))
+        return super().__getitem__(key)
+
+
+@pytest.mark.parametrize("case", KNOWN["cases"], ids=lambda case: ascii(case["text"][:24]))
+def test_known_answers(tokenizer: WordPiece, case: dict[str, Any]) -> None:
+    assert tokenizer.encode(case["text"]) == case["ids"]
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("CAFÉ", "cafe"),
+        ("cafe\u0301", "cafe"),
+        ("ΜΕΝΟΣ", "μενοσ"),  # no final sigma: letters are made small one by one
+        ("İstanbul", "istanbul"),
+        ("a\x00b\u200dc\ufffd\x85d", "abcd"),
+        ("a\u00a0b\u3000c\u2028d\r\ne", "a b c d e"),
+        ("x=y", "x = y"),
+        ("«ja»", "« ja »"),
+        ("日本", "日 本"),
+        ("\ud800lone", "lone"),
+    ],
+)
+def test_folding(tokenizer: WordPiece, text: str, same: str) -> None:
+    assert tokenizer.encode(text) == tokenizer.encode(same)
+
+
+def test_kana_and_hangul_stay_words_of_their_letters(tokenizer: WordPiece) -> None:
+    assert tokenizer.encode("が") == tokenizer.encode("か")
+    assert tokenizer.encode("한국") != tokenizer.encode("한 국")
+
+
+def test_longest_piece_is_taken_first() -> None:
+    tokenizer = WordPiece(["[UNK]", "[CLS]", "[SEP]", "un", "una", "##ffa", "##able", "##ble"])
+    assert tokenizer.encode("unaffable unable") == [1, 4, 5, 7, 4, 7, 2]
+    assert tokenizer.encode("unffable") == [1, 3, 5, 7, 2]
+    assert tokenizer.encode("unaxe") == [1, 0, 2]
+
+
+def test_word_of_more_than_100_letters_is_unknown(tokenizer: WordPiece) -> None:
+    assert UNK not in tokenizer.encode("a" * 100)
+    assert tokenizer.encode("a" * 101 + " dog") == [CLS, UNK, *tokenizer.encode("dog")[1:]]
+
+
+def test_control_names_in_a_note_stay_text(tokenizer: WordPiece) -> None:
+    ids = tokenizer.encode("[SEP] [MASK] [CLS]")
+    assert [number for number in ids if number <= 103] == [CLS, SEP]
+
+
+def test_cuts_at_the_limit(tokenizer: WordPiece) -> None:
+    ids = tokenizer.encode("dog " * 1_000)
+    assert len(ids) == MAX_IDS
+    assert (ids[0], ids[-1]) == (CLS, SEP)
+    assert tokenizer.encode("dog " * 1_000, max_ids=4) == [CLS, ids[1], ids[1], SEP]
+
+
+def test_a_long_text_is_read_only_as_far_as_the_ids_need(tokenizer: WordPiece) -> None:
+    text = Recorder("the dog. " * 200_000)
+    assert len(tokenizer.encode(text)) == MAX_IDS
+    assert text.read_to <= 4_096
+
+
+@pytest.mark.parametrize("char", ["a", " ", "\x00", "\u0301", "我", "."])
+def test_a_million_of_one_character(tokenizer: WordPiece, char: str) -> None:
+    text = Recorder(char * 1_000_000)
+    ids = tokenizer.encode(text)
+    assert 2 <= len(ids) <= MAX_IDS
+    assert text.read_to <= MAX_CHARACTERS
+
+
+def test_the_memory_of_folded_characters_is_bounded(tokenizer: WordPiece) -> None:
+    for start in range(0x20000, 0x30000, 0x2000):
+        tokenizer.encode("\x00".join(map(chr, range(start, start + 0x2000))))
+        tokenizer.encode(" ".join("q" + chr(code) * 120 for code in range(start, start + 250)))
+    assert len(wordpiece._FOLD) <= wordpiece._FOLD_ENTRIES
+
+
+def test_vocabulary_is_whole(tokenizer: WordPiece) -> None:
+    assert len(tokenizer._heads) + len(tokenizer._tails) == 30_522
+
+
+def test_vocabulary_without_control_pieces_is_refused() -> None:
+    with pytest.raises(ProviderError, match=r"\[SEP\]"):
+        WordPiece(["[UNK]", "[CLS]", "a"])
+
+
+@pytest.mark.parametrize("content", [b"", b"not gzip", gzip.compress(b"\xff\xfe")[:-4], None])
+def test_a_damaged_vocabulary_file_is_a_provider_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes | None
+) -> None:
+    if content is not None:
+        (tmp_path / "minilm-vocab.txt.gz").write_bytes(content)
+    monkeypatch.setattr(resources, "files", lambda package: tmp_path)
+    with pytest.raises(ProviderError):
+        load_wordpiece()
