@@ -11,10 +11,11 @@ from threading import TIMEOUT_MAX
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
-from memtui.bus import Bus, FilesChanged, SearchFailed, SearchReady
+from memtui.bus import Bus, SearchFailed, SearchReady
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import EmbeddingChoice
 from memtui.engine import statuses
+from memtui.engine.drift import Look, look
 from memtui.engine.mailbox import EngineThread, SearchRequest
 from memtui.engine.providers import ProviderHolder
 from memtui.engine.retriever import Retriever
@@ -25,15 +26,16 @@ from memtui.index.generations import IndexFolder
 from memtui.index.indexer import Indexer
 from memtui.index.reader import ChunkRange, chunk_ranges, file_row, recent_files
 from memtui.index.recipe import Recipe
-from memtui.index.watcher import Watcher
-from memtui.memory.discover import Scope
+from memtui.index.watcher import Watcher, WatchTimes
+from memtui.memory.discover import Scope, discover
 from memtui.memory.workspace import workspace_id
 from memtui.model import CandidatePool, IndexStatus, Mmr, Ranked, Ranking
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import profile
 from memtui.retrieval.pool import fetch_chunks
 from memtui.retrieval.query import Query, parse_query
-from memtui.settings import Settings, data_dir
+from memtui.settings import Settings
+from memtui.settings import data_dir as default_data_dir
 
 if TYPE_CHECKING:
     from memtui.index.database import Connection
@@ -95,6 +97,7 @@ class Engine:
         self._retriever = Retriever(folder, self._cache, self._holder, self._is_indexing)
         self._thread = EngineThread(self._search, self._retriever.interrupt)
         self._watcher: Watcher | None = None
+        self._look: Look | None = None
 
     @classmethod
     def open(
@@ -104,17 +107,17 @@ class Engine:
         *,
         bus: Bus | None = None,
         now: Callable[[], datetime] | None = None,
-        index_root: Path | None = None,
+        data_dir: Path | None = None,
         write: bool = True,
         watch: bool = False,
     ) -> Engine:
         """Open the memory at `root` and start its threads.
 
-        The index is kept in `index_root/<workspace id>` (default: the settings' or the
+        The index is kept in `data_dir/<workspace id>` (default: the settings' or the
         platform's data folder). Without `write` nothing is ever written; with `watch` changes
         of the files are followed. Raises `IndexUnusable` when the index folder cannot be used.
         """
-        place = index_root or _index_root(settings)
+        place = data_dir or _data_dir(settings)
         folder = IndexFolder(place / workspace_id(root))
         if write:
             folder.create()
@@ -166,6 +169,7 @@ class Engine:
     def sync(self, wait: bool = False) -> None:
         """Bring the index up to date; with `wait`, return when that is done."""
         self._holder.retry()
+        self._look = None
         self._indexer.sync()
         if wait:
             self._indexer.wait_idle(timeout=TIMEOUT_MAX)
@@ -173,6 +177,7 @@ class Engine:
     def rebuild(self, wait: bool = False) -> None:
         """Build a new generation from the files; searches use the old one until it is live."""
         self._holder.retry()
+        self._look = None
         self._indexer.rebuild()
         if wait:
             self._indexer.wait_idle(timeout=TIMEOUT_MAX)
@@ -197,15 +202,23 @@ class Engine:
 
     def status(self) -> IndexStatus:
         """A snapshot of the index and of what keeps it up to date; never waits for the disk."""
+        snapshot = self._indexer.snapshot()
         return statuses.compose(
             root=self.root,
             index_dir=self._folder.folder,
-            snapshot=self._indexer.snapshot(),
+            snapshot=self._look.onto(snapshot) if self._look else snapshot,
             provider=self._holder.state(),
             watcher=self._watcher.state() if self._watcher else None,
             backend=self._retriever.backend,
             recovered=self._cache.recovered,
         )
+
+    def refresh_status(self) -> None:
+        """Look at the files and the index now, for the `status` calls until the next sync.
+
+        Raises `IndexUnusable` when there is an index that cannot be read.
+        """
+        self._look = self._thread.call(self._look_now).result()
 
     # --- the notes ------------------------------------------------------------------------
 
@@ -221,7 +234,7 @@ class Engine:
     def close(self) -> None:
         """Stop the threads and close the files; a second call does nothing."""
         if self._watcher is not None:
-            self._watcher.close()
+            self._watcher.stop()
         self._thread.close()
         self._indexer.close()
         self._retriever.close()
@@ -292,6 +305,14 @@ class Engine:
         text = "\n".join(lines.get(number, "") for number in range(1, max(lines, default=0) + 1))
         return row.hash, text
 
+    def _look_now(self) -> Look:
+        discovery = discover(self._scope)
+        try:
+            connection = self._retriever.connection()
+        except IndexMissing:
+            return look(None, 0, discovery)
+        return look(connection, self._retriever.generation, discovery)
+
     def _cost(self) -> RebuildCost:
         try:
             connection = self._retriever.connection()
@@ -314,20 +335,14 @@ class Engine:
 
     def _start_watching(self) -> None:
         index = self.settings.index
-        self.bus.subscribe(FilesChanged, self._files_changed)
         if not index.watch:
+            self._indexer.sync()
             return
+        times = WatchTimes(quiet=index.debounce_seconds, rescan=index.rescan_seconds)
         self._watcher = Watcher(
-            self._scope,
-            self.bus,
-            quiet_seconds=index.debounce_seconds,
-            rescan_seconds=index.rescan_seconds,
-            now=self.now,
+            self._scope, self.bus, self._indexer.sync, times=times, now=self.now
         )
         self._watcher.start()
-
-    def _files_changed(self, event: FilesChanged) -> None:
-        self._indexer.sync(event.paths)
 
     def _is_indexing(self) -> bool:
         return self._indexer.snapshot().progress is not None
@@ -344,9 +359,9 @@ def _choice(settings: Settings) -> EmbeddingChoice:
     return EmbeddingChoice(embedding.provider, embedding.model, embedding.threads, options)
 
 
-def _index_root(settings: Settings) -> Path:
+def _data_dir(settings: Settings) -> Path:
     configured = settings.index.data_dir
     with suppress(RuntimeError):
         if configured:
             return Path(configured).expanduser()
-    return data_dir()
+    return default_data_dir()

@@ -68,6 +68,11 @@ class Retriever:
         """How vectors are compared, in words."""
         return self._vector.backend if self._vector is not None else "not loaded"
 
+    @property
+    def generation(self) -> int:
+        """The generation of the last connection."""
+        return self._live.generation
+
     def retrieve(
         self, query: Query, limit: int, cancelled: Callable[[], bool], partial: Partial | None
     ) -> CandidatePool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memtui.index.indexer import IndexerSnapshot, Work
+from memtui.index.state import IndexerSnapshot, Work
 from memtui.model import IndexState, IndexStatus, ProviderState, Reason, WatcherState
 from memtui.text.tokens import FTS5_TOKENIZE
 

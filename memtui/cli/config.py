@@ -1,0 +1,195 @@
+"""Showing, checking and creating the configuration."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from memtui.cli.invocation import Invocation
+from memtui.errors import SettingsError
+from memtui.settings import Loaded, Origin, ProblemCode, Source, check_settings
+from memtui.settings.leaves import known_keys, leaves, tables
+from memtui.settings.places import data_dir, state_dir, user_config_file
+from memtui.settings.problems import nearest
+from memtui.settings.sample import sample_config, toml_value
+
+_PASSWORD = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_FAILS_VALIDATION = frozenset({ProblemCode.UNKNOWN_KEY})
+
+
+def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
+    """Print values with their origins, all of them or those of some keys and tables."""
+    found = invocation.workspace_if_any()
+    loaded = invocation.settings(found.root if found else None)
+    origins = _chosen(loaded.origins.values(), keys)
+    output = invocation.output()
+    if invocation.json:
+        output.document(
+            {
+                "settings": [_entry(origin, _profile_values(loaded)) for origin in origins],
+                "user_file": loaded.user_file,
+                "project_file": loaded.project_file,
+                "warnings": loaded.warnings,
+            }
+        )
+        return 0
+    for warning in loaded.warnings:
+        output.note(f"memtui: {warning}")
+    width = max((len(origin.key) for origin in origins), default=0)
+    profile_values = _profile_values(loaded)
+    for origin in origins:
+        value = _shown(origin.value)
+        if origin.value is None and origin.key in profile_values:
+            value = f"{_shown(profile_values[origin.key])}  # profile"
+        line = f"{origin.key:<{width}} = {value}"
+        output.line(output.clean(line) + output.styled(output.clean(_history(origin)), 2))
+    return 0
+
+
+def _chosen(origins: Any, keys: Sequence[str]) -> list[Origin]:
+    everything = list(origins)
+    if not keys:
+        return everything
+    for key in keys:
+        if not any(_below(origin.key, key) for origin in everything) and key not in known_keys():
+            near = nearest(key, known_keys() | tables() - {""})
+            hint = f"did you mean {near}?" if near else "`memtui config show` lists every key"
+            raise SettingsError(f"no such key: {key}", hint=hint)
+    return [origin for origin in everything if any(_below(origin.key, key) for key in keys)]
+
+
+def _below(key: str, table: str) -> bool:
+    return key == table or key.startswith(f"{table}.")
+
+
+def _profile_values(loaded: Loaded) -> dict[str, Any]:
+    """What the profile has for the keys of `[ranking]`, which hold where nothing is set."""
+    from memtui.ranking.profiles import profile
+
+    base = profile(loaded.settings.ranking.profile)
+    values: dict[str, Any] = {}
+    for leaf in leaves().values():
+        if leaf.attributes[0] == "ranking":
+            value: Any = base
+            for attribute in leaf.attributes[1:]:
+                value = getattr(value, attribute, None)
+            values[leaf.key] = value
+    return values
+
+
+def _entry(origin: Origin, profile_values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "key": origin.key,
+        "value": _masked(origin.value),
+        "profile_value": profile_values.get(origin.key),
+        "source": origin.source,
+        "place": origin.place,
+        "overrode": [
+            {"source": given.source, "place": given.place, "value": _masked(given.value)}
+            for given in origin.overrode
+        ],
+    }
+
+
+def _history(origin: Origin) -> str:
+    if origin.source is Source.DEFAULT:
+        return ""
+    parts = [f"{origin.source}{_at(origin.place)}"]
+    parts += [
+        f"over {given.source}{_at(given.place)} {_shown(given.value)}" for given in origin.overrode
+    ]
+    return f"  # {', '.join(parts)}"
+
+
+def _at(place: str) -> str:
+    return f" {place}" if place else ""
+
+
+def _masked(value: Any) -> Any:
+    """A value without the password of an address."""
+    return _PASSWORD.sub("***", value) if isinstance(value, str) else value
+
+
+def _shown(value: Any) -> str:
+    return "(unset)" if value is None else toml_value(_masked(value))
+
+
+def show_paths(invocation: Invocation) -> int:
+    """Print where configuration, state and indexes are, and which of them exist."""
+    found = invocation.workspace_if_any()
+    places: dict[str, Path] = {"user": user_config_file(invocation.env)}
+    if found is not None:
+        places["project"] = found.root / ".memtui.toml"
+        places["pyproject"] = found.root / "pyproject.toml"
+    places["state"] = state_dir()
+    places["data"] = data_dir()
+    output = invocation.output()
+    if invocation.json:
+        output.document(
+            {
+                "paths": [
+                    {"name": name, "path": path, "exists": os.path.lexists(path)}
+                    for name, path in places.items()
+                ]
+            }
+        )
+        return 0
+    for name, path in places.items():
+        mark = "" if os.path.lexists(path) else "  (not there)"
+        output.line(output.clean(f"{name:<10}{path}{mark}"))
+    return 0
+
+
+def validate_config(invocation: Invocation) -> int:
+    """Check every source; 0 when nothing is wrong, 2 otherwise. Untrusted keys are only named."""
+    found = invocation.workspace_if_any()
+    problems = check_settings(env=invocation.env, root=found.root if found else None)
+    failing = [p for p in problems if p.fatal or p.code in _FAILS_VALIDATION]
+    output = invocation.output()
+    if invocation.json:
+        output.document(
+            {
+                "valid": not failing,
+                "problems": [
+                    {
+                        "code": problem.code,
+                        "severity": "error" if problem in failing else "warning",
+                        "place": problem.place,
+                        "key": problem.key,
+                        "message": problem.message,
+                        "hint": problem.hint,
+                    }
+                    for problem in problems
+                ],
+            }
+        )
+    else:
+        for problem in problems:
+            output.line(output.clean(str(problem)))
+        if not failing:
+            output.note("memtui: the configuration is valid")
+    return 2 if failing else 0
+
+
+def init_config(invocation: Invocation, *, force: bool) -> int:
+    """Write the sample to the user's configuration file; an existing one only with `force`."""
+    path = user_config_file(invocation.env)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(sample_config())
+    except FileExistsError as error:
+        raise SettingsError(
+            f"{path} is there already", hint="`memtui config init --force` replaces it"
+        ) from error
+    except OSError as error:
+        raise SettingsError(f"cannot write {path}: {error.strerror}") from error
+    output = invocation.output()
+    if invocation.json:
+        output.document({"path": path, "written": True})
+    else:
+        output.line(output.clean(f"wrote {path}"))
+    return 0

@@ -1,0 +1,87 @@
+"""`memtui explain`: one chunk of a search, from its raw scores to the verdict."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from memtui.cli.documents import drop_entry, hit_entry, ranking_entry
+from memtui.cli.invocation import Invocation
+from memtui.cli.results import excerpt_of
+from memtui.cli.search import EXIT_NOTHING, EXIT_OK, search
+from memtui.cli.session import open_reading
+from memtui.cli.waterfall import print_waterfall
+from memtui.errors import QueryError
+from memtui.model import Hit, Ranked
+from memtui.ranking.trace import Explanation, explain
+
+_PLACE = re.compile(r"(?P<path>.+?)(?:#L|:)(?P<line>\d{1,9})(?:-L?\d{1,9})?\Z", re.DOTALL)
+
+
+def run_explain(invocation: Invocation, query: str, options: Mapping[str, Any]) -> int:
+    """Print the arithmetic of one result; 1 when there is no such result."""
+    with open_reading(invocation, options["now"]) as session:
+        ranked, warnings = search(session, query)
+        output = invocation.output(raw=options["raw"])
+        chunk_id, missing = _chosen(ranked, options)
+        told = explain(ranked, chunk_id) if chunk_id is not None else None
+        if invocation.json:
+            output.document(_document(ranked, told, missing, warnings))
+        else:
+            for warning in warnings:
+                output.note(f"memtui: {warning}")
+            if chunk_id is not None:
+                print_waterfall(output, ranked, chunk_id)
+            else:
+                output.note(f"memtui: {missing}")
+    return EXIT_OK if chunk_id is not None else EXIT_NOTHING
+
+
+def _chosen(ranked: Ranked, options: Mapping[str, Any]) -> tuple[str | None, str]:
+    """The id of the chunk that is asked for, or why there is none."""
+    if options["chunk"] is not None:
+        return _chunk_at(ranked, options["chunk"])
+    rank = options["rank"] or 1
+    if rank <= len(ranked.hits):
+        return ranked.hits[rank - 1].chunk.id, ""
+    return None, f"there is no rank {rank}: the search has {len(ranked.hits)} results"
+
+
+def _chunk_at(ranked: Ranked, place: str) -> tuple[str | None, str]:
+    found = _PLACE.fullmatch(place)
+    if found is None:
+        raise QueryError(f"--chunk {place!r} is not a place", hint="memory/2026-02-10.md#L12")
+    line = int(found["line"])
+    for chunk in ranked.pool.chunks.values():
+        if chunk.path == found["path"] and chunk.start_line <= line <= chunk.end_line:
+            return chunk.id, ""
+    return None, f"no leg found {place} among its first {ranked.pool.limit}"
+
+
+def _document(
+    ranked: Ranked, told: Explanation | None, missing: str, warnings: list[str]
+) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "query": ranked.pool.query,
+        "now": ranked.trace.now,
+        "ranking": ranking_entry(ranked),
+        "shown": told is not None and told.rank is not None,
+        "hit": None,
+        "drop": None,
+        "warnings": warnings,
+    }
+    if told is None:
+        return {**document, "missing": missing}
+    scored = told.scored
+    if isinstance(scored, Hit):
+        document["hit"] = hit_entry(scored, excerpt_of(scored, 300).text)
+    else:
+        document["drop"] = drop_entry(scored)
+    return {
+        **document,
+        "ranks": [{"stage": stage, "rank": rank} for stage, rank in told.ranks],
+        "leg_ranks": told.leg_ranks,
+        "without": told.without,
+        "similar": told.similar,
+    }

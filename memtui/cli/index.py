@@ -1,0 +1,158 @@
+"""`memtui index`: bring the index up to date, with progress on stderr."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from memtui.bus import Bus, SyncFailed, SyncFinished, SyncProgressed
+from memtui.cli import words
+from memtui.cli.invocation import Invocation
+from memtui.cli.output import Output
+from memtui.cli.session import Session, open_session
+from memtui.errors import MemtuiError
+from memtui.model import IndexState, IndexStatus, SyncStats
+
+
+def run_index(invocation: Invocation, *, force: bool, watch: bool, dry_run: bool) -> int:
+    """Sync or rebuild and print what was done; with `watch` go on until interrupted."""
+    output = invocation.output()
+    if dry_run:
+        with open_session(invocation) as session:
+            return _dry_run(invocation, output, session, force=force)
+    bus = Bus()
+    bus.subscribe(SyncProgressed, lambda event: output.progress(progress_line(event)))
+    failures: list[SyncFailed] = []
+    bus.subscribe(SyncFailed, failures.append)
+    with open_session(invocation, write=True, watch=watch, bus=bus) as session:
+        for warning in session.loaded.warnings:
+            output.note(f"memtui: {warning}")
+        session.engine.require_writer()
+        if force:
+            session.engine.rebuild(wait=True)
+        else:
+            session.engine.sync(wait=True)
+        output.progress("")
+        session.engine.refresh_status()
+        status = session.engine.status()
+        if failures or status.last_sync is None:
+            raise MemtuiError(
+                failures[-1].error if failures else "the index was not brought up to date"
+            )
+        _report(invocation, output, status, status.last_sync)
+        if watch:
+            _follow(invocation, output, session, bus)
+    return 0
+
+
+def progress_line(event: SyncProgressed) -> str:
+    """`vectors 420/1284 33 %  61/s  0:14 left  memory/2026-02-10.md`."""
+    parts = [f"{event.phase} {event.done}/{event.total}" if event.total else event.phase]
+    if event.total:
+        parts.append(f"{100 * event.done // event.total} %")
+    if event.rate > 0:
+        parts.append(f"{event.rate:.0f}/s")
+    if event.eta is not None:
+        parts.append(f"{words.duration(event.eta)} left")
+    if event.current:
+        parts.append(event.current)
+    return "  ".join(parts)
+
+
+def _report(invocation: Invocation, output: Output, status: IndexStatus, stats: SyncStats) -> None:
+    if invocation.json:
+        output.document(
+            {
+                "sync": stats,
+                "state": status.state,
+                "root": status.root,
+                "index_dir": status.index_dir,
+                "generation": status.generation,
+                "files": status.files,
+                "chunks": status.chunks,
+                "vectors": status.vectors,
+                "skipped": status.skipped,
+                "provider": status.provider,
+                "warnings": status.warnings,
+            }
+        )
+        return
+    output.line(output.clean(sync_line(stats)))
+    output.line(
+        f"index: {words.count(status.files, 'file')}, {words.count(status.chunks, 'chunk')}, "
+        f"{words.count(status.vectors, 'vector')}"
+    )
+    for skipped in status.skipped:
+        reason = words.reason_words(skipped.reason)
+        output.note(f"memtui: skipped {skipped.path}: {skipped.detail or reason}")
+    for warning in status.warnings:
+        output.note(f"memtui: {warning}")
+
+
+def sync_line(stats: SyncStats) -> str:
+    """What a sync did, in one line."""
+    parts = [
+        f"{number} {word}"
+        for number, word in (
+            (stats.files_added, "added"),
+            (stats.files_changed, "changed"),
+            (stats.files_removed, "removed"),
+            (stats.files_skipped, "skipped"),
+        )
+        if number
+    ]
+    did = "rebuilt" if stats.rebuild else "synced"
+    return (
+        f"{did} {words.count(stats.files_seen, 'file')} in {words.duration(stats.seconds)}: "
+        f"{', '.join(parts) or 'nothing to do'}; "
+        f"{words.count(stats.chunks_written, 'chunk')} written, "
+        f"{words.count(stats.chunks_embedded, 'vector')} made, {stats.cache_hits} from the cache"
+    )
+
+
+def _dry_run(invocation: Invocation, output: Output, session: Session, *, force: bool) -> int:
+    session.engine.refresh_status()
+    status = session.engine.status()
+    cost: Any = session.engine.rebuild_cost()
+    is_rebuild = force or status.state is IndexState.NO_INDEX
+    if invocation.json:
+        output.document(
+            {
+                "dry_run": True,
+                "rebuild": is_rebuild,
+                "pending": status.pending,
+                "pending_count": status.pending_count,
+                "skipped": status.skipped,
+                "cost": cost,
+            }
+        )
+        return 0
+    if is_rebuild:
+        where = "to a remote provider" if cost.remote else "on this machine"
+        output.line(
+            f"would index {words.count(cost.files, 'file')}, {words.count(cost.chunks, 'chunk')}; "
+            f"{cost.cached} vectors from the cache, "
+            f"about {cost.tokens_estimate} tokens to embed {where}"
+        )
+        return 0
+    output.line(f"would index {words.count(status.pending_count, 'changed file')}")
+    for path in status.pending:
+        output.data(path)
+    return 0
+
+
+def _follow(invocation: Invocation, output: Output, session: Session, bus: Bus) -> None:
+    """Print every later sync, until Ctrl-C."""
+
+    def report(event: SyncFinished) -> None:
+        output.progress("")
+        if invocation.json:
+            output.record({"sync": event.stats})
+        else:
+            output.line(sync_line(event.stats))
+        output.flush()
+
+    bus.subscribe(SyncFinished, report)
+    bus.subscribe(SyncFailed, lambda event: output.note(f"memtui: {event.error}"))
+    output.note(f"memtui: following changes of {session.workspace.root}; Ctrl-C ends")
+    threading.Event().wait()

@@ -1,0 +1,114 @@
+"""Options that several commands share, and how they become settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from memtui.settings.layers import Flag
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def place_options(function: F) -> F:
+    """`--root` and `--json`: on every command."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="One JSON document, also on errors."),
+        click.option(
+            "--root", metavar="FOLDER", type=click.Path(), help="The memory folder to work on."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def demo_option(function: F) -> F:
+    """`--demo`: the bundled sample memory instead of a folder."""
+    return click.option("--demo", is_flag=True, help="Work on the bundled sample memory.")(function)
+
+
+class WeightsType(click.ParamType["tuple[float, float]"]):
+    """Two weights with a comma: vector, keyword."""
+
+    name = "V,K"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, float]:
+        """Parse `0.3,0.7`."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            vector, keyword = (float(part) for part in str(value).split(","))
+        except ValueError:
+            self.fail(f"{value!r} is not two numbers such as 0.3,0.7", param, ctx)
+        return vector, keyword
+
+
+class MomentType(click.ParamType[datetime]):
+    """A date or a time in ISO 8601; UTC when it has no zone."""
+
+    name = "ISO"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        """Parse `2026-02-11` or `2026-02-11T09:00:00+01:00`."""
+        if isinstance(value, datetime):
+            return value
+        try:
+            moment = datetime.fromisoformat(str(value))
+            return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+        except (ValueError, OverflowError):
+            self.fail(f"{value!r} is not a time such as 2026-02-11T09:00", param, ctx)
+
+
+def ranking_options(function: F) -> F:
+    """Everything about the ranking that a command line can change."""
+    options = (
+        click.option("-n", "--limit", type=int, help="How many results. [default: 6]"),
+        click.option("--profile", help="Named ranking, such as openclaw-2026.9."),
+        click.option("--mmr/--no-mmr", default=None, help="Push down what repeats."),
+        click.option("--lambda", "lambda_", type=float, help="MMR: 1 relevance, 0 variety."),
+        click.option("--decay/--no-decay", default=None, help="Let old notes count less."),
+        click.option("--half-life", type=float, metavar="DAYS", help="Decay: half-life."),
+        click.option("--weights", type=WeightsType(), help="Weights of vector and keyword leg."),
+        click.option("--fusion", help="weighted_sum, relative_score or rrf."),
+        click.option("--min-score", type=float, help="Leave out what scores less."),
+        click.option("--now", type=MomentType(), help="The time that ages count from. [UTC]"),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def ranking_flags(options: Mapping[str, Any]) -> dict[str, Flag]:
+    """The settings that ranking options stand for.
+
+    A lambda alone turns MMR on and a half-life alone turns decay on: whoever gives one wants it.
+    """
+    from memtui.settings.layers import Flag
+
+    mmr, decay = options["mmr"], options["decay"]
+    if mmr is None and options["lambda_"] is not None:
+        mmr = True
+    if decay is None and options["half_life"] is not None:
+        decay = True
+    vector, keyword = options["weights"] or (None, None)
+    given = {
+        "ranking.k": Flag("-n", options["limit"]),
+        "ranking.profile": Flag("--profile", options["profile"]),
+        "ranking.mmr.enabled": Flag("--mmr", mmr),
+        "ranking.mmr.lambda": Flag("--lambda", options["lambda_"]),
+        "ranking.decay.enabled": Flag("--decay", decay),
+        "ranking.decay.half_life_days": Flag("--half-life", options["half_life"]),
+        "ranking.vector_weight": Flag("--weights", vector),
+        "ranking.keyword_weight": Flag("--weights", keyword),
+        "ranking.fusion": Flag("--fusion", options["fusion"]),
+        "ranking.min_score": Flag("--min-score", options["min_score"]),
+    }
+    return {key: flag for key, flag in given.items() if flag.value is not None}

@@ -1,0 +1,129 @@
+"""`memtui search`: the legs, the ranking, and four ways to print what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memtui.cli.documents import hit_entry, search_document
+from memtui.cli.invocation import Invocation
+from memtui.cli.output import Output
+from memtui.cli.results import (
+    excerpt_of,
+    leg_warnings,
+    print_rows,
+    print_sentences,
+    summary,
+)
+from memtui.cli.session import Session, open_reading, stale_warning
+from memtui.errors import IndexMissing, IndexUnusable, ProviderError, SettingsError
+from memtui.model import Leg, LegState, LegStatus, Ranked, Reason
+
+EXIT_OK, EXIT_NOTHING = 0, 1
+_JSON_SNIPPET = 300
+_FORMATS = ("jsonl", "plain", "paths")
+
+
+def run_search(invocation: Invocation, query: str, options: Mapping[str, Any]) -> int:
+    """Search and print; 0 when something is found, 1 when nothing is (0 with --zero-ok)."""
+    chosen = [f"--{name}" for name in _FORMATS if options[name]]
+    chosen += ["--json"] if invocation.json else []
+    if len(chosen) > 1:
+        raise SettingsError(f"{' and '.join(chosen)} exclude each other")
+    with open_reading(invocation, options["now"]) as session:
+        ranked, warnings = search(session, query)
+        output = invocation.output(raw=options["raw"])
+        _print(output, session, ranked, warnings, invocation, options)
+    return EXIT_OK if ranked.hits or options["zero_ok"] else EXIT_NOTHING
+
+
+def search(session: Session, query: str) -> tuple[Ranked, list[str]]:
+    """Search with the configured ranking; the warnings tell what should be known about it.
+
+    Raises `ProviderError` or `IndexUnusable` when no leg could answer because something failed.
+    """
+    from memtui.retrieval.query import parse_query
+
+    ranking = session.ranking()
+    try:
+        ranked = session.engine.search(query, ranking=ranking)
+    except IndexMissing as error:
+        message = f"{session.workspace.root} has no index yet"
+        raise IndexMissing(message, hint="`memtui index` makes one") from error
+    session.engine.refresh_status()
+    _check_legs(ranked.pool.states)
+    stale = stale_warning(session.engine.status())
+    warnings = [
+        *session.warnings(ranking),
+        *parse_query(query).problems,
+        *leg_warnings({str(leg): state for leg, state in ranked.pool.states.items()}),
+        *([stale] if stale else []),
+    ]
+    return ranked, warnings
+
+
+def _check_legs(states: Mapping[Leg, LegState]) -> None:
+    if any(state.status is LegStatus.OK for state in states.values()):
+        return
+    failed = {leg: state for leg, state in states.items() if state.status is LegStatus.FAILED}
+    for leg, state in failed.items():
+        detail = f"{leg} search failed: {state.detail or state.reason}"
+        if state.reason is Reason.PROVIDER_FAILED:
+            raise ProviderError(detail, hint="and the other leg has nothing to search for")
+        raise IndexUnusable(detail, hint="`memtui index --force` builds the index anew")
+
+
+def _print(
+    output: Output,
+    session: Session,
+    ranked: Ranked,
+    warnings: Sequence[str],
+    invocation: Invocation,
+    options: Mapping[str, Any],
+) -> None:
+    if invocation.json:
+        snippets = {hit.chunk.id: excerpt_of(hit, _JSON_SNIPPET).text for hit in ranked.hits}
+        status = session.engine.status()
+        output.document(search_document(ranked, snippets, status, warnings))
+        return
+    for warning in warnings:
+        output.note(f"memtui: {warning}")
+    if options["jsonl"]:
+        for hit in ranked.hits:
+            output.record(hit_entry(hit, excerpt_of(hit, _JSON_SNIPPET).text))
+    elif options["paths"]:
+        for path in dict.fromkeys(hit.chunk.path for hit in ranked.hits):
+            output.data(path)
+    else:
+        _print_for_people(output, session, ranked, options)
+
+
+def _print_for_people(
+    output: Output, session: Session, ranked: Ranked, options: Mapping[str, Any]
+) -> None:
+    ascii_only = session.loaded.settings.ui.glyphs == "ascii"
+    if options["plain"]:
+        print_sentences(output, ranked)
+    else:
+        print_rows(output, ranked, ascii_only=ascii_only)
+    if options["explain"]:
+        from memtui.cli.waterfall import print_waterfall
+
+        for hit in ranked.hits:
+            output.line()
+            print_waterfall(output, ranked, hit.chunk.id)
+    if output.err_is_terminal or not ranked.hits:
+        output.note(summary(ranked))
+    if not ranked.hits:
+        output.note(_why_nothing(ranked))
+
+
+def _why_nothing(ranked: Ranked) -> str:
+    below = [drop for drop in ranked.drops if drop.reason is Reason.BELOW_MIN_SCORE]
+    if below:
+        best = max(drop.score for drop in below)
+        return (
+            f"{len(below)} below the minimum score {ranked.ranking.min_score}, "
+            f"the best with {best:.3f}: `--min-score 0` shows them"
+        )
+    return "nothing found"

@@ -1,0 +1,96 @@
+"""`memtui status`: how the index is, in words or as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from memtui.cli import words
+from memtui.cli.invocation import Invocation
+from memtui.cli.output import plain
+from memtui.cli.probes import Probe, probe_all
+from memtui.cli.session import open_session
+from memtui.model import IndexState, IndexStatus
+
+EXIT_OK, EXIT_NO_INDEX = 0, 3
+
+
+def run_status(invocation: Invocation, *, deep: bool) -> int:
+    """Print the state of the index; 3 when there is none. `deep` asks every part, too."""
+    with open_session(invocation) as session:
+        session.engine.refresh_status()
+        status = session.engine.status()
+        probes = probe_all(session) if deep else ()
+        warnings = session.loaded.warnings
+        output = invocation.output()
+        if invocation.json:
+            document: dict[str, Any] = plain(status)
+            document["warnings"] = [*warnings, *status.warnings]
+            if deep:
+                document["probes"] = probes
+            output.document(document)
+        else:
+            for warning in warnings:
+                output.note(f"memtui: {warning}")
+            for line in status_lines(status):
+                output.line(output.clean(line))
+            for probe in probes:
+                output.line(output.clean(_probe_line(probe)))
+    return EXIT_NO_INDEX if status.state is IndexState.NO_INDEX else EXIT_OK
+
+
+def _probe_line(probe: Probe) -> str:
+    return f"{'works' if probe.works else 'FAILS':<10}{probe.name}: {probe.detail}"
+
+
+def status_lines(status: IndexStatus) -> Iterator[str]:
+    """The state in lines: the word first, then what is in the index, then what is wrong."""
+    yield f"state     {status.state.value.replace('_', ' ')}{_pending(status)}"
+    yield f"memory    {status.root}"
+    yield f"index     {status.index_dir} (generation {status.generation})"
+    sources = ", ".join(f"{s.source} {s.files} files {s.chunks} chunks" for s in status.sources)
+    yield (
+        f"holds     {words.count(status.files, 'file')}, {words.count(status.chunks, 'chunk')}, "
+        f"{words.count(status.vectors, 'vector')}" + (f" ({sources})" if sources else "")
+    )
+    yield f"provider  {_provider(status)}"
+    yield f"vectors   {status.vector_backend}"
+    yield f"tokenizer {status.tokenizer}"
+    yield f"watcher   {status.watcher.mode}{_detail(status.watcher.detail)}"
+    yield f"writer    {status.writer}"
+    yield f"last sync {_last_sync(status)}"
+    for path in status.pending:
+        yield f"pending   {path}"
+    for skipped in status.skipped:
+        yield f"skipped   {skipped.path}: {skipped.detail or words.reason_words(skipped.reason)}"
+    for error in status.errors:
+        yield f"error     {error.at:%Y-%m-%d %H:%M:%S} {error.where}: {error.message}"
+    for warning in status.warnings:
+        yield f"warning   {warning}"
+
+
+def _pending(status: IndexStatus) -> str:
+    return f" ({words.count(status.pending_count, 'changed file')})" if status.pending_count else ""
+
+
+def _provider(status: IndexStatus) -> str:
+    provider = status.provider
+    if provider.actual is None:
+        return f"none, keyword search alone ({provider.detail or provider.state})"
+    asked = "" if provider.requested == provider.actual else f" (asked for: {provider.requested})"
+    place = ", remote" if provider.remote else ""
+    return (
+        f"{provider.actual}{asked}, {provider.model}, {provider.dimensions} dimensions{place}"
+        f"{_detail(provider.detail)}"
+    )
+
+
+def _last_sync(status: IndexStatus) -> str:
+    stats = status.last_sync
+    if stats is None:
+        return "unknown"
+    return f"{stats.finished_at:%Y-%m-%d %H:%M:%S}, {words.duration(stats.seconds)}"
+
+
+def _detail(text: str) -> str:
+    return f" ({text})" if text else ""

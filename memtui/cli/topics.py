@@ -1,0 +1,143 @@
+"""`memtui help TOPIC`: what does not fit into `--help`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+import click
+
+from memtui.cli.invocation import Invocation
+from memtui.errors import MemtuiError
+
+_EXIT_CODES = """\
+EXIT CODES
+
+  0    ok
+  1    nothing found (search, explain); --zero-ok makes that 0
+  2    wrong usage or configuration, no memory folder
+  3    no index yet, or one that cannot be used: `memtui index`
+  4    the embedding provider failed and nothing else could answer
+  5    another process is writing to this index
+  130  interrupted
+
+With --json every command prints one JSON document on stdout, also when it fails:
+  {"schema_version": 1, "error": {"code": ..., "message": ..., "hint": ..., "exit_code": ...}}
+Narration and progress go to stderr, progress only to a terminal.
+"""
+
+_SEARCH = """\
+SEARCH
+
+  memtui search router vlan            any of the words; the best matches first
+  memtui search '"vlan 30" router'     a text in quotes has to be there as it is
+  memtui search 'dns path:network'     only files whose path has `network` (or fits a * pattern)
+  memtui search 'dns source:memory'    only this source
+  memtui search 'dns after:2026-01-01 before:2026-03-01'
+
+A filter that makes no sense is named on stderr and left out; the rest is searched.
+`search` never indexes: without an index it ends with exit code 3, with changed files it says so.
+Only the demo (`--demo`, `memtui demo`) is indexed when needed, in a folder of its own.
+
+OUTPUT
+
+  rank, places moved since fusion, effective score, bar, path:line, age; then an excerpt.
+  The bar: vector and keyword part of the score, then what MMR and decay took.
+
+  --plain    sentences, for screen readers     --paths    files only, each once, best first
+  --json     one document with everything      --jsonl    one document for each result
+  --explain  the arithmetic below the results  --raw      control characters stay as they are
+
+Text of notes is made safe for a terminal unless --raw is given. NO_COLOR turns colour off.
+--now fixes the time that ages count from, so that a run can be repeated.
+"""
+
+_RANKING = """\
+RANKING
+
+  legs      keyword (BM25) and vector (cosine) each bring candidates
+  fusion    one score: weighted_sum, relative_score (each leg scaled to 0..1) or rrf
+  decay     x floor + (1 - floor) * 2^(-age / half-life); notes without a date keep their score
+  rerank    relevance, recency and importance in one score
+  dedup     a text that occurs twice is shown once
+  minimum   results below min_score are left out
+  MMR       - ((1 - lambda) / lambda) * span * similarity to what is above it
+  cut       the first k are shown
+
+Every stage can be turned on or off; a profile (--profile, ranking.profile) is a set of them:
+memtui (default), openclaw-2026.2, -2026.4, -2026.7, -2026.9, memini.
+--lambda turns MMR on and --half-life turns decay on, unless --no-mmr or --no-decay is given.
+`memtui explain QUERY --rank 2` repeats the arithmetic of one result; `--chunk PATH#L4` that of a
+place that is not shown.
+"""
+
+_CONFIG = """\
+CONFIGURATION
+
+  flag > $MEMTUI_* > .memtui.toml or [tool.memtui] of pyproject.toml in the memory folder
+       > config.toml of the user > default; key by key
+
+  memtui config init       write the user's file with every key and its default, as comments
+  memtui config show       every value, where it comes from, what it overrode
+  memtui config validate   everything that is wrong, with file, line and nearest key
+  memtui config path       where the files are
+
+$MEMTUI_RANKING__MMR__LAMBDA=0.5 sets ranking.mmr.lambda; lists are separated by commas.
+$MEMTUI_CONFIG names another file for the user, $MEMTUI_ROOT the memory folder.
+
+A memory folder's own file may not set commands, endpoints or places outside the folder (editor,
+pager, embedding.base_url, a remote embedding.provider, index.data_dir, memory.extra_paths that
+leave the folder) before `memtui trust` has been run on it. Trust holds for that content only.
+"""
+
+
+def _keys() -> str:
+    from memtui.settings.keys import ACTIONS
+
+    width = max(len(action.id) for action in ACTIONS)
+    rows = [
+        f"  {' '.join(action.keys):<16}{action.id:<{width}}  {action.description}\n"
+        for action in ACTIONS
+    ]
+    return (
+        "KEYS\n\n"
+        "Keys that are not characters (f2, ctrl+y, ...) work while a query is typed, too.\n"
+        'Change them in [keymap]: "mmr.toggle" = "M,f2"; presets: default, vim, emacs.\n\n'
+        + "".join(rows)
+    )
+
+
+TOPIC_TEXTS: Mapping[str, Callable[[], str]] = {
+    "config": lambda: _CONFIG,
+    "exit-codes": lambda: _EXIT_CODES,
+    "keys": _keys,
+    "ranking": lambda: _RANKING,
+    "search": lambda: _SEARCH,
+}
+
+
+def show_topic(invocation: Invocation, topic: str | None, overview: str) -> int:
+    """Print a topic, through the pager when stdout is a terminal; without one the overview."""
+    output = invocation.output()
+    text = overview if topic is None else TOPIC_TEXTS[topic]()
+    if topic is None:
+        text += f"\n\nTopics (memtui help TOPIC): {', '.join(TOPIC_TEXTS)}"
+    if invocation.json:
+        output.document({"topic": topic, "topics": list(TOPIC_TEXTS), "text": text})
+    elif output.out_is_terminal:
+        _use_configured_pager(invocation)
+        click.echo_via_pager(text)
+    else:
+        output.line(text.rstrip("\n"))
+    return 0
+
+
+def _use_configured_pager(invocation: Invocation) -> None:
+    """Help is shown even when the configuration is broken; then $PAGER decides alone."""
+    try:
+        pager = invocation.settings(None).settings.pager
+    except MemtuiError as error:
+        invocation.output().note(f"memtui: {error.message}")
+        return
+    if pager:
+        os.environ["PAGER"] = pager

@@ -1,0 +1,140 @@
+"""Numbers, ages and reason codes in words, for people."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from memtui.model import Chunk, DateRule, Leg, Reason
+from memtui.ranking.decay import age_in_days, chunk_day
+
+LEG_UNITS: Final[Mapping[Leg, str]] = {Leg.VECTOR: "cosine", Leg.KEYWORD: "bm25"}
+
+_REASONS: Final[Mapping[Reason, str]] = {
+    Reason.SYMLINK: "a link, not followed",
+    Reason.IGNORED: "ignored",
+    Reason.NOT_REGULAR: "not a regular file",
+    Reason.UNREADABLE: "not readable",
+    Reason.TOO_LARGE: "too large",
+    Reason.DUPLICATE_FILE: "another name of a file that is indexed",
+    Reason.OUTSIDE_ROOT: "outside the memory folder",
+    Reason.VANISHED: "vanished",
+    Reason.EMPTY_QUERY: "the query is empty",
+    Reason.ONLY_STOP_WORDS: "the query has only stop words",
+    Reason.NO_TERMS: "the query has no words",
+    Reason.QUERY_TOO_SHORT: "the query is too short",
+    Reason.ZERO_QUERY_VECTOR: "the model sees nothing in the query",
+    Reason.SCRIPT_NOT_SUPPORTED: "the model cannot read this script",
+    Reason.DISABLED: "turned off",
+    Reason.NO_INDEX: "no index",
+    Reason.NO_VECTORS: "no vectors yet",
+    Reason.PROVIDER_FAILED: "the embedding provider failed",
+    Reason.DIMENSIONS_DIFFER: "the index holds vectors of another length",
+    Reason.INDEX_FAILED: "the index cannot be read",
+    Reason.EXTENSION_MISSING: "sqlite-vec cannot be loaded",
+    Reason.FILE_NAME: "date in the file name",
+    Reason.FRONT_MATTER: "date in the front matter",
+    Reason.FILE_TIME: "time of the file",
+    Reason.EVERGREEN: "no date: evergreen",
+    Reason.OUTSIDE_CANDIDATES: "outside the candidates",
+    Reason.DUPLICATE_TEXT: "the text of a better result",
+    Reason.BELOW_MIN_SCORE: "below the minimum score",
+    Reason.CUT_AT_K: "beyond the last rank shown",
+    Reason.OTHER_PROJECT: "of another project",
+    Reason.RELAXED: "below the minimum, let through by the profile's rule",
+    Reason.EXACT_PATH: "the query names the file",
+    Reason.REDUNDANT: "like a better result",
+    Reason.FIRST: "first choice",
+}
+
+
+def reason_words(reason: Reason) -> str:
+    """A reason code in words; a code without words speaks for itself."""
+    return _REASONS.get(reason, reason.value.replace("_", " "))
+
+
+def score(value: float) -> str:
+    """A score with three decimals; a dash when it is not finite."""
+    return f"{value:.3f}" if math.isfinite(value) else "-"
+
+
+def number(value: object) -> str:
+    """A number without needless zeros, at most six digits behind the point."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if not math.isfinite(value):
+        return "-"
+    text = f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+    return text if float(text) or not value else f"{value:.3g}"
+
+
+def exact(value: float) -> str:
+    """A number so that reading it back gives the same float."""
+    return repr(float(value))
+
+
+def count(value: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    plural = noun if value == 1 else f"{noun}s"
+    return f"{value:,} {plural}".replace(",", " ")
+
+
+def age_of(chunk: Chunk, rule: DateRule, now: datetime) -> float | None:
+    """Age of a chunk in days, `None` for an evergreen one."""
+    day, _ = chunk_day(chunk, rule)
+    return None if day is None else age_in_days(day, now)
+
+
+def short_age(days: float | None) -> str:
+    """`3d`, `5mo`, `2y`, `today`, `ahead` for a date to come, `ever` for none."""
+    if days is None:
+        return "ever"
+    if days <= -1:
+        return "ahead"
+    if days < 1:
+        return "today"
+    if days < 60:
+        return f"{int(days)}d"
+    if days < 730:
+        return f"{int(days / 30.44)}mo"
+    return f"{int(days / 365.25)}y"
+
+
+def long_age(days: float | None) -> str:
+    """An age as a sentence says it."""
+    if days is None:
+        return "no date"
+    if days <= -1:
+        return f"{count(int(-days), 'day')} ahead"
+    return "today" if days < 1 else f"{count(int(days), 'day')} old"
+
+
+def moved(places: int) -> str:
+    """Movement against the rank after fusion: `+2`, `-1`, `=`."""
+    return f"{places:+d}" if places else "="
+
+
+def fitting(text: str, cells: int) -> int:
+    """How many characters of a line fit into so many cells of a terminal."""
+    if len(text) <= cells and text.isascii():
+        return len(text)
+    used = 0
+    for place, character in enumerate(text):
+        wide = unicodedata.east_asian_width(character) in "WF"
+        used += 0 if unicodedata.combining(character) else 2 if wide else 1
+        if used > cells:
+            return place
+    return len(text)
+
+
+def duration(seconds: float) -> str:
+    """`38 ms`, `2.4 s`, `1:05 min`."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02} min"

@@ -1,0 +1,200 @@
+"""The one door to SQLite: how a database file is opened, written to and found broken.
+
+Everything goes through apsw. The standard library's `sqlite3` must never open one of these
+files: two SQLite libraries in one process drop each other's file locks.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+
+import apsw
+
+from memtui.errors import IndexMissing, IndexUnusable
+
+Connection = apsw.Connection
+DatabaseError = apsw.Error
+Interrupted = apsw.InterruptError
+
+PAGE_SIZE = 16384
+BUSY_TIMEOUT_MS = 5000
+_CACHE_KIB = 64 * 1024
+_MMAP_BYTES = 2**30
+_JOURNAL_BYTES = 64 * 2**20
+_PROGRESS_STEPS = 20_000
+_CANNOT_OPEN = (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)
+
+
+class IndexDamaged(IndexUnusable):
+    """The file is not a database any more; building it again from the notes is the cure."""
+
+
+def open_database(path: Path, *, readonly: bool = False, bulk: bool = False) -> apsw.Connection:
+    """Open a database file with memtui's settings; sqlite-vec is loaded where it can be.
+
+    One connection belongs to one thread. `readonly` never creates a file. `bulk` gives up crash
+    safety for speed: only for a file that nobody reads yet and that is thrown away on failure.
+    Raises `IndexMissing` when a file to read is not there, `IndexDamaged` when it is no database,
+    `IndexUnusable` when it cannot be opened.
+    """
+    if readonly and not path.exists():
+        raise IndexMissing(f"{path.name} is not there", hint="memtui index builds it")
+    with mapped_errors(path):
+        if not readonly:
+            _make_private(path)
+        flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE
+        connection = apsw.Connection(os.fspath(path), flags=flags)
+        try:
+            _configure(connection, readonly=readonly, bulk=bulk)
+            _load_vector_extension(connection)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def vector_extension(connection: apsw.Connection) -> str | None:
+    """Tell the version of sqlite-vec on this connection; `None` when it is not loaded."""
+    try:
+        return str(connection.execute("SELECT vec_version()").fetchall()[0][0])
+    except apsw.SQLError:
+        return None
+
+
+@contextmanager
+def mapped_errors(path: Path) -> Iterator[None]:
+    """Turn what SQLite raises about a broken file into `IndexUnusable` with a line for people."""
+    try:
+        yield
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        raise IndexDamaged(
+            f"{path.name} is damaged: {error}", hint="memtui index --force builds it again"
+        ) from error
+    except (
+        apsw.CantOpenError,
+        apsw.ReadOnlyError,
+        apsw.PermissionsError,
+        PermissionError,
+    ) as error:
+        raise IndexUnusable(
+            f"{path} cannot be opened: {error}", hint="check the folder's permissions"
+        ) from error
+    except apsw.FullError as error:
+        raise IndexUnusable(
+            f"no space left to write {path.name}", hint="free some disk space"
+        ) from error
+    except (apsw.BusyError, apsw.LockedError) as error:
+        raise IndexUnusable(
+            f"{path.name} stayed locked for {BUSY_TIMEOUT_MS / 1000:g} s",
+            hint="another program is using it; try again",
+        ) from error
+    except apsw.IOError as error:
+        raise IndexUnusable(
+            f"{path} cannot be read or written: {error}", hint="check the disk"
+        ) from error
+
+
+@contextmanager
+def transaction(connection: apsw.Connection) -> Iterator[None]:
+    """Write in one piece: all of the block is kept, or, when it raises, none of it.
+
+    Takes the write lock at once, because a read that turns into a write ignores the busy timeout.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # SQLite may already have rolled back on its own (disk full, I/O error).
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def interruptible(connection: apsw.Connection, cancelled: Callable[[], bool]) -> Iterator[None]:
+    """Let `cancelled` stop a long statement of this block, which then raises `Interrupted`."""
+    connection.set_progress_handler(cancelled, _PROGRESS_STEPS)
+    try:
+        yield
+    finally:
+        connection.set_progress_handler(None)
+
+
+def number(connection: apsw.Connection, query: str, *values: str | int) -> int:
+    """Return the one number that a query answers with."""
+    answer = connection.execute(query, values).fetchall()[0][0]
+    if not isinstance(answer, int):
+        raise TypeError(f"{query} answered {answer!r}")
+    return answer
+
+
+def numbers(connection: apsw.Connection, query: str, *values: str | int) -> list[int]:
+    """Return the numbers that a query answers with, one a row."""
+    rows = connection.execute(query, values).fetchall()
+    return [value for (value,) in rows if isinstance(value, int)]
+
+
+def checkpoint(connection: apsw.Connection) -> None:
+    """Move the write-ahead log into the file and empty it; readers may keep it from emptying."""
+    with suppress(apsw.BusyError, apsw.LockedError):
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def damage(connection: apsw.Connection) -> str | None:
+    """Check the file's structure; the first thing that is wrong, or `None`."""
+    first = str(connection.execute("PRAGMA quick_check(1)").fetchall()[0][0])
+    return None if first == "ok" else first
+
+
+def _make_private(path: Path) -> None:
+    # SQLite gives -wal and -shm the permissions of the file itself.
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _configure(connection: apsw.Connection, *, readonly: bool, bulk: bool) -> None:
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    if not readonly:
+        # Before the first page is written; without effect on a file that has pages.
+        connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+        connection.execute(f"PRAGMA journal_mode = {'OFF' if bulk else 'WAL'}").fetchall()
+        connection.execute(f"PRAGMA synchronous = {'OFF' if bulk else 'NORMAL'}")
+        connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_BYTES}").fetchall()
+        connection.execute("PRAGMA foreign_keys = ON")
+    # Sorting must not write note text to files outside the index folder.
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}").fetchall()
+    # The first read: a file that is no database is found here and not by a query.
+    connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
+
+
+def _load_vector_extension(connection: apsw.Connection) -> None:
+    library = _vector_library()
+    if library is None:
+        return
+    connection.enable_load_extension(True)
+    try:
+        connection.load_extension(library, "sqlite3_vec_init")
+    except apsw.ExtensionLoadingError:
+        # Vectors are then read from the cache; `vector_extension` says so to whoever asks.
+        return
+    finally:
+        connection.enable_load_extension(False)
+
+
+@lru_cache(maxsize=1)
+def _vector_library() -> str | None:
+    # Found without importing the package, which would import numpy and take 0.1 s.
+    spec = importlib.util.find_spec("sqlite_vec")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        for library in sorted(Path(folder).glob("vec0.*")):
+            if library.suffix in {".so", ".dylib", ".dll"}:
+                return os.fspath(library)
+    return None

@@ -1,0 +1,199 @@
+"""The first phase of a sync: the rows of the files that are new, changed or gone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from memtui.bus import FileIndexed, FileSkipped
+from memtui.index.database import transaction
+from memtui.index.job import Counts, Job
+from memtui.index.progress import FILES
+from memtui.index.writer import IndexWriter
+from memtui.memory.chunking import chunk_document
+from memtui.memory.discover import Discovery
+from memtui.memory.documents import read_document, reason_of
+from memtui.model import ChunkSpan, Document, SkippedFile, SourceFile
+
+if TYPE_CHECKING:
+    from memtui.index.database import Connection
+
+_BATCH_FILES = 50
+_BATCH_SECONDS = 0.2
+_BATCH_BYTES = 4 * 2**20
+# Within this time of a scan, a second write may leave size and modification time as they were.
+_RACY_NS = 2 * 10**9
+
+
+class KnownFile(NamedTuple):
+    """What the index knows about a file: the stat it had, and when it was seen."""
+
+    path: str
+    source: str
+    hash: str
+    size: int
+    mtime_ns: int
+    inode: int
+    seen_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a scan says has to be done."""
+
+    read: tuple[SourceFile, ...]
+    """New files, files with another stat, and files written too close to the last scan."""
+    changed: tuple[str, ...]
+    """The paths in `read` that are new or have another stat."""
+    removed: tuple[str, ...]
+
+
+def known_files(connection: Connection) -> dict[str, KnownFile]:
+    """Read what the index knows about its files, by path."""
+    rows = connection.execute(
+        "SELECT path, source, hash, size, mtime_ns, inode, seen_ns FROM files"
+    ).fetchall()
+    return {str(row[0]): KnownFile._make(row) for row in rows}
+
+
+def plan_changes(files: Sequence[SourceFile], known: Mapping[str, KnownFile]) -> Plan:
+    """Compare a scan with the index by stat alone; nothing is read."""
+    read = []
+    changed = []
+    for file in files:
+        row = known.get(file.path)
+        stat = (file.size, file.mtime_ns, file.inode, file.source)
+        if row is None or stat != (row.size, row.mtime_ns, row.inode, row.source):
+            read.append(file)
+            changed.append(file.path)
+        elif file.mtime_ns >= row.seen_ns - _RACY_NS:
+            read.append(file)
+    here = {file.path for file in files}
+    removed = tuple(sorted(path for path in known if path not in here))
+    return Plan(tuple(read), tuple(changed), removed)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Files that were read and are written in one transaction."""
+
+    began: float
+    documents: list[tuple[Document, list[ChunkSpan]]] = field(default_factory=list)
+    touched: list[SourceFile] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    files: int = 0
+    size: int = 0
+
+    def full(self) -> bool:
+        late = time.monotonic() - self.began >= _BATCH_SECONDS
+        return late or self.files >= _BATCH_FILES or self.size >= _BATCH_BYTES
+
+
+class FilesPhase:
+    """Reads files and writes their rows, in small transactions unless `bulk`.
+
+    A file that cannot be read is reported and loses its rows, so that the index is what a fresh
+    one would be. Nothing that was committed is lost when the job stops.
+    """
+
+    def __init__(
+        self, job: Job, connection: Connection, counts: Counts, *, bulk: bool = False
+    ) -> None:
+        self._job = job
+        self._connection = connection
+        self._counts = counts
+        self._bulk = bulk
+        self._writer = IndexWriter(connection, model=job.recipe.model)
+        self._known: Mapping[str, KnownFile] = {}
+        self._seen_ns = 0
+
+    def run(self, discovery: Discovery, *, seen_ns: int) -> None:
+        """Make the rows those of the files that were found at `seen_ns` (Unix time)."""
+        job, counts = self._job, self._counts
+        self._seen_ns = seen_ns
+        self._known = known_files(self._connection)
+        plan = plan_changes(discovery.files, self._known)
+        counts.seen = len(discovery.files)
+        for skipped in discovery.skipped:
+            self._skip(skipped)
+        job.planned((*plan.changed, *plan.removed))
+        self._remove(plan.removed)
+        if plan.read:
+            job.progress.start(FILES, len(plan.read))
+            self._read_all(plan.read)
+
+    def _read_all(self, files: Iterable[SourceFile]) -> None:
+        batch = _Batch(time.monotonic())
+        for file in files:
+            self._job.check()
+            self._read(file, batch)
+            if batch.full():
+                self._flush(batch)
+                batch = _Batch(time.monotonic())
+        self._flush(batch)
+
+    def _read(self, file: SourceFile, batch: _Batch) -> None:
+        batch.files += 1
+        batch.size += file.size
+        known = self._known.get(file.path)
+        try:
+            document = read_document(file, max_bytes=self._job.scope.max_file_bytes)
+        except OSError as error:
+            self._skip(SkippedFile(file.path, reason_of(error), error.strerror or str(error)))
+            batch.gone.append(file.path)
+            return
+        if known is not None and (known.hash, known.source) == (document.hash, file.source):
+            batch.touched.append(file)
+            return
+        recipe = self._job.recipe
+        spans = chunk_document(
+            document,
+            tokens=recipe.chunk_tokens,
+            overlap=recipe.chunk_overlap,
+            cancelled=self._job.cancelled,
+        )
+        batch.documents.append((document, spans))
+
+    def _flush(self, batch: _Batch) -> None:
+        if not batch.files:
+            return
+        job, counts, seen_ns = self._job, self._counts, self._seen_ns
+        written = 0
+        with self._transaction():
+            for document, spans in batch.documents:
+                written += self._writer.write_document(
+                    document, spans, seen_ns=seen_ns, cancelled=job.cancelled
+                )
+            for file in batch.touched:
+                self._writer.touch(file, seen_ns=seen_ns)
+            removed = self._writer.remove_files(batch.gone, job.cancelled)
+        counts.chunks_written += written
+        counts.removed += removed
+        for document, spans in batch.documents:
+            if document.file.path in self._known:
+                counts.changed += 1
+            else:
+                counts.added += 1
+            job.bus.publish(FileIndexed(document.file.path, len(spans)))
+        paths = [document.file.path for document, _ in batch.documents]
+        job.done([*paths, *(file.path for file in batch.touched), *batch.gone])
+        job.progress.advance(batch.files, paths[-1] if paths else "")
+
+    def _remove(self, paths: Sequence[str]) -> None:
+        for start in range(0, len(paths), _BATCH_FILES):
+            self._job.check()
+            some = paths[start : start + _BATCH_FILES]
+            with self._transaction():
+                removed = self._writer.remove_files(some, self._job.cancelled)
+            self._counts.removed += removed
+            self._job.done(some)
+
+    def _skip(self, skipped: SkippedFile) -> None:
+        self._counts.skipped.append(skipped)
+        self._job.bus.publish(FileSkipped(skipped.path, skipped.reason))
+
+    def _transaction(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._bulk else transaction(self._connection)

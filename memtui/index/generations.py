@@ -1,0 +1,321 @@
+"""The folder of an index: its generations, the pointer to the live one, and the writer's lock.
+
+A generation is one database file. A new one is built under a name that no reader looks at and
+goes live when the file `CURRENT`, which names it, is replaced. A crash at any instruction leaves
+the old generation live or the new one, and at worst files that `clean` removes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from memtui.errors import IndexUnusable, WriterLocked
+from memtui.index.database import (
+    IndexDamaged,
+    checkpoint,
+    damage,
+    interruptible,
+    mapped_errors,
+    open_database,
+)
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+_CURRENT = "CURRENT"
+_CURRENT_NEW = "CURRENT.tmp"
+_BUILDING = ".building"
+_GENERATION = re.compile(r"index-(\d+)\.db(\.building)?(-wal|-shm|-journal)?")
+# Long enough to outlast another process that only asks who holds the lock.
+_LOCK_SECONDS = 0.3
+
+
+class IndexFolder:
+    """The files of one workspace's index: `index-<generation>.db`, `cache.db`, the lock."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.current_path = folder / _CURRENT
+        self.cache_path = folder / "cache.db"
+        self.lock_path = folder / "writer.lock"
+        self.owner_path = folder / "writer.json"
+
+    def create(self) -> None:
+        """Make the folder, for its owner only; raises `IndexUnusable` where that is impossible."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise IndexUnusable(
+                f"the index folder {self.folder} cannot be made: {error.strerror}",
+                hint="set another data folder, or check the permissions",
+            ) from error
+
+    def path(self, generation: int) -> Path:
+        """Name the database file of a generation."""
+        return self.folder / f"index-{generation}.db"
+
+    def current(self) -> int | None:
+        """Tell the live generation; `None` before the first one, or when its file is gone."""
+        try:
+            named = self.current_path.read_bytes()[:100].decode("ascii", "replace").strip()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise IndexUnusable(
+                f"{self.current_path} cannot be read: {error.strerror}",
+                hint="check the folder's permissions",
+            ) from error
+        match = re.fullmatch(r"index-(\d{1,18})\.db", named)
+        if match is None:
+            return None
+        generation = int(match[1])
+        return generation if self.path(generation).exists() else None
+
+    def begin(self) -> Path:
+        """Name the file in which the next generation is built; nothing is there yet."""
+        self.create()
+        numbers = [number for number, _ in self._generation_files()]
+        building = self.folder / f"index-{max(numbers, default=0) + 1}.db{_BUILDING}"
+        _remove_database(building)
+        return building
+
+    def commit(self, building: Path, *, cancelled: Callable[[], bool] | None = None) -> int:
+        """Check a built file and make it the live generation; its connections must be closed.
+
+        Raises `IndexDamaged` when the file does not pass SQLite's check, `Interrupted` when
+        `cancelled` says so during the check; the old generation is then still live.
+        """
+        match = _GENERATION.fullmatch(building.name)
+        if match is None or match[2] is None:
+            raise ValueError(f"{building.name} is no generation that is being built")
+        generation = int(match[1])
+        with mapped_errors(building):
+            _seal(building, cancelled)
+            live = self.path(generation)
+            _sync_file(building)
+            os.replace(building, live)
+            _sync_folder(self.folder)
+            self._point_to(live.name)
+        return generation
+
+    def discard(self, building: Path) -> None:
+        """Remove a file that was being built, with its journals."""
+        _remove_database(building)
+
+    def clean(self) -> tuple[str, ...]:
+        """Remove what crashes and swaps left behind; returns the names. Hold the writer lock.
+
+        Files that another program keeps open (Windows) stay until the next time.
+        """
+        live = self.current()
+        removed = []
+        for number, path in self._generation_files():
+            if number == live and _BUILDING not in path.name:
+                continue
+            if live is None and _BUILDING not in path.name:
+                # Without a pointer no generation is known to be superfluous.
+                continue
+            with suppress(OSError):
+                path.unlink()
+                removed.append(path.name)
+        with suppress(OSError):
+            (self.folder / _CURRENT_NEW).unlink()
+            removed.append(_CURRENT_NEW)
+        return tuple(sorted(removed))
+
+    def _generation_files(self) -> list[tuple[int, Path]]:
+        try:
+            paths = list(self.folder.iterdir())
+        except FileNotFoundError:
+            return []
+        matched = [(_GENERATION.fullmatch(path.name), path) for path in paths]
+        return [(int(match[1]), path) for match, path in matched if match is not None]
+
+    def _point_to(self, name: str) -> None:
+        new = self.folder / _CURRENT_NEW
+        descriptor = os.open(new, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+            stream.write(f"{name}\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(new, self.current_path)
+        _sync_folder(self.folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The process that holds the writer lock, as it wrote itself down."""
+
+    pid: int
+    started: str
+    """ISO 8601, UTC."""
+
+
+class WriterLock:
+    """The right to write to an index: one process at a time, free again when its owner dies.
+
+    Usable from any thread of the process; acquiring it twice is once.
+    """
+
+    def __init__(self, folder: IndexFolder) -> None:
+        self._folder = folder
+        self._guard = threading.Lock()
+        self._held = False
+        self._lock = _file_lock(folder.lock_path)
+
+    @property
+    def held(self) -> bool:
+        """Whether this object holds the lock."""
+        return self._held
+
+    def try_acquire(self, *, seconds: float = _LOCK_SECONDS) -> bool:
+        """Take the lock unless somebody has it for `seconds` still; whether it is held now."""
+        from filelock import Timeout
+
+        with self._guard:
+            if self._held:
+                return True
+            self._folder.create()
+            try:
+                self._lock.acquire(timeout=seconds, poll_interval=0.02)
+            except Timeout:
+                return False
+            except OSError as error:
+                raise IndexUnusable(
+                    f"the lock {self._folder.lock_path} cannot be taken: {error}",
+                    hint="check the folder's permissions",
+                ) from error
+            self._held = True
+            self._write_owner()
+            return True
+
+    def acquire(self) -> None:
+        """Take the lock; raises `WriterLocked` naming the process that has it."""
+        if not self.try_acquire():
+            raise self.refusal()
+
+    def release(self) -> None:
+        """Give the lock back; without effect when it is not held."""
+        with self._guard:
+            if not self._held:
+                return
+            with suppress(OSError):
+                self._folder.owner_path.unlink()
+            self._held = False
+            self._lock.release()
+
+    def refusal(self) -> WriterLocked:
+        """Make the error that says who is writing."""
+        owner = self.written_owner()
+        who = f"process {owner.pid} (since {owner.started})" if owner else "another process"
+        return WriterLocked(
+            f"{who} is writing to the index in {self._folder.folder}",
+            hint="searching works meanwhile; close the other memtui to write from here",
+        )
+
+    def written_owner(self) -> Owner | None:
+        """Read who wrote itself down last: the holder, if the lock is held at all."""
+        try:
+            found = json.loads(self._folder.owner_path.read_bytes())
+            return Owner(int(found["pid"]), str(found["started"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def owner(self) -> Owner | None:
+        """Tell who holds the lock; `None` when nobody does (a crashed owner holds nothing)."""
+        if self._held:
+            return self.written_owner()
+        if not self._folder.lock_path.exists() or self._is_free():
+            return None
+        return self.written_owner()
+
+    def _is_free(self) -> bool:
+        from filelock import Timeout
+
+        probe = _file_lock(self._folder.lock_path)
+        try:
+            probe.acquire(timeout=0)
+        except (Timeout, OSError):
+            return False
+        probe.release()
+        return True
+
+    def _write_owner(self) -> None:
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        text = json.dumps({"pid": os.getpid(), "started": started})
+        new = self._folder.owner_path.with_suffix(".json.tmp")
+        descriptor = os.open(new, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+            stream.write(text)
+        os.replace(new, self._folder.owner_path)
+
+    def __enter__(self) -> WriterLock:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def _file_lock(path: Path) -> BaseFileLock:
+    from filelock import FileLock
+
+    # The index thread releases what another thread may have taken.
+    return FileLock(path, mode=0o600, thread_local=False)
+
+
+def _seal(building: Path, cancelled: Callable[[], bool] | None) -> None:
+    connection = open_database(building)
+    try:
+        if cancelled is None:
+            wrong = damage(connection)
+        else:
+            with interruptible(connection, cancelled):
+                wrong = damage(connection)
+        if wrong is not None:
+            raise IndexDamaged(f"the new index is damaged: {wrong}", hint="check the disk")
+        checkpoint(connection)
+    finally:
+        connection.close()
+    journal = building.with_name(f"{building.name}-wal")
+    if journal.exists() and journal.stat().st_size:
+        raise IndexUnusable(f"{building.name} is still in use", hint="try again")
+
+
+def _sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    # Windows cannot open a folder, and makes a replaced name durable by itself.
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove_database(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -1,0 +1,126 @@
+"""What a sync or rebuild works with, and what it hands back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from memtui.bus import Bus
+from memtui.embedding.cache import EmbeddingCache
+from memtui.embedding.provider import Provider
+from memtui.errors import Cancelled, WorkspaceNotFound
+from memtui.index.generations import IndexFolder
+from memtui.index.progress import ProgressReporter
+from memtui.index.recipe import Recipe
+from memtui.memory.discover import Discovery, Scope, discover
+from memtui.model import ProviderState, Reason, SkippedFile, SyncStats
+
+ProviderFactory = Callable[[], tuple[Provider | None, ProviderState]]
+
+
+def _never() -> bool:
+    return False
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _ignore(paths: Sequence[str]) -> None:
+    """Drop the names: nobody shows what is pending."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One sync or rebuild: the folders, the recipe, and how to report and to stop."""
+
+    folder: IndexFolder
+    scope: Scope
+    recipe: Recipe
+    cache: EmbeddingCache
+    provider: ProviderFactory
+    """Asked only when a text has to be embedded; may load a model. May be asked again."""
+    bus: Bus
+    progress: ProgressReporter
+    cancelled: Callable[[], bool] = _never
+    now: Callable[[], datetime] = _utc_now
+    planned: Callable[[Sequence[str]], None] = _ignore
+    """Told the paths that will be read or removed, before that begins."""
+    done: Callable[[Sequence[str]], None] = _ignore
+    """Told the paths whose rows are committed."""
+
+    def check(self) -> None:
+        """Raise `Cancelled` when the job is to stop."""
+        if self.cancelled():
+            raise Cancelled
+
+    def discover(self) -> Discovery:
+        """Find the files; raises `WorkspaceNotFound` when the memory folder cannot be listed.
+
+        An unmounted folder must not read as "every note was deleted".
+        """
+        found = discover(self.scope, cancelled=self.cancelled)
+        refused = [skipped for skipped in found.skipped if skipped.path == "."]
+        if refused or not self.scope.root.is_dir():
+            why = f"cannot be read: {refused[0].detail}" if refused else "is not there"
+            raise WorkspaceNotFound(
+                f"the memory folder {self.scope.root} {why}",
+                hint="the index is kept as it is until the folder is back",
+            )
+        return found
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a job has done so far."""
+
+    seen: int = 0
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    chunks_written: int = 0
+    embedded: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
+    skipped: list[SkippedFile] = field(default_factory=list)
+
+    def stats(self, *, rebuild: bool, finished_at: datetime, seconds: float) -> SyncStats:
+        """Sum up."""
+        return SyncStats(
+            rebuild=rebuild,
+            finished_at=finished_at,
+            seconds=seconds,
+            files_seen=self.seen,
+            files_added=self.added,
+            files_changed=self.changed,
+            files_removed=self.removed,
+            files_skipped=len(self.skipped),
+            chunks_written=self.chunks_written,
+            chunks_embedded=self.embedded,
+            cache_hits=self.cache_hits,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class VectorProblem:
+    """Why vectors are still missing."""
+
+    reason: Reason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class SyncResult:
+    """How a job ended."""
+
+    generation: int
+    stats: SyncStats
+    skipped: tuple[SkippedFile, ...]
+    cache_misses: int
+    problem: VectorProblem | None
+    """`None` when every chunk that should have a vector has one."""
+    provider: ProviderState | None
+    """`None` when the provider was not needed."""
+    swapped: bool = False
+    """Whether another generation went live."""

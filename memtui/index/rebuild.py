@@ -1,0 +1,83 @@
+"""Build a new generation beside the live one from nothing but the files and the cache."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from memtui.bus import IndexSwapped, LegDegraded
+from memtui.errors import Cancelled
+from memtui.index.database import Interrupted, interruptible, mapped_errors, open_database
+from memtui.index.files import FilesPhase
+from memtui.index.job import Counts, Job, SyncResult
+from memtui.index.schema import create, write_meta
+from memtui.index.vectors import VectorsPhase
+from memtui.model import Leg
+
+if TYPE_CHECKING:
+    from memtui.index.database import Connection
+
+_BULK = {"hashsize": 64 * 2**20, "automerge": 0, "crisismerge": 64}
+_NORMAL = {"hashsize": 2**20, "automerge": 4, "crisismerge": 16}
+
+
+def rebuild(job: Job) -> SyncResult:
+    """Read every file again into a new generation and switch to it; the caller holds the lock.
+
+    Vectors come from the cache, new ones go there, so that a stopped rebuild repeats little.
+    Raises `Cancelled` and everything `sync` raises; the live generation is then as before.
+    """
+    began = time.monotonic()
+    building = job.folder.begin()
+    counts = Counts()
+    try:
+        with mapped_errors(building):
+            connection = open_database(building, bulk=True)
+            try:
+                vectors = _fill(job, connection, counts)
+            finally:
+                connection.close()
+            generation = job.folder.commit(building, cancelled=job.cancelled)
+    except Interrupted as error:
+        job.folder.discard(building)
+        raise Cancelled from error
+    except BaseException:
+        job.folder.discard(building)
+        raise
+    job.folder.clean()
+    job.bus.publish(IndexSwapped(generation))
+    if vectors.problem is not None:
+        problem = vectors.problem
+        job.bus.publish(LegDegraded(Leg.VECTOR, problem.reason, problem.detail))
+    return SyncResult(
+        generation=generation,
+        stats=counts.stats(rebuild=True, finished_at=job.now(), seconds=time.monotonic() - began),
+        skipped=tuple(counts.skipped),
+        cache_misses=counts.cache_misses,
+        problem=vectors.problem,
+        provider=vectors.state,
+        swapped=True,
+    )
+
+
+def _fill(job: Job, connection: Connection, counts: Counts) -> VectorsPhase:
+    create(connection, job.recipe.dimensions)
+    write_meta(connection, job.recipe.meta())
+    seen_ns = time.time_ns()
+    discovery = job.discover()
+    _configure_fts(connection, _BULK)
+    connection.execute("BEGIN IMMEDIATE")
+    FilesPhase(job, connection, counts, bulk=True).run(discovery, seen_ns=seen_ns)
+    connection.execute("COMMIT")
+    with interruptible(connection, job.cancelled):
+        connection.execute("INSERT INTO chunks_fts(chunks_fts) VALUES('optimize')")
+    _configure_fts(connection, _NORMAL)
+    vectors = VectorsPhase(job, connection, counts)
+    vectors.run()
+    write_meta(connection, {"complete": "1"})
+    return vectors
+
+
+def _configure_fts(connection: Connection, options: dict[str, int]) -> None:
+    for name, value in options.items():
+        connection.execute("INSERT INTO chunks_fts(chunks_fts, rank) VALUES(?, ?)", (name, value))

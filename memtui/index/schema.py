@@ -1,0 +1,115 @@
+"""The tables of an index file, and what the file says about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memtui.errors import IndexUnusable
+from memtui.index.database import number, vector_extension
+from memtui.text.tokens import FTS5_TOKENIZE
+
+if TYPE_CHECKING:
+    from memtui.index.database import Connection
+
+SCHEMA_VERSION = 1
+
+_TABLES = """
+CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE files(
+  id INTEGER PRIMARY KEY,
+  path TEXT NOT NULL UNIQUE,
+  source TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  size INTEGER NOT NULL,
+  mtime_ns INTEGER NOT NULL,
+  inode INTEGER NOT NULL,
+  day TEXT,
+  day_from TEXT,
+  importance REAL,
+  lines INTEGER NOT NULL,
+  warnings TEXT NOT NULL DEFAULT '[]',
+  seen_ns INTEGER NOT NULL
+);
+CREATE TABLE chunks(
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  chunk_id TEXT NOT NULL UNIQUE,
+  file_id INTEGER NOT NULL REFERENCES files ON DELETE CASCADE,
+  start_line INTEGER NOT NULL,
+  end_line INTEGER NOT NULL,
+  text TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  model TEXT NOT NULL,
+  embedded INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX chunks_of_file ON chunks(file_id);
+CREATE INDEX chunks_without_vector ON chunks(id) WHERE embedded = 0;
+"""
+
+# A page of the full-text index that fits one page of the file: a fifth less space.
+_FTS_PAGE = 16000
+
+
+def create(connection: Connection, dims: int | None) -> None:
+    """Make the tables of an empty index file; the vector table only when it can be filled.
+
+    `dims` is the length of a vector, `None` while it is not known (or nothing is embedded).
+    """
+    connection.execute(_TABLES)
+    tokenize = FTS5_TOKENIZE.replace('"', '""')
+    connection.execute(
+        "CREATE VIRTUAL TABLE chunks_fts USING fts5("
+        f"text, content='', contentless_delete=1, tokenize=\"{tokenize}\")"
+    )
+    connection.execute("INSERT INTO chunks_fts(chunks_fts, rank) VALUES('pgsz', ?)", (_FTS_PAGE,))
+    connection.execute("CREATE VIRTUAL TABLE chunks_terms USING fts5vocab(chunks_fts, 'row')")
+    write_meta(connection, {"schema_version": str(SCHEMA_VERSION)})
+    if dims is not None:
+        create_vector_table(connection, dims)
+
+
+def create_vector_table(connection: Connection, dims: int) -> bool:
+    """Make the vector table where sqlite-vec is loaded; whether it is there now."""
+    if vector_extension(connection) is None:
+        return False
+    connection.execute(
+        f"CREATE VIRTUAL TABLE IF NOT EXISTS chunks_vec USING vec0(embedding float[{int(dims)}])"
+    )
+    return True
+
+
+def has_vector_table(connection: Connection) -> bool:
+    """Whether vectors can be read from and written to this file (else they are in the cache)."""
+    if vector_extension(connection) is None:
+        return False
+    found = "SELECT count(*) FROM sqlite_master WHERE name = 'chunks_vec'"
+    return bool(number(connection, found))
+
+
+def read_meta(connection: Connection) -> dict[str, str]:
+    """Read what the file says about itself; empty for a file without tables."""
+    found = "SELECT count(*) FROM sqlite_master WHERE name = 'meta'"
+    if not number(connection, found):
+        return {}
+    rows = connection.execute("SELECT key, value FROM meta").fetchall()
+    return {str(key): str(value) for key, value in rows}
+
+
+def write_meta(connection: Connection, values: Mapping[str, str]) -> None:
+    """Add or replace what the file says about itself."""
+    connection.executemany(
+        "INSERT INTO meta(key, value) VALUES(?, ?) "
+        "ON CONFLICT(key) DO UPDATE SET value = excluded.value",
+        list(values.items()),
+    )
+
+
+def check_version(meta: Mapping[str, str], path: Path) -> None:
+    """Raise `IndexUnusable` when a newer memtui wrote the file."""
+    version = meta.get("schema_version", "0")
+    if not version.isdecimal() or int(version) > SCHEMA_VERSION:
+        raise IndexUnusable(
+            f"{path.name} has schema {version}, this memtui knows {SCHEMA_VERSION}",
+            hint="a newer memtui wrote it; update memtui, or memtui index --force",
+        )

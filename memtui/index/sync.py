@@ -1,0 +1,93 @@
+"""Bring the live generation up to date with the files: stat first, hash what differs."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from memtui.bus import IndexSwapped, LegDegraded
+from memtui.index.database import checkpoint, mapped_errors, open_database, transaction
+from memtui.index.files import FilesPhase
+from memtui.index.job import Counts, Job, SyncResult
+from memtui.index.rebuild import rebuild
+from memtui.index.schema import check_version, create, read_meta, write_meta
+from memtui.index.vectors import VectorsPhase, compact_vectors
+from memtui.model import Leg
+
+if TYPE_CHECKING:
+    from memtui.index.database import Connection
+
+
+def sync(job: Job) -> SyncResult:
+    """Make the index what a fresh one of the same folder would be; the caller holds the lock.
+
+    Without an index a first generation goes live at once and fills up, so that the keyword leg
+    answers meanwhile. An index of another model, chunk size or tokenizer answers until a new
+    generation replaces it. Raises `Cancelled`, `WorkspaceNotFound` when the folder is gone,
+    `IndexDamaged` or another `IndexUnusable` when the index cannot be used. What was committed
+    before stays.
+    """
+    began = time.monotonic()
+    generation = job.folder.current()
+    first = generation is None
+    if generation is None:
+        generation = create_generation(job)
+        job.bus.publish(IndexSwapped(generation))
+    path = job.folder.path(generation)
+    with mapped_errors(path):
+        connection = open_database(path)
+        try:
+            meta = read_meta(connection)
+            check_version(meta, path)
+            if job.recipe.matches(meta):
+                return _sync_into(job, connection, generation, began=began, swapped=first)
+        finally:
+            connection.close()
+    return rebuild(job)
+
+
+def create_generation(job: Job) -> int:
+    """Make an empty generation and let it go live."""
+    building = job.folder.begin()
+    with mapped_errors(building):
+        connection = open_database(building)
+        try:
+            create(connection, job.recipe.dimensions)
+            write_meta(connection, {**job.recipe.meta(), "complete": "0"})
+        finally:
+            connection.close()
+    generation = job.folder.commit(building)
+    job.folder.clean()
+    return generation
+
+
+def _sync_into(
+    job: Job, connection: Connection, generation: int, *, began: float, swapped: bool
+) -> SyncResult:
+    counts = Counts()
+    # Before the scan, so that a write during it counts as too close to be trusted.
+    seen_ns = time.time_ns()
+    discovery = job.discover()
+    before = connection.total_changes()
+    FilesPhase(job, connection, counts).run(discovery, seen_ns=seen_ns)
+    if read_meta(connection).get("complete") != "1":
+        with transaction(connection):
+            write_meta(connection, {"complete": "1"})
+    vectors = VectorsPhase(job, connection, counts)
+    vectors.run()
+    if vectors.problem is not None:
+        problem = vectors.problem
+        job.bus.publish(LegDegraded(Leg.VECTOR, problem.reason, problem.detail))
+    if connection.total_changes() != before:
+        compact_vectors(connection)
+        checkpoint(connection)
+    stats = counts.stats(rebuild=False, finished_at=job.now(), seconds=time.monotonic() - began)
+    return SyncResult(
+        generation=generation,
+        stats=stats,
+        skipped=tuple(counts.skipped),
+        cache_misses=counts.cache_misses,
+        problem=vectors.problem,
+        provider=vectors.state,
+        swapped=swapped,
+    )

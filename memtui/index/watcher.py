@@ -1,0 +1,266 @@
+"""Notice that files changed: by events where they work, by looking again where they do not."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from memtui.bus import Bus, FilesChanged, StatusChanged
+from memtui.errors import Cancelled
+from memtui.index.debounce import ANYTHING, Debouncer
+from memtui.index.events import Change, EventSource, start_events, watched_folders
+from memtui.memory.discover import Scope, discover, is_candidate, may_contain
+from memtui.memory.paths import stored_path
+from memtui.model import WatcherState
+
+EVENTS = "events"
+POLLING = "polling"
+OFF = "off"
+
+Scan = dict[str, tuple[int, int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class WatchTimes:
+    """How long the watcher waits, in seconds."""
+
+    quiet: float = 1.5
+    """Without a change, before a burst counts as over."""
+    longest: float = 10.0
+    """For a burst that does not end."""
+    poll: float = 5.0
+    """Between two looks at all files where there are no events."""
+    rescan: float = 300.0
+    """Between two looks at all files where there are: events get lost."""
+    check: float = 2.0
+    """Between two looks at the health of the events and at the root folder."""
+    retry: float = 60.0
+    """Before events are tried again after they could not be had."""
+
+
+class Watcher:
+    """One daemon thread that publishes `FilesChanged` and calls `changed` after each burst.
+
+    `changed` gets the paths, relative as in the index, or none when anything may have changed;
+    it runs on the watcher's thread. It is called once after the start, for what changed before.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        bus: Bus,
+        changed: Callable[[tuple[str, ...]], None],
+        *,
+        times: WatchTimes | None = None,
+        watch_limit: Callable[[], int | None] | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._scope = scope
+        self._bus = bus
+        self._changed = changed
+        self._times = times or WatchTimes()
+        self._watch_limit = watch_limit
+        self._now = now
+        self._root = os.path.abspath(scope.root)
+        self._condition = threading.Condition()
+        self._incoming: dict[Change, None] = {}
+        self._closing = False
+        self._state = WatcherState(OFF, "not started")
+        self._debouncer = Debouncer(quiet=self._times.quiet, longest=self._times.longest)
+        self._events: EventSource | None = None
+        self._identity: tuple[int, int] | None = None
+        self._known: Scan | None = None
+        self._next_scan = 0.0
+        self._next_check = 0.0
+        self._next_retry = 0.0
+        self._thread = threading.Thread(target=self._run, name="memtui-watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch; folders are counted and watched on the watcher's own thread."""
+        self._thread.start()
+
+    def state(self) -> WatcherState:
+        """Tell how changes are noticed; from any thread."""
+        with self._condition:
+            return self._state
+
+    def wait_for(self, mode: str, timeout: float) -> bool:
+        """Wait until changes are noticed in this way; whether they are."""
+        with self._condition:
+            return self._condition.wait_for(lambda: self._state.mode == mode, timeout)
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """End watching."""
+        with self._condition:
+            self._closing = True
+            self._condition.notify_all()
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+
+    # --- events, on watchdog's thread -----------------------------------------------------
+
+    def _arrived(self, change: Change) -> None:
+        if change in self._incoming:
+            return
+        path = Path(change.path)
+        if not (may_contain if change.folder else is_candidate)(path, self._scope):
+            return
+        with self._condition:
+            self._incoming[change] = None
+            self._condition.notify_all()
+
+    # --- the watcher's thread -------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._open()
+            while self._wait():
+                self._guarded_step()
+        finally:
+            self._close_events()
+            self._set_state(OFF, "stopped")
+
+    def _guarded_step(self) -> None:
+        try:
+            self._step(time.monotonic())
+        except Exception as error:
+            # Watching goes on by looking again; the status says why.
+            self._close_events()
+            self._fall_back(f"watching failed: {type(error).__name__}: {error}")
+
+    def _wait(self) -> bool:
+        """Sleep until something is due or arrives; `False` when it is time to end."""
+        deadlines = [self._next_scan, self._next_check]
+        if (due := self._debouncer.due()) is not None:
+            deadlines.append(due)
+        with self._condition:
+            self._condition.wait_for(
+                lambda: self._closing or self._incoming,
+                max(0.0, min(deadlines) - time.monotonic()),
+            )
+            return not self._closing
+
+    def _step(self, now: float) -> None:
+        with self._condition:
+            incoming, self._incoming = tuple(self._incoming), {}
+        if incoming:
+            folder = any(change.folder for change in incoming)
+            self._note(
+                ANYTHING
+                if folder
+                else tuple(stored_path(change.path, self._root) for change in incoming),
+                now,
+            )
+        if now >= self._next_check:
+            self._next_check = now + self._times.check
+            self._check(now)
+        if now >= self._next_scan:
+            self._look_at_all(now)
+        due = self._debouncer.due()
+        if due is not None and now >= due:
+            self._changed(self._debouncer.take())
+
+    def _note(self, paths: tuple[str, ...], now: float) -> None:
+        with self._condition:
+            self._state = replace(self._state, last_event=self._now())
+        new = self._debouncer.note(paths, now)
+        if new is not None:
+            self._bus.publish(FilesChanged(new))
+
+    def _open(self) -> None:
+        """Try for events; look at all files for the first time; ask for a first sync."""
+        now = time.monotonic()
+        self._try_events(now)
+        self._known = self._scan()
+        self._schedule_scan(now)
+        self._next_check = now + self._times.check
+        self._debouncer.note(ANYTHING, now)
+
+    def _try_events(self, now: float) -> None:
+        self._next_retry = now + self._times.retry
+        self._identity = self._root_identity()
+        if self._identity is None:
+            self._fall_back("the folder is not there")
+            return
+        try:
+            self._events = start_events(
+                watched_folders(self._scope), self._arrived, limit=self._watch_limit
+            )
+        except OSError as error:
+            self._fall_back(error.strerror or str(error))
+            return
+        self._set_state(EVENTS, "")
+
+    def _check(self, now: float) -> None:
+        """See whether the root is still the same folder and events still flow."""
+        identity = self._root_identity()
+        if identity != self._identity:
+            self._close_events()
+            self._try_events(now)
+            self._schedule_scan(now)
+            # Of a folder that came back, everything may have changed.
+            self._note(ANYTHING, now)
+        elif self._events is not None and not self._events.alive():
+            self._close_events()
+            self._fall_back("file events stopped")
+        elif self._events is None and identity is not None and now >= self._next_retry:
+            self._try_events(now)
+
+    def _look_at_all(self, now: float) -> None:
+        found = self._scan()
+        before = self._known
+        if found is not None:
+            self._known = found
+            if before is not None:
+                changed = _differences(before, found)
+                if changed:
+                    self._note(changed, now)
+        self._schedule_scan(time.monotonic())
+
+    def _scan(self) -> Scan | None:
+        """Look at the stat of all files; `None` when the folder is gone or it is time to end."""
+        if self._root_identity() is None:
+            return None
+        try:
+            discovery = discover(self._scope, cancelled=lambda: self._closing)
+        except (OSError, Cancelled):
+            return None
+        return {file.path: (file.size, file.mtime_ns, file.inode) for file in discovery.files}
+
+    def _schedule_scan(self, now: float) -> None:
+        times = self._times
+        self._next_scan = now + (times.poll if self._events is None else times.rescan)
+
+    def _fall_back(self, detail: str) -> None:
+        self._events = None
+        self._schedule_scan(time.monotonic())
+        self._set_state(POLLING, f"{detail}; looking every {self._times.poll:g} s")
+
+    def _close_events(self) -> None:
+        events, self._events = self._events, None
+        if events is not None:
+            events.stop()
+
+    def _root_identity(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._root)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _set_state(self, mode: str, detail: str) -> None:
+        with self._condition:
+            before = self._state
+            self._state = replace(before, mode=mode, detail=detail)
+            self._condition.notify_all()
+        if (before.mode, before.detail) != (mode, detail):
+            self._bus.publish(StatusChanged())
+
+
+def _differences(before: Scan, after: Scan) -> tuple[str, ...]:
+    return tuple(sorted(path for path, _ in before.items() ^ after.items()))

@@ -1,0 +1,159 @@
+"""Rows into an index file: the chunks of a document, their vectors, and their removal.
+
+Nothing here begins or ends a transaction; the caller decides what belongs together.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from memtui.errors import Cancelled
+from memtui.index.database import number, numbers
+from memtui.index.schema import create_vector_table, has_vector_table
+from memtui.memory.chunking import chunk_id
+from memtui.model import ChunkSpan, Document, SourceFile
+from memtui.text.tokens import index_text
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from memtui.index.database import Connection
+
+_CHECK_EVERY = 50
+
+_UPSERT_FILE = """
+INSERT INTO files(path, source, hash, size, mtime_ns, inode, day, day_from, importance, lines,
+                  warnings, seen_ns)
+VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT(path) DO UPDATE SET source = excluded.source, hash = excluded.hash,
+  size = excluded.size, mtime_ns = excluded.mtime_ns, inode = excluded.inode, day = excluded.day,
+  day_from = excluded.day_from, importance = excluded.importance, lines = excluded.lines,
+  warnings = excluded.warnings, seen_ns = excluded.seen_ns
+"""
+
+
+class IndexWriter:
+    """Changes the rows of one index file, on the connection's own thread."""
+
+    def __init__(self, connection: Connection, *, model: str) -> None:
+        self._connection = connection
+        self._model = model
+        self._vectors = has_vector_table(connection)
+
+    def write_document(
+        self,
+        document: Document,
+        spans: Sequence[ChunkSpan],
+        *,
+        seen_ns: int,
+        cancelled: Callable[[], bool],
+    ) -> int:
+        """Make the rows of a file those of `document`; how many chunks are new.
+
+        A chunk whose id stays keeps its row and its vector. `seen_ns` is the time of the scan
+        that found the file. Raises `Cancelled` in mid-work: roll back.
+        """
+        file_id = self._write_file(document, seen_ns)
+        wanted = {self._id(document.file, span): span for span in spans}
+        rows = self._connection.execute(
+            "SELECT chunk_id, id FROM chunks WHERE file_id = ?", (file_id,)
+        ).fetchall()
+        before = {str(name): int(str(row)) for name, row in rows}
+        self._delete_chunks([before[name] for name in before if name not in wanted], cancelled)
+        new = [(name, span) for name, span in wanted.items() if name not in before]
+        for position, (name, span) in enumerate(new):
+            if position % _CHECK_EVERY == 0 and cancelled():
+                raise Cancelled
+            self._insert_chunk(file_id, name, span)
+        return len(new)
+
+    def touch(self, file: SourceFile, *, seen_ns: int) -> None:
+        """Note a new stat of a file whose content is unchanged."""
+        self._connection.execute(
+            "UPDATE files SET size = ?, mtime_ns = ?, inode = ?, seen_ns = ? WHERE path = ?",
+            (file.size, file.mtime_ns, file.inode, seen_ns, file.path),
+        )
+
+    def remove_files(self, paths: Iterable[str], cancelled: Callable[[], bool]) -> int:
+        """Remove files with everything that came from them; how many there were."""
+        removed = 0
+        for path in paths:
+            for file_id in self._numbers("SELECT id FROM files WHERE path = ?", path):
+                rows = self._numbers("SELECT id FROM chunks WHERE file_id = ?", file_id)
+                self._delete_chunks(rows, cancelled)
+                self._connection.execute("DELETE FROM files WHERE id = ?", (file_id,))
+                removed += 1
+        return removed
+
+    def write_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
+        """Store unit vectors by chunk row and mark the chunks as embedded.
+
+        A zero vector has no direction and therefore no row in the vector table, whose distance
+        to it would be NULL.
+        """
+        if not vectors:
+            return
+        dims = next(iter(vectors.values())).shape[0]
+        if not self._vectors:
+            self._vectors = create_vector_table(self._connection, dims)
+        if self._vectors:
+            self._connection.executemany(
+                "INSERT INTO chunks_vec(rowid, embedding) VALUES(?, ?)",
+                [(row, vector.tobytes()) for row, vector in vectors.items() if vector.any()],
+            )
+        self._connection.executemany(
+            "UPDATE chunks SET embedded = 1 WHERE id = ?", [(row,) for row in vectors]
+        )
+
+    def _numbers(self, query: str, value: str | int) -> list[int]:
+        return numbers(self._connection, query, value)
+
+    def _id(self, file: SourceFile, span: ChunkSpan) -> str:
+        return chunk_id(
+            file.source, file.path, span.start_line, span.end_line, span.hash, self._model
+        )
+
+    def _write_file(self, document: Document, seen_ns: int) -> int:
+        file, text = document.file, document.text
+        lines = text.count("\n") + (0 if not text or text.endswith("\n") else 1)
+        self._connection.execute(
+            _UPSERT_FILE,
+            (
+                file.path,
+                file.source,
+                document.hash,
+                file.size,
+                file.mtime_ns,
+                file.inode,
+                document.day.isoformat() if document.day else None,
+                document.day_from.value if document.day_from else None,
+                document.importance,
+                lines,
+                json.dumps(document.warnings, ensure_ascii=False),
+                seen_ns,
+            ),
+        )
+        return number(self._connection, "SELECT id FROM files WHERE path = ?", file.path)
+
+    def _insert_chunk(self, file_id: int, name: str, span: ChunkSpan) -> None:
+        self._connection.execute(
+            "INSERT INTO chunks(chunk_id, file_id, start_line, end_line, text, hash, model) "
+            "VALUES(?, ?, ?, ?, ?, ?, ?)",
+            (name, file_id, span.start_line, span.end_line, span.text, span.hash, self._model),
+        )
+        self._connection.execute(
+            "INSERT INTO chunks_fts(rowid, text) VALUES(?, ?)",
+            (self._connection.last_insert_rowid(), index_text(span.text)),
+        )
+
+    def _delete_chunks(self, rows: Sequence[int], cancelled: Callable[[], bool]) -> None:
+        for position, row in enumerate(rows):
+            if position % _CHECK_EVERY == 0 and cancelled():
+                raise Cancelled
+            self._connection.execute("DELETE FROM chunks_fts WHERE rowid = ?", (row,))
+            if self._vectors:
+                self._connection.execute("DELETE FROM chunks_vec WHERE rowid = ?", (row,))
+            self._connection.execute("DELETE FROM chunks WHERE id = ?", (row,))

@@ -1,0 +1,303 @@
+"""Cut documents into overlapping pieces of about equal size, with the lines they come from.
+
+The rules are those of OpenClaw (OPENCLAW.md section 2), in the form of three releases: '2026.2'
+counts UTF-16 units, '2026.4' weighs East Asian text, '2026.9' (the default) also keeps every chunk
+within its budget. Each runs in time linear in the text, a chunk at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from memtui.errors import Cancelled
+from memtui.memory.documents import text_hash
+from memtui.memory.weights import (
+    Rules,
+    parts_within,
+    size_estimate,
+    tail_within,
+)
+from memtui.model import ChunkSpan, Document
+
+__all__ = [
+    "Rules",
+    "chunk_document",
+    "chunk_id",
+    "chunk_text",
+    "iter_chunks",
+    "remap_lines",
+    "size_estimate",
+]
+
+_CHARS_PER_TOKEN = 4
+_LEAST_CHARS = 32
+_BLOCK = 1 << 16
+_UNIT_BYTES = 2
+_HIGH_SURROGATE = range(0xD8, 0xDC)
+_CURATED = frozenset({"MEMORY.md", "USER.md"})
+_ENTRY_START = re.compile(r"- |#{1,6}(?:\s|$)")
+
+_NumberedLine = tuple[int, str]
+
+
+class _Segment(NamedTuple):
+    """A line, or a piece of one, with its 1-based line number; `cost` is its weight plus one."""
+
+    text: str
+    line: int
+    cost: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    tokens: int
+    budget: int
+    overlap: int
+    rules: Rules
+
+
+def chunk_text(
+    text: str,
+    *,
+    tokens: int = 400,
+    overlap: int = 80,
+    rules: Rules = "2026.9",
+    per_entry: bool = False,
+) -> list[ChunkSpan]:
+    """Cut text into chunks of about `tokens` tokens of four characters, overlapping by `overlap`.
+
+    Empty text gives one empty chunk. With `per_entry` a line that starts a bullet or a heading
+    starts a new chunk, and nothing overlaps across such a start.
+    """
+    return list(iter_chunks(text, tokens=tokens, overlap=overlap, rules=rules, per_entry=per_entry))
+
+
+def iter_chunks(
+    text: str,
+    *,
+    tokens: int = 400,
+    overlap: int = 80,
+    rules: Rules = "2026.9",
+    per_entry: bool = False,
+) -> Iterator[ChunkSpan]:
+    """Do what `chunk_text` does, one chunk at a time, so that a caller can stop in between."""
+    plan = _Plan(
+        tokens=tokens,
+        budget=max(_LEAST_CHARS, tokens * _CHARS_PER_TOKEN),
+        overlap=max(0, overlap * _CHARS_PER_TOKEN),
+        rules=rules,
+    )
+    lines = enumerate(_lines(text), start=1)
+    if not per_entry:
+        yield from _pack(lines, plan)
+        return
+    for group in _entries(lines):
+        yield from _pack(group, plan)
+
+
+def chunk_document(
+    document: Document,
+    *,
+    tokens: int = 400,
+    overlap: int = 80,
+    rules: Rules = "2026.9",
+    cancelled: Callable[[], bool] | None = None,
+) -> list[ChunkSpan]:
+    """Cut a document into the chunks that are indexed.
+
+    Blank chunks are left out, and of chunks with the same lines and text all but the first (they
+    would have one id). By the 2026.9 rules the curated `MEMORY.md` and `USER.md` are cut per entry.
+    Raises `Cancelled` when `cancelled()` turns true.
+    """
+    per_entry = rules == "2026.9" and document.file.path in _CURATED
+    chunks: dict[tuple[int, int, str], ChunkSpan] = {}
+    for chunk in iter_chunks(
+        document.text, tokens=tokens, overlap=overlap, rules=rules, per_entry=per_entry
+    ):
+        if cancelled is not None and cancelled():
+            raise Cancelled
+        if chunk.text and not chunk.text.isspace():
+            chunks.setdefault((chunk.start_line, chunk.end_line, chunk.hash), chunk)
+    return list(chunks.values())
+
+
+def chunk_id(
+    source: str, path: str, start_line: int, end_line: int, chunk_hash: str, model: str
+) -> str:
+    """Name a chunk: sha256 hex of `source:path:start_line:end_line:chunk_hash:model`."""
+    recipe = f"{source}:{path}:{start_line}:{end_line}:{chunk_hash}:{model}"
+    return hashlib.sha256(recipe.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def remap_lines(chunks: Iterable[ChunkSpan], line_map: Sequence[int] | None) -> list[ChunkSpan]:
+    """Replace the lines of chunks of a derived text by those of its source.
+
+    `line_map[i]` is the source line of the text's line `i + 1`; lines beyond it stay as they are.
+    """
+    if not line_map:
+        return list(chunks)
+
+    def source_line(line: int) -> int:
+        return line_map[line - 1] if line <= len(line_map) else line
+
+    return [
+        replace(
+            chunk, start_line=source_line(chunk.start_line), end_line=source_line(chunk.end_line)
+        )
+        for chunk in chunks
+    ]
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Split at line feeds as `str.split` does, a block at a time."""
+    start, end = 0, len(text)
+    while end - start > _BLOCK:
+        cut = text.rfind("\n", start, start + _BLOCK)
+        if cut < 0:
+            cut = text.find("\n", start + _BLOCK)
+        if cut < 0:
+            break
+        yield from text[start:cut].split("\n")
+        start = cut + 1
+    yield from text[start:].split("\n")
+
+
+def _entries(lines: Iterable[_NumberedLine]) -> Iterator[list[_NumberedLine]]:
+    group: list[_NumberedLine] = []
+    for number, line in lines:
+        if group and _ENTRY_START.match(line):
+            yield group
+            group = []
+        group.append((number, line))
+    yield group
+
+
+def _pack(lines: Iterable[_NumberedLine], plan: _Plan) -> Iterator[ChunkSpan]:
+    carry = _carry_within_budget if plan.rules == "2026.9" else _carry_whole_lines
+    budget = plan.budget
+    held: list[_Segment] = []
+    used = 0
+    for segment in _segments(lines, plan):
+        if used + segment.cost > budget and held:
+            yield _chunk(held)
+            held = carry(held, segment.cost, plan)
+            used = sum(kept.cost for kept in held)
+        held.append(segment)
+        used += segment.cost
+    yield _chunk(held)
+
+
+def _chunk(held: Sequence[_Segment]) -> ChunkSpan:
+    text = "\n".join([segment.text for segment in held])
+    return ChunkSpan(held[0].line, held[-1].line, text, text_hash(text))
+
+
+def _carry_whole_lines(held: Sequence[_Segment], _cost: int, plan: _Plan) -> list[_Segment]:
+    """Keep lines from the end until they make up the overlap; the last one may exceed it."""
+    kept: list[_Segment] = []
+    size = 0
+    for segment in reversed(held):
+        if size >= plan.overlap:
+            break
+        kept.append(segment)
+        size += segment.cost
+    return kept[::-1]
+
+
+def _carry_within_budget(held: Sequence[_Segment], cost: int, plan: _Plan) -> list[_Segment]:
+    """Keep lines from the end while they fit beside the next segment; else the end of one line."""
+    room = min(plan.overlap, max(0, plan.budget - cost))
+    kept: list[_Segment] = []
+    for segment in reversed(held):
+        if segment.cost > room:
+            tail = "" if kept else tail_within(segment.text, room - 1, plan.rules)
+            if tail:
+                kept.append(_Segment(tail, segment.line, size_estimate(tail, plan.rules) + 1))
+            break
+        kept.append(segment)
+        room -= segment.cost
+        if room == 0:
+            break
+    return kept[::-1]
+
+
+def _segments(lines: Iterable[_NumberedLine], plan: _Plan) -> Iterator[_Segment]:
+    budget, rules = plan.budget, plan.rules
+    cut = _SEGMENTERS[rules]
+    for number, line in lines:
+        length = len(line)
+        if length <= budget:
+            size = length if line.isascii() else size_estimate(line, rules)
+            if size <= budget:
+                yield _Segment(line, number, size + 1)
+                continue
+        for text, size in cut(line, plan):
+            yield _Segment(text, number, size + 1)
+
+
+def _cut_by_units(line: str, plan: _Plan) -> Iterator[tuple[str, int]]:
+    """Cut every `budget` UTF-16 units, through surrogate pairs if need be (release 2026.2)."""
+    return ((piece, size_estimate(piece, "2026.2")) for piece in _unit_pieces(line, plan.budget))
+
+
+def _cut_twice(line: str, plan: _Plan) -> Iterator[tuple[str, int]]:
+    """Cut every `budget` units, and again every `tokens` units what weighs more (2026.4)."""
+    for piece in _unit_pieces(line, plan.budget):
+        size = size_estimate(piece, plan.rules)
+        if size <= plan.budget:
+            yield piece, size
+            continue
+        for part in _unit_pieces(piece, max(1, plan.tokens), keep_pairs=True):
+            yield part, size_estimate(part, plan.rules)
+
+
+def _cut_by_weight(line: str, plan: _Plan) -> Iterator[tuple[str, int]]:
+    """Cut every `budget` units between characters, and by weight what weighs more (2026.9)."""
+    at = 0
+    while at < len(line):
+        piece = _first_units(line[at : at + plan.budget], plan.budget)
+        at += len(piece)
+        size = size_estimate(piece, plan.rules)
+        if size <= plan.budget:
+            yield piece, size
+        else:
+            yield from parts_within(piece, plan.budget, plan.rules)
+
+
+_SEGMENTERS: dict[Rules, Callable[[str, _Plan], Iterator[tuple[str, int]]]] = {
+    "2026.2": _cut_by_units,
+    "2026.4": _cut_twice,
+    "2026.9": _cut_by_weight,
+}
+
+
+def _first_units(text: str, units: int) -> str:
+    """Take the characters of text that lie whole within its first UTF-16 units."""
+    if size_estimate(text, "2026.2") <= units:
+        return text
+    data = text.encode("utf-16-le", "surrogatepass")[: units * _UNIT_BYTES]
+    if data[-1] in _HIGH_SURROGATE:
+        data = data[:-_UNIT_BYTES]
+    return data.decode("utf-16-le", "surrogatepass")
+
+
+def _unit_pieces(text: str, units: int, *, keep_pairs: bool = False) -> Iterator[str]:
+    """Cut text every so many UTF-16 units; a pair cut in two leaves U+FFFD on both sides.
+
+    With `keep_pairs` a cut inside a pair moves behind it.
+    """
+    if text.isascii():
+        yield from (text[at : at + units] for at in range(0, len(text), units))
+        return
+    data = text.encode("utf-16-le", "surrogatepass")
+    at = 0
+    while at < len(data):
+        end = min(at + units * _UNIT_BYTES, len(data))
+        if keep_pairs and end < len(data) and data[end - 1] in _HIGH_SURROGATE:
+            end += _UNIT_BYTES
+        yield data[at:end].decode("utf-16-le", "replace")
+        at = end

@@ -1,0 +1,382 @@
+"""Finding the files of a memory: the workspace's own notes and the extra paths a user named.
+
+Only folders are listed and file states asked; no file is opened. Links are never followed. Whatever
+looks like a note and is left out is listed with its reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from memtui.errors import Cancelled
+from memtui.memory.documents import MAX_FILE_BYTES, reason_of
+from memtui.memory.paths import parts_below, stored_path, written
+from memtui.memory.patterns import Glob, has_magic, name_filter
+from memtui.model import Reason, SkippedFile, SourceFile
+
+ROOT_FILES = ("MEMORY.md", "USER.md")
+MEMORY_FOLDER = "memory"
+SUFFIXES = (".md", ".markdown")
+SOURCE = "memory"
+
+DEFAULT_IGNORE = (
+    *(".git", ".hg", ".svn", ".jj", ".bzr"),
+    *("node_modules", "bower_components", ".pnpm-store", ".yarn"),
+    *(".venv", "venv", "site-packages", "__pycache__", ".tox", ".nox", ".direnv", ".eggs"),
+    *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".cache", ".gradle", ".terraform"),
+    *(".obsidian", ".trash", ".Trash", ".Trash-*", "$RECYCLE.BIN", ".stversions", ".stfolder"),
+    *(".openclaw-repair", ".#*"),
+)
+"""Names and globs of folders, and of files that editors put beside a note, that are not entered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where to look.
+
+    `extra_paths` are files, folders or globs, relative to the root, absolute or with `~`; `ignore`
+    are names or globs of single path components.
+    """
+
+    root: Path
+    extra_paths: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = DEFAULT_IGNORE
+    max_file_bytes: int = MAX_FILE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What was found and what was left out, each sorted by path."""
+
+    files: tuple[SourceFile, ...]
+    skipped: tuple[SkippedFile, ...]
+
+
+def discover(scope: Scope, *, cancelled: Callable[[], bool] | None = None) -> Discovery:
+    """Find the Markdown files of a workspace.
+
+    A root with `MEMORY.md` or `memory/` is a memory: `MEMORY.md`, `USER.md` and what is below
+    `memory/` count. Any other root counts as a whole. Extra paths come last; a file that is reached
+    twice is kept once. A root that cannot be listed is itself the one skipped path, `.`.
+    Raises `Cancelled` when `cancelled()` turns true.
+    """
+    search = _Search(scope, cancelled)
+    search.root_files()
+    for extra in scope.extra_paths:
+        if extra.strip():
+            search.extra(extra.strip())
+    return search.result()
+
+
+def is_candidate(path: Path, scope: Scope) -> bool:
+    """Tell cheaply whether a path, by where it is and what it is called, is one to be indexed.
+
+    For file events: the file need not exist any more, and is not looked at.
+    """
+    return is_markdown(path.name) and _in_scope(path, scope, folder=False)
+
+
+def may_contain(folder: Path, scope: Scope) -> bool:
+    """Tell cheaply whether files to be indexed can lie below a folder; it need not exist."""
+    return _in_scope(folder, scope, folder=True)
+
+
+def is_memory(root: Path) -> bool:
+    """Tell whether a folder holds a memory: `MEMORY.md`, named exactly so, or a folder `memory`."""
+    try:
+        with os.scandir(root) as entries:
+            return any(_marks_memory(entry) for entry in entries)
+    except OSError:
+        return False
+
+
+def is_markdown(name: str) -> bool:
+    """Tell by its name whether a file is Markdown."""
+    return name.lower().endswith(SUFFIXES)
+
+
+def absolute_extra(extra: str, root: str) -> str:
+    """Expand `~` in an extra path and make it absolute, from the workspace's root."""
+    return os.path.normpath(os.path.join(root, os.path.expanduser(extra.strip())))
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    path: str
+    real: str
+    stored: str
+    """Prefix of the stored paths of what it holds."""
+    at: frozenset[int] = frozenset()
+    """How far a glob has matched."""
+
+
+class _Search:
+    """One run of discovery, with what it has found so far."""
+
+    def __init__(self, scope: Scope, cancelled: Callable[[], bool] | None) -> None:
+        self._scope = scope
+        self._cancelled = cancelled
+        self._root = os.path.abspath(scope.root)
+        self._ignored = name_filter(scope.ignore)
+        self._memory_layout = False
+        self._files: dict[str, SourceFile] = {}
+        self._skipped: dict[tuple[str, Reason], SkippedFile] = {}
+
+    def result(self) -> Discovery:
+        files = sorted(self._files.values(), key=lambda file: file.path)
+        skipped = sorted(self._skipped.values(), key=lambda file: (file.path, file.reason))
+        return Discovery(tuple(files), tuple(skipped))
+
+    def root_files(self) -> None:
+        """Look at the root itself, and below it or below `memory/` as its layout asks."""
+        top = self._folder(self._root)
+        entries = self._list(top)
+        self._memory_layout = any(_marks_memory(entry) for entry in entries)
+        if not self._memory_layout:
+            self._walk(top)
+            return
+        for entry in sorted(entries, key=lambda entry: entry.name not in ROOT_FILES):
+            if entry.name in ROOT_FILES:
+                self._named_file(entry, top)
+            elif entry.name == MEMORY_FOLDER:
+                below = self._entry(entry, top)
+                if below is not None:
+                    self._walk(below)
+            elif entry.name.lower() == ROOT_FILES[0].lower():
+                self._skip(top.stored + written(entry.name), Reason.IGNORED, _NOT_ROOT_FILE)
+
+    def extra(self, extra: str) -> None:
+        """Look at one extra path: a file, a folder or a glob."""
+        path = absolute_extra(extra, self._root)
+        try:
+            state = os.lstat(path)
+        except (OSError, ValueError) as error:
+            if has_magic(extra) and isinstance(error, FileNotFoundError):
+                self._glob(extra, Glob.parse(path))
+            else:
+                reason = reason_of(error) if isinstance(error, OSError) else Reason.VANISHED
+                self._skip(written(extra), reason, f"extra path: {_said(error)}")
+            return
+        name = stored_path(path, self._root)
+        if stat.S_ISLNK(state.st_mode):
+            self._skip(name, Reason.SYMLINK, _link_target(path))
+        elif stat.S_ISDIR(state.st_mode):
+            self._walk(self._folder(path))
+        elif stat.S_ISREG(state.st_mode) and not is_markdown(path):
+            self._skip(name, Reason.IGNORED, "extra path: not a Markdown file")
+        else:
+            real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+            self._file(path, name, real, state)
+
+    def _glob(self, extra: str, glob: Glob) -> None:
+        before = len(self._files) + len(self._skipped)
+        if os.path.islink(glob.base):
+            name = stored_path(glob.base, self._root)
+            self._skip(name, Reason.SYMLINK, _link_target(glob.base))
+        elif os.path.isdir(glob.base):
+            self._walk(self._folder(glob.base, glob.start), glob)
+        if len(self._files) + len(self._skipped) == before:
+            self._skip(written(extra), Reason.VANISHED, "extra path: no file matches")
+
+    def _folder(self, path: str, at: frozenset[int] = frozenset()) -> _Folder:
+        stored = stored_path(path, self._root)
+        prefix = "" if stored == "." else stored.removesuffix("/") + "/"
+        return _Folder(path, os.path.realpath(path), prefix, at)
+
+    def _walk(self, top: _Folder, glob: Glob | None = None) -> None:
+        waiting = [top]
+        while waiting:
+            folder = waiting.pop()
+            for entry in self._list(folder):
+                at = glob.step(folder.at, entry.name) if glob is not None else folder.at
+                if glob is not None and not at:
+                    continue
+                wanted = glob is None or glob.done(at)
+                below = self._entry(entry, folder, at, wanted=wanted)
+                if below is not None:
+                    waiting.append(below)
+
+    def _list(self, folder: _Folder) -> list[os.DirEntry[str]]:
+        if self._cancelled is not None and self._cancelled():
+            raise Cancelled
+        try:
+            with os.scandir(folder.path) as entries:
+                return sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            self._skip(folder.stored.rstrip("/") or ".", reason_of(error), _said(error))
+            return []
+
+    def _entry(
+        self,
+        entry: os.DirEntry[str],
+        folder: _Folder,
+        at: frozenset[int] = frozenset(),
+        *,
+        wanted: bool = True,
+    ) -> _Folder | None:
+        """Take an entry in, or list it as skipped; a folder to enter is returned."""
+        name = entry.name
+        try:
+            linked = entry.is_symlink()
+            is_folder = not linked and entry.is_dir(follow_symlinks=False)
+        except OSError as error:
+            self._skip(folder.stored + written(name), reason_of(error), _said(error))
+            return None
+        if self._ignored.match(name):
+            if wanted and (is_folder or is_markdown(name)):
+                self._skip(folder.stored + written(name), Reason.IGNORED, "name in the ignore list")
+        elif linked:
+            if wanted and (is_markdown(name) or _leads_to_folder(entry)):
+                self._skip(folder.stored + written(name), Reason.SYMLINK, _link_target(entry.path))
+        elif is_folder:
+            stored = folder.stored + written(name) + "/"
+            return _Folder(entry.path, os.path.join(folder.real, name), stored, at)
+        elif wanted and is_markdown(name):
+            self._named_file(entry, folder)
+        return None
+
+    def _named_file(self, entry: os.DirEntry[str], folder: _Folder) -> None:
+        stored = folder.stored + written(entry.name)
+        try:
+            state = entry.stat(follow_symlinks=False)
+        except OSError as error:
+            self._skip(stored, reason_of(error), _said(error))
+            return
+        if stat.S_ISLNK(state.st_mode):
+            self._skip(stored, Reason.SYMLINK, _link_target(entry.path))
+            return
+        self._file(entry.path, stored, os.path.join(folder.real, entry.name), state)
+
+    def _file(self, path: str, stored: str, real: str, state: os.stat_result) -> None:
+        refusal = self._refusal(path, stored, state)
+        if refusal is not None:
+            self._skip(stored, *refusal)
+        elif real in self._files:
+            first = self._files[real].path
+            self._skip(stored, Reason.DUPLICATE_FILE, f"already found as {first}")
+        else:
+            self._files[real] = SourceFile(
+                path=stored,
+                absolute=Path(path),
+                source=SOURCE,
+                size=state.st_size,
+                mtime_ns=state.st_mtime_ns,
+                inode=state.st_ino,
+            )
+
+    def _refusal(self, path: str, stored: str, state: os.stat_result) -> tuple[Reason, str] | None:
+        if not stat.S_ISREG(state.st_mode):
+            return Reason.NOT_REGULAR, _kind(state.st_mode)
+        limit = self._scope.max_file_bytes
+        if state.st_size > limit:
+            return Reason.TOO_LARGE, f"{state.st_size:,} bytes, the limit is {limit:,}"
+        if (
+            self._memory_layout
+            and stored.lower() == ROOT_FILES[0].lower()
+            and stored != ROOT_FILES[0]
+        ):
+            return Reason.IGNORED, _NOT_ROOT_FILE
+        if not state.st_mode & stat.S_IROTH and not os.access(path, os.R_OK):
+            return Reason.UNREADABLE, "permission denied"
+        return None
+
+    def _skip(self, path: str, reason: Reason, detail: str) -> None:
+        self._skipped.setdefault((path, reason), SkippedFile(path, reason, written(detail)))
+
+
+_NOT_ROOT_FILE = f"only a file named exactly {ROOT_FILES[0]} is the root memory"
+
+
+def _marks_memory(entry: os.DirEntry[str]) -> bool:
+    if entry.name == ROOT_FILES[0]:
+        return True
+    try:
+        return entry.name == MEMORY_FOLDER and entry.is_dir()
+    except OSError:
+        return False
+
+
+def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _link_target(path: str) -> str:
+    try:
+        return f"link to {os.readlink(path)}"
+    except OSError as error:
+        return f"link ({_said(error)})"
+
+
+def _kind(mode: int) -> str:
+    kinds = {
+        stat.S_IFIFO: "named pipe",
+        stat.S_IFSOCK: "socket",
+        stat.S_IFCHR: "character device",
+        stat.S_IFBLK: "block device",
+        stat.S_IFDIR: "folder",
+    }
+    return kinds.get(stat.S_IFMT(mode), "not a regular file")
+
+
+def _said(error: Exception) -> str:
+    strerror = error.strerror if isinstance(error, OSError) else None
+    return (strerror or str(error)).lower()
+
+
+def _in_scope(path: Path, scope: Scope, *, folder: bool) -> bool:
+    place = os.path.abspath(path)
+    root = os.path.abspath(scope.root)
+    ignored = name_filter(scope.ignore)
+    marks = (os.path.join(root, ROOT_FILES[0]), os.path.join(root, MEMORY_FOLDER))
+    memory = any(map(os.path.lexists, marks)) and is_memory(scope.root)
+    for base in _spellings(root):
+        parts = parts_below(place, base)
+        if parts is not None and _below_root(parts, ignored, memory=memory, folder=folder):
+            return True
+    extras = [extra for extra in scope.extra_paths if extra.strip()]
+    return any(_below_extra(place, extra, root, ignored, folder=folder) for extra in extras)
+
+
+def _below_root(
+    parts: tuple[str, ...], ignored: re.Pattern[str], *, memory: bool, folder: bool
+) -> bool:
+    if not parts:
+        return folder
+    if len(parts) == 1 and parts[0] in (*ROOT_FILES, MEMORY_FOLDER):
+        return True
+    if memory and parts[0] != MEMORY_FOLDER:
+        return False
+    return not any(map(ignored.match, parts))
+
+
+def _below_extra(
+    place: str, extra: str, root: str, ignored: re.Pattern[str], *, folder: bool
+) -> bool:
+    path = absolute_extra(extra, root)
+    glob = Glob.parse(path) if has_magic(extra) and not os.path.lexists(path) else Glob(path, ())
+    for base in _spellings(glob.base):
+        parts = parts_below(place, base)
+        if parts is None:
+            if folder and parts_below(base, place) is not None:
+                return True
+            continue
+        at = glob.start
+        for name in parts:
+            at = glob.step(at, name)
+        if (glob.done(at) or (folder and at)) and not any(map(ignored.match, parts)):
+            return True
+    return False
+
+
+def _spellings(path: str) -> tuple[str, ...]:
+    """Give a path as it was named, and as the operating system may name it in events."""
+    real = os.path.realpath(path)
+    return (path,) if real == path else (path, real)

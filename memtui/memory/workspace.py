@@ -1,0 +1,124 @@
+"""Which memory folder to open, and what it is called in the data directory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from memtui.errors import WorkspaceNotFound
+from memtui.memory.discover import is_memory
+from memtui.memory.paths import written
+
+_DEMO_HINT = "name a folder, or try `memtui demo`"
+_ROOT_VARIABLE = "MEMTUI_ROOT"
+_SLUG_CHARS = 40
+_DIGEST_CHARS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The folder to open, absolute, and how it was found, as a phrase for a status line."""
+
+    root: Path
+    how: str
+
+
+def find_workspace(
+    folder: str | None,
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    home: Path,
+    root: str | None = None,
+) -> Found:
+    """Choose the memory folder.
+
+    In this order: the `folder` argument, `root` (the value of `--root`), `$MEMTUI_ROOT`, the
+    current folder if it holds a memory, the OpenClaw workspace. What is named must exist; the
+    others are only looked at. Raises `WorkspaceNotFound`, which lists the places.
+    """
+    named = (
+        (folder, "the folder argument"),
+        (root, "--root"),
+        (env.get(_ROOT_VARIABLE) or None, f"${_ROOT_VARIABLE}"),
+    )
+    for value, how in named:
+        if value is not None:
+            return Found(_existing(value, how, cwd, home), how)
+    looked_at = [f"{_shown(cwd)} (no MEMORY.md and no memory/ in it)"]
+    if is_memory(cwd):
+        return Found(_absolute(cwd), "the current folder")
+    for place, how in _openclaw_places(env, home):
+        if (cwd / place).is_dir():
+            return Found(_absolute(cwd / place), how)
+        looked_at.append(_shown(place))
+    several = _profile_workspaces(home)
+    if len(several) == 1:
+        return Found(_absolute(several[0]), "the OpenClaw workspace")
+    if several:
+        looked_at.append(f"{len(several)} OpenClaw workspaces: {', '.join(map(_shown, several))}")
+    raise WorkspaceNotFound(
+        "no memory folder found; looked at: " + "; ".join(looked_at), hint=_DEMO_HINT
+    )
+
+
+def demo_root() -> Path:
+    """Give the folder of the sample memory that comes with memtui."""
+    return Path(__file__).resolve().parent.parent / "data" / "demo"
+
+
+def workspace_id(root: Path) -> str:
+    """Name a workspace: its folder's name in plain letters, and 12 hex digits of its place."""
+    real = os.path.realpath(root)
+    plain = unicodedata.normalize("NFKD", os.path.basename(real)).encode("ascii", "ignore").decode()
+    slug = re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")[:_SLUG_CHARS].rstrip("-")
+    digest = hashlib.sha256(written(real).encode()).hexdigest()[:_DIGEST_CHARS]
+    return f"{slug or 'memory'}-{digest}"
+
+
+def _existing(value: str, how: str, cwd: Path, home: Path) -> Path:
+    path = _absolute(cwd / _expanded(value, home))
+    if path.is_dir():
+        return path
+    if path.exists():
+        raise WorkspaceNotFound(
+            f"{_shown(path)} is a file, not a folder (from {how})",
+            hint=f"name the folder that holds it: {_shown(path.parent)}",
+        )
+    raise WorkspaceNotFound(f"no folder {_shown(path)} (from {how})", hint=_DEMO_HINT)
+
+
+def _expanded(value: str, home: Path) -> str:
+    if value == "~" or value.startswith(("~/", f"~{os.sep}")):
+        return str(home) + value[1:]
+    return os.path.expanduser(value)
+
+
+def _openclaw_places(env: Mapping[str, str], home: Path) -> Iterator[tuple[Path, str]]:
+    if env.get("OPENCLAW_WORKSPACE"):
+        yield Path(_expanded(env["OPENCLAW_WORKSPACE"], home)), "$OPENCLAW_WORKSPACE"
+    if env.get("OPENCLAW_STATE_DIR"):
+        state = Path(_expanded(env["OPENCLAW_STATE_DIR"], home))
+        yield state / "workspace", "$OPENCLAW_STATE_DIR"
+    yield home / ".openclaw" / "workspace", "the OpenClaw workspace"
+
+
+def _profile_workspaces(home: Path) -> list[Path]:
+    try:
+        entries = sorted((home / ".openclaw").iterdir())
+    except OSError:
+        return []
+    return [entry for entry in entries if entry.name.startswith("workspace-") and entry.is_dir()]
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))
+
+
+def _shown(path: Path) -> str:
+    return written(str(path))

@@ -1,0 +1,69 @@
+"""What both legs hand over: rows of the index with raw scores, and how the leg answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import NamedTuple, TypeAlias
+
+from memtui.model import LegState, LegStatus, Numbers, Reason
+
+Cancelled: TypeAlias = Callable[[], bool]
+"""Tells whether the work is still wanted; asked between steps and after a failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowHit:
+    """A chunk that a leg found, by its row number in the index.
+
+    `raw` is SQLite's `bm25()` (lower is better) or a cosine (-1 to 1, higher is better).
+    """
+
+    rowid: int
+    raw: float
+    terms: tuple[str, ...] = ()
+    """Keyword leg only: the query terms the chunk holds, as the query spells them."""
+
+
+class LegAnswer(NamedTuple):
+    """The hits of a leg, best first, and how it answered."""
+
+    hits: tuple[RowHit, ...]
+    state: LegState
+
+
+class Stopwatch:
+    """Measures one answer of a leg and labels it."""
+
+    def __init__(self) -> None:
+        self._started = perf_counter()
+
+    def ok(
+        self,
+        hits: tuple[RowHit, ...],
+        facts: Numbers,
+        reason: Reason = Reason.OK,
+        detail: str = "",
+    ) -> LegAnswer:
+        """Answer with hits."""
+        return self._answer(hits, LegStatus.OK, reason, detail, facts)
+
+    def skipped(self, reason: Reason, detail: str, facts: Numbers | None = None) -> LegAnswer:
+        """Answer that the leg had nothing to do."""
+        return self._answer((), LegStatus.SKIPPED, reason, detail, facts or {})
+
+    def failed(self, reason: Reason, detail: str, facts: Numbers | None = None) -> LegAnswer:
+        """Answer that the leg could not do its work."""
+        return self._answer((), LegStatus.FAILED, reason, detail, facts or {})
+
+    def _answer(
+        self,
+        hits: tuple[RowHit, ...],
+        status: LegStatus,
+        reason: Reason,
+        detail: str,
+        facts: Numbers,
+    ) -> LegAnswer:
+        elapsed = (perf_counter() - self._started) * 1000.0
+        return LegAnswer(hits, LegState(status, reason, detail, elapsed, facts))

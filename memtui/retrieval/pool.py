@@ -1,0 +1,91 @@
+"""The candidate pool: what both legs found, with the chunks themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import date
+
+from memtui.model import CandidatePool, Chunk, Leg, LegHit, Reason
+from memtui.retrieval.connection import Connection
+from memtui.retrieval.legs import LegAnswer, RowHit
+
+_CHUNKS = """
+SELECT c.id, c.chunk_id, f.path, f.source, c.start_line, c.end_line, c.text, c.hash, c.model,
+       f.day, f.day_from, f.mtime_ns, f.importance
+FROM chunks c JOIN files f ON f.id = c.file_id
+WHERE c.id IN (SELECT value FROM json_each(?))
+"""
+
+
+def fetch_chunks(connection: Connection, rowids: Iterable[int]) -> dict[int, Chunk]:
+    """Read chunks by their row numbers; rows that are gone are missing from the answer."""
+    # One parameter for any number of rows: the statement is prepared once.
+    wanted = json.dumps(sorted(set(rowids)))
+    rows = connection.execute(_CHUNKS, (wanted,)).fetchall()
+    return {row[0]: _chunk(*row[1:]) for row in rows}
+
+
+def build_pool(
+    connection: Connection,
+    query: str,
+    answers: Mapping[Leg, LegAnswer],
+    *,
+    limit: int,
+    generation: int = 0,
+    elapsed_ms: float = 0.0,
+) -> CandidatePool:
+    """Fetch the chunks of both legs' hits and make one pool of them.
+
+    `answers` holds an answer for each leg. A chunk that was removed since its leg found it is
+    left out, and the positions of the hits behind it close up.
+    """
+    rowids = {hit.rowid for answer in answers.values() for hit in answer.hits}
+    chunks = fetch_chunks(connection, rowids) if rowids else {}
+    return CandidatePool(
+        query=query,
+        chunks={chunk.id: chunk for chunk in chunks.values()},
+        hits={leg: _hits(answers[leg].hits, chunks) for leg in Leg},
+        states={leg: answers[leg].state for leg in Leg},
+        limit=limit,
+        generation=generation,
+        elapsed_ms=elapsed_ms,
+    )
+
+
+def _hits(found: tuple[RowHit, ...], chunks: Mapping[int, Chunk]) -> tuple[LegHit, ...]:
+    present = (hit for hit in found if hit.rowid in chunks)
+    return tuple(
+        LegHit(chunks[hit.rowid].id, position, hit.raw, hit.terms)
+        for position, hit in enumerate(present)
+    )
+
+
+def _chunk(
+    chunk_id: str,
+    path: str,
+    source: str,
+    start_line: int,
+    end_line: int,
+    text: str,
+    text_hash: str,
+    model: str,
+    day: str | None,
+    day_from: str | None,
+    mtime_ns: int,
+    importance: float | None,
+) -> Chunk:
+    return Chunk(
+        id=chunk_id,
+        path=path,
+        source=source,
+        start_line=start_line,
+        end_line=end_line,
+        text=text,
+        hash=text_hash,
+        model=model,
+        day=date.fromisoformat(day) if day else None,
+        day_from=Reason(day_from) if day_from else None,
+        mtime_ns=mtime_ns,
+        importance=importance,
+    )

@@ -1,0 +1,195 @@
+"""What a typed query asks for: words, exact phrases and filters."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date
+
+from memtui.retrieval.phrases import phrase_segments
+from memtui.text.tokens import QueryTerms, query_terms
+
+MAX_LENGTH = 4000
+"""Characters of a query that are looked at; what is pasted beyond is named as a problem."""
+
+_QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "＂": '"'})
+_PIECE = re.compile(
+    r'(?<!\S)(?P<key>path|source|after|before):(?P<value>"[^"]*"?|\S*)'
+    r'|(?<![0-9A-Za-z])"(?P<phrase>[^"]*)(?P<close>"?)'
+    r'|(?P<word>(?:[^\s"]|(?<=[0-9A-Za-z])")+)',
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which files take part. Values of one field are alternatives, the fields all have to fit."""
+
+    sources: tuple[str, ...] = ()
+    path_globs: tuple[str, ...] = ()
+    """With `*`, `?` or `[`: the path, or its end from a folder on; otherwise any part of it."""
+    after: date | None = None
+    """Only files of this day or later."""
+    before: date | None = None
+    """Only files of an earlier day than this."""
+
+    def __bool__(self) -> bool:
+        return bool(self.sources or self.path_globs or self.after or self.before)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A parsed query."""
+
+    raw: str
+    """What was typed."""
+    text: str
+    """What is embedded: words and phrases without filters and quotes, in their order."""
+    terms: QueryTerms
+    """The words outside quotes; a chunk may hold any of them."""
+    phrases: tuple[str, ...] = ()
+    """The quoted texts; a chunk has to hold every one of them."""
+    filters: Filters = Filters()
+    problems: tuple[str, ...] = ()
+    """One line each: what could not be understood and was left out."""
+    spaceless: bool = False
+    """Whether the text has a script without spaces, where one character is a word."""
+
+
+@dataclass(slots=True)
+class _Parts:
+    words: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    phrases: list[str] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    path_globs: list[str] = field(default_factory=list)
+    after: date | None = None
+    before: date | None = None
+    problems: list[str] = field(default_factory=list)
+    open_word: bool = False
+    """Whether the last piece is a word that may still grow."""
+
+
+def parse_query(text: str, *, typing: bool = False) -> Query:
+    """Take a query apart; never raises, whatever is typed.
+
+    Syntax: words; `"an exact phrase"`, required; `path:GLOB`, `source:NAME`, `after:YYYY-MM-DD`
+    (that day or later), `before:YYYY-MM-DD` (earlier than that day); a value with spaces in
+    quotes. A filter that makes no sense is a problem line and the rest is searched. With `typing`
+    the last word counts as the beginning of a word from three letters on, and what is merely
+    unfinished is no problem.
+    """
+    parts = _Parts()
+    readable = _readable(text[:MAX_LENGTH])
+    if len(text) > MAX_LENGTH:
+        parts.problems.append(f"only the first {MAX_LENGTH} characters are searched")
+    for match in _PIECE.finditer(readable):
+        parts.open_word = False
+        if match["key"]:
+            _add_filter(parts, match["key"].lower(), match["value"].strip('"'), typing)
+        elif match["phrase"] is not None:
+            _add_phrase(parts, match["phrase"], bool(match["close"]), typing)
+            parts.open_word = not match["close"]
+        else:
+            parts.words.append(match["word"])
+            parts.texts.append(match["word"])
+            parts.open_word = match.end() == len(readable)
+    if parts.after and parts.before and parts.after >= parts.before:
+        parts.problems.append(f"no day is after:{parts.after} and before:{parts.before}")
+    return _query(text, parts, typing)
+
+
+def _query(raw: str, parts: _Parts, typing: bool) -> Query:
+    embedded = " ".join(parts.texts)
+    terms = query_terms(" ".join(parts.words), prefix_last=typing and parts.open_word)
+    everything = query_terms(embedded).terms if parts.phrases else terms.terms
+    return Query(
+        raw=raw,
+        text=embedded,
+        terms=terms,
+        phrases=tuple(dict.fromkeys(parts.phrases)),
+        filters=Filters(
+            tuple(dict.fromkeys(parts.sources)),
+            tuple(dict.fromkeys(parts.path_globs)),
+            parts.after,
+            parts.before,
+        ),
+        problems=tuple(dict.fromkeys(parts.problems)),
+        spaceless=any(term.kind == "gram" for term in everything),
+    )
+
+
+def _readable(text: str) -> str:
+    """Replace what SQLite cannot take or nobody can have meant to type, length kept."""
+    return "".join(
+        " " if unicodedata.category(char) == "Cc" else "\ufffd" if _surrogate(char) else char
+        for char in text.translate(_QUOTES)
+    )
+
+
+def _surrogate(char: str) -> bool:
+    return "\ud800" <= char <= "\udfff"
+
+
+def _add_phrase(parts: _Parts, phrase: str, closed: bool, typing: bool) -> None:
+    words = phrase.split()
+    if not words:
+        return
+    parts.texts.extend(words)
+    if not closed:
+        if not typing:
+            parts.problems.append('a quote " is not closed: searched as single words')
+        parts.words.extend(words)
+    elif phrase_segments(phrase):
+        parts.phrases.append(" ".join(words))
+    else:
+        parts.problems.append(f'"{phrase}" holds no letter or digit: left out')
+
+
+def _add_filter(parts: _Parts, key: str, value: str, typing: bool) -> None:
+    if not value:
+        if not typing:
+            parts.problems.append(f"{key}: has no value")
+        return
+    _FILTERS[key](parts, value)
+
+
+def _add_path(parts: _Parts, value: str) -> None:
+    parts.path_globs.append(value)
+
+
+def _add_source(parts: _Parts, value: str) -> None:
+    parts.sources.append(value)
+
+
+def _add_after(parts: _Parts, value: str) -> None:
+    day = _day(parts, "after", value)
+    if day is not None:
+        parts.after = day if parts.after is None else max(parts.after, day)
+
+
+def _add_before(parts: _Parts, value: str) -> None:
+    day = _day(parts, "before", value)
+    if day is not None:
+        parts.before = day if parts.before is None else min(parts.before, day)
+
+
+def _day(parts: _Parts, key: str, value: str) -> date | None:
+    try:
+        if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
+            return date.fromisoformat(value)
+    except ValueError as error:
+        parts.problems.append(f"{key}:{value} is no day: {error}")
+        return None
+    parts.problems.append(f"{key}:{value} is no day: write YYYY-MM-DD")
+    return None
+
+
+_FILTERS: dict[str, Callable[[_Parts, str], None]] = {
+    "path": _add_path,
+    "source": _add_source,
+    "after": _add_after,
+    "before": _add_before,
+}

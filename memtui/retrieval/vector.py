@@ -1,0 +1,153 @@
+"""The vector leg: the chunks whose meaning is nearest to the query's."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import numpy as np
+
+from memtui.embedding.provider import Provider, clean_vectors
+from memtui.errors import Cancelled
+from memtui.model import Numbers, ProviderState, Reason
+from memtui.retrieval.blas import use_one_thread
+from memtui.retrieval.filters import AllowedRows
+from memtui.retrieval.legs import Cancelled as IsCancelled
+from memtui.retrieval.legs import LegAnswer, RowHit, Stopwatch
+from memtui.retrieval.query import Query
+from memtui.retrieval.vector_load import VectorCache, load_view
+from memtui.retrieval.vector_search import nearest
+from memtui.retrieval.vector_view import EXACT_LIMIT, Floats, VectorView, ViewBuilder
+
+__all__ = [
+    "EXACT_LIMIT",
+    "VectorCache",
+    "VectorLeg",
+    "VectorView",
+    "ViewBuilder",
+    "load_view",
+    "nearest",
+]
+
+EXACT_BACKEND = "exact float32"
+CODED_BACKEND = "one-bit codes, exact rescoring"
+
+_REMEMBERED_QUERIES = 256
+_MIN_LETTERS = 2
+
+
+class VectorLeg:
+    """Searches a view with the vector of the query; belongs to one thread.
+
+    `view` may be replaced between searches; a search holds on to the one it began with. The
+    vectors of the last 256 queries are kept, so that a changed index costs no new embedding.
+    """
+
+    def __init__(
+        self,
+        view: VectorView | None,
+        provider: Provider | None,
+        provider_state: ProviderState | None = None,
+    ) -> None:
+        """`provider_state` says why there is no `provider`."""
+        self.view = view
+        self._provider = provider
+        self._provider_state = provider_state
+        self._vectors: OrderedDict[str, Floats] = OrderedDict()
+        use_one_thread()
+
+    @property
+    def provider(self) -> Provider | None:
+        """Who embeds the queries."""
+        return self._provider
+
+    @property
+    def backend(self) -> str:
+        """How rows are compared, in words."""
+        coded = self.view is not None and self.view.codes is not None
+        return CODED_BACKEND if coded else EXACT_BACKEND
+
+    def search(
+        self,
+        query: Query,
+        limit: int,
+        allowed: AllowedRows | None,
+        *,
+        cancelled: IsCancelled | None = None,
+    ) -> LegAnswer:
+        """Find the `limit` nearest chunks among the allowed ones.
+
+        A leg that cannot answer says why in its state; raises only `Cancelled`.
+        """
+        watch = Stopwatch()
+        view, provider = self.view, self.provider
+        refusal = self._refusal(query, watch)
+        if refusal is not None or view is None or provider is None:
+            return refusal or self._no_provider(watch)
+        facts = self._facts(view, provider)
+        try:
+            vector = self._query_vector(query.text, provider)
+        except Cancelled:
+            raise
+        except Exception as error:
+            # Whatever a provider raises, its failure is its own and the other leg serves.
+            detail = str(error) or type(error).__name__
+            return watch.failed(Reason.PROVIDER_FAILED, detail, facts)
+        if cancelled is not None and cancelled():
+            raise Cancelled
+        if len(vector) != view.dims:
+            detail = (
+                f"the index holds vectors of {view.dims} numbers, the model gives {len(vector)}"
+            )
+            return watch.failed(Reason.DIMENSIONS_DIFFER, detail, facts)
+        if not vector.any():
+            detail = "the model sees nothing in this query"
+            return watch.skipped(Reason.ZERO_QUERY_VECTOR, detail, facts)
+        rows = None if allowed is None else allowed.rowids
+        found = nearest(view, vector, limit, rows)
+        return watch.ok(tuple(RowHit(rowid, cosine) for rowid, cosine in found), facts)
+
+    def _refusal(self, query: Query, watch: Stopwatch) -> LegAnswer | None:
+        """Say why the leg is not asked; `None` when it is."""
+        if not query.text:
+            return watch.skipped(Reason.EMPTY_QUERY, "nothing to search for")
+        if self.provider is None:
+            return self._no_provider(watch)
+        if len(query.text) < _MIN_LETTERS and not query.spaceless:
+            detail = f"needs {_MIN_LETTERS} characters"
+            return watch.skipped(Reason.QUERY_TOO_SHORT, detail)
+        if not self.provider.reads(query.text):
+            detail = f"{self.provider.model} does not read the script of this query"
+            return watch.skipped(Reason.SCRIPT_NOT_SUPPORTED, detail)
+        if self.view is None or self.view.size == 0:
+            pending = self.view.pending if self.view else 0
+            detail = f"{pending} chunks wait for their vectors" if pending else "no vectors yet"
+            return watch.skipped(Reason.NO_VECTORS, detail, {"pending": pending})
+        return None
+
+    def _no_provider(self, watch: Stopwatch) -> LegAnswer:
+        state = self._provider_state
+        reason = Reason.DISABLED if state is None or state.state is Reason.OK else state.state
+        detail = state.detail if state is not None and state.detail else "no embedding provider"
+        if reason is Reason.DISABLED:
+            return watch.skipped(reason, detail)
+        return watch.failed(reason, detail)
+
+    def _facts(self, view: VectorView, provider: Provider) -> Numbers:
+        facts: dict[str, float | int | str | None] = {
+            "backend": EXACT_BACKEND if view.codes is None else CODED_BACKEND,
+            "provider": provider.name,
+            "model": provider.model,
+            "searched": view.size,
+        }
+        if view.pending:
+            facts["pending"] = view.pending
+        return facts
+
+    def _query_vector(self, text: str, provider: Provider) -> Floats:
+        known = self._vectors.pop(text, None)
+        if known is None:
+            known = clean_vectors(np.asarray(provider.embed_query(text)).reshape(-1))
+        self._vectors[text] = known
+        if len(self._vectors) > _REMEMBERED_QUERIES:
+            self._vectors.popitem(last=False)
+        return known

@@ -1,0 +1,143 @@
+"""Fills a vector view from the index, or from the cache of embeddings where it must."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any, Protocol
+
+import numpy as np
+
+from memtui.retrieval.connection import Connection, Rows, is_database_error, snapshot
+from memtui.retrieval.vector_view import EXACT_LIMIT, Floats, VectorView, ViewBuilder
+
+_CHECKED_ROWS = 16
+_ROWS_AT_A_TIME = 2048
+# A platform without sqlite-vec has written here: the vector table, if any, is out of date.
+_ONLY_IN_CACHE = "SELECT count(*) FROM meta WHERE key = 'vectors' AND value = 'cache'"
+
+
+class VectorCache(Protocol):
+    """Something that keeps vectors by the hash of their text."""
+
+    def get_many(self, identity: Any, hashes: Sequence[str], /) -> Mapping[str, Floats]:
+        """Give the vectors that are known, each of shape (dims,)."""
+
+
+def load_view(
+    connection: Connection,
+    cache: VectorCache | None,
+    identity: Any,
+    dims: int,
+    *,
+    generation: int = 0,
+    exact_limit: int = EXACT_LIMIT,
+) -> VectorView:
+    """Read every vector of the index into memory.
+
+    The blocks in which the vector table stores them are read directly when they prove to hold
+    what the table itself answers; otherwise the table is asked, and where it cannot be opened
+    (no sqlite-vec on this platform) `cache` gives the vectors of `identity` by text hash. All
+    rows are of one moment. Raises what SQLite raises when the index cannot be read at all.
+    """
+    with snapshot(connection):
+        pending = _number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
+        builder = _from_table(connection, dims, exact_limit)
+        if builder is None:
+            builder = _from_cache(connection, cache, identity, dims, exact_limit)
+    return builder.finish(generation=generation, pending=pending)
+
+
+def _from_table(connection: Connection, dims: int, exact_limit: int) -> ViewBuilder | None:
+    if _number(connection, _ONLY_IN_CACHE):
+        return None
+    try:
+        count = _number(connection, "SELECT count(*) FROM chunks_vec")
+    except Exception as error:
+        if not is_database_error(error):
+            raise
+        # No such table, or no such module: the platform has no sqlite-vec.
+        return None
+    return _from_blocks(connection, count, dims, exact_limit) or _from_rows(
+        connection, count, dims, exact_limit
+    )
+
+
+def _from_blocks(
+    connection: Connection, count: int, dims: int, exact_limit: int
+) -> ViewBuilder | None:
+    """Read the storage blocks of the table; `None` when they are not as this version expects."""
+    builder = ViewBuilder(count, dims, exact_limit=exact_limit)
+    samples: dict[int, bytes] = {}
+    total = 0
+    try:
+        for validity, ids, vectors in connection.execute(
+            "SELECT c.validity, c.rowids, v.vectors FROM chunks_vec_chunks c "
+            "JOIN chunks_vec_vector_chunks00 v ON v.rowid = c.chunk_id"
+        ):
+            used = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")
+            rowids = np.frombuffer(ids, np.int64)[used.astype(np.bool_)]
+            block = np.frombuffer(vectors, np.float32).reshape(-1, dims)[used.astype(np.bool_)]
+            if len(rowids) > builder.room:
+                return None
+            builder.append(rowids, block)
+            total += len(rowids)
+            if len(rowids) and len(samples) < _CHECKED_ROWS:
+                samples[int(rowids[-1])] = block[-1].tobytes()
+    except (ValueError, IndexError):
+        return None
+    except Exception as error:
+        if not is_database_error(error):
+            raise
+        return None
+    return builder if total == count and _agree(connection, samples) else None
+
+
+def _agree(connection: Connection, samples: Mapping[int, bytes]) -> bool:
+    for rowid, stored in samples.items():
+        rows = connection.execute(
+            "SELECT embedding FROM chunks_vec WHERE rowid = ?", (rowid,)
+        ).fetchall()
+        if not rows or bytes(rows[0][0]) != stored:
+            return False
+    return True
+
+
+def _from_rows(connection: Connection, count: int, dims: int, exact_limit: int) -> ViewBuilder:
+    builder = ViewBuilder(count, dims, exact_limit=exact_limit)
+    rows = connection.execute("SELECT rowid, embedding FROM chunks_vec")
+    while part := _some(rows):
+        block = np.frombuffer(b"".join(vector for _, vector in part), np.float32)
+        rowids = np.array([rowid for rowid, _ in part], dtype=np.int64)
+        builder.append(rowids, block.reshape(len(part), -1))
+    return builder
+
+
+def _from_cache(
+    connection: Connection,
+    cache: VectorCache | None,
+    identity: Any,
+    dims: int,
+    exact_limit: int,
+) -> ViewBuilder:
+    count = _number(connection, "SELECT count(*) FROM chunks WHERE embedded = 1")
+    builder = ViewBuilder(count if cache else 0, dims, exact_limit=exact_limit)
+    if cache is None:
+        return builder
+    rows = connection.execute("SELECT id, hash FROM chunks WHERE embedded = 1 ORDER BY id")
+    while part := _some(rows):
+        known = cache.get_many(identity, sorted({text_hash for _, text_hash in part}))
+        found = [(rowid, known[text_hash]) for rowid, text_hash in part if text_hash in known]
+        usable = [(rowid, vector) for rowid, vector in found if vector.shape == (dims,)]
+        if usable:
+            rowids = np.array([rowid for rowid, _ in usable], dtype=np.int64)
+            builder.append(rowids, np.stack([vector for _, vector in usable]))
+    return builder
+
+
+def _some(rows: Rows) -> list[Any]:
+    return list(islice(iter(rows), _ROWS_AT_A_TIME))
+
+
+def _number(connection: Connection, sql: str) -> int:
+    return int(connection.execute(sql).fetchall()[0][0])

@@ -1,0 +1,70 @@
+"""The actions that keys can be bound to: their ids, their keys by default, what they do.
+
+The terminal interface builds its bindings with these ids (a test keeps the two alike); the
+settings check `[keymap]` against them, and `memtui help keys` prints them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something a key does.
+
+    A key is a printed character or a name such as `enter`, `f2`, `ctrl+y`. Keys that are not
+    characters work while a query is typed, too.
+    """
+
+    id: str
+    keys: tuple[str, ...]
+    description: str
+
+
+ACTIONS: Final[tuple[Action, ...]] = (
+    Action("query.focus", ("/",), "edit the query"),
+    Action("query.history", ("ctrl+r",), "queries asked before"),
+    Action("result.next", ("down", "ctrl+n"), "next result"),
+    Action("result.previous", ("up",), "previous result"),
+    Action("list.next", ("j",), "next row of a list"),
+    Action("list.previous", ("k",), "previous row of a list"),
+    Action("list.first", ("g",), "first row of a list"),
+    Action("list.last", ("G",), "last row of a list"),
+    Action("leave", ("escape",), "from the query to the list; close what is open"),
+    Action("explain", ("x", "f4"), "the whole arithmetic of a result"),
+    Action("near_misses.toggle", ("n",), "candidates that are not shown, and why"),
+    Action("sort.cycle", ("o",), "list by rank, vector, keyword or date"),
+    Action("result.edit", ("e", "ctrl+o"), "open the note in the editor, at its line"),
+    Action("result.cite", ("y", "ctrl+y"), "copy path#L12-L31"),
+    Action("result.copy", ("Y",), "copy the text"),
+    Action("mmr.toggle", ("m", "f2"), "MMR on or off"),
+    Action("decay.toggle", ("d", "f3"), "temporal decay on or off"),
+    Action("lambda.down", ("[", "f6"), "lambda - 0.05: more variety"),
+    Action("lambda.up", ("]", "shift+f6"), "lambda + 0.05: more relevance"),
+    Action("half_life.down", ("{",), "shorter half-life: old notes lose faster"),
+    Action("half_life.up", ("}",), "longer half-life: old notes lose slower"),
+    Action("weight.down", ("<",), "vector weight - 0.05: words count more"),
+    Action("weight.up", (">",), "vector weight + 0.05: meaning counts more"),
+    Action("k.down", ("-",), "fewer results"),
+    Action("k.up", ("+", "="), "more results"),
+    Action("fusion.cycle", ("F",), "weighted sum, relative score, RRF"),
+    Action("parameters.reset", ("0",), "parameters as configured"),
+    Action("parameters.toggle", ("P",), "show or hide the parameter panel"),
+    Action("index.sync", ("r", "f5"), "index what changed"),
+    Action("index.rebuild", ("R",), "index everything again (asks first)"),
+    Action("preview.cycle", ("v", "ctrl+l"), "preview right, below or off"),
+    Action("pane.next", ("tab",), "next pane"),
+    Action("pane.previous", ("shift+tab",), "previous pane"),
+    Action("pane.preview", ("2",), "the preview, where one pane is shown at a time"),
+    Action("pane.why", ("3",), "the reasons, where one pane is shown at a time"),
+    Action("screen.search", ("1",), "search screen"),
+    Action("screen.index", ("4", "i"), "index screen"),
+    Action("screenshot", ("ctrl+s",), "save the screen as SVG"),
+    Action("help", ("?", "f1"), "every key of this pane"),
+    Action("interrupt", ("ctrl+c",), "copy the selection, else stop what runs, else quit"),
+    Action("quit", ("q", "ctrl+q"), "quit"),
+)
+
+ACTION_IDS: Final = frozenset(action.id for action in ACTIONS)

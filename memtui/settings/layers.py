@@ -1,0 +1,211 @@
+"""The places that values come from: files, environment and flags, each checked by itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from pydantic import ValidationError
+
+from memtui.settings.files import ConfigFile
+from memtui.settings.keys import ACTION_IDS
+from memtui.settings.leaves import (
+    KEYMAP,
+    KEYMAP_PRESET,
+    binding_id,
+    known_keys,
+    leaves,
+    nested,
+    tables,
+    value_of,
+)
+from memtui.settings.places import CONFIG_VARIABLE
+from memtui.settings.problems import Problem, ProblemCode, nearest
+from memtui.settings.schema import Settings
+
+ENV_PREFIX: Final = "MEMTUI_"
+RESERVED_VARIABLES: Final = frozenset({"MEMTUI_ROOT", CONFIG_VARIABLE})
+"""Variables that are not settings."""
+
+
+class Source(StrEnum):
+    """Where a value comes from, weakest first."""
+
+    DEFAULT = "default"
+    USER = "user"
+    PROJECT = "project"
+    ENVIRONMENT = "environment"
+    FLAG = "flag"
+
+
+class Flag(NamedTuple):
+    """A value given on the command line, with the name of its option."""
+
+    name: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The values of one source, checked, by dotted key."""
+
+    source: Source
+    values: Mapping[str, Any]
+    place: Callable[[str], str]
+    """Where a key of this layer was set."""
+
+
+def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
+    """The values of a file; unknown keys and wrong values are problems and left out."""
+    problems: list[Problem] = []
+    raw: dict[str, Any] = {}
+    paths: dict[str, tuple[str, ...]] = {}
+    _flatten(file, file.table, (), raw, paths, problems)
+
+    def place(key: str) -> str:
+        return file.place(paths.get(key, tuple(key.split("."))))
+
+    return _checked(source, raw, place, problems, strict=True)
+
+
+def _flatten(
+    file: ConfigFile,
+    table: Mapping[str, Any],
+    path: tuple[str, ...],
+    raw: dict[str, Any],
+    paths: dict[str, tuple[str, ...]],
+    problems: list[Problem],
+) -> None:
+    for name, value in table.items():
+        here = (*path, name)
+        key = ".".join(here)
+        if key in leaves():
+            raw[key], paths[key] = value, here
+        elif key in tables() and isinstance(value, dict):
+            _flatten(file, value, here, raw, paths, problems)
+        elif key in tables():
+            problems.append(
+                Problem(ProblemCode.WRONG_VALUE, file.place(here), key, f"must be a table [{key}]")
+            )
+        elif path[:1] == (KEYMAP,) and isinstance(value, dict):
+            _flatten(file, value, here, raw, paths, problems)
+        elif binding_id(key) in ACTION_IDS:
+            raw[key], paths[key] = value, here
+        else:
+            problems.append(unknown_key(file.place(here), key))
+
+
+def unknown_key(place: str, key: str) -> Problem:
+    """The problem of a key that does not exist, with the nearest that does."""
+    near = nearest(key, known_keys() | tables() - {""})
+    hint = f"did you mean {near}?" if near else "`memtui config show` lists every key"
+    return Problem(ProblemCode.UNKNOWN_KEY, place, key, "no such key", hint, fatal=False)
+
+
+def environment_layer(env: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
+    """The values of `MEMTUI_*` variables; `__` goes one table down, an empty value sets nothing."""
+    problems: list[Problem] = []
+    raw: dict[str, Any] = {}
+    variables: dict[str, str] = {}
+    for variable in sorted(env):
+        text = env[variable]
+        if not variable.startswith(ENV_PREFIX) or variable in RESERVED_VARIABLES or not text:
+            continue
+        key = ".".join(variable.removeprefix(ENV_PREFIX).lower().split("__"))
+        if key not in known_keys():
+            problems.append(_unknown_variable(variable, key))
+            continue
+        variables[key] = f"${variable}"
+        try:
+            raw[key] = _parse_list(text) if key in leaves() and leaves()[key].many else text
+        except ValueError as error:
+            problems.append(Problem(ProblemCode.WRONG_VALUE, f"${variable}", key, str(error)))
+    return _checked(
+        Source.ENVIRONMENT, raw, lambda key: variables.get(key, ""), problems, strict=False
+    )
+
+
+def variable_of(key: str) -> str:
+    """The environment variable of a dotted key."""
+    return ENV_PREFIX + key.upper().replace(".", "__")
+
+
+def _unknown_variable(variable: str, key: str) -> Problem:
+    near = nearest(key, known_keys())
+    hint = f"did you mean ${variable_of(near)}?" if near else "`memtui config show` lists every key"
+    return Problem(
+        ProblemCode.UNKNOWN_KEY, f"${variable}", "", "no such setting", hint, fatal=False
+    )
+
+
+def _parse_list(text: str) -> list[Any]:
+    if not text.lstrip().startswith("["):
+        return [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("must be a JSON array or words separated by commas") from error
+    assert isinstance(value, list)
+    return value
+
+
+def flag_layer(flags: Mapping[str, Any]) -> tuple[Layer, list[Problem]]:
+    """The values of flags by dotted key; a value may be a `Flag` that names its option."""
+    given = {
+        key: value if isinstance(value, Flag) else Flag("", value) for key, value in flags.items()
+    }
+    return _checked(
+        Source.FLAG,
+        {key: flag.value for key, flag in given.items() if flag.value is not None},
+        lambda key: given[key].name if key in given else "",
+        [],
+        strict=False,
+    )
+
+
+def _checked(
+    source: Source,
+    raw: Mapping[str, Any],
+    place: Callable[[str], str],
+    problems: list[Problem],
+    *,
+    strict: bool,
+) -> tuple[Layer, list[Problem]]:
+    """Validate the values of a layer one by one, so that each problem names its key."""
+    values: dict[str, Any] = {}
+    for key, value in raw.items():
+        leaf = leaves().get(key)
+        if leaf is not None and leaf.optional and value == "":
+            values[key] = None
+            continue
+        try:
+            checked = Settings.model_validate(
+                nested({key: value}), strict=None if strict else False
+            )
+        except (ValueError, OverflowError, RecursionError) as error:
+            problems.append(
+                Problem(ProblemCode.WRONG_VALUE, place(key), key, _explained(error, value))
+            )
+            continue
+        values[key] = value_of(checked, key)
+    return Layer(source, values, place), problems
+
+
+def _explained(error: Exception, value: Any) -> str:
+    """What a value must be instead, in one line."""
+    if not isinstance(error, ValidationError):
+        return f"cannot be used: {type(error).__name__}"
+    first = error.errors(include_url=False, include_input=False)[0]
+    message = str(first["msg"]).replace("Input should be", "must be")
+    if first["type"] == "string_pattern_mismatch":
+        message = "must be an address that starts with http:// or https://, or a plain name"
+    shown = repr(value) if isinstance(value, str | int | float | bool) else type(value).__name__
+    return f"{message}, not {shown[:80]}"
+
+
+def is_binding(key: str) -> bool:
+    """Whether a key is an entry of `[keymap]` other than the preset."""
+    return key != KEYMAP_PRESET and binding_id(key) is not None

@@ -1,0 +1,89 @@
+"""The sample configuration, generated from the schema so that it cannot drift from it."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from enum import Enum
+from typing import Any, Final
+
+from memtui.model import Ranking
+from memtui.settings.keys import ACTIONS
+from memtui.settings.leaves import Leaf, leaves
+from memtui.settings.trust import PROTECTED
+
+_HEADER: Final = """\
+# memtui: configuration.
+#
+# Every key is here with its default, behind a `#`. Take the `#` away to change one.
+# A flag wins over $MEMTUI_* (such as $MEMTUI_RANKING__MMR__LAMBDA), that over a workspace's
+# .memtui.toml or [tool.memtui] in its pyproject.toml, that over this file.
+# `memtui config show` tells what is in force and why, `memtui config validate` what is wrong.
+"""
+_NEEDS_TRUST: Final = "A workspace's own file may not set this until you trust it."
+_NEEDS_TRUST_WHEN: Final = {
+    "embedding.provider": "A workspace's own file may not choose a remote one until you trust it.",
+    "memory.extra_paths": "A workspace's own file may name places outside only if you trust it.",
+}
+_PROFILE_NOTE: Final = "# Keys that stay commented come from the profile; the values are memtui's."
+
+
+def sample_config() -> str:
+    """A TOML document with every key as a comment: explanation, then `# key = default`."""
+    parts = [_HEADER]
+    table = ""
+    for leaf in leaves().values():
+        section, _, name = leaf.key.rpartition(".")
+        if section != table:
+            table = section
+            parts.append(f"\n[{section}]\n")
+            if section == "ranking":
+                parts.append(f"{_PROFILE_NOTE}\n")
+        parts.append(_entry(leaf, name))
+    parts.append("\n# Keys of the actions, separated by commas; empty: no key.\n")
+    parts.extend(f"#{json.dumps(action.id)} = {_bound(action.id)}\n" for action in ACTIONS)
+    return "".join(parts)
+
+
+def _entry(leaf: Leaf, name: str) -> str:
+    note = ""
+    if leaf.key in PROTECTED:
+        note = f"\n# {_NEEDS_TRUST_WHEN.get(leaf.key, _NEEDS_TRUST)}"
+    shown = _folded(toml_value(default_of(leaf.key)))
+    return f"\n# {leaf.field.description}{note}\n#{name} = {shown}\n"
+
+
+def _folded(value: str) -> str:
+    """A long array on several lines, each behind a comment mark."""
+    if len(value) <= 80:
+        return value
+    rows = textwrap.wrap(value[1:-1], 80, break_long_words=False, break_on_hyphens=False)
+    return "[\n" + "".join(f"#\t{row}\n" for row in rows) + "#]"
+
+
+def _bound(id_: str) -> str:
+    action = next(action for action in ACTIONS if action.id == id_)
+    return toml_value(",".join(action.keys)) + f"  # {action.description}"
+
+
+def default_of(key: str) -> Any:
+    """The default of a key; for a ranking value that is not set, that of profile `memtui`."""
+    leaf = leaves()[key]
+    default = leaf.field.default
+    if default is not None or not key.startswith("ranking."):
+        return default
+    value: Any = Ranking()
+    for attribute in leaf.attributes[1:]:
+        value = getattr(value, attribute, None)
+    return value
+
+
+def toml_value(value: Any) -> str:
+    """A value as TOML; what is not set is an empty string."""
+    if value is None:
+        return '""'
+    if isinstance(value, Enum):
+        return json.dumps(value.value)
+    if isinstance(value, tuple):
+        return "[" + ", ".join(toml_value(item) for item in value) + "]"
+    return json.dumps(value)

@@ -1,0 +1,278 @@
+"""The settings, their types, ranges, defaults and one-line explanations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Final, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from memtui.model import Decay, Fusion, Mmr, Ranking, Rerank, Stage
+
+DEFAULT_IGNORE: Final = (
+    *(".git", ".hg", ".svn", ".jj", ".bzr"),
+    *("node_modules", "bower_components", ".pnpm-store", ".yarn"),
+    *(".venv", "venv", "site-packages", "__pycache__", ".tox", ".nox", ".direnv", ".eggs"),
+    *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".cache", ".gradle", ".terraform"),
+    *(".obsidian", ".trash", ".Trash", ".Trash-*", "$RECYCLE.BIN", ".stversions", ".stfolder"),
+    *(".openclaw-repair", ".#*"),
+)
+"""Names and globs that discovery leaves out; the same as `memtui.memory.discover` has, which is
+above this layer."""
+
+ProfileName = Literal[
+    "memtui", "openclaw-2026.2", "openclaw-2026.4", "openclaw-2026.7", "openclaw-2026.9", "memini"
+]
+
+_T = TypeVar("_T")
+_Strings = Annotated[tuple[str, ...], Field(strict=False)]
+_Weight = Annotated[float, Field(ge=0, le=1)]
+
+
+class Section(BaseModel):
+    """A table of the configuration: unknown keys, wrong types, NaN and infinity are errors."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, populate_by_name=True
+    )
+
+
+class MemorySettings(Section):
+    """What belongs to the memory beyond the folder itself."""
+
+    extra_paths: _Strings = Field(
+        (), description="More files, folders or globs to index; ~ is your home folder."
+    )
+    ignore: _Strings = Field(
+        DEFAULT_IGNORE, description="Names or globs of files and folders to leave out."
+    )
+    max_file_bytes: int = Field(
+        64 * 2**20, ge=1, le=2**31, description="Larger files are listed as skipped."
+    )
+
+
+class ChunkingSettings(Section):
+    """How files are cut into chunks; a change asks for a rebuild."""
+
+    tokens: int = Field(400, ge=16, le=8192, description="Size of a chunk, in tokens (estimated).")
+    overlap: int = Field(
+        80, ge=0, le=4096, description="Tokens that a chunk repeats from the one before it."
+    )
+
+
+class EmbeddingSettings(Section):
+    """Who makes the vectors."""
+
+    provider: str = Field(
+        "auto",
+        pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$",
+        description="auto: the model that comes with memtui; none: keyword search alone.",
+    )
+    model: str | None = Field(
+        None, max_length=256, description="The provider's model; empty: the provider's default."
+    )
+    threads: int = Field(
+        0, ge=0, le=256, description="CPU threads for the embedded model; 0: chosen by memtui."
+    )
+    base_url: str | None = Field(
+        None,
+        max_length=2048,
+        pattern=r"^https?://[^\s]+$",
+        description="Address of a remote provider; empty: the provider's own.",
+    )
+
+
+class IndexSettings(Section):
+    """How the index is kept up to date, and where."""
+
+    watch: bool = Field(True, description="Follow changes of the files while memtui is open.")
+    debounce_seconds: float = Field(
+        1.5, ge=0.05, le=60, description="Quiet time after a change before it is indexed."
+    )
+    rescan_seconds: float = Field(
+        120.0, ge=1, le=86400, description="Time between looks for changes that no event told of."
+    )
+    data_dir: str | None = Field(
+        None, max_length=4096, description="Where indexes are kept; empty: the platform's folder."
+    )
+
+
+class MmrSettings(Section):
+    """Maximal marginal relevance: fewer results that say the same."""
+
+    enabled: bool | None = Field(None, description="Push down what repeats a better result.")
+    lambda_: _Weight | None = Field(
+        None, alias="lambda", description="1: relevance alone, 0: variety alone."
+    )
+
+
+class DecaySettings(Section):
+    """Temporal decay: old notes count less."""
+
+    enabled: bool | None = Field(None, description="Let old notes count less.")
+    preset: Literal["documented", "gentle"] | None = Field(
+        None, description="documented: floor 0; gentle: floor 0.8. `floor` wins over it."
+    )
+    half_life_days: float | None = Field(
+        None, gt=0, le=36500, description="Age in days at which half of the decaying part is left."
+    )
+    floor: _Weight | None = Field(None, description="The factor that no age falls below.")
+
+
+class RerankSettings(Section):
+    """Composite rerank of relevance, recency and importance."""
+
+    enabled: bool | None = Field(None, description="Blend relevance, recency and importance.")
+    relevance: _Weight | None = Field(None, description="Weight of the fused score.")
+    recency: _Weight | None = Field(None, description="Weight of the recency.")
+    importance: _Weight | None = Field(None, description="Weight of the note's importance.")
+
+
+DECAY_FLOORS: Final = {"documented": 0.0, "gentle": 0.8}
+
+
+class RankingSettings(Section):
+    """How results are ranked; what is not set comes from the profile."""
+
+    profile: ProfileName = Field("memtui", description="The ranking that the other keys change.")
+    k: int | None = Field(None, ge=1, le=200, description="How many results are shown.")
+    candidate_multiplier: int | None = Field(
+        None, ge=1, le=50, description="Candidates of each leg = k times this, 50 to 200."
+    )
+    fusion: Annotated[Fusion, Field(strict=False)] | None = Field(
+        None, description="weighted_sum, relative_score or rrf."
+    )
+    vector_weight: _Weight | None = Field(
+        None, description="Weight of the vector leg; alone, the keyword leg gets the rest to 1."
+    )
+    keyword_weight: _Weight | None = Field(
+        None, description="Weight of the keyword leg; alone, the vector leg gets the rest to 1."
+    )
+    rrf_k: float | None = Field(
+        None, gt=0, le=10000, description="Constant of reciprocal rank fusion."
+    )
+    dedup: bool | None = Field(None, description="Show a text that occurs twice only once.")
+    min_score: float | None = Field(
+        None, ge=0, le=1, description="Results below this score are not shown; empty: no minimum."
+    )
+    mmr: MmrSettings = MmrSettings()
+    decay: DecaySettings = DecaySettings()
+    rerank: RerankSettings = RerankSettings()
+
+    def apply(self, base: Ranking) -> Ranking:
+        """`base`, normally the named profile, with every value that is set in its place."""
+        vector, keyword = self._weights(base)
+        return replace(
+            base,
+            k=_chosen(self.k, base.k),
+            candidate_multiplier=_chosen(self.candidate_multiplier, base.candidate_multiplier),
+            fusion=_chosen(self.fusion, base.fusion),
+            vector_weight=vector,
+            keyword_weight=keyword,
+            rrf_k=_chosen(self.rrf_k, base.rrf_k),
+            dedup=_chosen(self.dedup, base.dedup),
+            min_score=_chosen(self.min_score, base.min_score),
+            mmr=self._mmr(base.mmr),
+            decay=self._decay(base.decay),
+            rerank=self._rerank(base.rerank),
+        )
+
+    def without_effect(self, base: Ranking) -> tuple[str, ...]:
+        """The stages that are asked for and that the profile does not have, as dotted keys."""
+        asked = {
+            Stage.MMR: ("ranking.mmr.enabled", self.mmr.enabled),
+            Stage.DECAY: ("ranking.decay.enabled", self.decay.enabled),
+            Stage.RERANK: ("ranking.rerank.enabled", self.rerank.enabled),
+            Stage.DEDUP: ("ranking.dedup", self.dedup),
+            Stage.MIN_SCORE: ("ranking.min_score", self.min_score is not None),
+        }
+        return tuple(key for stage, (key, on) in asked.items() if on and stage not in base.stages)
+
+    def _weights(self, base: Ranking) -> tuple[float, float]:
+        vector, keyword = self.vector_weight, self.keyword_weight
+        if vector is None and keyword is None:
+            return base.vector_weight, base.keyword_weight
+        if keyword is None and vector is not None:
+            return vector, round(1.0 - vector, 10)
+        if vector is None and keyword is not None:
+            return round(1.0 - keyword, 10), keyword
+        return _chosen(vector, base.vector_weight), _chosen(keyword, base.keyword_weight)
+
+    def _mmr(self, base: Mmr) -> Mmr:
+        return replace(
+            base,
+            enabled=_chosen(self.mmr.enabled, base.enabled),
+            lambda_=_chosen(self.mmr.lambda_, base.lambda_),
+        )
+
+    def _decay(self, base: Decay) -> Decay:
+        preset = self.decay.preset
+        floor = base.floor if preset is None else DECAY_FLOORS[preset]
+        return replace(
+            base,
+            enabled=_chosen(self.decay.enabled, base.enabled),
+            half_life_days=_chosen(self.decay.half_life_days, base.half_life_days),
+            floor=_chosen(self.decay.floor, floor),
+        )
+
+    def _rerank(self, base: Rerank) -> Rerank:
+        return replace(
+            base,
+            enabled=_chosen(self.rerank.enabled, base.enabled),
+            relevance=_chosen(self.rerank.relevance, base.relevance),
+            recency=_chosen(self.rerank.recency, base.recency),
+            importance=_chosen(self.rerank.importance, base.importance),
+        )
+
+
+def _chosen(value: _T | None, otherwise: _T) -> _T:
+    return otherwise if value is None else value
+
+
+class UiSettings(Section):
+    """How the terminal interface looks and behaves."""
+
+    theme: str = Field(
+        "auto",
+        min_length=1,
+        max_length=64,
+        description="auto, memtui-dark, memtui-light, memtui-high-contrast or any Textual theme.",
+    )
+    preview: Literal["auto", "right", "below", "off"] = Field(
+        "auto", description="Where the source preview is: auto, right, below or off."
+    )
+    glyphs: Literal["unicode", "ascii"] = Field(
+        "unicode", description="unicode, or ascii for fonts without block characters."
+    )
+    mouse: bool = Field(True, description="React to the mouse.")
+    history: bool = Field(True, description="Remember queries, in the state folder.")
+
+
+class KeymapSettings(Section):
+    """Which keys do what; `memtui help keys` lists the ids."""
+
+    preset: Literal["default", "vim", "emacs"] = Field(
+        "default", description="The keys that the other entries change: default, vim or emacs."
+    )
+    bindings: dict[str, str] = Field(
+        default_factory=dict,
+        description="Keys per action id, separated by commas; empty: no key.",
+    )
+
+
+class Settings(Section):
+    """Everything that can be configured."""
+
+    editor: str | None = Field(
+        None, max_length=4096, description="Command that opens a file; empty: $VISUAL or $EDITOR."
+    )
+    pager: str | None = Field(
+        None, max_length=4096, description="Command that shows long help; empty: $PAGER."
+    )
+    memory: MemorySettings = MemorySettings()
+    chunking: ChunkingSettings = ChunkingSettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    index: IndexSettings = IndexSettings()
+    ranking: RankingSettings = RankingSettings()
+    ui: UiSettings = UiSettings()
+    keymap: KeymapSettings = KeymapSettings()

@@ -1,0 +1,209 @@
+"""Words for the keyword leg: what goes into the full-text index, and what a query asks of it.
+
+Scripts without spaces are split beforehand, because SQLite's `unicode61` tokenizer takes a whole
+Chinese clause for one word: Han, kana and Hangul into pairs and single characters, Thai, Lao,
+Myanmar and Khmer into triples and pairs. Everything else is left to the tokenizer, which folds case
+and diacritics and stems English. Both sides are normalised to NFKC, with the barred d as d.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from memtui.text.stopwords import STOP_WORDS
+
+FTS5_TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
+"""Value of FTS5's `tokenize` option; marks count as letters so that Thai words stay whole."""
+
+MAX_QUERY_CHARS = 4096
+"""How much of a query is read; what follows is left out."""
+
+MIN_PREFIX_LETTERS = 3
+"""From how many letters on the word being typed also finds longer words."""
+
+TermKind = Literal["word", "gram", "phrase", "prefix"]
+
+_EAST_ASIAN = (
+    "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3\U00020000-\U0003134f"
+)
+_SOUTH_EAST_ASIAN = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+_UNSPACED = re.compile(f"[{_EAST_ASIAN}]+|[{_SOUTH_EAST_ASIAN}]+")
+_SOUTH_EAST_ASIAN_START = re.compile(f"[{_SOUTH_EAST_ASIAN}]")
+_LETTERS = re.compile(r"[^\W_]+")
+_VIETNAMESE = re.compile("[\u0103\u00e2\u00ea\u00f4\u01a1\u01b0\u0111\u1ea1-\u1ef9]", re.IGNORECASE)
+_BARRED_D = str.maketrans({"\u0111": "d", "\u0110": "D"})
+
+_PIECE = 4096
+# A cut before one of these changes neither normalisation nor grams: none combines with what
+# stands before it, and none is part of a run that is split into grams.
+_SAFE_CUT = re.compile(
+    "[\x00-\x7f\u2010-\u2027\u3000-\u3003\u3008-\u3011\uff01\uff0c\uff1a\uff1b\uff1f]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTerm:
+    """One thing a query looks for: `text` as the query spells it, `fts` ready for `MATCH`."""
+
+    text: str
+    fts: str
+    kind: TermKind
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTerms:
+    """What a query looks for, and the stop words that were left out of it."""
+
+    terms: tuple[QueryTerm, ...]
+    stop_words: tuple[str, ...]
+
+    @property
+    def match(self) -> str | None:
+        """Everything joined by OR as an FTS5 expression; `None` when there is nothing to ask."""
+        return " OR ".join(term.fts for term in self.terms) or None
+
+
+def index_text(text: str) -> str:
+    """Turn text into what the full-text column holds.
+
+    Works on pieces of at most 4096 characters, so that no single call stops other threads; text
+    without any ASCII character or punctuation for longer than that is cut where a piece ends.
+    """
+    if text.isascii():
+        return text
+    return "".join(_UNSPACED.sub(_spread, _normalise(piece)) for piece in _pieces(text))
+
+
+def query_terms(text: str, *, prefix_last: bool = False) -> QueryTerms:
+    """Read a query into terms: grams of unspaced scripts, words, and Vietnamese word pairs.
+
+    Stop words are left out unless they are all there is. With `prefix_last`, a last word of at
+    least three letters that ends the text also finds longer words.
+    """
+    raw = unicodedata.normalize("NFKC", _encodable(text[:MAX_QUERY_CHARS]))
+    folded = raw.translate(_BARRED_D)
+    found: dict[str, QueryTerm] = {}
+    for run in _UNSPACED.finditer(folded):
+        for gram in _grams(run.group(), _gram_length(run.group())):
+            found.setdefault(gram, QueryTerm(gram, quote(gram), "gram"))
+    spaced = _UNSPACED.sub(lambda run: " " * len(run.group()), folded)
+    spans = _word_spans(spaced)
+    words = [(folded[start:end].lower(), raw[start:end]) for start, end in spans]
+    typing = (
+        prefix_last
+        and bool(spans)
+        and spans[-1][1] == len(folded)
+        and spans[-1][1] - spans[-1][0] >= MIN_PREFIX_LETTERS
+    )
+    kept = [pair for pair in words if pair[0] not in STOP_WORDS]
+    if not kept and not found:
+        kept = words
+    unfinished = words[-1][0] if typing and words[-1] in kept else None
+    for word, spelled in kept:
+        kind: TermKind = "prefix" if word == unfinished else "word"
+        star = "*" if word == unfinished else ""
+        found.setdefault(word, QueryTerm(spelled, quote(word) + star, kind))
+    if _VIETNAMESE.search(raw):
+        for key, phrase in _phrases(words, typing=typing):
+            found.setdefault(key, phrase)
+    dropped = dict.fromkeys(word for word, _ in words if (word, _) not in kept)
+    return QueryTerms(tuple(found.values()), tuple(dropped))
+
+
+def quote(term: str) -> str:
+    """Write a term as an FTS5 string literal, without NUL and lone surrogates, which break it."""
+    return '"' + _encodable(term).replace("\0", " ").replace('"', '""') + '"'
+
+
+def fts_query_openclaw(text: str, *, rule: Literal["ascii", "unicode"]) -> str | None:
+    """Build the AND query of OpenClaw: `ascii` as release 2026.2.1, `unicode` as 2026.2.17 on.
+
+    Returns `None` when the text holds no word.
+    """
+    flags = re.ASCII if rule == "ascii" else re.UNICODE
+    return " AND ".join(f'"{token}"' for token in re.findall(r"\w+", text, flags)) or None
+
+
+def dominant_script_latin(text: str) -> bool:
+    """Tell whether at least half of the letters are Latin; text without letters counts as Latin."""
+    letters = [char for char in text[:MAX_QUERY_CHARS] if char.isalpha()]
+    latin = sum(1 for char in letters if _is_latin(char))
+    return 2 * latin >= len(letters)
+
+
+def _is_latin(char: str) -> bool:
+    return char.isascii() or unicodedata.name(char, "").startswith(("LATIN ", "FULLWIDTH LATIN "))
+
+
+def _normalise(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).translate(_BARRED_D)
+
+
+def _encodable(text: str) -> str:
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _pieces(text: str) -> Iterator[str]:
+    start, end = 0, len(text)
+    while end - start > _PIECE:
+        cut = start + _PIECE
+        while cut > start and not _SAFE_CUT.match(text, cut):
+            cut -= 1
+        if cut == start:
+            cut = start + _PIECE
+        yield text[start:cut]
+        start = cut
+    yield text[start:]
+
+
+def _gram_length(run: str) -> int:
+    return 3 if _SOUTH_EAST_ASIAN_START.match(run) else 2
+
+
+def _word_spans(text: str) -> list[tuple[int, int]]:
+    """Find runs of letters and digits with the marks on them.
+
+    Marks stay inside a word as they do in the index: they are the vowels of Hindi and of pointed
+    Arabic, and whole words would be lost without them.
+    """
+    spans: list[tuple[int, int]] = []
+    for letters in _LETTERS.finditer(text):
+        start, end = letters.span()
+        if spans and spans[-1][1] == start:
+            start = spans.pop()[0]
+        while end < len(text) and unicodedata.category(text[end]).startswith("M"):
+            end += 1
+        spans.append((start, end))
+    return spans
+
+
+def _grams(run: str, length: int) -> list[str]:
+    if len(run) < length:
+        return [run]
+    return [run[at : at + length] for at in range(len(run) - length + 1)]
+
+
+def _spread(match: re.Match[str]) -> str:
+    """Write a run as its grams, and as shorter grams too, so that short queries find it."""
+    run = match.group()
+    length = _gram_length(run)
+    grams = _grams(run, length)
+    if len(run) >= length:
+        grams += _grams(run, length - 1)
+    return f" {' '.join(grams)} "
+
+
+def _phrases(words: list[tuple[str, str]], *, typing: bool) -> Iterator[tuple[str, QueryTerm]]:
+    """Pair neighbouring syllables: most Vietnamese words have two, written apart."""
+    last = len(words) - 2
+    for at, ((first, first_text), (second, second_text)) in enumerate(pairwise(words)):
+        star = "*" if typing and at == last else ""
+        key = f"{first} {second}"
+        yield key, QueryTerm(f"{first_text} {second_text}", quote(key) + star, "phrase")

@@ -1,0 +1,114 @@
+"""The index from the search screen: its status, syncing, rebuilding, stopping."""
+
+from __future__ import annotations
+
+from textual import on, work
+from textual.getters import query_one
+
+from memtui.model import IndexState
+from memtui.text.sanitize import safe_line
+from memtui.tui.actions_source import SourceActions
+from memtui.tui.door import EngineDoor
+from memtui.tui.messages import LegChanged, RebuildPriced, SyncEnded
+from memtui.tui.widgets.index_status import IndexStatusPane
+from memtui.tui.widgets.status_bar import StatusBar
+
+
+class IndexActions(SourceActions):
+    """Status bar, index pane and the keys of the index."""
+
+    index_pane = query_one("#index-status", IndexStatusPane)
+
+    _sync_asked = False
+    _ticks = 0
+
+    def tick(self) -> None:
+        """Refresh the status every second while indexing, else every fifth."""
+        self._ticks += 1
+        indexing = self.status is not None and self.status.state is IndexState.INDEXING
+        if indexing or self._ticks % 5 == 0:
+            self.refresh_status()
+
+    def refresh_status(self) -> None:
+        """Show the newest snapshot of the index status."""
+        if self.engine is None:
+            return
+        status = self.engine.status()
+        self.status = status
+        self.flow.remote = status.provider.remote
+        self.status_bar.show(status)
+        self.index_pane.show(status)
+        if not self.flow.wanted and self.message.display:
+            self.show_empty(status)
+        self.refresh_bindings()
+
+    def sync_ended(self, message: SyncEnded) -> None:
+        """Tell how a sync ended when it was asked for, and always when it failed."""
+        if message.error:
+            self.tell(safe_line(f"sync failed: {message.error}"), error=True)
+        elif self._sync_asked:
+            self.tell(safe_line(message.note))
+        self._sync_asked = False
+
+    def leg_changed(self, message: LegChanged) -> None:
+        """Tell that a leg stopped answering or answers again."""
+        self.tell(safe_line(message.note), warning=not message.healthy)
+        self.refresh_results()
+
+    def content_changed(self) -> None:
+        """Follow the index: read the note again, ask the query again."""
+        self.reload_source()
+        self.refresh_results()
+
+    def action_sync(self) -> None:
+        """Index what changed."""
+        if self.engine is None:
+            self.tell("Still opening.")
+            return
+        self._sync_asked = True
+        self.engine.sync()
+
+    def action_rebuild(self) -> None:
+        """Ask before indexing everything again, with the price."""
+        if self.engine is None:
+            self.tell("Still opening.")
+            return
+        self._price_rebuild(self.engine)
+
+    @work(thread=True, exclusive=True, group="price", exit_on_error=False, description="price")
+    def _price_rebuild(self, engine: EngineDoor) -> None:
+        self.post_message(RebuildPriced(engine.rebuild_cost()))
+
+    @on(RebuildPriced)
+    def rebuild_priced(self, message: RebuildPriced) -> None:
+        """Show the price and wait for a yes."""
+        from memtui.tui.screens.dialogs import ConfirmRebuild
+
+        provider = self.status.provider if self.status is not None else None
+        name = (provider.actual or provider.requested) if provider is not None else ""
+        self.app.push_screen(ConfirmRebuild(message.cost, name), self._rebuild_confirmed)
+
+    def _rebuild_confirmed(self, confirmed: bool | None) -> None:
+        if confirmed and self.engine is not None:
+            self._sync_asked = True
+            self.engine.rebuild()
+
+    def stop_running(self) -> bool:
+        """Stop the search or the indexing that runs; false when nothing does."""
+        if self.flow.running:
+            self.flow.complete = True
+            self.flow.sequence = -1
+            self.query_bar.show_note("stopped")
+            return True
+        if self.engine is None or self.status is None:
+            return False
+        if self.status.state is not IndexState.INDEXING:
+            return False
+        self.engine.cancel()
+        self.tell("Stopped. What is indexed stays.")
+        return True
+
+    @on(StatusBar.Clicked)
+    async def status_clicked(self) -> None:
+        """Open the index screen."""
+        await self.app.run_action("show_index")

@@ -1,0 +1,139 @@
+"""Moving between panes and choosing what is on screen."""
+
+from __future__ import annotations
+
+from textual.widget import Widget
+from textual.widgets import Input
+
+from memtui.tui.actions_index import IndexActions
+from memtui.tui.search_base import TALL, WIDE
+from memtui.tui.widgets.result_list import SORTS
+
+PLACES = ("auto", "right", "below", "off")
+PANES = ("results", "preview", "why")
+"""The panes of a small terminal, one at a time."""
+
+
+class PaneActions(IndexActions):
+    """Focus, panes, near misses, order."""
+
+    pane = "results"
+    """The pane that is shown where one is shown at a time."""
+
+    def apply_layout(self) -> None:
+        """Set the classes that depend on the size and on what the user chose."""
+        near = self.near_wanted
+        if near is None:
+            near = self.size.width >= WIDE and self.size.height >= TALL
+        near = near and self.ranked is not None
+        for place in PLACES:
+            self.set_class(self.preview_place == place, f"-preview-{place}")
+        for pane in PANES:
+            self.set_class(self.is_small and self.pane == pane, f"-pane-{pane}")
+        self.set_class(self.is_small, "-single")
+        self.set_class(near, "-near")
+        if self.look is not None and self.look.lines != self.row_lines:
+            self.call_after_refresh(self.redraw_lists)
+
+    def panes(self) -> list[Widget]:
+        """The panes that can have the focus, in the order of Tab."""
+        ids = ("query", "results", "near-misses", "preview", "why", "index-status")
+        widgets = [self.query_one(f"#{name}") for name in ids]
+        return [widget for widget in widgets if widget.focusable and _is_shown(widget)]
+
+    def show_pane(self, pane: str) -> None:
+        """Bring a pane to the front and give it the keys."""
+        self.pane = pane if pane in PANES else "results"
+        self.apply_layout()
+        widget = self.query_one(f"#{pane}")
+        if self.is_small:
+            self.call_after_refresh(widget.focus)
+        elif widget.focusable and _is_shown(widget):
+            widget.focus()
+        elif self.results.display:
+            self.results.focus()
+
+    # --- actions --------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Hide what has no meaning now, grey what cannot be done now."""
+        if action == "show_pane":
+            return self.is_small
+        if action in ("explain", "edit", "copy_citation", "copy_text"):
+            possible = self.selected_id is not None or action == "edit"
+            return True if possible else None
+        if action in ("sync", "rebuild"):
+            return True if self.engine is not None else None
+        return True
+
+    def action_show_pane(self, pane: str) -> None:
+        """Bring a pane to the front."""
+        self.show_pane(pane)
+
+    def action_focus_query(self) -> None:
+        """Edit the query; what is typed replaces it."""
+        self.query_input.focus()
+        self.query_input.action_select_all()
+
+    def action_leave(self) -> None:
+        """Go from the query, or from any other pane, to the list; never quits, never clears."""
+        if isinstance(self.focused, Input):
+            self.remember_query()
+        self.show_pane("results")
+
+    def action_move(self, step: int) -> None:
+        """Move the choice in the list, also while typing."""
+        if self.results.display:
+            self.results.move(step)
+
+    def action_next_pane(self, step: int) -> None:
+        """Give the keys to the next pane."""
+        if self.is_small:
+            self._next_small_pane(step)
+            return
+        panes = self.panes()
+        if not panes:
+            return
+        focused = self.focused
+        at = panes.index(focused) if focused in panes else -step
+        panes[(at + step) % len(panes)].focus()
+
+    def _next_small_pane(self, step: int) -> None:
+        if isinstance(self.focused, Input):
+            self.show_pane("results" if step > 0 else PANES[-1])
+            return
+        at = PANES.index(self.pane) + step
+        if 0 <= at < len(PANES):
+            self.show_pane(PANES[at])
+        else:
+            self.query_input.focus()
+
+    def action_cycle_preview(self) -> None:
+        """Show the preview where it fits, right, below or not at all."""
+        at = PLACES.index(self.preview_place)
+        self.preview_place = PLACES[(at + 1) % len(PLACES)]
+        self.apply_layout()
+        self.note(f"preview: {self.preview_place}")
+
+    def action_toggle_near_misses(self) -> None:
+        """Show or hide the candidates that are not in the list."""
+        self.near_wanted = not self.has_class("-near")
+        if not self.near_wanted and self.near.has_focus:
+            self.results.focus()
+        self.apply_layout()
+        self.redraw_lists()
+
+    def action_toggle_parameters(self) -> None:
+        """Show or hide the parameter panel."""
+        self.toggle_class("-parameters")
+
+    def action_cycle_sort(self) -> None:
+        """Show the list in another order; ranks and scores stay what they are."""
+        self.sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
+        self.note(f"list by {self.sort}")
+        self.redraw_lists()
+
+
+def _is_shown(widget: Widget) -> bool:
+    """Whether a widget and everything around it is displayed."""
+    return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))

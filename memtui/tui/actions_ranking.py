@@ -1,0 +1,143 @@
+"""Changing the ranking: every key ranks the cached pool again, without I/O."""
+
+from __future__ import annotations
+
+from textual import on
+from textual.timer import Timer
+
+from memtui.model import Ranking
+from memtui.tui import parameters as steps
+from memtui.tui.actions_search import SearchActions
+from memtui.tui.widgets.param_strip import ParamStrip
+
+NOTE_SECONDS = 6.0
+
+
+class RankingActions(SearchActions):
+    """The parameter strip, the panel and their keys."""
+
+    _note_timer: Timer | None = None
+    _note = ""
+
+    def change_ranking(self, ranking: Ranking, *, at_end: str = "") -> None:
+        """Rank with other parameters and tell what moved, entered and left."""
+        before = self.ranking
+        if ranking == before:
+            self.note(at_end)
+            return
+        self.ranking = ranking
+        change = steps.describe_change(before, ranking)
+        if self.ranked is None or self.engine is None:
+            self.note(change)
+            return
+        # Imported late: ranking needs numpy, and the first paint does not.
+        from memtui.ranking.trace import difference
+
+        after = self.engine.rerank(self.ranked.pool, ranking)
+        moves = difference(self.ranked, after)
+        self.note(f"{change}: {_effect(len(moves.moved), len(moves.entered), len(moves.left))}")
+        self.show_ranked(
+            after, keep=self.selected_id, moved=moves.moved, entered=frozenset(moves.entered)
+        )
+        if ranking.candidates > after.pool.limit:
+            self.ask(quiet=True)
+
+    def note(self, text: str) -> None:
+        """Show the parameters, with a note about the last change for a while."""
+        self._note = text
+        self.show_parameters()
+        if self._note_timer is not None:
+            self._note_timer.stop()
+        self._note_timer = self.set_timer(NOTE_SECONDS, self._clear_note) if text else None
+
+    def _clear_note(self) -> None:
+        self._note = ""
+        self.show_parameters()
+
+    def show_parameters(self) -> None:
+        """Draw the strip and the panel."""
+        configured = self.options.ranking
+        self.strip.show(steps.parameters(self.ranking, configured), self._note)
+        self.panel.show(self.ranking, configured)
+
+    # --- actions --------------------------------------------------------------------------------
+
+    def action_toggle_mmr(self) -> None:
+        """Turn MMR on or off."""
+        self.change_ranking(steps.toggle_mmr(self.ranking))
+
+    def action_toggle_decay(self) -> None:
+        """Turn temporal decay on or off."""
+        self.change_ranking(steps.toggle_decay(self.ranking))
+
+    def action_step_lambda(self, direction: int) -> None:
+        """Move λ; it shows when MMR is on."""
+        self.change_ranking(steps.step_lambda(self.ranking, direction), at_end="λ: no further")
+        self._say_when_off("MMR", "m", self.ranking.mmr.enabled)
+
+    def action_step_half_life(self, direction: int) -> None:
+        """Move the half-life; it shows when decay is on."""
+        self.change_ranking(
+            steps.step_half_life(self.ranking, direction), at_end="half-life: no further"
+        )
+        self._say_when_off("decay", "d", self.ranking.decay.enabled)
+
+    def action_step_vector_weight(self, direction: int) -> None:
+        """Move the vector weight; the keyword weight is the rest."""
+        self.change_ranking(
+            steps.step_vector_weight(self.ranking, direction), at_end="weight: no further"
+        )
+
+    def action_step_k(self, direction: int) -> None:
+        """Show one result more or less."""
+        self.change_ranking(steps.step_k(self.ranking, direction), at_end="k: no further")
+
+    def action_cycle_fusion(self) -> None:
+        """Go to the next fusion method."""
+        self.change_ranking(steps.cycle_fusion(self.ranking))
+
+    def action_reset_parameters(self) -> None:
+        """Go back to the configured ranking."""
+        self.change_ranking(self.options.ranking, at_end="as configured already")
+
+    def action_set_fusion(self, name: str) -> None:
+        """Choose a fusion method by name (`weighted_sum`, `relative_score`, `rrf`)."""
+        self.change_ranking(steps.with_fusion(self.ranking, name))
+
+    def _say_when_off(self, stage: str, key: str, enabled: bool) -> None:
+        if not enabled and self._note:
+            self.note(f"{self._note.partition(':')[0]} ({stage} is off: {key})")
+
+    # --- mouse ----------------------------------------------------------------------------------
+
+    @on(ParamStrip.Clicked)
+    def parameter_clicked(self, message: ParamStrip.Clicked) -> None:
+        """A click toggles a switch and goes to the next fusion method."""
+        match message.parameter:
+            case "mmr":
+                self.action_toggle_mmr()
+            case "decay":
+                self.action_toggle_decay()
+            case "fusion":
+                self.action_cycle_fusion()
+
+    @on(ParamStrip.Wheeled)
+    def parameter_wheeled(self, message: ParamStrip.Wheeled) -> None:
+        """The wheel steps λ, the half-life, a weight or k."""
+        match message.parameter:
+            case "mmr":
+                self.action_step_lambda(message.steps)
+            case "decay":
+                self.action_step_half_life(message.steps)
+            case "vector":
+                self.action_step_vector_weight(message.steps)
+            case "keyword":
+                self.action_step_vector_weight(-message.steps)
+            case "k":
+                self.action_step_k(message.steps)
+
+
+def _effect(moved: int, entered: int, left: int) -> str:
+    """What a change did to the list, as `2 moved, 1 in, 1 out`."""
+    counts = ((moved, "moved"), (entered, "in"), (left, "out"))
+    return ", ".join(f"{count} {word}" for count, word in counts if count) or "nothing moved"

@@ -1,0 +1,308 @@
+"""Searching as you type: asking, believing the newest answer, and drawing it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from textual import on, work
+from textual.content import Content
+from textual.timer import Timer
+from textual.widgets import Input, Static
+
+from memtui.model import IndexStatus, Leg, LegStatus, Ranked
+from memtui.text.sanitize import safe_line
+from memtui.tui import format as fmt
+from memtui.tui.door import EngineDoor
+from memtui.tui.messages import RecentLoaded, SearchAnswered, SearchErred
+from memtui.tui.search_base import SearchBase
+from memtui.tui.search_flow import SLOW_AFTER
+from memtui.tui.widgets import results_message as messages
+from memtui.tui.widgets.result_list import query_terms, sorted_hits
+
+HIGHLIGHT_SECONDS = 2.0
+REFRESH_SECONDS = 0.5
+"""At most two refreshes a second while the index changes under the list."""
+RECENT = 30
+
+
+class SearchActions(SearchBase):
+    """The query box and the list."""
+
+    _debounce: Timer | None = None
+    _slow: Timer | None = None
+    _refresh_timer: Timer | None = None
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    @on(Input.Changed, "#query")
+    def query_changed(self, event: Input.Changed) -> None:
+        """Ask after a moment without keys."""
+        event.stop()
+        self.flow.wanted = event.value.strip()
+        self.show_problems(event.value)
+        if self._debounce is not None:
+            self._debounce.stop()
+        if not self.flow.wanted:
+            self.show_start()
+        elif self.flow.pending:
+            self._debounce = self.set_timer(self.flow.delay(), self.ask)
+
+    @on(Input.Submitted, "#query")
+    def query_submitted(self, event: Input.Submitted) -> None:
+        """Enter asks at once; when the answer is on screen it opens the chosen result."""
+        event.stop()
+        self.remember_query()
+        if self.flow.pending and self.flow.wanted:
+            if self._debounce is not None:
+                self._debounce.stop()
+            self.ask()
+        else:
+            self.open_selected()
+
+    def ask(self, *, quiet: bool = False) -> None:
+        """Send the text in the box to the engine; `quiet` leaves the count as it is."""
+        text = self.flow.wanted
+        if self.engine is None or not text:
+            return
+        self.flow.ask(text, self.engine.submit(text, ranking=self.ranking, typing=True))
+        if not quiet:
+            self.query_bar.show_searching()
+            self._watch_slow_search()
+
+    def refresh_results(self) -> None:
+        """Ask again because the index changed; bursts become one request."""
+        if self._refresh_timer is None:
+            self._refresh_timer = self.set_timer(REFRESH_SECONDS, self._refresh)
+
+    def _refresh(self) -> None:
+        self._refresh_timer = None
+        if self.flow.wanted:
+            self.ask(quiet=True)
+        else:
+            self.show_start()
+
+    def _watch_slow_search(self) -> None:
+        if self._slow is not None:
+            self._slow.stop()
+        self._slow = self.set_timer(SLOW_AFTER, self._name_slow_search)
+
+    def _name_slow_search(self) -> None:
+        if self.flow.running:
+            self.query_bar.show_searching(long=True)
+
+    # --- answers --------------------------------------------------------------------------------
+
+    def search_answered(self, message: SearchAnswered) -> None:
+        """Draw the newest answer; drop every other."""
+        ranked = message.ranked
+        seconds = (ranked.pool.elapsed_ms + ranked.elapsed_ms) / 1000
+        same_query = self.flow.answered == self.flow.asked
+        if not self.flow.wanted or not self.flow.accept(
+            message.sequence, complete=message.complete, seconds=seconds
+        ):
+            return
+        if ranked.ranking != self.ranking and self.engine is not None:
+            ranked = self.engine.rerank(ranked.pool, self.ranking)
+        keep = self.selected_id if same_query or self.selected_by_user else None
+        entered = self._entered(ranked) if same_query else frozenset()
+        if not same_query:
+            self.selected_by_user = self.selected_by_user and keep in ranked.pool.chunks
+        self.show_ranked(ranked, keep=keep, entered=entered)
+        if message.complete:
+            self.refresh_status()
+
+    def search_erred(self, message: SearchErred) -> None:
+        """Tell a failure; the list that is on screen stays."""
+        if not self.flow.fail(message.sequence):
+            return
+        self.query_bar.show_note(f"{self.glyphs.error} failed")
+        if self.ranked is None:
+            self.show_message(messages.searching_not_possible(message.error))
+        else:
+            self.tell(safe_line(message.error), error=True)
+
+    def _entered(self, ranked: Ranked) -> frozenset[str]:
+        if self.ranked is None:
+            return frozenset()
+        before = {hit.chunk.id for hit in self.ranked.hits}
+        return frozenset(hit.chunk.id for hit in ranked.hits) - before if before else frozenset()
+
+    # --- drawing --------------------------------------------------------------------------------
+
+    def show_ranked(
+        self,
+        ranked: Ranked,
+        *,
+        keep: str | None,
+        moved: Mapping[str, int] | None = None,
+        entered: frozenset[str] = frozenset(),
+    ) -> None:
+        """Put a result list on screen, keeping the chosen chunk when it is there."""
+        # Imported late: ranking needs numpy, and the first paint does not.
+        from memtui.tui.widgets.result_row import RowLook
+        from memtui.tui.widgets.score_bar import bar_scale
+
+        had_answer = self.ranked is not None
+        self.ranked = ranked
+        if not had_answer:
+            self.apply_layout()
+        self.look = RowLook(
+            glyphs=self.glyphs,
+            lines=self.row_lines,
+            scale=bar_scale(ranked.hits),
+            now=ranked.trace.now,
+            dates=ranked.ranking.decay.dates,
+            terms=query_terms(ranked),
+            moved=moved,
+            entered=entered,
+        )
+        self._show_count(ranked)
+        self._draw_lists(ranked, keep)
+        if moved is not None or entered:
+            self._end_highlight_later()
+
+    def redraw_lists(self) -> None:
+        """Draw the rows again, for another width, order or look."""
+        if self.ranked is not None and self.look is not None:
+            self.show_ranked(self.ranked, keep=self.selected_id)
+        elif self.results.rows:
+            self.results.redraw()
+
+    def _draw_lists(self, ranked: Ranked, keep: str | None) -> None:
+        assert self.look is not None
+        hits = sorted_hits(ranked, self.sort)
+        if hits:
+            self.show_list()
+            self.results.show_hits(hits, self.look, keep)
+        else:
+            self.results.set_rows(())
+            self.show_message(messages.nothing_found(ranked))
+        self.results.border_title = Content(self._list_title(ranked))
+        self.results.border_subtitle = self._list_subtitle(ranked)
+        if self.has_class("-near"):
+            self.near.show_drops(ranked.drops, self.look, keep)
+        chosen = self.results.chosen_id
+        if keep is not None and self.near.has_focus and self.near.chosen_id == keep:
+            chosen = keep
+        self.select(chosen)
+
+    def _list_title(self, ranked: Ranked) -> str:
+        title = f"Results by {self.sort}" if self.sort != "rank" else "Results"
+        return title if self.flow.complete else f"{title} ~"
+
+    def _list_subtitle(self, ranked: Ranked) -> Content:
+        """Legs that did not answer, and a scale other than 1."""
+        parts: list[Content] = []
+        for leg in (Leg.VECTOR, Leg.KEYWORD):
+            state = ranked.pool.states.get(leg)
+            if state is not None and state.status in (LegStatus.SKIPPED, LegStatus.FAILED):
+                why = f"no {leg.value}: {fmt.reason_words(state.reason)}"
+                parts.append(Content.styled(why, "$state-warn"))
+            elif state is not None and state.status is LegStatus.PENDING:
+                parts.append(Content.styled(f"~ {leg.value} pending", "$state-warn"))
+        if self.look is not None and self.look.scale != 1.0 and ranked.hits:
+            parts.append(Content(f"full bar = {fmt.score(self.look.scale)}"))
+        return Content(" · ").join(parts)
+
+    def _show_count(self, ranked: Ranked) -> None:
+        pending = [
+            leg.value
+            for leg, state in ranked.pool.states.items()
+            if state.status is LegStatus.PENDING
+        ]
+        self.query_bar.show_count(
+            len(ranked.hits),
+            len(ranked.pool.chunks),
+            ranked.pool.elapsed_ms + ranked.elapsed_ms,
+            partial=" ".join(pending),
+        )
+
+    def _end_highlight_later(self) -> None:
+        if self.highlight_timer is not None:
+            self.highlight_timer.stop()
+        self.highlight_timer = self.set_timer(HIGHLIGHT_SECONDS, self.redraw_lists)
+
+    def show_list(self) -> None:
+        """Show the list in the results pane."""
+        self.results.display = True
+        self.message.display = False
+
+    def show_message(self, content: Content) -> None:
+        """Show a message in the results pane, in place of the list."""
+        had_focus = self.results.has_focus
+        self.message.show(content)
+        self.message.display = True
+        self.results.display = False
+        if had_focus:
+            self.query_input.focus()
+
+    def show_problems(self, text: str) -> None:
+        """Show below the box what of the query cannot be understood."""
+        # Imported late: nothing of retrieval is needed for the first paint.
+        from memtui.retrieval.query import parse_query
+
+        problems = parse_query(text).problems if ":" in text or '"' in text else ()
+        line = self.query_one("#problems", Static)
+        line.display = bool(problems)
+        line.update(Content(safe_line("; ".join(problems))))
+
+    # --- the empty query ------------------------------------------------------------------------
+
+    def show_start(self) -> None:
+        """Show what there is before a query: notes changed last, queries asked last."""
+        self.flow.clear()
+        self.ranked = self.look = None
+        self.query_bar.show_note("")
+        self.apply_layout()
+        if self.engine is None:
+            opening = messages.opening(str(self.options.root))
+            failed = messages.engine_failed(self.engine_error)
+            self.show_message(failed if self.engine_error else opening)
+        else:
+            self._load_recent(self.engine)
+
+    @work(thread=True, exclusive=True, group="recent", exit_on_error=False, description="recent")
+    def _load_recent(self, engine: EngineDoor) -> None:
+        self.post_message(RecentLoaded(engine.recent(RECENT)))
+
+    @on(RecentLoaded)
+    def recent_loaded(self, message: RecentLoaded) -> None:
+        """Show the notes that changed last, unless a query was typed meanwhile."""
+        if self.flow.wanted:
+            return
+        from memtui.tui.widgets.start_rows import start_rows
+
+        rows = start_rows(self.history.queries, message.files, self.clock())
+        self.results.border_title = Content("Recent")
+        self.results.border_subtitle = Content("")
+        if rows:
+            self.show_list()
+            self.results.set_rows(rows, self.results.chosen_id)
+        elif self.status is not None:
+            self.results.set_rows(())
+            self.show_empty(self.status)
+
+    def show_empty(self, status: IndexStatus) -> None:
+        """Say how the index is, where there is nothing to list."""
+        self.show_message(messages.empty_memory(status))
+
+    # --- given by the other concerns --------------------------------------------------------------
+
+    def apply_layout(self) -> None:
+        """Set the classes that depend on the size and on what there is."""
+        raise NotImplementedError
+
+    def refresh_status(self) -> None:
+        """Show the newest snapshot of the index status."""
+        raise NotImplementedError
+
+    def select(self, chunk_id: str | None) -> None:
+        """Show the chosen chunk in the other panes."""
+        raise NotImplementedError
+
+    def open_selected(self) -> None:
+        """Open the chosen row."""
+        raise NotImplementedError
+
+    def remember_query(self) -> None:
+        """Put the query into the history."""
+        raise NotImplementedError

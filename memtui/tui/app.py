@@ -1,0 +1,289 @@
+"""The application: themes, keys, screens, and the engine that is opened after the first paint."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.actions import ActionParseResult
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
+from textual.screen import Screen
+from textual.widgets import Input
+
+from memtui.bus import Bus
+from memtui.text.sanitize import safe_line
+from memtui.tui.bindings import APP_BINDINGS, resolve_keymap
+from memtui.tui.bridge import Bridge
+from memtui.tui.commands import MemtuiCommands
+from memtui.tui.door import EngineDoor
+from memtui.tui.glyphs import glyphs
+from memtui.tui.messages import (
+    EngineFailed,
+    EngineOpened,
+    IndexContentChanged,
+    IndexStatusChanged,
+    LegChanged,
+    SearchAnswered,
+    SearchErred,
+    SyncEnded,
+)
+from memtui.tui.options import UiOptions
+from memtui.tui.screens.main import MainScreen
+from memtui.tui.theme import THEMES, automatic_theme, variable_defaults
+
+if TYPE_CHECKING:
+    from memtui.memory.workspace import Found
+    from memtui.settings import Loaded
+
+EngineFactory = Callable[[Bus], EngineDoor]
+CLOSE_SECONDS = 0.25
+WIDTHS = [(0, "-narrow"), (100, "-wide"), (160, "-huge")]
+HEIGHTS = [(0, "-short"), (30, "-tall")]
+
+
+class MemtuiApp(App[int]):
+    """Shows a memory and why it recalls what it recalls."""
+
+    TITLE = "memtui"
+    CSS_PATH = "screens/main.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = list(APP_BINDINGS)
+    COMMANDS = App.COMMANDS | {MemtuiCommands}
+    COMMAND_PALETTE_BINDING = "ctrl+p"
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
+    ESCAPE_TO_MINIMIZE = False
+
+    def __init__(self, open_engine: EngineFactory, options: UiOptions | None = None) -> None:
+        super().__init__()
+        self.options = options or UiOptions()
+        self.engine: EngineDoor | None = None
+        """The engine; `None` until it is open."""
+        self.bus = Bus()
+        self._open_engine = open_engine
+        self._bridge = Bridge(self.bus, self.post_message)
+        self.search_screen = MainScreen(self.options)
+        self.animation_level = "none"
+
+    def get_default_screen(self) -> Screen[Any]:
+        """Start on the search screen."""
+        return self.search_screen
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Leg and state colours for themes that do not define them."""
+        return variable_defaults(self.current_theme.dark)
+
+    def on_mount(self) -> None:
+        """Set themes and keys; open the engine once the first screen is painted."""
+        for theme in THEMES:
+            self.register_theme(theme)
+        problems = self._apply_theme(self.options.theme)
+        keymap, unknown = resolve_keymap(self.options.keymap_preset, self.options.keymap)
+        self.set_keymap(keymap)
+        for problem in (*self.options.warnings, *problems, *unknown):
+            self.notify(safe_line(problem), markup=False, severity="warning", timeout=10)
+        self.call_after_refresh(self._start_opening)
+
+    def _apply_theme(self, name: str) -> tuple[str, ...]:
+        chosen = automatic_theme(os.environ) if name == "auto" else name
+        if chosen in self.available_themes:
+            self.theme = chosen
+            return ()
+        self.theme = automatic_theme(os.environ)
+        return (f"no theme {name!r}; ctrl+p lists them",)
+
+    # --- the engine -----------------------------------------------------------------------------
+
+    def _start_opening(self) -> None:
+        thread = threading.Thread(target=self._open, name="memtui-open", daemon=True)
+        thread.start()
+
+    def _open(self) -> None:
+        try:
+            engine = self._open_engine(self.bus)
+        except Exception as error:
+            # Whatever keeps the engine from opening is shown on the screen that is already there.
+            self.post_message(EngineFailed(str(error) or type(error).__name__))
+            return
+        if not self.post_message(EngineOpened(engine)):
+            engine.close()
+
+    def on_engine_opened(self, message: EngineOpened) -> None:
+        """Hand the engine to the search screen."""
+        self.engine = message.engine
+        self.search_screen.engine_opened(message.engine)
+
+    def on_engine_failed(self, message: EngineFailed) -> None:
+        """Say why there is no engine."""
+        self.search_screen.engine_failed(message.error)
+
+    def close_engine(self) -> None:
+        """Close the engine, waiting a quarter of a second at most."""
+        self._bridge.close()
+        if self.engine is not None:
+            closer = threading.Thread(target=self.engine.close, name="memtui-close", daemon=True)
+            closer.start()
+            closer.join(CLOSE_SECONDS)
+
+    # --- what the bus tells ---------------------------------------------------------------------
+
+    def on_search_answered(self, message: SearchAnswered) -> None:
+        """Draw an answer."""
+        if self.search_screen.is_built:
+            self.search_screen.search_answered(message)
+
+    def on_search_erred(self, message: SearchErred) -> None:
+        """Tell a failed search."""
+        if self.search_screen.is_built:
+            self.search_screen.search_erred(message)
+
+    def on_index_status_changed(self, message: IndexStatusChanged) -> None:
+        """Show the index status."""
+        if self.search_screen.is_built:
+            self.search_screen.refresh_status()
+
+    def on_index_content_changed(self, message: IndexContentChanged) -> None:
+        """Follow a changed index."""
+        if self.search_screen.is_built:
+            self.search_screen.content_changed()
+
+    def on_sync_ended(self, message: SyncEnded) -> None:
+        """Tell how a sync ended."""
+        if self.search_screen.is_built:
+            self.search_screen.sync_ended(message)
+
+    def on_leg_changed(self, message: LegChanged) -> None:
+        """Tell that a leg stopped answering or answers again."""
+        if self.search_screen.is_built:
+            self.search_screen.leg_changed(message)
+
+    # --- actions --------------------------------------------------------------------------------
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Run an action; what the application has not is an action of the search screen.
+
+        So the palette, a key and the mouse share one path, whatever screen is in front.
+        """
+        if default_namespace is None and isinstance(action, str):
+            name = action.partition("(")[0]
+            if "." not in name and not hasattr(self, f"action_{name}"):
+                default_namespace = self.search_screen
+        return await super().run_action(action, default_namespace, namespaces)
+
+    def action_help(self) -> None:
+        """Show the keys of the focused pane."""
+        from memtui.tui.screens.help import HelpScreen
+
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen(self.screen.focused))
+
+    def action_show_search(self) -> None:
+        """Go to the search screen, to its list where one pane is shown at a time."""
+        if self.screen is self.search_screen:
+            self.search_screen.show_pane("results")
+            return
+        while self.screen is not self.search_screen and len(self.screen_stack) > 1:
+            self.pop_screen()
+
+    def action_show_index(self) -> None:
+        """Go to the index screen."""
+        from memtui.tui.screens.index import IndexScreen
+
+        if not isinstance(self.screen, IndexScreen):
+            self.push_screen(IndexScreen(glyphs=glyphs(self.options.glyphs)))
+
+    def action_save_svg(self) -> None:
+        """Save the screen as SVG in the state folder."""
+        svg = self.export_screenshot(title="memtui")
+        name = f"memtui-{datetime.now():%Y-%m-%d-%H%M%S}.svg"
+        folder = (self.options.state_dir or Path.cwd()) / "screenshots"
+        self.run_worker(
+            lambda: self._write_svg(folder / name, svg),
+            thread=True,
+            exit_on_error=False,
+            group="screenshot",
+            description="save screenshot",
+        )
+
+    def _write_svg(self, path: Path, svg: str) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(svg, encoding="utf-8")
+        except OSError as error:
+            text = f"screenshot not saved: {error}"
+            self.call_from_thread(self.notify, safe_line(text), markup=False, severity="error")
+            return
+        self.call_from_thread(self.notify, f"saved {safe_line(str(path))}", markup=False)
+
+    def action_interrupt(self) -> None:
+        """Copy what is selected, else stop what runs, else quit."""
+        focused = self.focused
+        selected = focused.selected_text if isinstance(focused, Input) else ""
+        selected = selected or self.screen.get_selected_text() or ""
+        if selected:
+            self.copy_to_clipboard(selected)
+            self.notify("copied the selection", markup=False)
+        elif not self.search_screen.stop_running():
+            self.exit(0)
+
+    async def action_quit(self) -> None:
+        """Quit at once."""
+        self.exit(0)
+
+    def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:
+        """Tell once that two actions want one key."""
+        names = ", ".join(sorted(binding.id or binding.action for binding in clashed_bindings))
+        self.notify(
+            safe_line(f"keymap: one key for {names}"), markup=False, severity="warning", timeout=10
+        )
+
+
+def options_from(loaded: Loaded, root: Path, *, demo: bool) -> UiOptions:
+    """Resolve the interface's options from loaded settings."""
+    from memtui.ranking.profiles import profile
+    from memtui.settings import state_dir
+
+    settings = loaded.settings
+    return UiOptions(
+        ranking=settings.ranking.apply(profile(settings.ranking.profile)),
+        root=root,
+        theme=settings.ui.theme,
+        preview=settings.ui.preview,
+        glyphs=settings.ui.glyphs,
+        history=settings.ui.history,
+        editor=settings.editor,
+        keymap_preset=settings.keymap.preset,
+        keymap=settings.keymap.bindings,
+        state_dir=state_dir(),
+        demo=demo,
+        warnings=loaded.warnings,
+    )
+
+
+def run(workspace: Found, loaded: Loaded, *, demo: bool = False) -> int:
+    """Open the interface on a memory folder and return the exit code."""
+
+    def open_engine(bus: Bus) -> EngineDoor:
+        # Imported after the first paint: numpy, apsw and the model take longer than a screen.
+        from memtui.engine import Engine
+        from memtui.settings import demo_data_dir
+
+        data_dir = demo_data_dir() if demo else None
+        return Engine.open(workspace.root, loaded.settings, bus=bus, data_dir=data_dir, watch=True)
+
+    app = MemtuiApp(open_engine, options_from(loaded, workspace.root, demo=demo))
+    try:
+        code = app.run(mouse=loaded.settings.ui.mouse)
+    finally:
+        app.close_engine()
+    return app.return_code or code or 0

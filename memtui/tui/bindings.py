@@ -1,0 +1,291 @@
+"""Every key of the search screen and the application: stable ids, presets and key names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from textual.binding import Binding
+from textual.keys import key_to_character
+
+SEARCH_BINDINGS: tuple[Binding, ...] = (
+    Binding("slash", "focus_query", "query", id="query.focus", tooltip="Edit the query"),
+    Binding("m,f2", "toggle_mmr", "MMR", id="mmr.toggle", tooltip="Variety on or off"),
+    Binding("d,f3", "toggle_decay", "decay", id="decay.toggle", tooltip="Age counts, or not"),
+    Binding("x,f4", "explain", "explain", id="explain", tooltip="The arithmetic of this rank"),
+    Binding(
+        "n",
+        "toggle_near_misses",
+        "not shown",
+        show=False,
+        id="near_misses.toggle",
+        tooltip="Candidates that are not in the list, and why",
+    ),
+    Binding("r,f5", "sync", "sync", id="index.sync", tooltip="Index what changed"),
+    Binding(
+        "e,ctrl+o",
+        "edit",
+        "edit",
+        show=False,
+        id="result.edit",
+        tooltip="Open the note in $EDITOR at this line",
+    ),
+    Binding(
+        "y,ctrl+y",
+        "copy_citation",
+        "cite",
+        show=False,
+        id="result.cite",
+        tooltip="Copy path#L12-L31",
+    ),
+    Binding(
+        "Y",
+        "copy_text",
+        "copy text",
+        show=False,
+        id="result.copy",
+        tooltip="Copy the text of this chunk",
+    ),
+    Binding(
+        "R", "rebuild", "rebuild", show=False, id="index.rebuild", tooltip="Index everything again"
+    ),
+    Binding(
+        "left_square_bracket,f6",
+        "step_lambda(-1)",
+        "λ −0.05",
+        show=False,
+        id="lambda.down",
+        tooltip="More variety",
+    ),
+    Binding(
+        "right_square_bracket,shift+f6",
+        "step_lambda(1)",
+        "λ +0.05",
+        show=False,
+        id="lambda.up",
+        tooltip="More relevance",
+    ),
+    Binding(
+        "left_curly_bracket",
+        "step_half_life(-1)",
+        "shorter half-life",
+        show=False,
+        id="half_life.down",
+        tooltip="Old notes lose faster",
+    ),
+    Binding(
+        "right_curly_bracket",
+        "step_half_life(1)",
+        "longer half-life",
+        show=False,
+        id="half_life.up",
+        tooltip="Old notes lose slower",
+    ),
+    Binding(
+        "less_than_sign",
+        "step_vector_weight(-1)",
+        "vector weight −0.05",
+        show=False,
+        id="weight.down",
+        tooltip="Words count more",
+    ),
+    Binding(
+        "greater_than_sign",
+        "step_vector_weight(1)",
+        "vector weight +0.05",
+        show=False,
+        id="weight.up",
+        tooltip="Meaning counts more",
+    ),
+    Binding("minus", "step_k(-1)", "k −1", show=False, id="k.down", tooltip="Fewer results"),
+    Binding("plus,equals_sign", "step_k(1)", "k +1", show=False, id="k.up", tooltip="More results"),
+    Binding(
+        "F",
+        "cycle_fusion",
+        "fusion",
+        show=False,
+        id="fusion.cycle",
+        tooltip="Weighted sum, relative score, RRF",
+    ),
+    Binding(
+        "0",
+        "reset_parameters",
+        "reset",
+        show=False,
+        id="parameters.reset",
+        tooltip="Parameters as configured",
+    ),
+    Binding(
+        "P",
+        "toggle_parameters",
+        "parameters",
+        show=False,
+        id="parameters.toggle",
+        tooltip="Show or hide the parameter panel",
+    ),
+    Binding(
+        "o",
+        "cycle_sort",
+        "sort view",
+        show=False,
+        id="sort.cycle",
+        tooltip="Show the list by rank, vector, keyword or date",
+    ),
+    Binding(
+        "v,ctrl+l",
+        "cycle_preview",
+        "preview",
+        show=False,
+        id="preview.cycle",
+        tooltip="Preview right, below or off",
+    ),
+    Binding(
+        "ctrl+r",
+        "history",
+        "history",
+        show=False,
+        id="query.history",
+        tooltip="Queries asked before",
+    ),
+    Binding(
+        "escape", "leave", "back", show=False, id="leave", tooltip="From the query to the list"
+    ),
+    Binding("down,ctrl+n", "move(1)", "down", show=False, id="result.next"),
+    Binding("up", "move(-1)", "up", show=False, id="result.previous"),
+    Binding("tab", "next_pane(1)", "next pane", show=False, id="pane.next"),
+    Binding("shift+tab", "next_pane(-1)", "previous pane", show=False, id="pane.previous"),
+    Binding("2", "show_pane('preview')", "preview", show=False, id="pane.preview"),
+    Binding("3", "show_pane('why')", "why", show=False, id="pane.why"),
+)
+"""Bindings of the search screen. Pane bindings 2 and 3 act where one pane is shown at a time."""
+
+LIST_BINDINGS: tuple[Binding, ...] = (
+    Binding("j", "cursor_down", "down", show=False, id="list.next"),
+    Binding("k", "cursor_up", "up", show=False, id="list.previous"),
+    Binding("g", "first", "first", show=False, id="list.first"),
+    Binding("G", "last", "last", show=False, id="list.last"),
+)
+"""Bindings of every list, beside the arrows, Home, End and the page keys."""
+
+APP_BINDINGS: tuple[Binding, ...] = (
+    Binding("question_mark,f1", "help", "help", id="help", tooltip="Every key of this pane"),
+    Binding("1", "show_search", "search", show=False, id="screen.search"),
+    Binding(
+        "4,i",
+        "show_index",
+        "index",
+        show=False,
+        id="screen.index",
+        tooltip="Status, sources, queue and errors",
+    ),
+    Binding(
+        "ctrl+s",
+        "save_svg",
+        "screenshot",
+        show=False,
+        id="screenshot",
+        tooltip="Save this screen as SVG",
+    ),
+    Binding("q,ctrl+q", "quit", "quit", id="quit"),
+    Binding(
+        "ctrl+c",
+        "interrupt",
+        "stop",
+        show=False,
+        priority=True,
+        id="interrupt",
+        tooltip="Copy the selection, else stop what runs, else quit",
+    ),
+)
+"""Bindings that work on every screen."""
+
+PRESETS: Mapping[str, Mapping[str, str]] = {
+    "default": {},
+    "vim": {
+        "preview.cycle": "v",
+        "result.next": "down,ctrl+n,ctrl+j",
+        "result.previous": "up,ctrl+k",
+    },
+    "emacs": {
+        "query.focus": "slash,alt+s",
+        "result.next": "down,ctrl+n",
+        "list.next": "j,n,ctrl+n",
+        "list.previous": "k,p",
+        "list.first": "g,alt+less_than_sign",
+        "list.last": "G,alt+greater_than_sign",
+        "near_misses.toggle": "alt+n",
+        "result.cite": "y,alt+w",
+    },
+}
+"""Key presets by name; each names only what differs from the default."""
+
+_KEY_NAMES: Mapping[str, str] = {
+    "escape": "esc",
+    "enter": "⏎",
+    "shift+tab": "⇧tab",
+    "up": "↑",
+    "down": "↓",
+    "slash": "/",
+    "minus": "-",
+    "plus": "+",
+    "left": "←",
+    "right": "→",
+    "pageup": "pgup",
+    "pagedown": "pgdn",
+    "backspace": "⌫",
+}
+_WORD_KEYS = frozenset({"slash", "minus", "plus", "space", "comma"})
+
+
+def all_bindings() -> tuple[Binding, ...]:
+    """Return every binding that has an id, in the order of the help."""
+    return (*SEARCH_BINDINGS, *LIST_BINDINGS, *APP_BINDINGS)
+
+
+def resolve_keymap(
+    preset: str, overrides: Mapping[str, str]
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Combine a preset with the user's own keys.
+
+    Returns the mapping for `App.set_keymap` and one line for each thing that cannot be used.
+    """
+    problems: list[str] = []
+    if preset not in PRESETS:
+        problems.append(f"keymap: no preset {preset!r}; there are {', '.join(PRESETS)}")
+    known = {binding.id for binding in all_bindings()}
+    keymap = dict(PRESETS.get(preset, {}))
+    for name, keys in overrides.items():
+        if name in known:
+            keymap[name] = keys
+        else:
+            problems.append(f"keymap: no binding {name!r}")
+    return keymap, tuple(problems)
+
+
+def key_name(key: str) -> str:
+    """Write a key the way the footer shows it: `slash` is `/`, `ctrl+q` is `^q`."""
+    if key in _KEY_NAMES:
+        return _KEY_NAMES[key]
+    if key.startswith("ctrl+"):
+        return "^" + key_name(key.removeprefix("ctrl+"))
+    if key.startswith("shift+"):
+        return "⇧" + key_name(key.removeprefix("shift+"))
+    if key.startswith("alt+"):
+        return "alt-" + key_name(key.removeprefix("alt+"))
+    if key.startswith("f") and key[1:].isdigit():
+        return key.upper()
+    return key_to_character(key) or key
+
+
+def is_typed(key: str) -> bool:
+    """Tell whether a focused input takes this key as text."""
+    return len(key_name(key)) == 1 and (len(key) == 1 or "_" in key or key in _WORD_KEYS)
+
+
+def key_for(keys: Iterable[str], *, typing: bool) -> str | None:
+    """Choose the key to name: a character, or while typing the first that is none."""
+    characters: list[str] = []
+    others: list[str] = []
+    for key in keys:
+        (characters if is_typed(key) else others).append(key)
+    wanted = others if typing else characters + others
+    return wanted[0] if wanted else None

@@ -1,0 +1,103 @@
+"""What the terminal interface asks of the engine, as protocols: the one door, from the outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from memtui.model import CandidatePool, IndexStatus, Ranked, Ranking
+
+
+class SourceText(Protocol):
+    """A note as it is on disk now."""
+
+    @property
+    def path(self) -> str:
+        """Path relative to the workspace root."""
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """The text split at newlines."""
+
+    @property
+    def state(self) -> str:
+        """`current`, `changed` since it was indexed, or `gone`."""
+
+    @property
+    def detail(self) -> str:
+        """One line about `state`; empty when current."""
+
+
+class RecentFile(Protocol):
+    """A note that changed lately."""
+
+    @property
+    def path(self) -> str:
+        """Path relative to the workspace root."""
+
+    @property
+    def mtime(self) -> datetime:
+        """When the file changed."""
+
+    @property
+    def lines(self) -> int:
+        """How many lines the index counted."""
+
+
+class RebuildCost(Protocol):
+    """What indexing everything again would take."""
+
+    @property
+    def files(self) -> int:
+        """Files to read."""
+
+    @property
+    def chunks(self) -> int:
+        """Chunks to write."""
+
+    @property
+    def cached(self) -> int:
+        """Chunks whose vector is in the cache."""
+
+    @property
+    def tokens_estimate(self) -> int:
+        """Tokens that would be embedded."""
+
+    @property
+    def remote(self) -> bool:
+        """Whether the provider is a remote service."""
+
+
+class EngineDoor(Protocol):
+    """The engine as the interface uses it; answers to `submit` come as bus events."""
+
+    def submit(self, text: str, *, ranking: Ranking | None = None, typing: bool = True) -> int:
+        """Ask for a search; the latest wins. Returns its sequence number."""
+
+    def rerank(self, pool: CandidatePool, ranking: Ranking) -> Ranked:
+        """Rank a pool again, without any I/O."""
+
+    def recent(self, limit: int = 20) -> Sequence[RecentFile]:
+        """Return the notes that changed last; reads the index."""
+
+    def sync(self, wait: bool = False) -> None:
+        """Index what changed."""
+
+    def rebuild(self, wait: bool = False) -> None:
+        """Index everything again."""
+
+    def cancel(self) -> None:
+        """Stop a running sync or rebuild; what is committed stays."""
+
+    def rebuild_cost(self) -> RebuildCost:
+        """Estimate a rebuild; reads the index."""
+
+    def status(self) -> IndexStatus:
+        """Return the last snapshot, without any I/O."""
+
+    def source(self, path: str) -> SourceText:
+        """Read a note; file I/O on the caller's thread."""
+
+    def close(self) -> None:
+        """Stop the engine's threads."""

@@ -1,0 +1,104 @@
+"""Messages that the engine's threads post to the interface; facts, in the past tense."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual.message import Message
+
+from memtui.model import Ranked
+from memtui.tui.door import EngineDoor, RebuildCost, RecentFile, SourceText
+
+
+@dataclass
+class EngineOpened(Message):
+    """The engine is ready to be asked."""
+
+    engine: EngineDoor
+
+
+@dataclass
+class EngineFailed(Message):
+    """The engine could not be opened."""
+
+    error: str
+
+
+@dataclass
+class SearchAnswered(Message):
+    """The engine answered request `sequence`; `complete` is false while a leg is still running."""
+
+    sequence: int
+    ranked: Ranked
+    complete: bool
+
+
+@dataclass
+class SearchErred(Message):
+    """The engine could not answer request `sequence`."""
+
+    sequence: int
+    error: str
+
+
+class IndexStatusChanged(Message):
+    """The index status may be different; the receiver asks for a snapshot."""
+
+    def can_replace(self, message: Message) -> bool:
+        """Let a burst collapse into its last message."""
+        return isinstance(message, IndexStatusChanged)
+
+
+class IndexContentChanged(Message):
+    """Chunks were added, changed or removed: what is shown may be out of date."""
+
+    def can_replace(self, message: Message) -> bool:
+        """Let a burst collapse into its last message."""
+        return isinstance(message, IndexContentChanged)
+
+
+@dataclass
+class SyncEnded(Message):
+    """A sync or a rebuild ended; `error` is empty when it ended well, `note` says what it did."""
+
+    note: str
+    error: str = ""
+
+
+@dataclass
+class LegChanged(Message):
+    """A leg stopped answering, or answers again."""
+
+    note: str
+    healthy: bool
+
+
+@dataclass
+class SourceLoaded(Message):
+    """A note was read from disk; `source` is `None` when that failed, with the reason."""
+
+    path: str
+    source: SourceText | None
+    error: str = ""
+
+
+@dataclass
+class RecentLoaded(Message):
+    """The notes that changed last, for the empty query."""
+
+    files: Sequence[RecentFile]
+
+
+@dataclass
+class HistoryLoaded(Message):
+    """The queries of former sessions, newest first."""
+
+    queries: Sequence[str]
+
+
+@dataclass
+class RebuildPriced(Message):
+    """What a rebuild would cost."""
+
+    cost: RebuildCost

@@ -1,0 +1,32 @@
+"""What the interface needs to know before the engine is open: plain values, no pydantic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memtui.model import Ranking
+
+
+@dataclass(frozen=True, slots=True)
+class UiOptions:
+    """The settings of the interface, resolved."""
+
+    ranking: Ranking = field(default_factory=Ranking)
+    """The configured ranking; `0` goes back to it."""
+    root: Path = Path()
+    theme: str = "auto"
+    preview: str = "auto"
+    """`auto`, `right`, `below` or `off`."""
+    glyphs: str = "unicode"
+    history: bool = True
+    editor: str | None = None
+    """The configured command; `None` means `$VISUAL`, `$EDITOR` or the system's own."""
+    keymap_preset: str = "default"
+    keymap: Mapping[str, str] = field(default_factory=dict)
+    state_dir: Path | None = None
+    """Where history and screenshots go; `None` keeps nothing on disk."""
+    demo: bool = False
+    warnings: tuple[str, ...] = ()
+    """One line each, told once at the start."""

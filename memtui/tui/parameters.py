@@ -1,0 +1,135 @@
+"""Changing a ranking by steps, and saying what differs from the configured one."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from memtui.model import Fusion, Ranking
+
+HALF_LIVES: tuple[float, ...] = (7, 14, 30, 60, 90, 180, 365)
+STEP = 0.05
+MAX_K = 50
+FUSION_NAMES: Mapping[Fusion, str] = {
+    Fusion.WEIGHTED_SUM: "weighted sum",
+    Fusion.RELATIVE_SCORE: "relative score",
+    Fusion.RRF: "RRF",
+}
+
+
+def toggle_mmr(ranking: Ranking) -> Ranking:
+    """Turn MMR on or off."""
+    return replace(ranking, mmr=replace(ranking.mmr, enabled=not ranking.mmr.enabled))
+
+
+def toggle_decay(ranking: Ranking) -> Ranking:
+    """Turn temporal decay on or off."""
+    return replace(ranking, decay=replace(ranking.decay, enabled=not ranking.decay.enabled))
+
+
+def step_lambda(ranking: Ranking, steps: int) -> Ranking:
+    """Move λ by 0.05 a step, within 0 and 1."""
+    return replace(ranking, mmr=replace(ranking.mmr, lambda_=_stepped(ranking.mmr.lambda_, steps)))
+
+
+def step_half_life(ranking: Ranking, steps: int) -> Ranking:
+    """Move the half-life along 7, 14, 30, 60, 90, 180, 365 days."""
+    days = ranking.decay.half_life_days
+    place = bisect_right(HALF_LIVES, days) if steps > 0 else bisect_left(HALF_LIVES, days) - 1
+    chosen = HALF_LIVES[min(max(place, 0), len(HALF_LIVES) - 1)]
+    return replace(ranking, decay=replace(ranking.decay, half_life_days=chosen))
+
+
+def step_vector_weight(ranking: Ranking, steps: int) -> Ranking:
+    """Move the vector weight by 0.05 a step, within 0 and 1; the keyword weight is the rest."""
+    vector = _stepped(ranking.vector_weight, steps)
+    return replace(ranking, vector_weight=vector, keyword_weight=round(1 - vector, 2))
+
+
+def step_k(ranking: Ranking, steps: int) -> Ranking:
+    """Show one more or one less, 1 to 50."""
+    return replace(ranking, k=min(max(ranking.k + steps, 1), MAX_K))
+
+
+def cycle_fusion(ranking: Ranking) -> Ranking:
+    """Go to the next fusion method."""
+    methods = list(Fusion)
+    return replace(ranking, fusion=methods[(methods.index(ranking.fusion) + 1) % len(methods)])
+
+
+def with_fusion(ranking: Ranking, name: str) -> Ranking:
+    """Choose a fusion method by its name; raises `ValueError` for another name."""
+    return replace(ranking, fusion=Fusion(name))
+
+
+def _stepped(value: float, steps: int) -> float:
+    return min(max(round(value + steps * STEP, 2), 0.0), 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter as the interface names it; `configured` is empty when nothing changed."""
+
+    id: str
+    label: str
+    value: str
+    configured: str = ""
+    on: bool | None = None
+    """Whether a stage is on; `None` for a parameter that is not a switch."""
+
+
+def parameters(ranking: Ranking, configured: Ranking) -> tuple[Parameter, ...]:
+    """Name every parameter of the strip with its value and, when different, the configured one."""
+    mine, other = _values(ranking), _values(configured)
+    return tuple(
+        replace(parameter, configured=_configured(parameter, was))
+        if (parameter.value, parameter.on) != (was.value, was.on)
+        else parameter
+        for parameter, was in zip(mine, other, strict=True)
+    )
+
+
+def _configured(now: Parameter, was: Parameter) -> str:
+    """How a parameter was configured, beside what it is now."""
+    if now.on == was.on:
+        return was.value
+    return "on" if was.on else "off"
+
+
+def changed_count(ranking: Ranking, configured: Ranking) -> int:
+    """How many parameters differ from the configuration."""
+    return sum(bool(parameter.configured) for parameter in parameters(ranking, configured))
+
+
+def describe_change(before: Ranking, after: Ranking) -> str:
+    """Say what changed between two rankings, as `λ 0.70→0.65`; empty when nothing did."""
+    changes = [
+        _change(was, now)
+        for was, now in zip(_values(before), _values(after), strict=True)
+        if (was.value, was.on) != (now.value, now.on)
+    ]
+    return ", ".join(changes)
+
+
+def _change(was: Parameter, now: Parameter) -> str:
+    if was.on != now.on:
+        name = {"mmr": "MMR", "decay": "decay"}[now.id]
+        return f"{name} {'on' if now.on else 'off'}"
+    name = {"mmr": "λ", "decay": "half-life"}.get(now.id, now.label)
+    return f"{name} {was.value}→{now.value}"
+
+
+def _values(ranking: Ranking) -> tuple[Parameter, ...]:
+    minimum = "off" if ranking.min_score is None else f"{ranking.min_score:.2f}"
+    return (
+        Parameter("mmr", "MMR λ", f"{ranking.mmr.lambda_:.2f}", on=ranking.mmr.enabled),
+        Parameter(
+            "decay", "decay t½", f"{ranking.decay.half_life_days:g}d", on=ranking.decay.enabled
+        ),
+        Parameter("vector", "vector", f"{ranking.vector_weight:.2f}"),
+        Parameter("keyword", "keyword", f"{ranking.keyword_weight:.2f}"),
+        Parameter("k", "k", f"{ranking.k}×{ranking.candidate_multiplier}"),
+        Parameter("min_score", "min", minimum),
+        Parameter("fusion", "fusion", FUSION_NAMES[ranking.fusion]),
+    )

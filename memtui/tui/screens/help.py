@@ -1,0 +1,181 @@
+"""The help: every key that works, read off the active bindings, so that it cannot lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import App, ComposeResult
+from textual.binding import ActiveBinding, Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.dom import DOMNode
+from textual.screen import ModalScreen, Screen
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from memtui.tui import format as fmt
+from memtui.tui.bindings import key_name
+
+_KEYS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class HelpLine:
+    """An action with all of its keys."""
+
+    keys: tuple[str, ...]
+    description: str
+    tooltip: str
+    enabled: bool
+
+    def matches(self, words: Iterable[str]) -> bool:
+        """Whether every word is in the keys, the description or the tooltip."""
+        text = " ".join((*self.keys, self.description, self.tooltip)).casefold()
+        return all(word in text for word in words)
+
+
+@dataclass(frozen=True, slots=True)
+class HelpGroup:
+    """The keys of one pane, of the screen or of the application."""
+
+    title: str
+    hint: str
+    lines: tuple[HelpLine, ...]
+
+
+def help_groups(screen: Screen[object], focused: Widget | None) -> tuple[HelpGroup, ...]:
+    """The active bindings by the place that answers them: the focused pane first, the app last."""
+    by_node: dict[DOMNode, dict[str, list[ActiveBinding]]] = {}
+    for active in screen.active_bindings.values():
+        if active.binding.description and not active.binding.system:
+            actions = by_node.setdefault(active.node, {})
+            actions.setdefault(active.binding.action, []).append(active)
+    order = [node for node in (focused, screen, screen.app) if node is not None]
+    nodes = sorted(by_node, key=lambda node: order.index(node) if node in order else 1)
+    groups: list[HelpGroup] = []
+    for node in nodes:
+        lines = tuple(_line(found) for found in by_node[node].values())
+        hint = (getattr(node, "HELP", None) or "") if node is focused else ""
+        groups.append(HelpGroup(_title(node, focused), hint, lines))
+    return tuple(groups)
+
+
+def _line(found: list[ActiveBinding]) -> HelpLine:
+    first = found[0]
+    keys = tuple(dict.fromkeys(_key(active.binding.key) for active in found))
+    # Textual's own bindings have no id and are written In Capitals.
+    description = first.binding.description
+    description = description if first.binding.id else description.lower()
+    return HelpLine(keys, description, first.tooltip, first.enabled)
+
+
+def _key(key: str) -> str:
+    """The key as it is written on a keyboard; a name where the character cannot be seen."""
+    name = key_name(key)
+    return name if name.isprintable() and name.strip() else key
+
+
+_TITLES: Mapping[str, str] = {
+    "Input": "While typing",
+    "query": "While typing",
+    "results": "Results",
+    "near-misses": "Not shown",
+    "preview": "Preview",
+    "why": "Why this rank",
+}
+
+
+def _title(node: DOMNode, focused: Widget | None) -> str:
+    if isinstance(node, App):
+        return "Everywhere"
+    if node.BINDING_GROUP_TITLE:
+        return node.BINDING_GROUP_TITLE
+    if isinstance(node, Screen):
+        return "This screen"
+    name = _TITLES.get(node.id or "") or _TITLES.get(type(node).__name__)
+    return name or ("This pane" if node is focused else "Around it")
+
+
+class HelpScreen(ModalScreen[None]):
+    """The keys of the focused pane, then those of the screen, then those of the application."""
+
+    CSS_PATH = "help.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,f1", "close", "back", id="help.close"),
+        Binding("down,ctrl+n", "scroll(1)", "down", show=False, id="help.down"),
+        Binding("up", "scroll(-1)", "up", show=False, id="help.up"),
+        Binding("pagedown", "scroll(10)", "page down", show=False, id="help.page"),
+        Binding("pageup", "scroll(-10)", "page up", show=False, id="help.page_back"),
+    ]
+
+    def __init__(self, focused: Widget | None = None) -> None:
+        super().__init__()
+        self._pane = focused
+        self.groups: tuple[HelpGroup, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="help-box") as box:
+            box.border_title = "Keys"
+            box.border_subtitle = Content("type to search  ↑↓ scroll  esc back")
+            yield Input(placeholder="search the keys", id="help-filter", compact=True)
+            with VerticalScroll(id="help-scroll", can_focus=False):
+                yield Static(id="help-text", markup=False)
+
+    def on_mount(self) -> None:
+        """Read the bindings of the screen below."""
+        below = self.app.screen_stack[-2]
+        self.groups = help_groups(below, self._pane if self._pane is not None else below.focused)
+        self.query_one(Input).focus()
+        self._fill("")
+
+    @on(Input.Changed)
+    def _filter(self, event: Input.Changed) -> None:
+        event.stop()
+        self._fill(event.value)
+
+    def action_scroll(self, lines: int) -> None:
+        """Scroll the keys while typing."""
+        self.query_one("#help-scroll", VerticalScroll).scroll_relative(y=lines, animate=False)
+
+    def action_close(self) -> None:
+        """Go back."""
+        self.dismiss(None)
+
+    def _fill(self, wanted: str) -> None:
+        text = self.query_one("#help-text", Static)
+        text.update(help_content(self.groups, wanted))
+        self.query_one("#help-scroll", VerticalScroll).scroll_home(animate=False)
+
+
+def help_content(groups: Iterable[HelpGroup], wanted: str) -> Content:
+    """Write the groups, only the lines that hold every word of `wanted`."""
+    words = wanted.casefold().split()
+    blocks: list[Content] = []
+    for group in groups:
+        lines = [line for line in group.lines if line.matches(words)]
+        if not lines:
+            continue
+        block = [Content.styled(group.title, "bold $accent")]
+        if group.hint and not words:
+            block.append(Content.styled(group.hint, fmt.MUTED))
+        block += [_draw(line) for line in lines]
+        blocks.append(Content("\n").join(block))
+    if not blocks:
+        return Content.styled("no key does that", fmt.MUTED)
+    return Content("\n\n").join(blocks)
+
+
+def _draw(line: HelpLine) -> Content:
+    keys = Content(" ").join(Content.styled(key, "bold") for key in line.keys)
+    off = "" if line.enabled else "  (not now)"
+    tooltip = f"  {line.tooltip}" if line.tooltip else ""
+    return Content.assemble(
+        "  ",
+        keys,
+        " " * max(1, _KEYS - keys.cell_length),
+        (line.description, "" if line.enabled else fmt.MUTED),
+        (tooltip + off, fmt.MUTED),
+    )

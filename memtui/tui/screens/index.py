@@ -1,0 +1,294 @@
+"""The index screen: everything about the index and what keeps it up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import ClassVar, cast
+
+from rich.text import Text
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import DataTable, Static
+
+from memtui.model import IndexState, IndexStatus, SkippedFile
+from memtui.text.sanitize import safe_line
+from memtui.tui import format as fmt
+from memtui.tui.door import EngineDoor
+from memtui.tui.glyphs import UNICODE, Glyphs
+from memtui.tui.messages import RebuildPriced
+from memtui.tui.screens.dialogs import ConfirmRebuild
+from memtui.tui.widgets.facts import Fact, Facts
+from memtui.tui.widgets.index_status import (
+    cache_line,
+    counts,
+    model_line,
+    progress_line,
+    provider_line,
+    state_line,
+    sync_line,
+    vectors_line,
+    watcher_line,
+)
+from memtui.tui.widgets.key_bar import KeyBar
+
+REFRESH_SECONDS = 1.0
+ERRORS_SHOWN = 20
+_LABEL = 12
+_METER_CELLS = 48
+
+Rows = tuple[tuple[str, ...], ...]
+
+
+class StatusTable(DataTable[Text]):
+    """A table of plain text cells that is rebuilt only when its rows differ."""
+
+    DEFAULT_CSS = """
+    StatusTable {
+        height: auto;
+        max-height: 14;
+        background: transparent;
+        border: round $foreground 25%;
+        border-title-color: $text-muted;
+        scrollbar-size-vertical: 1;
+        scrollbar-size-horizontal: 0;
+        &:focus {
+            border: round $primary;
+            border-title-color: $primary;
+            background-tint: $foreground 0%;
+        }
+        & > .datatable--header { background: transparent; color: $foreground 62%; }
+        & > .datatable--cursor { background: transparent; color: $foreground; }
+        &:focus > .datatable--cursor { background: $foreground 14%; }
+        & > .datatable--odd-row, & > .datatable--even-row { background: transparent; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "cursor_down", "down", show=False, id="table.down"),
+        Binding("k", "cursor_up", "up", show=False, id="table.up"),
+        Binding("g", "scroll_top", "first", show=False, id="table.first"),
+        Binding("G", "scroll_bottom", "last", show=False, id="table.last"),
+    ]
+
+    def __init__(self, title: str, columns: Sequence[str], *, right: int = 0, id: str) -> None:  # noqa: A002
+        super().__init__(id=id, cursor_type="row", show_row_labels=False, zebra_stripes=False)
+        self._title = title
+        self._columns = tuple(columns)
+        self._right = right
+        self._rows: Rows | None = None
+
+    def on_mount(self) -> None:
+        """Name the columns; the last `right` of them hold numbers."""
+        for place, name in enumerate(self._columns):
+            self.add_column(self._cell(name, place))
+
+    def show_rows(self, rows: Rows, total: int) -> None:
+        """Show these rows; `total` counts also those that are left out."""
+        self.border_title = Content.assemble(self._title, f"  {fmt.count(total)}")
+        if rows == self._rows:
+            return
+        self._rows = rows
+        place = self.cursor_row
+        self.clear()
+        for row in rows:
+            self.add_row(*(self._cell(text, place) for place, text in enumerate(row)))
+        if rows:
+            self.move_cursor(row=min(place, len(rows) - 1), animate=False)
+
+    def _cell(self, text: str, place: int) -> Text:
+        number = place >= len(self._columns) - self._right
+        return Text(safe_line(text), justify="right" if number else "left", no_wrap=True)
+
+
+class IndexScreen(Screen[None]):
+    """State, sources, waiting and skipped files, errors; brought up to date every second."""
+
+    CSS_PATH = "index.tcss"
+    BINDING_GROUP_TITLE = "Index"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r,f5", "sync", "sync", id="index_screen.sync", tooltip="Index what changed"),
+        Binding(
+            "R", "rebuild", "rebuild", id="index_screen.rebuild", tooltip="Index everything again"
+        ),
+        Binding("escape", "close", "back", id="index_screen.close"),
+        Binding("tab", "app.focus_next", "next table", show=False, id="index_screen.next"),
+        Binding(
+            "shift+tab", "app.focus_previous", "previous table", show=False,
+            id="index_screen.previous",
+        ),
+    ]  # fmt: skip
+
+    def __init__(self, *, glyphs: Glyphs = UNICODE, now: datetime | None = None) -> None:
+        super().__init__()
+        self.glyphs = glyphs
+        self._now = now
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(id="index-body"):
+            with Vertical(id="index-left"):
+                with Container(id="index-state"):
+                    yield Static(id="index-state-line", markup=False)
+                    yield Static(id="index-progress", markup=False)
+                    yield Facts(label_width=_LABEL, id="index-facts")
+                yield StatusTable(
+                    "Sources", ("source", "files", "chunks"), right=2, id="index-sources"
+                )
+            with Vertical(id="index-right"):
+                yield StatusTable("Waiting", ("file",), id="index-pending")
+                yield StatusTable("Skipped", ("file", "why"), id="index-skipped")
+                yield StatusTable("Errors", ("when", "where", "what"), id="index-errors")
+        with Horizontal(id="index-keys"):
+            yield KeyBar()
+
+    def on_mount(self) -> None:
+        """Show the status now and every second from here on."""
+        self.query_one("#index-state").border_title = "Index"
+        self.query_one("#index-body").focus()
+        self.call_after_refresh(self.refresh_status)
+        self.set_interval(REFRESH_SECONDS, self._tick)
+
+    @property
+    def engine(self) -> EngineDoor | None:
+        """The engine of the application, once it is open."""
+        return cast("EngineDoor | None", getattr(self.app, "engine", None))
+
+    def _tick(self) -> None:
+        if self.is_current:
+            self.refresh_status()
+
+    def refresh_status(self) -> None:
+        """Show the newest snapshot."""
+        if self.engine is not None:
+            self.show(self.engine.status())
+        else:
+            self.query_one("#index-state-line", Static).update("opening the index…")
+
+    def show(self, status: IndexStatus) -> None:
+        """Show a snapshot."""
+        now = self._now or datetime.now(UTC)
+        self.query_one("#index-state-line", Static).update(state_line(status, self.glyphs))
+        self._show_progress(status)
+        self.query_one(Facts).show(index_facts(status, now))
+        tables = {table.id: table for table in self.query(StatusTable)}
+        for name, (rows, total) in table_rows(status, now).items():
+            tables[name].show_rows(rows, total)
+            tables[name].display = bool(rows)
+
+    def _show_progress(self, status: IndexStatus) -> None:
+        line = self.query_one("#index-progress", Static)
+        line.display = status.progress is not None
+        if status.progress is None:
+            return
+        progress = status.progress
+        width = min(_METER_CELLS, max(20, self.query_one("#index-state").content_size.width - 28))
+        done = f"  {fmt.count(progress.done)} of {fmt.count(progress.total)} {progress.phase}"
+        line.update(
+            Content.assemble(
+                progress_line(progress, width, self.glyphs),
+                (safe_line(done), ""),
+                (f"\n{safe_line(progress.current)}" if progress.current else "", fmt.MUTED),
+            )
+        )
+
+    # --- actions --------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Grey what needs an engine that is not open yet."""
+        if action in ("sync", "rebuild") and self.engine is None:
+            return None
+        return True
+
+    def action_sync(self) -> None:
+        """Index what changed."""
+        if self.engine is not None:
+            self.engine.sync()
+            self.refresh_status()
+
+    def action_rebuild(self) -> None:
+        """Ask before indexing everything again, with the price."""
+        if self.engine is not None:
+            self._price(self.engine)
+
+    def action_close(self) -> None:
+        """Go back to the search."""
+        self.app.pop_screen()
+
+    @work(thread=True, exclusive=True, group="price", exit_on_error=False, description="price")
+    def _price(self, engine: EngineDoor) -> None:
+        self.post_message(RebuildPriced(engine.rebuild_cost()))
+
+    def on_rebuild_priced(self, message: RebuildPriced) -> None:
+        """Show the price and wait for a yes."""
+        message.stop()
+        provider = self.engine.status().provider if self.engine is not None else None
+        name = (provider.actual or provider.requested) if provider is not None else ""
+        self.app.push_screen(ConfirmRebuild(message.cost, name), self._confirmed)
+
+    def _confirmed(self, confirmed: bool | None) -> None:
+        if confirmed and self.engine is not None:
+            self.engine.rebuild()
+            self.refresh_status()
+
+
+def index_facts(status: IndexStatus, now: datetime) -> list[Fact]:
+    """Everything about the index that is not a table."""
+    facts: list[Fact] = [
+        ("holds", counts(status)),
+        ("folder", Content(safe_line(status.root))),
+        ("index", Content(f"{safe_line(status.index_dir)}  generation {status.generation}")),
+        ("writer", Content(safe_line(status.writer))),
+        ("provider", provider_line(status.provider)),
+        ("model", model_line(status.provider)),
+        ("vectors", vectors_line(status)),
+        ("tokenizer", Content(safe_line(status.tokenizer))),
+        ("cache", cache_line(status)),
+        ("watcher", watcher_line(status, now)),
+        ("last sync", sync_line(status.last_sync, now)),
+    ]
+    if status.last_sync is not None:
+        stats = status.last_sync
+        did = (
+            f"{fmt.counted(stats.files_seen, 'file')} seen, "
+            f"{fmt.counted(stats.chunks_written, 'chunk')} written, "
+            f"{fmt.count(stats.chunks_embedded)} embedded, "
+            f"{fmt.counted(stats.cache_hits, 'cache hit')}"
+        )
+        facts.append(("", Content.styled(did, fmt.MUTED)))
+    facts += [
+        ("warning", Content.styled(safe_line(line), "$state-warn")) for line in status.warnings
+    ]
+    if status.state is IndexState.NO_INDEX:
+        facts.append(("next", Content("r indexes this folder; search works while it runs")))
+    return facts
+
+
+def table_rows(status: IndexStatus, now: datetime) -> dict[str, tuple[Rows, int]]:
+    """The rows of every table by its id, and how many there are in all."""
+    errors = status.errors[:ERRORS_SHOWN]
+    return {
+        "index-sources": (
+            tuple(
+                (source.source, fmt.count(source.files), fmt.count(source.chunks))
+                for source in status.sources
+            ),
+            len(status.sources),
+        ),
+        "index-pending": (tuple((path,) for path in status.pending), status.pending_count),
+        "index-skipped": (
+            tuple((file.path, _why_skipped(file)) for file in status.skipped),
+            len(status.skipped),
+        ),
+        "index-errors": (
+            tuple((fmt.ago(error.at, now), error.where, error.message) for error in errors),
+            len(status.errors),
+        ),
+    }
+
+
+def _why_skipped(file: SkippedFile) -> str:
+    words = fmt.reason_words(file.reason)
+    return f"{words}: {file.detail}" if file.detail else words

@@ -1,0 +1,91 @@
+"""The search screen: query, parameters, results, near misses, preview, why, index."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container, Horizontal, Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from memtui.tui.actions_panes import PaneActions
+from memtui.tui.bindings import SEARCH_BINDINGS
+from memtui.tui.door import EngineDoor
+from memtui.tui.widgets.index_status import IndexStatusPane
+from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.near_misses import NearMisses
+from memtui.tui.widgets.param_panel import ParamPanel
+from memtui.tui.widgets.param_strip import ParamStrip
+from memtui.tui.widgets.preview import Preview
+from memtui.tui.widgets.query_bar import QueryBar
+from memtui.tui.widgets.result_list import ResultList
+from memtui.tui.widgets.results_message import ResultsMessage
+from memtui.tui.widgets.status_bar import StatusBar
+from memtui.tui.widgets.why_panel import WhyPanel
+
+WIDTHS = [(0, "-sliver"), (40, "-small"), (60, "-narrow"), (100, "-wide"), (160, "-huge")]
+HEIGHTS = [(0, "-flat"), (10, "-low"), (16, "-short"), (30, "-tall")]
+TOO_SMALL = "memtui needs 40×10; try `memtui search`"
+
+
+class MainScreen(PaneActions):
+    """Four panes and what belongs to them; the layout is in main.tcss, by size classes."""
+
+    BINDINGS: ClassVar[list[BindingType]] = list(SEARCH_BINDINGS)
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
+
+    def compose(self) -> ComposeResult:
+        """Top to bottom: query, parameters, body, status, keys."""
+        yield QueryBar(self.glyphs.prompt)
+        yield Static(id="problems", markup=False)
+        yield ParamStrip()
+        with Container(id="body"):
+            with Vertical(id="left"):
+                yield ResultList(id="results", marker=self.glyphs.marker)
+                yield ResultsMessage()
+                yield NearMisses(id="near-misses", marker=self.glyphs.marker, secondary=True)
+            with Container(id="right"):
+                with Vertical(id="middle"):
+                    yield Preview()
+                    yield WhyPanel()
+                with Vertical(id="side"):
+                    yield ParamPanel(self.glyphs)
+                    yield IndexStatusPane()
+        yield StatusBar(self.glyphs)
+        yield KeyBar()
+        with Horizontal(id="too-small"):
+            yield Static(Content(TOO_SMALL), markup=False)
+
+    def on_mount(self) -> None:
+        """Show what is known before the engine is open."""
+        self.query_one("#problems").display = False
+        self.results.border_title = Content("Results")
+        self.why.show(None, None)
+        self.show_parameters()
+        self.show_start()
+        self.query_input.focus()
+        self.load_history()
+        self.set_interval(1.0, self.tick)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Choose the layout for the size."""
+        self.apply_layout()
+
+    def engine_opened(self, engine: EngineDoor) -> None:
+        """Start asking: the query that was typed meanwhile, or the recent notes."""
+        self.engine = engine
+        self.refresh_status()
+        if self.flow.wanted:
+            self.ask()
+        else:
+            self.show_start()
+
+    def engine_failed(self, error: str) -> None:
+        """Say why there is nothing to ask."""
+        self.engine_error = error
+        self.status_bar.show_note(error, error=True)
+        self.show_start()

@@ -1,0 +1,74 @@
+"""When to ask and which answer to believe: the state of searching as you type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LOCAL_DELAY = 0.040
+REMOTE_DELAY = 0.120
+LONGEST_DELAY = 0.400
+SLOW_AFTER = 0.300
+"""Seconds after which a running search is named."""
+
+
+@dataclass(slots=True)
+class SearchFlow:
+    """The text wanted, the request that is out and what came back; belongs to the UI loop."""
+
+    wanted: str = ""
+    """The text in the query box."""
+    asked: str | None = None
+    """The text of the newest request; `None` before the first."""
+    answered: str | None = None
+    """The text that what is on screen answers."""
+    sequence: int = -1
+    complete: bool = True
+    remote: bool = False
+    latency: float = 0.0
+    """Seconds of the last complete answer."""
+
+    @property
+    def running(self) -> bool:
+        """Whether the newest request has not been answered completely."""
+        return self.asked is not None and not self.complete
+
+    @property
+    def pending(self) -> bool:
+        """Whether the text in the box has not been asked yet."""
+        return self.wanted != self.asked
+
+    def delay(self) -> float:
+        """Seconds to wait for more keys: 40 ms locally, the last latency remotely, at most 400."""
+        if not self.remote:
+            return LOCAL_DELAY
+        return min(max(REMOTE_DELAY, self.latency), LONGEST_DELAY)
+
+    def ask(self, text: str, sequence: int) -> None:
+        """Note that a request went out."""
+        self.asked = text
+        self.sequence = sequence
+        self.complete = False
+
+    def accept(self, sequence: int, *, complete: bool, seconds: float) -> bool:
+        """Note an answer; false when it is not the answer to the newest request."""
+        if sequence != self.sequence or self.asked is None:
+            return False
+        self.answered = self.asked
+        self.complete = complete
+        if complete:
+            self.latency = seconds
+        return True
+
+    def fail(self, sequence: int) -> bool:
+        """Note a failure; false when it belongs to an older request."""
+        if sequence != self.sequence:
+            return False
+        self.complete = True
+        return True
+
+    def clear(self) -> None:
+        """Forget the request that is out: its answer will not be believed."""
+        self.asked = None
+        self.answered = None
+        self.sequence = -1
+        self.complete = True

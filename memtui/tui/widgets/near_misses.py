@@ -1,0 +1,43 @@
+"""The candidates that are not in the list, each with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+
+from memtui.model import Drop
+from memtui.tui import format as fmt
+from memtui.tui.widgets.row_list import Row, RowList
+
+if TYPE_CHECKING:
+    from memtui.tui.widgets.result_row import RowLook
+
+SHOWN = 50
+"""More near misses than this are counted in the title and not drawn."""
+
+
+class NearMisses(RowList):
+    """The drops of the last answer, best first."""
+
+    def on_mount(self) -> None:
+        """Start with an empty list."""
+        self.border_title = Content("Not shown")
+
+    def show_drops(self, drops: Sequence[Drop], look: RowLook, keep: str | None = None) -> None:
+        """Show why these chunks of the pool are not in the list."""
+        self.set_rows([_row(drop, look) for drop in drops[:SHOWN]], keep)
+        more = f", first {SHOWN}" if len(drops) > SHOWN else ""
+        self.border_title = Content(f"Not shown ({fmt.count(len(drops))}{more})")
+        self.border_subtitle = Content("n hides")
+
+
+def _row(drop: Drop, look: RowLook) -> Row:
+    # Imported late: ranking needs numpy, and the first paint does not.
+    from memtui.tui.widgets.result_row import drop_row
+
+    def draw(width: int) -> Content:
+        return drop_row(drop, look, width)
+
+    return Row(drop.chunk.id, draw)

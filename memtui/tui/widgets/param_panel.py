@@ -1,0 +1,129 @@
+"""The parameters with their keys, values and meters."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.content import Content
+from textual.style import Style
+from textual.widget import Widget
+
+from memtui.model import Ranking
+from memtui.tui.glyphs import Glyphs
+from memtui.tui.parameters import (
+    HALF_LIVES,
+    MAX_K,
+    Parameter,
+    changed_count,
+    parameters,
+)
+from memtui.tui.widgets.param_strip import ParamStrip
+
+_METER = 10
+
+
+class ParamPanel(Widget):
+    """Every ranking parameter in a line of its own; the same clicks and wheel as the strip."""
+
+    DEFAULT_CSS = """
+    ParamPanel {
+        height: auto;
+        border: round $foreground 25%;
+        border-title-color: $text-muted;
+        padding: 0 1;
+        color: $foreground;
+        background: $background;
+    }
+    """
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__(id="parameters")
+        self._glyphs = glyphs
+        self._ranking = self._configured = Ranking()
+
+    def on_mount(self) -> None:
+        """Name the pane."""
+        self.border_title = Content("Parameters")
+
+    def show(self, ranking: Ranking, configured: Ranking) -> None:
+        """Show a ranking beside the configured one."""
+        self._ranking, self._configured = ranking, configured
+        self.refresh(layout=True)
+
+    def render(self) -> Content:
+        """One line a parameter."""
+        ranking = self._ranking
+        named = {item.id: item for item in parameters(ranking, self._configured)}
+        changed = changed_count(ranking, self._configured)
+        half_life = ranking.decay.half_life_days
+        reset = f"reset to config ({changed} changed)" if changed else "as configured"
+        lines = [
+            self._switch("m  ", named["mmr"], "MMR"),
+            self._line("[ ]", named["mmr"], "λ relevance↔variety", ranking.mmr.lambda_),
+            self._switch("d  ", named["decay"], "temporal decay"),
+            self._line("{ }", named["decay"], "half-life", _place(half_life)),
+            self._line("< >", named["vector"], "vector weight", ranking.vector_weight),
+            self._line("   ", named["keyword"], "keyword weight", ranking.keyword_weight),
+            self._line("- +", named["k"], "results k", ranking.k / MAX_K),
+            self._line("F  ", named["fusion"], "fusion", None),
+            self._line("   ", named["min_score"], "min score", None),
+            Content.assemble(("0  ", "$primary bold"), "  ", (reset, "$foreground 60%")),
+        ]
+        width = max(self.content_size.width, 1)
+        return Content("\n").join(line.truncate(width, ellipsis=True) for line in lines)
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        """Ten lines, whatever the width."""
+        return 10
+
+    def on_click(self, event: events.Click) -> None:
+        """Toggle or step what was clicked."""
+        parameter = event.style.meta.get("parameter")
+        if isinstance(parameter, str):
+            self.post_message(ParamStrip.Clicked(parameter))
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Step the parameter under the pointer up."""
+        self._wheel(event, 1)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Step the parameter under the pointer down."""
+        self._wheel(event, -1)
+
+    def _wheel(self, event: events.MouseEvent, steps: int) -> None:
+        style = self.screen.get_style_at(event.screen_x, event.screen_y)
+        parameter = style.meta.get("parameter")
+        if isinstance(parameter, str):
+            event.stop()
+            self.post_message(ParamStrip.Wheeled(parameter, steps))
+
+    def _switch(self, key: str, parameter: Parameter, name: str) -> Content:
+        word, style = ("on", "$state-ok bold") if parameter.on else ("off", "$foreground 60%")
+        was = f" ({parameter.configured})" if parameter.configured in ("on", "off") else ""
+        line = Content.assemble(
+            (key, "$primary bold"), "  ", f"{name:<20}", (word, style), (was, "$foreground 60%")
+        )
+        return line.stylize(Style.from_meta({"parameter": parameter.id}))
+
+    def _line(self, key: str, parameter: Parameter, name: str, share: float | None) -> Content:
+        changed = parameter.configured not in ("", "on", "off")
+        pieces: list[str | tuple[str, str]] = [
+            (key, "$primary bold"),
+            "  ",
+            f"{name:<20}",
+            (f"{parameter.value:<6}", "$state-warn" if changed else "bold"),
+        ]
+        if share is not None:
+            full = round(min(max(share, 0.0), 1.0) * _METER)
+            pieces += [
+                (self._glyphs.meter_full * full, "$primary"),
+                (self._glyphs.meter_empty * (_METER - full), "$foreground 30%"),
+            ]
+        if changed:
+            pieces.append((f" ({parameter.configured})", "$foreground 60%"))
+        return Content.assemble(*pieces).stylize(Style.from_meta({"parameter": parameter.id}))
+
+
+def _place(half_life: float) -> float:
+    """Where a half-life stands among the steps, 0 to 1."""
+    below = sum(days < half_life for days in HALF_LIVES)
+    return below / (len(HALF_LIVES) - 1)

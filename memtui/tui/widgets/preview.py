@@ -1,0 +1,346 @@
+"""The preview: a note around the selected chunk, however long the note is."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.binding import Binding, BindingType
+from textual.content import Content, Span
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.style import Style
+
+from memtui.model import Chunk, citation
+from memtui.retrieval.matches import match_spans
+from memtui.text.sanitize import safe_line
+from memtui.tui.door import SourceText
+from memtui.tui.highlight import Highlighter, display_line
+
+CONTEXT_LINES = 2
+SCROLL_COLUMNS = 8
+_STRIPS_KEPT = 600
+_EMPTY = "Select a result to read its note here."
+_ELLIPSIS = "…"
+_MARKER = "▌"
+
+
+class Preview(ScrollView, can_focus=True):
+    """A note, scrolled to a chunk: only the lines on screen are ever coloured and drawn."""
+
+    DEFAULT_CSS = """
+    Preview {
+        border: round $foreground 25%;
+        border-title-color: $text-muted;
+        border-subtitle-color: $text-muted;
+        scrollbar-size-horizontal: 0;
+        scrollbar-size-vertical: 1;
+        background: transparent;
+        &:focus {
+            border: round $primary;
+            border-title-color: $primary;
+        }
+        & > .preview--number { color: $foreground 45%; }
+        & > .preview--chunk-number { color: $foreground 85%; }
+        & > .preview--marker { color: $accent; }
+        & > .preview--chunk { background: $foreground 5%; }
+        & > .preview--match { color: $mark; text-style: bold underline; }
+        & > .preview--gone { color: $text-muted; }
+        & > .preview--message { color: $text-muted; text-style: italic; }
+    }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "preview--number",
+        "preview--chunk-number",
+        "preview--marker",
+        "preview--chunk",
+        "preview--match",
+        "preview--gone",
+        "preview--message",
+    }
+    HELP = "The note of the selected result. The bar in the margin marks the chunk that was found."
+    BINDING_GROUP_TITLE = "Preview"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,down", "scroll_down", "down", show=False, id="preview.down"),
+        Binding("k,up", "scroll_up", "up", show=False, id="preview.up"),
+        Binding("h,left", "scroll_columns(-1)", "left", show=False, id="preview.left"),
+        Binding("l,right", "scroll_columns(1)", "right", show=False, id="preview.right"),
+        Binding("space,ctrl+d,pagedown", "page_down", "page down", show=False, id="preview.page"),
+        Binding("ctrl+u,pageup", "page_up", "page up", show=False, id="preview.page_back"),
+        Binding("g,home", "first_line", "first line", show=False, id="preview.first"),
+        Binding("G,end", "last_line", "last line", show=False, id="preview.last"),
+        Binding("full_stop", "chunk", "back to the chunk", show=False, id="preview.chunk"),
+    ]
+
+    def __init__(self, *, id: str | None = "preview") -> None:  # noqa: A002
+        super().__init__(id=id)
+        self.border_title = "Preview"
+        self._source: SourceText | None = None
+        self._chunk: Chunk | None = None
+        self._terms: tuple[str, ...] = ()
+        self._lines: Sequence[str] = ()
+        self._first = 1
+        self._highlighter: Highlighter | None = None
+        self._strips: OrderedDict[int, Strip] = OrderedDict()
+        self._widest = 0
+        self._message = _EMPTY
+        self._place_chunk_later = False
+
+    # --- what is shown --------------------------------------------------------------------------
+
+    def show(
+        self, source: SourceText | None, chunk: Chunk | None, terms: Sequence[str] = ()
+    ) -> None:
+        """Show a note scrolled to a chunk, with the words of the query marked.
+
+        Without a source the chunk itself is shown, as the index holds it, until the note is
+        read. A note that is gone is shown grey. Without either there is a hint.
+        """
+        moved = _place(source, chunk) != _place(self._source, self._chunk)
+        same_text = source is not None and source is self._source and self._highlighter is not None
+        self._source, self._chunk, self._terms = source, chunk, tuple(terms)
+        self._strips.clear()
+        if not same_text:
+            self._take_lines()
+        self._name_place()
+        if moved:
+            self._scroll_to_chunk()
+        self.refresh()
+
+    @property
+    def line_count(self) -> int:
+        """How many lines there are to scroll through."""
+        return len(self._lines)
+
+    def _take_lines(self) -> None:
+        source, chunk = self._source, self._chunk
+        self._first, self._widest, self._message = 1, 0, ""
+        if source is not None and (source.lines or chunk is None):
+            self._lines = source.lines
+        elif chunk is not None:
+            self._lines, self._first = chunk.text.split("\n"), chunk.start_line
+        else:
+            self._lines, self._message = (), _EMPTY
+        if source is not None and not any(self._lines[:1]) and len(self._lines) <= 1:
+            self._message = "This note is empty." if source.state != "gone" else _state(source)
+        path = source.path if source is not None else chunk.path if chunk is not None else ""
+        self._highlighter = Highlighter(self._lines, path)
+        self.virtual_size = Size(0, len(self._lines))
+
+    def _name_place(self) -> None:
+        source, chunk = self._source, self._chunk
+        if chunk is not None:
+            place = citation(chunk.path, chunk.start_line, chunk.end_line)
+        else:
+            place = source.path if source is not None else ""
+        state = _state(source) if source is not None else "loading" if chunk is not None else ""
+        style = "$state-error" if source is not None and source.state == "gone" else "$state-warn"
+        parts = [Content.styled(state, style if source else "")] if state else []
+        if place:
+            parts.append(Content(safe_line(place)))
+        self.border_subtitle = Content(" · ").join(parts)
+        self.set_class(source is not None and source.state == "gone", "-gone")
+
+    def _in_chunk(self, index: int) -> bool:
+        chunk = self._chunk
+        return chunk is not None and chunk.start_line <= index + self._first <= chunk.end_line
+
+    # --- scrolling ------------------------------------------------------------------------------
+
+    def _scroll_to_chunk(self) -> None:
+        if not self.is_mounted or not self.size:
+            self._place_chunk_later = True
+            return
+        self._place_chunk_later = False
+        line = 0
+        if self._chunk is not None:
+            line = self._chunk.start_line - self._first - CONTEXT_LINES
+        self.scroll_to(x=0, y=max(0, line), animate=False, force=True)
+
+    def on_resize(self) -> None:
+        """Place the chunk once there is a size to place it in."""
+        if self._place_chunk_later:
+            self._scroll_to_chunk()
+
+    def action_chunk(self) -> None:
+        """Scroll back to the chunk."""
+        self._scroll_to_chunk()
+
+    def action_scroll_down(self) -> None:
+        """Scroll one line down."""
+        self.scroll_to(y=self.scroll_y + 1, animate=False)
+
+    def action_scroll_up(self) -> None:
+        """Scroll one line up."""
+        self.scroll_to(y=self.scroll_y - 1, animate=False)
+
+    def action_scroll_columns(self, steps: int) -> None:
+        """Scroll to the side by a few columns."""
+        self.scroll_to(x=self.scroll_x + steps * SCROLL_COLUMNS, animate=False)
+
+    def action_page_down(self) -> None:
+        """Scroll one page down."""
+        self.scroll_to(y=self.scroll_y + max(1, self.size.height - 1), animate=False)
+
+    def action_page_up(self) -> None:
+        """Scroll one page up."""
+        self.scroll_to(y=self.scroll_y - max(1, self.size.height - 1), animate=False)
+
+    def action_first_line(self) -> None:
+        """Scroll to the first line."""
+        self.scroll_to(x=0, y=0, animate=False)
+
+    def action_last_line(self) -> None:
+        """Scroll to the last line."""
+        self.scroll_to(y=self.max_scroll_y, animate=False)
+
+    # --- drawing --------------------------------------------------------------------------------
+
+    @property
+    def margin_cells(self) -> int:
+        """Cells before the text: the line number, a space and the marker."""
+        return max(4, len(str(self._first + len(self._lines)))) + 2
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line of the view."""
+        width = self.scrollable_content_region.width
+        index = int(self.scroll_offset.y) + y
+        if self._message:
+            return self._message_line(y, width)
+        if index >= len(self._lines):
+            return Strip.blank(width, self.rich_style)
+        room = max(1, width - self.margin_cells)
+        left = int(self.scroll_offset.x)
+        text = self._text_strip(index)
+        style = self._base(index)
+        base = style.rich_style
+        shown = text.crop_extend(left, left + room, base)
+        if text.cell_length > left + room:
+            shown = Strip.join([shown.crop(0, room - 1), Strip([Segment(_ELLIPSIS, base)])])
+        shown = shown.apply_offsets(self._characters_left_of(index, left), index)
+        return Strip.join([self._gutter_strip(index, style), shown]).crop_extend(0, width, base)
+
+    def _message_line(self, y: int, width: int) -> Strip:
+        if y != min(1, max(0, self.size.height - 1)):
+            return Strip.blank(width, self.rich_style)
+        content = Content(" " + self._message).truncate(width, ellipsis=True)
+        style = self.get_visual_style("preview--message")
+        return Strip(content.render_segments(style)).extend_cell_length(width, self.rich_style)
+
+    def _gutter_strip(self, index: int, base: Style) -> Strip:
+        inside = self._in_chunk(index)
+        number = "preview--chunk-number" if inside else "preview--number"
+        content = Content.assemble(
+            (f"{index + self._first:>{self.margin_cells - 2}} ", self._part_style(number)),
+            (_MARKER if inside else " ", self._part_style("preview--marker")),
+        )
+        return Strip(content.render_segments(base))
+
+    def _part_style(self, name: str) -> Style:
+        return self.get_visual_style(name, partial=True)
+
+    def _base(self, index: int) -> Style:
+        if self._in_chunk(index):
+            return self.get_visual_style("preview--chunk")
+        return self.visual_style
+
+    def _text_strip(self, index: int) -> Strip:
+        """The whole line, coloured; kept for the last few hundred lines."""
+        selection = self.text_selection
+        strip = self._strips.get(index)
+        if strip is not None and selection is None:
+            self._strips.move_to_end(index)
+            return strip
+        content = self._line_content(index)
+        if selection is not None and (span := selection.get_span(index)) is not None:
+            end = len(content) if span[1] == -1 else span[1]
+            style = Style.from_styles(self.screen.get_component_styles("screen--selection"))
+            content = content.stylize(style, span[0], end)
+        strip = Strip(content.render_segments(self._base(index)))
+        self._widen(strip.cell_length)
+        if selection is None:
+            self._strips[index] = strip
+            if len(self._strips) > _STRIPS_KEPT:
+                self._strips.popitem(last=False)
+        return strip
+
+    def _line_content(self, index: int) -> Content:
+        if self._highlighter is None:
+            return Content("")
+        pieces = self._highlighter.line(index)
+        text = "".join(part for part, _ in pieces)
+        gone = self._source is not None and self._source.state == "gone"
+        spans: list[Span] = []
+        if gone:
+            spans.append(Span(0, len(text), self._part_style("preview--gone")))
+        else:
+            ends = accumulate(len(part) for part, _ in pieces)
+            spans += [
+                Span(end - len(part), end, style)
+                for end, (part, style) in zip(ends, pieces, strict=True)
+                if style
+            ]
+        if self._terms:
+            mark = self._part_style("preview--match")
+            spans += [Span(start, end, mark) for start, end in match_spans(text, self._terms)]
+        return Content(text, spans)
+
+    def _widen(self, cells: int) -> None:
+        """Let the view scroll as far as the widest line seen so far."""
+        if cells > self._widest:
+            if not self._widest or cells > self.virtual_size.width - self.margin_cells:
+                self.call_next(self._grow)
+            self._widest = cells
+
+    def _grow(self) -> None:
+        self.virtual_size = Size(self._widest + self.margin_cells, len(self._lines))
+
+    def _characters_left_of(self, index: int, cells: int) -> int:
+        if not cells:
+            return 0
+        text = display_line(self._lines[index])
+        if text.isascii():
+            return min(cells, len(text))
+        return sum(1 for total in accumulate(cell_len(part) for part in text) if total <= cells)
+
+    # --- styles and selection -------------------------------------------------------------------
+
+    def notify_style_update(self) -> None:
+        """Forget what was drawn in the old colours."""
+        super().notify_style_update()
+        self._strips.clear()
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """Return the selected text as it is shown."""
+        first = selection.start.y if selection.start is not None else 0
+        last = selection.end.y if selection.end is not None else len(self._lines) - 1
+        chosen = []
+        for index in range(max(0, first), min(last, len(self._lines) - 1) + 1):
+            span = selection.get_span(index)
+            if span is not None:
+                text = display_line(self._lines[index])
+                chosen.append(text[span[0] : None if span[1] == -1 else span[1]])
+        return ("\n".join(chosen), "\n") if chosen else None
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Draw the selection."""
+        self.refresh()
+
+
+def _place(source: SourceText | None, chunk: Chunk | None) -> tuple[str | None, str | None]:
+    """What the reader looks at: reading the same note again does not scroll."""
+    return source.path if source is not None else None, chunk.id if chunk is not None else None
+
+
+def _state(source: SourceText) -> str:
+    """The state of a note in words, empty when it is as it was indexed."""
+    if source.state == "current":
+        return ""
+    usual = {"changed": "changed since it was indexed", "gone": "file gone"}
+    return safe_line(source.detail or usual.get(source.state, source.state))

@@ -1,0 +1,65 @@
+"""The query box with the count of results at its right."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from memtui.tui import format as fmt
+
+
+class QueryBar(Horizontal):
+    """One line: prompt, input, and how many results of how many candidates in what time."""
+
+    DEFAULT_CSS = """
+    QueryBar {
+        height: 1;
+        background: $surface;
+        & > #prompt { width: 3; color: $text-muted; }
+        & > #query { width: 1fr; background: $surface; }
+        & > #query:focus { background-tint: $foreground 0%; }
+        & > #count { width: auto; max-width: 50%; padding: 0 1; color: $foreground; }
+        & > #count.-stale { color: $text-muted; }
+        &:focus-within { background: $panel; }
+        &:focus-within > #query { background: $panel; }
+        &:focus-within > #prompt { color: $primary; text-style: bold; }
+    }
+    """
+
+    def __init__(self, prompt: str) -> None:
+        super().__init__(id="query-bar")
+        self._prompt = prompt
+        self._answer = ""
+
+    def compose(self) -> ComposeResult:
+        """Prompt, input, count."""
+        yield Static(Content(f" {self._prompt} "), id="prompt", markup=False)
+        yield Input(
+            placeholder="search what was remembered", id="query", compact=True, max_length=2000
+        )
+        yield Static(id="count", markup=False)
+
+    def show_count(
+        self, shown: int, candidates: int, elapsed_ms: float, *, partial: str = ""
+    ) -> None:
+        """Tell how many results are shown of how many candidates, and how long it took."""
+        pending = f"~ {partial} pending  " if partial else ""
+        self._answer = f"{pending}{shown}/{fmt.count(candidates)}  {fmt.duration(elapsed_ms / 1e3)}"
+        self._show(self._answer, stale=False)
+
+    def show_searching(self, *, long: bool = False) -> None:
+        """Mark what is on screen as the answer to an older query."""
+        note = "searching" if long else self._answer
+        self._show(f"{note} …" if note else "…", stale=True)
+
+    def show_note(self, note: str) -> None:
+        """Show a short word in place of the count; empty clears it."""
+        self._answer = note
+        self._show(note, stale=False)
+
+    def _show(self, text: str, *, stale: bool) -> None:
+        count = self.query_one("#count", Static)
+        count.set_class(stale, "-stale")
+        count.update(Content(text))

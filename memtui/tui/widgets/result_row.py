@@ -1,0 +1,248 @@
+"""How a result is written in one, two or four lines: pure functions from values to `Content`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from textual.content import Content
+
+from memtui.model import Chunk, DateRule, Drop, Hit, Leg, Operation, Reason, Stage, StageScore
+from memtui.ranking.decay import age_in_days, chunk_day
+from memtui.ranking.trace import movement, stage_score
+from memtui.retrieval.matches import snippet
+from memtui.text.sanitize import safe_line
+from memtui.tui import format as fmt
+from memtui.tui.glyphs import Glyphs
+from memtui.tui.widgets.row_list import MARKER_PLACE
+from memtui.tui.widgets.score_bar import score_bar
+
+INDENT = 8
+"""Cells before the score: marker, rank, movement."""
+_AGE = 5
+_SLACK = 24
+"""Characters that a snippet is asked for beyond the room, which is then filled to the edge."""
+QUIET = fmt.MUTED
+
+
+@dataclass(frozen=True, slots=True)
+class RowLook:
+    """What the rows of one list share."""
+
+    glyphs: Glyphs
+    lines: int
+    """1, 2 or 4 lines a row."""
+    scale: float
+    """The score that fills a bar."""
+    now: datetime
+    """The clock of the ranking."""
+    dates: DateRule
+    terms: Sequence[str] = ()
+    moved: Mapping[str, int] | None = None
+    """Places gained against the list before, while a change is being shown."""
+    entered: frozenset[str] = field(default_factory=frozenset)
+
+
+def hit_row(hit: Hit, look: RowLook, width: int) -> Content:
+    """Write a result: rank, movement, effective score, bar, place, age; then the text."""
+    head = _head(
+        hit,
+        look,
+        width,
+        rank=(f"{hit.rank:>2}", "bold"),
+        moved=_movement(hit, look),
+        shown=_shown_score(hit),
+    )
+    if look.lines == 1:
+        return head
+    rows = [head, *_snippet(hit.chunk, look, width, 1 if look.lines == 2 else 2)]
+    if look.lines == 4:
+        rows.append(_numbers(hit, look, width))
+    return Content("\n").join(rows)
+
+
+def drop_row(drop: Drop, look: RowLook, width: int) -> Content:
+    """Write a near miss: where it stood, its score, and why it is not shown."""
+    place = drop.stages[-1].rank if drop.stages else None
+    head = _head(
+        drop,
+        look,
+        width,
+        rank=(f"{place:>2}" if place else f" {fmt.NOTHING}", QUIET),
+        moved=("", ""),
+        shown=_effective(drop),
+    )
+    if look.lines == 1:
+        return head
+    why = Content.assemble(
+        " " * INDENT, (drop_reason(drop), "$state-warn"), "  ", (_one_line(drop.chunk), QUIET)
+    )
+    return Content("\n").join([head, _fit(why, width)])
+
+
+def drop_reason(drop: Drop) -> str:
+    """Say in a few words why a chunk is not in the list."""
+    numbers = drop.numbers or (drop.stages[-1].numbers if drop.stages else {})
+    match drop.reason:
+        case Reason.CUT_AT_K:
+            place = drop.stages[-1].rank if drop.stages else None
+            k = numbers.get("k")
+            return f"rank {place} > k {k}" if place and k else fmt.reason_words(drop.reason)
+        case Reason.BELOW_MIN_SCORE:
+            minimum = numbers.get("min_score")
+            if not isinstance(minimum, int | float):
+                return fmt.reason_words(drop.reason)
+            after = _after_decay(drop)
+            return f"{fmt.score(drop.score)} < min {minimum:.2f}{after}"
+        case _:
+            return fmt.reason_words(drop.reason)
+
+
+def age_text(chunk: Chunk, now: datetime, rule: DateRule) -> str:
+    """The age of a chunk by the clock of the ranking; `ever` for an evergreen one."""
+    day, _ = chunk_day(chunk, rule)
+    return fmt.age(None if day is None else age_in_days(day, now))
+
+
+def place_text(path: str, line: int | None, width: int) -> Content:
+    """Write `folder/name.md:12` in at most `width` cells, cut from the left."""
+    folder, slash, name = safe_line(path).rpartition("/")
+    tail = "" if line is None else f":{line}"
+    text = Content.assemble((folder + slash, QUIET), (name, "$primary"), (tail, QUIET))
+    if text.cell_length <= width:
+        return text
+    cut = text
+    while len(cut) > 1 and cut.cell_length > max(width - 1, 1):
+        cut = cut[1:]
+    return _fit(Content.assemble(("…", QUIET), cut), max(width, 1))
+
+
+def bar_width(width: int) -> int:
+    """Cells of the bar in a row of `width` cells: 12 to 20, less in a narrow row."""
+    return min(max(width // 5, 12), 20) if width >= 50 else max(width // 6, 4)
+
+
+def _head(
+    scored: Hit | Drop,
+    look: RowLook,
+    width: int,
+    *,
+    rank: tuple[str, str],
+    moved: tuple[str, str],
+    shown: float,
+) -> Content:
+    chunk = scored.chunk
+    cells = bar_width(width)
+    pieces: list[Content | str | tuple[str, str]] = [MARKER_PLACE, rank, " ", moved]
+    pieces += [" " * (3 - len(moved[0])), (f"{fmt.score(shown):>6}", "bold")]
+    used = INDENT + 5
+    if look.lines > 1:
+        pieces += [" ", score_bar(scored, cells, look.scale, look.glyphs)]
+        used += 1 + cells
+    room = width - used - 2 - _AGE
+    if room >= 8:
+        place = place_text(chunk.path, chunk.start_line, room)
+        age = age_text(chunk, look.now, look.dates)
+        pieces += ["  ", place, " " * (room - place.cell_length), (f"{age:>{_AGE}}", QUIET)]
+    elif (left := width - used - 1) > 1:
+        pieces += [" ", place_text(chunk.path, chunk.start_line, left)]
+    return _fit(Content.assemble(*pieces), width)
+
+
+def _shown_score(hit: Hit) -> float:
+    """The effective score; at λ 0 there is none, so the score before MMR."""
+    mmr = stage_score(hit, Stage.MMR)
+    return hit.score if mmr is not None and mmr.operation is Operation.REPLACE else hit.effective
+
+
+def _effective(drop: Drop) -> float:
+    """The score a near miss was ordered by when it was lost."""
+    mmr = stage_score(drop, Stage.MMR)
+    return mmr.after if mmr is not None and mmr.operation is Operation.SUBTRACT else drop.score
+
+
+def _movement(hit: Hit, look: RowLook) -> tuple[str, str]:
+    emphasis = "" if look.moved is None else "reverse "
+    if hit.chunk.id in look.entered:
+        return look.glyphs.new, "$state-warn bold"
+    steps = movement(hit) if look.moved is None else look.moved.get(hit.chunk.id, 0)
+    if steps > 0:
+        return f"{look.glyphs.up}{min(steps, 99)}", f"{emphasis}$state-ok"
+    if steps < 0:
+        return f"{look.glyphs.down}{min(-steps, 99)}", f"{emphasis}$state-error"
+    return look.glyphs.same, QUIET
+
+
+def _snippet(chunk: Chunk, look: RowLook, width: int, lines: int) -> list[Content]:
+    """The part of the text that matches best, matched terms underlined; exactly `lines` lines."""
+    room = max(width - INDENT - 1, 4)
+    found = snippet(chunk.text, look.terms, room * lines + _SLACK)
+    text = Content(safe_line(found.text))
+    for start, end in found.spans:
+        text = text.stylize("$mark underline", start, end)
+    wrapped = text.wrap(room) if lines > 1 else [text]
+    shown = [
+        _fit(line if index < lines - 1 else _rest(wrapped, index), room)
+        for index, line in enumerate(wrapped[:lines])
+    ]
+    shown += [Content("")] * (lines - len(shown))
+    return [Content.assemble(" " * INDENT, line) for line in shown]
+
+
+def _rest(wrapped: Sequence[Content], index: int) -> Content:
+    """The last line that is shown, with what follows, so that cutting it leaves an ellipsis."""
+    return Content(" ").join(wrapped[index : index + 2])
+
+
+def _one_line(chunk: Chunk) -> str:
+    return " ".join(safe_line(chunk.text[:400]).split())
+
+
+def _numbers(hit: Hit, look: RowLook, width: int) -> Content:
+    """The per-leg numbers of a four-line row; without the names of the legs when too long."""
+    named = _number_line(hit, look.glyphs, named=True)
+    if named.cell_length <= width:
+        return named
+    return _fit(_number_line(hit, look.glyphs, named=False), width)
+
+
+def _number_line(hit: Hit, glyphs: Glyphs, *, named: bool) -> Content:
+    marks = {
+        Leg.VECTOR: (glyphs.vector, "$leg-vector"),
+        Leg.KEYWORD: (glyphs.keyword, "$leg-keyword"),
+    }
+    parts: list[Content] = []
+    for leg, (glyph, style) in marks.items():
+        name = (f"{glyph} {leg.value} " if named else f"{glyph} ", style)
+        part = hit.legs.get(leg)
+        if part is None:
+            parts.append(Content.assemble(name, (fmt.NOTHING, QUIET)))
+            continue
+        sum_ = f"{part.weight:.2f}×{fmt.score(part.mapped)}={fmt.score(part.contribution)} "
+        parts.append(Content.assemble(name, sum_, (fmt.rank(part.position + 1), QUIET)))
+    later = (_stage_numbers(stage, glyphs) for stage in hit.stages)
+    parts += [numbers for numbers in later if numbers is not None]
+    return Content(" " * INDENT) + Content("  ").join(parts)
+
+
+def _stage_numbers(stage: StageScore, glyphs: Glyphs) -> Content | None:
+    if stage.stage is Stage.DECAY and stage.operand is not None:
+        return Content.assemble((f"{glyphs.decay} ", "$leg-decay"), f"×{fmt.score(stage.operand)}")
+    if stage.stage is Stage.MMR and stage.operation is Operation.SUBTRACT and stage.operand:
+        return Content.assemble((f"{glyphs.mmr} ", "$leg-mmr"), fmt.score(-stage.operand))
+    if stage.stage in (Stage.RERANK, Stage.BOOST, Stage.EXACT_PATH) and stage.operand is not None:
+        name = f"{glyphs.rerank} {fmt.STAGE_WORDS[stage.stage]} "
+        return Content.assemble((name, "$leg-rerank"), fmt.score(stage.after))
+    return None
+
+
+def _after_decay(drop: Drop) -> str:
+    decay = stage_score(drop, Stage.DECAY)
+    if decay is None or decay.operand is None or decay.operand == 1:
+        return ""
+    return f" after decay ×{fmt.score(decay.operand)}"
+
+
+def _fit(content: Content, width: int) -> Content:
+    return content.truncate(max(width, 1), ellipsis=True)

@@ -1,0 +1,206 @@
+"""A list whose rows are drawn for the width at hand, with a marker beside the chosen one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from textual import events
+from textual.binding import BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.strip import Strip
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from memtui.tui.bindings import LIST_BINDINGS
+from memtui.tui.widgets.score_bar import BAR_META
+
+MARKER_PLACE = "\u00a0"
+"""First character of a row: the marker takes its place on the chosen row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row: its id, and how it is drawn in a number of cells."""
+
+    id: str
+    draw: Callable[[int], Content]
+
+
+class RowList(OptionList):
+    """An option list of `Row`s that keeps the chosen row by id and redraws on resize."""
+
+    BINDINGS: ClassVar[list[BindingType]] = list(LIST_BINDINGS)
+
+    DEFAULT_CSS = """
+    RowList {
+        border: round $foreground 25%;
+        border-title-color: $text-muted;
+        border-subtitle-color: $text-muted;
+        border-title-style: none;
+        background: $background;
+        padding: 0;
+        height: 1fr;
+        scrollbar-size-vertical: 1;
+        scrollbar-size-horizontal: 0;
+        scrollbar-gutter: stable;
+        text-wrap: nowrap;
+        text-overflow: ellipsis;
+        & > .option-list--option { padding: 0; }
+        & > .option-list--option-highlighted {
+            background: $foreground 9%;
+            color: $foreground;
+            text-style: none;
+        }
+        &.-secondary:blur > .option-list--option-highlighted { background: $background 0%; }
+        & > .option-list--option-hover { background: $foreground 5%; }
+        & > .option-list--option-disabled { color: $text-muted; }
+        &:focus {
+            border: round $primary;
+            border-title-color: $primary;
+            background-tint: $foreground 0%;
+            & > .option-list--option-highlighted {
+                background: $foreground 15%;
+                color: $foreground;
+                text-style: none;
+            }
+        }
+    }
+    RowList:nocolor > .option-list--option-highlighted { text-style: reverse; }
+    """
+
+    class Chosen(Message):
+        """Another row was chosen; `row_id` is `None` when there is none left."""
+
+        def __init__(self, row_list: RowList, row_id: str | None, by_user: bool) -> None:
+            super().__init__()
+            self.row_list = row_list
+            self.row_id = row_id
+            self.by_user = by_user
+
+        @property
+        def control(self) -> RowList:
+            """The list."""
+            return self.row_list
+
+    class Opened(Message):
+        """Enter was pressed on a row, or the chosen row was clicked again."""
+
+        def __init__(self, row_list: RowList, row_id: str, on_bar: bool = False) -> None:
+            super().__init__()
+            self.row_list = row_list
+            self.row_id = row_id
+            self.on_bar = on_bar
+            """The click was on the score bar."""
+
+        @property
+        def control(self) -> RowList:
+            """The list."""
+            return self.row_list
+
+    def __init__(
+        self,
+        *,
+        id: str,  # noqa: A002 - Textual's name
+        marker: str = "›",
+        secondary: bool = False,
+    ) -> None:
+        """`secondary`: the chosen row is marked only while the list has the focus."""
+        super().__init__(id=id, markup=False, classes="-secondary" if secondary else None)
+        self._secondary = secondary
+        self._rows: tuple[Row, ...] = ()
+        self._drawn_width = -1
+        self._marker = marker
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows as they were given."""
+        return self._rows
+
+    @property
+    def chosen_id(self) -> str | None:
+        """Id of the chosen row."""
+        option = self.highlighted_option
+        return option.id if option is not None else None
+
+    def set_rows(self, rows: Sequence[Row], keep: str | None = None) -> None:
+        """Show these rows; choose `keep` when it is among them, else the first."""
+        before = self.chosen_id
+        self._rows = tuple(rows)
+        top = self.scroll_offset.y
+        self._draw(keep, top if keep is not None else 0)
+        if self.chosen_id != before:
+            self.post_message(self.Chosen(self, self.chosen_id, by_user=False))
+
+    def move(self, step: int) -> None:
+        """Choose the next or the previous row; the ends hold."""
+        if not self._rows:
+            return
+        at = self.highlighted if self.highlighted is not None else -1
+        self.highlighted = min(max(at + step, 0), len(self._rows) - 1)
+
+    def choose(self, row_id: str) -> None:
+        """Choose a row by id; does nothing when it is not there."""
+        for index, row in enumerate(self._rows):
+            if row.id == row_id:
+                self.highlighted = index
+
+    def redraw(self) -> None:
+        """Draw every row again, for instance for other colours or another clock."""
+        self._draw(self.chosen_id, self.scroll_offset.y)
+
+    def _draw(self, keep: str | None, top: int) -> None:
+        width = self.scrollable_content_region.width
+        self._drawn_width = width
+        with self.prevent(OptionList.OptionHighlighted):
+            self.set_options(
+                Option(row.draw(width) if width > 0 else Content(""), id=row.id)
+                for row in self._rows
+            )
+            places = {row.id: index for index, row in enumerate(self._rows)}
+            self.scroll_to(y=top, animate=False, immediate=True)
+            self.highlighted = places.get(keep or "", 0 if self._rows else None)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Draw the rows for the new width."""
+        if self.scrollable_content_region.width != self._drawn_width:
+            self.call_after_refresh(self.redraw)
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        """Tell that the user chose a row."""
+        event.stop()
+        self.post_message(self.Chosen(self, event.option_id, by_user=True))
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Tell that Enter was pressed on a row."""
+        event.stop()
+        if event.option_id is not None:
+            self.post_message(self.Opened(self, event.option_id))
+
+    def on_click(self, event: events.Click) -> None:
+        """First click chooses, a click on the chosen row opens, a click on the bar explains."""
+        event.prevent_default()
+        meta: dict[str, Any] = dict(event.style.meta)
+        index = meta.get("option")
+        if not isinstance(index, int) or index >= len(self._rows):
+            return
+        on_bar = meta.get("part") == BAR_META["part"]
+        again = self.highlighted == index
+        self.highlighted = index
+        if again or on_bar:
+            self.post_message(self.Opened(self, self._rows[index].id, on_bar))
+
+    def render_line(self, y: int) -> Strip:
+        """Draw a line; the chosen row has the marker in its first cell."""
+        strip = super().render_line(y)
+        first = next(iter(strip), None)
+        if first is None or not first.text.startswith(MARKER_PLACE):
+            return strip
+        index = first.style.meta.get("option") if first.style else None
+        marked = index == self.highlighted and (self.has_focus or not self._secondary)
+        glyph = self._marker if marked else " "
+        head = Segment(glyph + first.text[1:], first.style)
+        return Strip([head, *list(strip)[1:]], strip.cell_length)

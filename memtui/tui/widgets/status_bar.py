@@ -1,0 +1,111 @@
+"""One line about the index, the most important first."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+
+from memtui.model import IndexState, IndexStatus
+from memtui.text.sanitize import safe_line
+from memtui.tui import format as fmt
+from memtui.tui.glyphs import Glyphs
+
+
+class StatusBar(Widget):
+    """State, waiting changes, counts, model, backend, watcher: what fits, in this order."""
+
+    DEFAULT_CSS = """
+    StatusBar { height: 1; padding: 0 1; background: $surface; color: $foreground; }
+    """
+
+    class Clicked(Message):
+        """The bar was clicked."""
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__(id="status-bar")
+        self._glyphs = glyphs
+        self._segments: tuple[Content, ...] = (Content.styled("opening…", "$foreground 60%"),)
+
+    def show(self, status: IndexStatus) -> None:
+        """Show a snapshot of the index status."""
+        self._segments = status_segments(status, self._glyphs)
+        self.refresh()
+
+    def show_note(self, note: str, *, error: bool = False) -> None:
+        """Show one line in place of the status, before there is one."""
+        style = "$state-error" if error else "$foreground 60%"
+        mark = f"{self._glyphs.error} " if error else ""
+        self._segments = (Content.styled(mark + safe_line(note), style),)
+        self.refresh()
+
+    def render(self) -> Content:
+        """Draw the segments that fit."""
+        width = max(self.size.width, 1)
+        line = self._segments[0] if self._segments else Content("")
+        for segment in self._segments[1:]:
+            if line.cell_length + 2 + segment.cell_length > width:
+                break
+            line = line + "  " + segment
+        return line.truncate(width, ellipsis=True)
+
+    def on_click(self, event: events.Click) -> None:
+        """Ask for the index screen."""
+        event.stop()
+        self.post_message(self.Clicked())
+
+
+def status_segments(status: IndexStatus, glyphs: Glyphs) -> tuple[Content, ...]:
+    """The parts of the status line, the most important first."""
+    provider = status.provider
+    name = "/".join(part for part in (provider.actual, provider.model) if part)
+    model = f"{name} {provider.dimensions}d" if provider.dimensions else name
+    watcher = status.watcher
+    seen = f", {fmt.ago(watcher.last_event)}" if watcher.last_event else ""
+    watching = {"events": "watching", "polling": "polling", "off": "not watching"}
+    candidates = (
+        state_segment(status, glyphs),
+        _segment(
+            f"{fmt.counted(status.pending_count, 'change')} waiting"
+            if status.pending_count
+            else "",
+            "$state-warn",
+        ),
+        _segment(
+            f"{glyphs.error} {len(status.errors)} errors" if status.errors else "", "$state-error"
+        ),
+        _segment(f"{fmt.counted(status.files, 'file')} {fmt.counted(status.chunks, 'chunk')}", ""),
+        _segment(model or "no model: keyword only", "$foreground 60%"),
+        _segment(status.vector_backend, "$foreground 60%"),
+        _segment(watching.get(watcher.mode, watcher.mode) + seen, "$foreground 60%"),
+    )
+    return tuple(segment for segment in candidates if segment)
+
+
+def state_segment(status: IndexStatus, glyphs: Glyphs) -> Content:
+    """The state as glyph and word, with how far it is or what is wrong."""
+    glyph, style = {
+        IndexState.READY: (glyphs.ready, "$state-ok"),
+        IndexState.INDEXING: (glyphs.indexing, "$state-warn"),
+        IndexState.STALE: (glyphs.stale, "$state-warn"),
+        IndexState.DEGRADED: (glyphs.degraded, "$state-warn"),
+        IndexState.ERROR: (glyphs.error, "$state-error"),
+        IndexState.NO_INDEX: (glyphs.no_index, "$state-warn"),
+    }[status.state]
+    text = f"{glyph} {fmt.state_word(status.state)}"
+    progress = status.progress
+    if status.state is IndexState.INDEXING and progress is not None:
+        text += f" {progress.phase} {fmt.percent(progress.done, progress.total)}"
+        if progress.eta is not None:
+            text += f" {fmt.clock(progress.eta)} left"
+    elif status.state is IndexState.DEGRADED:
+        detail = status.provider.detail or fmt.reason_words(status.provider.state)
+        text += f": {detail}"
+    elif status.state is IndexState.ERROR and status.errors:
+        text += f": {status.errors[-1].message}"
+    return Content.styled(safe_line(text), style)
+
+
+def _segment(text: str, style: str) -> Content:
+    return Content.styled(safe_line(text), style)

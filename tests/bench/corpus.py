@@ -1,0 +1,221 @@
+"""A seeded corpus: note prose with a natural word distribution, questions, and clustered vectors.
+
+Words are invented but behave like words: function words make up almost half of the text, the
+others follow Zipf's law, some everywhere and some only in notes of one topic, with English endings
+so that the stemmer has work. Every chunk has a rare number, some hold a line in another language.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Words = NDArray[np.object_]
+
+VERSION = 1
+"""Changes when the same seed gives other text, so that kept corpora are made again."""
+
+CHUNKS_A_FILE = 5
+DIMENSIONS = 384
+_TOPICS = 200
+_TOPIC_WORDS = 300
+_GENERAL_WORDS = 6000
+_WORDS_A_LINE = 14
+_BLOCK = 2000
+_FIRST_DAY = date(2025, 1, 1)
+_DAYS = 690
+_FUNCTION = (
+    "the of to and a in is that it for was on with as be at by this we not are but from or have "
+    "an they which one were all there been their has will would who when if more about into than "
+    "them can only other some could so its then two these my do our what up out me after your "
+    "how no most where i he you had his her she him did should because very same before until"
+).split()
+_OPENINGS = (
+    "what did we decide about", "when is the", "how do i", "who said that the", "why was the",
+    "where is the note on", "which of the", "is there anything about", "what was wrong with",
+    "how much did the", "do we still have the", "can you find",
+)  # fmt: skip
+_OTHER_LANGUAGES = (
+    ("今天讨论了备份策略", "路由器的配置已经更新", "下周去京都旅行", "预算需要重新计算"),
+    ("会議で決まったこと", "サーバーの設定を変更した", "京都への旅行の予定", "来週までに確認する"),
+    ("회의에서 결정한 내용", "서버 설정을 변경했다", "다음 주 여행 계획", "예산을 다시 확인한다"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A natural question of 4 to 14 words and the vector that stands for it."""
+
+    text: str
+    vector: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A file: its path, its day and its text, cut into pieces of whole lines."""
+
+    path: str
+    day: date
+    pieces: tuple[str, ...]
+
+
+class Corpus:
+    """Notes, vectors and questions of one seed; the same seed always gives the same."""
+
+    def __init__(self, seed: int = 2) -> None:
+        self._seed = seed
+        rng = np.random.default_rng(seed)
+        made = _invent(rng, _GENERAL_WORDS + _TOPICS * _TOPIC_WORDS)
+        self._words: Words = np.array([*_FUNCTION, *made], dtype=object)
+        self._function = _zipf(len(_FUNCTION), 0.9)
+        self._general = _zipf(_GENERAL_WORDS, 1.0)
+        self._topic = _zipf(_TOPIC_WORDS, 0.8)
+        self._centres = _unit(rng.standard_normal((_TOPICS, DIMENSIONS)))
+        self._planes = rng.standard_normal((64, DIMENSIONS)) / np.sqrt(DIMENSIONS)
+
+    def notes(self, chunks: int) -> Iterator[tuple[list[Note], Floats]]:
+        """Make notes of `chunks` pieces in all, with one unit vector for each piece, in blocks."""
+        rng = np.random.default_rng([self._seed, 1])
+        number = 0
+        for start in range(0, chunks, _BLOCK):
+            count = min(_BLOCK, chunks - start)
+            topics = np.repeat(rng.integers(0, _TOPICS, -(-count // CHUNKS_A_FILE)), CHUNKS_A_FILE)[
+                :count
+            ]
+            pieces = self._pieces(rng, topics, number)
+            files = range(0, count, CHUNKS_A_FILE)
+            notes = [
+                self._note(rng, number + first, int(topics[first]), pieces[first:][:CHUNKS_A_FILE])
+                for first in files
+            ]
+            number += count
+            yield notes, self._vectors(rng, topics, 0.75)
+
+    def questions(self, count: int) -> list[Question]:
+        """Make distinct questions, each about one topic."""
+        rng = np.random.default_rng([self._seed, 2])
+        topics = rng.integers(0, _TOPICS, count)
+        vectors = self._vectors(rng, topics, 0.8)
+        return [
+            Question(self._question(rng, int(topic)), vector)
+            for topic, vector in zip(topics, vectors, strict=True)
+        ]
+
+    def write(self, root: Path, files: int) -> list[Path]:
+        """Write notes of one piece each below `root`, with file times of their days."""
+        written: list[Path] = []
+        for notes, _ in self.notes(files * CHUNKS_A_FILE):
+            for note in notes:
+                path = root / note.path
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(note.pieces[0] + "\n", encoding="utf-8")
+                at = datetime(note.day.year, note.day.month, note.day.day, 12, tzinfo=UTC)
+                os.utime(path, (at.timestamp(), at.timestamp()))
+                written.append(path)
+        return written
+
+    def _pieces(self, rng: np.random.Generator, topics: NDArray[np.int64], first: int) -> list[str]:
+        """Write one piece of 90 to 330 words for each topic number."""
+        lengths = np.clip(rng.lognormal(5.3, 0.35, len(topics)), 90, 330).astype(np.int64)
+        chosen = self._draw(rng, np.repeat(topics, lengths)).tolist()
+        texts = []
+        end = 0
+        for place, length in enumerate(lengths.tolist()):
+            words, end = chosen[end : end + length], end + length
+            texts.append(_lines(words, first + place))
+        return texts
+
+    def _draw(self, rng: np.random.Generator, topics: NDArray[np.int64]) -> Words:
+        """Draw one word for each topic number."""
+        kind, place = rng.random(len(topics)), rng.random(len(topics))
+        function = np.searchsorted(self._function, place)
+        general = len(_FUNCTION) + np.searchsorted(self._general, place)
+        of_topic = len(_FUNCTION) + _GENERAL_WORDS + topics * _TOPIC_WORDS
+        of_topic += np.searchsorted(self._topic, place)
+        numbers = np.where(kind < 0.45, function, np.where(kind < 0.75, general, of_topic))
+        return self._words[numbers]
+
+    def _question(self, rng: np.random.Generator, topic: int) -> str:
+        words = _OPENINGS[rng.integers(len(_OPENINGS))].split()
+        wanted = max(len(words) + 1, int(rng.integers(4, 15)))
+        while len(words) < wanted:
+            kind = rng.random()
+            if kind < 0.35 and len(words) + 1 < wanted:
+                words.append(_FUNCTION[rng.integers(len(_FUNCTION))])
+            elif kind < 0.6 and len(words) + 1 < wanted:
+                # The most general words of a language are seldom what a question is about.
+                rank = 20 + int(np.searchsorted(self._general, rng.random()))
+                words.append(self._words[len(_FUNCTION) + rank % _GENERAL_WORDS])
+            else:
+                rank = int(rng.integers(_TOPIC_WORDS // 3))
+                base = len(_FUNCTION) + _GENERAL_WORDS + topic * _TOPIC_WORDS
+                words.append(self._words[base + rank])
+        return " ".join(words[:14])
+
+    def _note(
+        self, rng: np.random.Generator, number: int, topic: int, pieces: Sequence[str]
+    ) -> Note:
+        day = _FIRST_DAY + timedelta(days=int(rng.integers(_DAYS)))
+        name = self._words[len(_FUNCTION) + _GENERAL_WORDS + topic * _TOPIC_WORDS]
+        path = f"memory/{day.year}/{day.month:02d}/{day.isoformat()}-{number}.md"
+        if number % 10 >= 6:
+            path = f"memory/topics/{name}/note-{number}.md"
+        return Note(path, day, tuple(pieces))
+
+    def _vectors(self, rng: np.random.Generator, topics: NDArray[np.int64], share: float) -> Floats:
+        """One unit vector near the centre of each topic, spread in few directions."""
+        spread = rng.standard_normal((len(topics), len(self._planes))) @ self._planes
+        noise = rng.standard_normal((len(topics), DIMENSIONS)) / np.sqrt(DIMENSIONS)
+        vectors = share * self._centres[topics] + 0.08 * spread + 0.25 * noise
+        return _unit(vectors).astype(np.float32)
+
+
+def _lines(words: list[str], number: int) -> str:
+    """Set words in lines: a heading, sentences, points, a number, at times another language."""
+    lines = [f"## {words[0].capitalize()} {words[1]} NB-{number:06d}"]
+    for start in range(0, len(words), _WORDS_A_LINE):
+        line = " ".join(words[start : start + _WORDS_A_LINE])
+        lines.append(f"- {line}" if start % 5 == 0 and start else f"{line.capitalize()}.")
+    if number % 12 == 0:
+        phrases = _OTHER_LANGUAGES[number // 12 % 3]
+        lines.append("".join(phrases[(number + step) % 4] for step in range(2)))
+    return "\n".join(lines)
+
+
+def _invent(rng: np.random.Generator, count: int) -> list[str]:
+    """Make distinct words, the first ones short, a third of them with an English ending."""
+    onsets = "b c d f g h j k l m n p r s t v w br cr dr gr pl pr sl st tr sh ch th".split()
+    vowels = "a e i o u a e i o ai ea ou".split()
+    codas = ["", "", "n", "r", "l", "s", "t", "m", "ck", "nd"]
+    endings = ["", "", "", "", "", "", "s", "ing", "ed", "er", "ly"]
+    words: dict[str, None] = {}
+    while len(words) < count:
+        for row in rng.integers(0, 1 << 30, (count, 10)).tolist():
+            syllables = 1 + (len(words) > 400) + (row[8] % 4 == 0)
+            parts = [
+                onsets[row[2 * place] % len(onsets)] + vowels[row[2 * place + 1] % len(vowels)]
+                for place in range(syllables)
+            ]
+            word = "".join(parts) + codas[row[7] % len(codas)]
+            words[word + endings[row[9] % len(endings)]] = None
+    return list(words)[:count]
+
+
+def _zipf(count: int, exponent: float) -> NDArray[np.float64]:
+    """The cumulative distribution of `count` words by rank."""
+    weights = 1.0 / np.arange(1, count + 1) ** exponent
+    cumulated: NDArray[np.float64] = np.cumsum(weights) / weights.sum()
+    cumulated[-1] = 1.0
+    return cumulated
+
+
+def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    unit: NDArray[np.float64] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return unit

@@ -1,0 +1,161 @@
+"""Samples measured in turns, their percentiles and ratios, and the table that is printed."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter, process_time
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+MILLISECONDS = 1e3
+SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class Series:
+    """What one way of doing it took, once per repetition; `cpu` is empty where it has no sense."""
+
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+    def add(self, wall: float, cpu: float) -> None:
+        """Add one repetition."""
+        self.wall.append(wall)
+        self.cpu.append(cpu)
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One line of the table: ours, the reference that was measured beside it, and the aim."""
+
+    name: str
+    ours: Series
+    unit: str = "ms"
+    peer: str = ""
+    theirs: Series = field(default_factory=Series)
+    aim: str = ""
+    note: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """Median of ours / theirs, pair by pair, in wall time."""
+        return _ratio(self.ours.wall, self.theirs.wall)
+
+    @property
+    def cpu_ratio(self) -> float | None:
+        """The same in CPU time of all threads."""
+        return _ratio(self.ours.cpu, self.theirs.cpu)
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything that was measured, for a file."""
+        return {
+            "name": self.name,
+            "unit": self.unit,
+            "ours": _summary(self.ours),
+            "reference": self.peer,
+            "theirs": _summary(self.theirs),
+            "ratio": {"wall": self.ratio, "cpu": self.cpu_ratio},
+            "aim": self.aim,
+            "note": self.note,
+        }
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which `share` (0 to 1) of the values lie, between neighbours if need be."""
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def timed(action: Callable[[], object], scale: float = MILLISECONDS) -> tuple[float, float]:
+    """Wall and CPU time (of all threads) of one call, in seconds times `scale`."""
+    cpu, wall = process_time(), perf_counter()
+    action()
+    return (perf_counter() - wall) * scale, (process_time() - cpu) * scale
+
+
+def repeated(
+    action: Callable[[T], object], cases: Iterable[T], scale: float = MILLISECONDS
+) -> Series:
+    """Measure one call for each case."""
+    series = Series()
+    for case in cases:
+        series.add(*timed(lambda case=case: action(case), scale))  # type: ignore[misc]
+    return series
+
+
+def paired(
+    ours: Callable[[T], object],
+    theirs: Callable[[T], object],
+    cases: Iterable[T],
+    scale: float = MILLISECONDS,
+) -> tuple[Series, Series]:
+    """Measure both for each case, in turns: who goes first changes from case to case."""
+    first, second = Series(), Series()
+    for number, case in enumerate(cases):
+        turns = [(ours, first), (theirs, second)]
+        for action, series in turns if number % 2 else reversed(turns):
+            series.add(*timed(lambda action=action, case=case: action(case), scale))  # type: ignore[misc]
+    return first, second
+
+
+HEADER = ("measurement", "figure p50/p95 (cpu)", "reference p50 (cpu)", "ratio (cpu)", "aim")
+
+
+def table(measurements: Iterable[Measurement]) -> str:
+    """Lay the measurements out in columns, with the notes below."""
+    found = list(measurements)
+    rows = [HEADER, *(_cells(one) for one in found)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+             for row in rows]  # fmt: skip
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    lines += [f"  {one.name}: {one.note}" for one in found if one.note]
+    return "\n".join(lines)
+
+
+def _cells(one: Measurement) -> tuple[str, str, str, str, str]:
+    ours, theirs = one.ours, one.theirs
+    figure = f"{_number(percentile(ours.wall, 0.5))} / {_number(percentile(ours.wall, 0.95))}"
+    if len(ours.wall) == 1:
+        figure = _number(ours.wall[0])
+    figure += f" {one.unit}{_cpu(ours)}"
+    peer = ""
+    if theirs.wall:
+        peer = f"{one.peer}: {_number(percentile(theirs.wall, 0.5))} {one.unit}{_cpu(theirs)}"
+    ratio = "" if one.ratio is None else f"{one.ratio:.2f}x"
+    if one.cpu_ratio is not None:
+        ratio += f" ({one.cpu_ratio:.2f}x)"
+    return one.name, figure, peer, ratio, one.aim
+
+
+def _cpu(series: Series) -> str:
+    return f" ({_number(percentile(series.cpu, 0.5))})" if series.cpu else ""
+
+
+def _number(value: float) -> str:
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
+def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
+    pairs = [a / b for a, b in zip(ours, theirs, strict=False) if b > 0]
+    return statistics.median(pairs) if pairs else None
+
+
+def _summary(series: Series) -> dict[str, Any]:
+    kinds = {"wall": series.wall, "cpu": series.cpu}
+    return {
+        "count": len(series.wall),
+        **{
+            kind: {"p50": percentile(values, 0.5), "p95": percentile(values, 0.95)}
+            for kind, values in kinds.items()
+            if values
+        },
+    }

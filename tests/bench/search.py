@@ -1,0 +1,229 @@
+"""Hybrid queries, the embedding of a query, and re-ranking."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from memtui.embedding.provider import EmbeddingChoice, create_provider
+from memtui.engine import Engine
+from memtui.index.database import Connection, open_database
+from memtui.model import CandidatePool, Decay, Leg, LegHit, Mmr, Ranked, Ranking
+from memtui.ranking.pipeline import rank
+from memtui.retrieval.vector import load_view
+from memtui.text.tokens import fts_query_openclaw
+from tests.bench.corpus import Corpus, Question
+from tests.bench.measure import Measurement, Series, paired, repeated
+from tests.bench.stores import Store, StoredProvider, registered, store
+
+QUESTIONS = 100
+PLAIN_QUESTIONS = 12
+WARM_QUESTIONS = 5
+CANDIDATES = 200
+PLAIN_LIMIT = 24
+NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
+
+_RANKED = "SELECT rowid, rank FROM chunks_fts WHERE chunks_fts MATCH ? ORDER BY rank LIMIT ?"
+_ROWS = (
+    "SELECT c.id, f.path, c.start_line, c.end_line, c.text FROM chunks c JOIN files f "
+    "ON f.id = c.file_id WHERE c.id IN (SELECT value FROM json_each(?))"
+)
+_PLAIN_VECTORS = (
+    "SELECT c.id, c.text, vec_distance_cosine(v.embedding, ?) AS dist FROM chunks_vec v "
+    "JOIN chunks c ON c.id = v.rowid WHERE c.model = ? ORDER BY dist ASC LIMIT ?"
+)
+_PLAIN_WORDS = (
+    "SELECT c.id, c.text, bm25(chunks_fts) AS rank FROM chunks_fts JOIN chunks c "
+    "ON c.id = chunks_fts.rowid WHERE chunks_fts MATCH ? AND c.model = ? ORDER BY rank LIMIT ?"
+)
+
+
+class Floor:
+    """The least that finds the same: one product, one full-text query, one fetch of rows."""
+
+    def __init__(self, connection: Connection) -> None:
+        view = load_view(connection, None, None, StoredProvider.dimensions)
+        self.matrix = view.matrix.copy()
+        self.rowids = view.rowids.copy()
+        self._connection = connection
+
+    def vectors(self, question: Question, limit: int) -> list[int]:
+        """Find the nearest rows."""
+        scores = self.matrix @ question.vector
+        if limit < len(scores):
+            best = np.argpartition(scores, -limit)[-limit:]
+        else:
+            best = np.arange(len(scores))
+        return [int(row) for row in self.rowids[best[np.argsort(-scores[best])]]]
+
+    def words(self, match: str, limit: int) -> list[int]:
+        """Find the rows of the best BM25."""
+        rows = self._connection.execute(_RANKED, (match, limit)).fetchall()
+        return [int(str(row[0])) for row in rows]
+
+    def fetch(self, rowids: Sequence[int]) -> int:
+        """Read the rows themselves."""
+        return len(self._connection.execute(_ROWS, (json.dumps(rowids),)).fetchall())
+
+
+def measure_hybrid(sizes: Sequence[int], place: Path) -> Iterator[Measurement]:
+    """Hybrid queries at each size against the floor, leg by leg, and against plain SQL."""
+    corpus = Corpus()
+    questions = corpus.questions(QUESTIONS + WARM_QUESTIONS)
+    provider = StoredProvider({question.text: question.vector for question in questions})
+    for size in sizes:
+        made = store(corpus, size, place)
+        with registered(provider) as settings, made.open(settings) as engine:
+            connection = open_database(made.database, readonly=True)
+            try:
+                yield from _hybrid(size, engine, connection, questions)
+            finally:
+                connection.close()
+
+
+def _hybrid(
+    size: int, engine: Engine, connection: Connection, questions: Sequence[Question]
+) -> Iterator[Measurement]:
+    floor = Floor(connection)
+    depth = max(engine.ranking.candidates, 100)
+    warm, asked = questions[:WARM_QUESTIONS], questions[WARM_QUESTIONS:]
+    # The expression of each question is found by another engine thread's worth of state, so
+    # that no answer of the measured run comes from what an earlier one remembered.
+    matches = _matches(connection, questions)
+    words, vectors = Series(), Series()
+    legs = {Leg.KEYWORD: words, Leg.VECTOR: vectors}
+
+    def ours(question: Question) -> None:
+        ranked = engine.search(question.text)
+        for leg, series in legs.items():
+            series.wall.append(ranked.pool.states[leg].elapsed_ms)
+
+    def theirs(question: Question) -> None:
+        near = floor.vectors(question, depth)
+        holding = floor.words(matches[question.text], depth)
+        floor.fetch([*near, *holding])
+
+    for question in warm:
+        ours(question)
+        theirs(question)
+    for series in legs.values():
+        series.wall.clear()
+    found, bound = paired(ours, theirs, asked)
+    name = f"hybrid query, {size:,} chunks"
+    yield Measurement(name, found, "ms", "floor", bound, "<= 1.5x")
+    for leg, series, reference in (
+        (Leg.KEYWORD, words, repeated(lambda q: floor.words(matches[q.text], depth), asked)),
+        (Leg.VECTOR, vectors, repeated(lambda q: floor.vectors(q, depth), asked)),
+    ):
+        peer = "bare FTS5" if leg is Leg.KEYWORD else "bare numpy"
+        yield Measurement(f"  {leg} leg, {size:,}", series, "ms", peer, reference)
+    few = asked[:PLAIN_QUESTIONS]
+    plain = _plain(connection)
+    found, slow = paired(ours, plain, few)
+    yield Measurement(f"  plain SQL, {size:,}", found, "ms", "seeds' SQL", slow)
+
+
+def _matches(connection: Connection, questions: Sequence[Question]) -> dict[str, str]:
+    """The full-text expression that memtui asks for each question."""
+    from memtui.retrieval.keyword import KeywordLeg
+    from memtui.retrieval.query import parse_query
+
+    leg = KeywordLeg(connection)
+    found: dict[str, str] = {}
+    for question in questions:
+        state = leg.search(parse_query(question.text), 100, None).state
+        found[question.text] = str(state.facts["match"])
+    return found
+
+
+def _plain(connection: Connection) -> Callable[[Question], None]:
+    """The way of the seeds: a join scan with `vec_distance_cosine`, and every word with AND."""
+
+    def search(question: Question) -> None:
+        model = StoredProvider.model
+        blob = question.vector.tobytes()
+        connection.execute(_PLAIN_VECTORS, (blob, model, PLAIN_LIMIT)).fetchall()
+        match = fts_query_openclaw(question.text, rule="ascii")
+        connection.execute(_PLAIN_WORDS, (match, model, PLAIN_LIMIT)).fetchall()
+
+    return search
+
+
+def measure_query_embedding(place: Path) -> Iterator[Measurement]:
+    """The embedding of a question by the real model, which the hybrid figures leave out."""
+    provider, state = create_provider(EmbeddingChoice("minilm"))
+    if provider is None:
+        yield Measurement("query embedding, minilm", Series([0.0]), note=state.detail)
+        return
+    questions = Corpus().questions(60)
+    for question in questions[:5]:
+        provider.embed_query(question.text)
+    took = repeated(lambda question: provider.embed_query(question.text), questions[5:])
+    provider.close()
+    yield Measurement("query embedding, minilm", took)
+
+
+def pool_of_candidates(engine: Engine, question: Question) -> CandidatePool:
+    """A real pool cut down to exactly 200 chunks, best first of both legs."""
+    deep = replace(engine.ranking, min_candidates=CANDIDATES, max_candidates=CANDIDATES)
+    pool = engine.search(question.text, ranking=deep).pool
+    ranked: list[str] = []
+    for pair in zip(pool.hits[Leg.VECTOR], pool.hits[Leg.KEYWORD], strict=False):
+        ranked += [hit.chunk_id for hit in pair]
+    kept = set(list(dict.fromkeys(ranked))[:CANDIDATES])
+    hits = {
+        leg: tuple(
+            LegHit(hit.chunk_id, position, hit.raw, hit.terms)
+            for position, hit in enumerate(hit for hit in found if hit.chunk_id in kept)
+        )
+        for leg, found in pool.hits.items()
+    }
+    chunks = {name: chunk for name, chunk in pool.chunks.items() if name in kept}
+    return CandidatePool(pool.query, chunks, hits, pool.states, pool.limit)
+
+
+def measure_rerank(place: Path) -> Iterator[Measurement]:
+    """A toggle: ranking a pool of 200 candidates again, by what is switched on."""
+    corpus = Corpus()
+    questions = corpus.questions(10)
+    provider = StoredProvider({question.text: question.vector for question in questions})
+    made = store(corpus, 10_000, place)
+    with registered(provider) as settings, made.open(settings) as engine:
+        pools = [pool_of_candidates(engine, question) for question in questions]
+    plain = Ranking(min_candidates=CANDIDATES, max_candidates=CANDIDATES)
+    mmr, decay = Mmr(enabled=True), Decay(enabled=True)
+    variants = {
+        "plain": plain,
+        "decay": replace(plain, decay=decay),
+        "MMR": replace(plain, mmr=mmr),
+        "decay + MMR": replace(plain, decay=decay, mmr=mmr),
+    }
+    first = repeated(lambda pool: _rank(pool, variants["decay + MMR"]), pools)
+    note = f"pools of {min(len(pool.chunks) for pool in pools)} chunks"
+    for name, ranking in variants.items():
+        took = repeated(lambda pool, ranking=ranking: _rank(pool, ranking), pools * 30)  # type: ignore[misc]
+        yield Measurement(f"re-rank of 200, {name}", took, aim="< 1 ms", note=note)
+        note = ""
+    yield Measurement("  first MMR of a pool", first, note="token overlap, computed once per pool")
+
+
+def _rank(pool: CandidatePool, ranking: Ranking) -> Ranked:
+    return rank(pool, ranking, now=NOW)
+
+
+def resident_memory(place: Store) -> None:
+    """Open an index, search it once, and print the resident memory in bytes; its own process."""
+    questions = Corpus().questions(WARM_QUESTIONS)
+    provider = StoredProvider({question.text: question.vector for question in questions})
+    with registered(provider) as settings, place.open(settings) as engine:
+        for question in questions:
+            engine.search(question.text)
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+    sizes = dict(line.split(":", 1) for line in status.splitlines())
+    wanted = ("VmRSS", "RssAnon")
+    print(json.dumps({name: int(sizes[name].split()[0]) * 1024 for name in wanted}))

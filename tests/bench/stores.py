@@ -1,0 +1,195 @@
+"""Indexes of a wanted size, written in bulk, and providers that make embedding a matter apart."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from memtui.embedding.provider import (
+    EmbeddingChoice,
+    Provider,
+    ProviderIdentity,
+    Registration,
+    Vector,
+    Vectors,
+    identity_of,
+    register,
+    settings_fingerprint,
+    unregister,
+)
+from memtui.engine import Engine
+from memtui.index.database import Connection, open_database
+from memtui.index.generations import IndexFolder
+from memtui.index.recipe import Recipe
+from memtui.index.schema import create, write_meta
+from memtui.index.writer import IndexWriter
+from memtui.memory.workspace import workspace_id
+from memtui.model import ChunkSpan, Document, Reason, SourceFile
+from memtui.settings import Settings
+from memtui.settings.schema import EmbeddingSettings, IndexSettings
+from tests.bench.corpus import DIMENSIONS, VERSION, Corpus, Note
+
+STORED = "bench-stored"
+SHARED = "bench-shared"
+
+_FTS_BULK = {"hashsize": 64 * 2**20, "automerge": 0, "crisismerge": 64}
+_FTS_NORMAL = {"hashsize": 2**20, "automerge": 4, "crisismerge": 16}
+
+
+class StoredProvider:
+    """Gives vectors that were made beforehand, so that a query costs no embedding."""
+
+    name = STORED
+    model = "stored"
+    dimensions = DIMENSIONS
+    fingerprint = settings_fingerprint({"provider": STORED, "version": VERSION})
+    remote = False
+    batch_size = 64
+
+    def __init__(self, vectors: Mapping[str, Vector]) -> None:
+        self._vectors = vectors
+
+    def embed_query(self, text: str) -> Vector:
+        """Look the vector up; a text that is not known has none."""
+        return self._vectors.get(text, np.zeros(self.dimensions, dtype=np.float32))
+
+    def embed_documents(
+        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
+    ) -> Vectors:
+        """Look the vectors up."""
+        return np.stack([self.embed_query(text) for text in texts])
+
+    def reads(self, text: str) -> bool:
+        """Every script, since nothing is read."""
+        return True
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class SharedProvider:
+    """A loaded provider under another name, which no engine closes."""
+
+    name = SHARED
+
+    def __init__(self, loaded: Provider) -> None:
+        self._loaded = loaded
+        self.model, self.dimensions = loaded.model, loaded.dimensions
+        self.fingerprint, self.remote = loaded.fingerprint, loaded.remote
+        self.batch_size = loaded.batch_size
+        self.embed_query, self.embed_documents = loaded.embed_query, loaded.embed_documents
+        self.reads = loaded.reads
+
+    def close(self) -> None:
+        """Leave it open for the next engine."""
+
+
+@contextmanager
+def registered(provider: Provider) -> Iterator[Settings]:
+    """Make a provider known, and give settings that choose it."""
+
+    def create_it(choice: EmbeddingChoice) -> Provider:
+        return provider
+
+    def identity_of_it(choice: EmbeddingChoice) -> ProviderIdentity:
+        return identity_of(provider)
+
+    name = provider.name
+    register(Registration(name, False, create_it, lambda choice: True, identity_of_it))
+    try:
+        yield settings_for(name)
+    finally:
+        unregister(name)
+
+
+def settings_for(provider: str) -> Settings:
+    """Settings with that provider and without a watcher."""
+    return Settings(
+        embedding=EmbeddingSettings(provider=provider), index=IndexSettings(watch=False)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """An index of a corpus: the memory folder it stands for, and where its files are."""
+
+    root: Path
+    data: Path
+    chunks: int
+
+    @property
+    def database(self) -> Path:
+        """The file of the live generation."""
+        folder = IndexFolder(self.data / workspace_id(self.root))
+        generation = folder.current()
+        assert generation is not None
+        return folder.path(generation)
+
+    def open(self, settings: Settings) -> Engine:
+        """Open an engine that only reads."""
+        return Engine.open(self.root, settings, data_dir=self.data, write=False)
+
+
+def store(corpus: Corpus, chunks: int, place: Path) -> Store:
+    """Make the index of `chunks` chunks below `place`, or take the one that is there."""
+    made = Store(place / f"chunks-{chunks}-v{VERSION}", place / f"index-{chunks}-v{VERSION}", chunks)
+    folder = IndexFolder(made.data / workspace_id(made.root))
+    if folder.current() is not None:
+        return made
+    made.root.mkdir(parents=True, exist_ok=True)
+    building = folder.begin()
+    connection = open_database(building, bulk=True)
+    recipe = Recipe(identity_of(StoredProvider({})))
+    create(connection, recipe.dimensions)
+    write_meta(connection, {**recipe.meta(), "complete": "1"})
+    set_options(connection, _FTS_BULK)
+    connection.execute("BEGIN IMMEDIATE")
+    writer = IndexWriter(connection, model=recipe.model)
+    row = 0
+    for notes, vectors in corpus.notes(chunks):
+        for note in notes:
+            document, spans = _document(note, made.root)
+            writer.write_document(document, spans, seen_ns=0, cancelled=lambda: False)
+        writer.write_vectors({row + place: one for place, one in enumerate(vectors, start=1)})
+        row += len(vectors)
+    connection.execute("COMMIT")
+    connection.execute("INSERT INTO chunks_fts(chunks_fts) VALUES('optimize')")
+    set_options(connection, _FTS_NORMAL)
+    connection.close()
+    folder.commit(building)
+    return made
+
+
+def set_options(connection: Connection, options: Mapping[str, int]) -> None:
+    """Set options of the full-text table."""
+    for name, value in options.items():
+        connection.execute("INSERT INTO chunks_fts(chunks_fts, rank) VALUES(?, ?)", (name, value))
+
+
+def _document(note: Note, root: Path) -> tuple[Document, list[ChunkSpan]]:
+    spans = []
+    line = 1
+    for piece in note.pieces:
+        lines = piece.count("\n") + 1
+        digest = hashlib.sha256(piece.encode()).hexdigest()
+        spans.append(ChunkSpan(line, line + lines - 1, piece, digest))
+        line += lines
+    text = "\n".join(note.pieces)
+    mtime_ns = int(np.datetime64(note.day, "ns").astype(np.int64))
+    file = SourceFile(note.path, root / note.path, "memory", len(text), mtime_ns, 0)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    dated = note.day.isoformat() in note.path
+    document = Document(
+        file=file,
+        text=text,
+        hash=digest,
+        day=note.day if dated else None,
+        day_from=Reason.FILE_NAME if dated else None,
+        importance=None,
+    )
+    return document, spans

@@ -1,0 +1,294 @@
+"""The engine on a real folder: real SQLite, real files, real threads, a real watcher."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from memtui.bus import Bus, Event, EventQueue, IndexSwapped, SearchFailed, SearchReady, SyncFinished
+from memtui.engine import Engine
+from memtui.errors import IndexMissing, WriterLocked
+from memtui.model import Decay, Fusion, IndexState, Leg, LegStatus, Mmr, Reason
+from memtui.settings import EmbeddingSettings, IndexSettings, Settings
+from tests.support.embedding import HashedProvider, registered_hashed
+
+NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
+SETTINGS = Settings(
+    embedding=EmbeddingSettings(provider="hashed"),
+    index=IndexSettings(debounce_seconds=0.05, rescan_seconds=1.0),
+)
+NOTES = {
+    "MEMORY.md": "# Memory\n\nPrefers wired uplinks. The router password lives in the vault.\n",
+    "memory/2026-11-18.md": "# Tuesday\n\nConfigured the Omada router: VLAN 20 for IoT.\n",
+    "memory/2026-11-19.md": "# Wednesday\n\nConfigured the Omada router: VLAN 20 for IoT, again.\n",
+    "memory/2026-02-01.md": "# February\n\nThe gateway is 192.168.1.1.\n",
+    "memory/people/mai.md": "# Mai\n\nBirthday on the third of May. Likes lotus tea.\n",
+    "memory/trips/kyoto.md": "# 京都\n\n京都駅から清水寺まではバスで行く。\n",
+}
+
+
+def write_notes(root: Path) -> None:
+    for name, text in NOTES.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture(autouse=True)
+def hashed() -> Iterator[None]:
+    with registered_hashed():
+        yield
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    write_notes(folder)
+    return folder
+
+
+@pytest.fixture
+def engine(root: Path, tmp_path: Path) -> Iterator[Engine]:
+    with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", now=lambda: NOW) as opened:
+        yield opened
+
+
+def paths(engine: Engine, query: str) -> list[str]:
+    return [hit.chunk.path for hit in engine.search(query).hits]
+
+
+def answer(queue: EventQueue, sequence: int) -> SearchReady:
+    """The complete answer to a request; anything older that arrives first is left behind."""
+    while True:
+        event = queue.get(timeout=20)
+        assert event is not None, "no answer came"
+        assert not isinstance(event, SearchFailed), event
+        if isinstance(event, SearchReady) and event.sequence == sequence and event.complete:
+            return event
+
+
+def test_before_the_first_index_a_search_says_so(engine: Engine) -> None:
+    assert engine.status().state is IndexState.NO_INDEX
+    with pytest.raises(IndexMissing):
+        engine.search("router")
+    assert list(engine.recent()) == []
+    assert engine.rebuild_cost().chunks == 0
+
+
+def test_both_legs_answer_after_a_sync(engine: Engine) -> None:
+    engine.sync(wait=True)
+    status = engine.status()
+    assert status.state is IndexState.READY
+    assert (status.files, status.chunks, status.vectors) == (6, 6, 6)
+    ranked = engine.search("omada router vlan")
+    assert {state.status for state in ranked.pool.states.values()} == {LegStatus.OK}
+    assert {hit.chunk.path for hit in ranked.hits[:2]} == {
+        "memory/2026-11-18.md",
+        "memory/2026-11-19.md",
+    }
+    assert set(ranked.hits[0].legs) == {Leg.VECTOR, Leg.KEYWORD}
+    assert len(ranked.hits) + len(ranked.drops) == len(ranked.pool.chunks)
+
+
+@pytest.mark.parametrize(("query", "path"), [("清水寺", "kyoto"), ("lotus tea", "mai")])
+def test_queries_find_their_notes(engine: Engine, query: str, path: str) -> None:
+    engine.sync(wait=True)
+    assert path in paths(engine, query)[0]
+
+
+def test_filters_narrow_both_legs(engine: Engine) -> None:
+    engine.sync(wait=True)
+    assert set(paths(engine, "router path:2026-11-18*")) == {"memory/2026-11-18.md"}
+    dated = paths(engine, "router after:2026-11-01 before:2026-11-19")
+    assert "memory/2026-11-18.md" in dated
+    assert "memory/2026-11-19.md" not in dated
+
+
+def test_every_change_of_the_files_is_followed_by_a_sync(engine: Engine, root: Path) -> None:
+    engine.sync(wait=True)
+    (root / "memory/2026-11-18.md").rename(root / "memory/2026-11-17.md")
+    (root / "memory/people/mai.md").write_text("Mai now prefers jasmine.\n", encoding="utf-8")
+    (root / "memory/2026-02-01.md").unlink()
+    (root / "memory/new.md").write_text("A heron stood in the pond.\n", encoding="utf-8")
+    engine.sync(wait=True)
+    assert "memory/2026-11-17.md" in paths(engine, "omada router")
+    assert "memory/2026-11-18.md" not in paths(engine, "omada router")
+    assert paths(engine, "jasmine")[0] == "memory/people/mai.md"
+    assert paths(engine, '"192.168.1.1"') == []
+    assert paths(engine, "heron")[0] == "memory/new.md"
+    assert engine.status().files == 6
+
+
+def test_a_rerank_needs_no_index(engine: Engine, root: Path) -> None:
+    engine.sync(wait=True)
+    ranked = engine.search("omada router vlan")
+    engine.close()
+    ranking = replace(ranked.ranking, mmr=Mmr(enabled=True), decay=Decay(enabled=True))
+    again = engine.rerank(ranked.pool, ranking)
+    assert len(again.hits) + len(again.drops) == len(ranked.pool.chunks)
+    assert engine.rerank(ranked.pool, ranked.ranking).hits == ranked.hits
+    for fusion in Fusion:
+        assert engine.rerank(ranked.pool, replace(ranking, fusion=fusion)).hits
+
+
+def test_the_latest_of_many_searches_is_answered(root: Path, tmp_path: Path) -> None:
+    bus = Bus()
+    queue = bus.queue((SearchReady, SearchFailed))
+    with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", bus=bus) as engine:
+        engine.sync(wait=True)
+        for end in range(1, 6):
+            engine.submit("router"[:end])
+        last = engine.submit("router")
+        ranked = answer(queue, last).ranked
+        assert ranked.pool.query == "router"
+        assert queue.get(timeout=0.05) is None
+
+
+def test_typing_makes_the_last_word_a_prefix(engine: Engine) -> None:
+    engine.sync(wait=True)
+    found = engine.search("omad", typing=True)
+    assert "memory/2026-11-18.md" in {
+        hit.chunk.path for hit in found.hits if Leg.KEYWORD in hit.legs
+    }
+    whole = engine.search("omad", typing=False)
+    assert all(Leg.KEYWORD not in hit.legs for hit in whole.hits)
+
+
+def test_a_failing_provider_leaves_the_keyword_leg(root: Path, tmp_path: Path) -> None:
+    broken = HashedProvider(fail_next=10_000)
+    data = tmp_path / "data"
+    with registered_hashed(broken), Engine.open(root, SETTINGS, data_dir=data) as engine:
+        engine.sync(wait=True)
+        ranked = engine.search("omada router")
+        assert ranked.hits
+        assert ranked.pool.states[Leg.KEYWORD].status is LegStatus.OK
+        assert ranked.pool.states[Leg.VECTOR].status is not LegStatus.OK
+        status = engine.status()
+        assert status.state is IndexState.DEGRADED
+        assert status.errors
+
+
+def test_without_a_provider_search_is_by_keyword(root: Path, tmp_path: Path) -> None:
+    settings = Settings(embedding=EmbeddingSettings(provider="none"))
+    with Engine.open(root, settings, data_dir=tmp_path / "data") as engine:
+        engine.sync(wait=True)
+        ranked = engine.search("omada router")
+        assert ranked.hits
+        assert ranked.pool.states[Leg.VECTOR].reason is Reason.DISABLED
+        assert engine.status().state is IndexState.READY
+
+
+def test_a_rebuild_swaps_a_new_generation_in(root: Path, tmp_path: Path) -> None:
+    bus = Bus()
+    swaps = bus.queue(IndexSwapped)
+    with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", bus=bus) as engine:
+        engine.sync(wait=True)
+        before = engine.status().generation
+        assert swaps.get(timeout=20) == IndexSwapped(before)
+        expected = paths(engine, "omada router")
+        assert engine.rebuild_cost().cached == 6
+        engine.rebuild(wait=True)
+        assert engine.status().generation > before
+        assert swaps.get(timeout=20) == IndexSwapped(engine.status().generation)
+        assert paths(engine, "omada router") == expected
+
+
+def test_searches_go_on_while_a_rebuild_runs(root: Path, tmp_path: Path) -> None:
+    bus = Bus()
+    finished = threading.Event()
+    bus.subscribe(SyncFinished, lambda event: finished.set())
+    for number in range(60):
+        text = f"# Note {number}\n\nThe router has port {number}.\n" * 30
+        (root / f"memory/note-{number}.md").write_text(text, encoding="utf-8")
+    with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", bus=bus) as engine:
+        engine.sync(wait=True)
+        finished.clear()
+        engine.rebuild()
+        searches = 0
+        while not finished.is_set() or searches == 0:
+            assert engine.search("router port").hits
+            searches += 1
+
+
+def test_a_source_is_current_changed_or_gone(engine: Engine, root: Path) -> None:
+    engine.sync(wait=True)
+    path = "memory/people/mai.md"
+    assert engine.source(path).state == "current"
+    assert engine.source(path).lines[0] == "# Mai"
+    (root / path).write_text("# Other\n", encoding="utf-8")
+    assert engine.source(path).state == "changed"
+    assert engine.source(path).lines == ["# Other", ""]
+    (root / path).unlink()
+    gone = engine.source(path)
+    assert gone.state == "gone"
+    assert gone.lines[0] == "# Mai"
+
+
+def test_a_look_at_the_files_finds_what_waits(engine: Engine, root: Path) -> None:
+    engine.refresh_status()
+    assert engine.status().pending_count == 6
+    engine.sync(wait=True)
+    engine.refresh_status()
+    assert engine.status().pending == ()
+    (root / "memory/new.md").write_text("new\n", encoding="utf-8")
+    (root / "MEMORY.md").unlink()
+    engine.refresh_status()
+    status = engine.status()
+    assert status.state is IndexState.STALE
+    assert set(status.pending) == {"memory/new.md", "MEMORY.md"}
+
+
+def test_chunk_ranges_and_recent_files(engine: Engine) -> None:
+    engine.sync(wait=True)
+    (only,) = engine.chunk_ranges("MEMORY.md")
+    assert (only.start_line, only.end_line) == (1, 4)
+    assert len(engine.recent(3)) == 3
+    assert list(engine.chunk_ranges("no such file")) == []
+
+
+def test_the_watcher_brings_a_change_into_the_results(root: Path, tmp_path: Path) -> None:
+    bus = Bus()
+    done = bus.queue(SyncFinished)
+    with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", bus=bus, watch=True) as engine:
+        assert done.get(timeout=30) is not None, "the first index"
+        (root / "memory/fresh.md").write_text("A kingfisher flew past.\n", encoding="utf-8")
+        while "memory/fresh.md" not in paths(engine, "kingfisher"):
+            assert done.get(timeout=30) is not None, "the change was not noticed"
+
+
+def test_a_second_engine_follows_the_first(root: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    bus = Bus()
+    changes: EventQueue = bus.queue(Event)
+    with (
+        Engine.open(root, SETTINGS, data_dir=data) as writer,
+        Engine.open(root, SETTINGS, data_dir=data, bus=bus) as follower,
+    ):
+        with pytest.raises(WriterLocked):
+            follower.require_writer()
+        writer.sync(wait=True)
+        assert paths(follower, "omada router")
+        (root / "memory/owl.md").write_text("An owl in the barn.\n", encoding="utf-8")
+        writer.sync(wait=True)
+        assert paths(follower, "owl barn")[0] == "memory/owl.md"
+        while follower.status().files != 7:
+            assert changes.get(timeout=20) is not None
+
+
+def test_reading_alone_writes_nothing(root: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with Engine.open(root, SETTINGS, data_dir=data, write=False) as engine:
+        assert engine.status().state is IndexState.NO_INDEX
+    assert not data.exists()
+
+
+def test_closing_twice_and_searching_afterwards_is_harmless(engine: Engine) -> None:
+    engine.sync(wait=True)
+    engine.close()
+    engine.close()
+    assert engine.submit("router") > 0

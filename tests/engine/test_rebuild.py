@@ -1,0 +1,192 @@
+"""Rebuild: the old generation answers until the new one is whole, whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memtui.bus import IndexSwapped, LegDegraded, SyncProgressed
+from memtui.errors import Cancelled, IndexUnusable
+from memtui.index.database import IndexDamaged, damage, number, open_database
+from memtui.index.generations import WriterLock
+from memtui.index.reader import LiveIndex, pending_count
+from memtui.index.schema import read_meta, write_meta
+from tests.support.indexing import Workspace
+from tests.support.interrupted import run_interrupted
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    made = Workspace(tmp_path / "notes", tmp_path / "index")
+    for index in range(40):
+        made.write(f"{index % 4}/{index}.md", f"# Note {index}\n\nword{index} of the garden\n")
+    yield made
+    made.close()
+
+
+def files(workspace: Workspace) -> list[str]:
+    return sorted(path.name for path in workspace.data.iterdir() if "index-" in path.name)
+
+
+def test_a_rebuild_equals_a_sync_and_embeds_nothing_again(workspace: Workspace) -> None:
+    workspace.sync()
+    before = workspace.contents()
+    texts = workspace.provider.texts
+    result = workspace.rebuild()
+    assert result.generation == 2
+    assert result.stats.rebuild
+    assert result.stats.files_added == result.stats.cache_hits == 40
+    assert workspace.contents() == before
+    assert workspace.provider.texts == texts
+    assert files(workspace) == ["index-2.db"]
+    assert workspace.of_type(IndexSwapped) == [IndexSwapped(1), IndexSwapped(2)]
+
+
+def test_a_rebuild_needs_no_index_before_it(workspace: Workspace) -> None:
+    workspace.rebuild()
+    assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
+
+
+def test_the_bulk_settings_do_not_stay(workspace: Workspace) -> None:
+    workspace.rebuild()
+    connection = open_database(workspace.folder.path(1))
+    config = dict(connection.execute("SELECT k, v FROM chunks_fts_config").fetchall())
+    assert config["automerge"] == 4
+    assert config["crisismerge"] == 16
+    assert config["pgsz"] == 16000
+    assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
+    connection.close()
+
+
+@pytest.mark.parametrize("phase", ["files", "vectors"])
+def test_a_stopped_rebuild_leaves_the_old_generation(workspace: Workspace, phase: str) -> None:
+    workspace.sync()
+    before = workspace.contents()
+    phases: list[str] = []
+    workspace.bus.subscribe(SyncProgressed, lambda event: phases.append(event.phase))
+    with pytest.raises(Cancelled):
+        workspace.rebuild(lambda: phase in phases)
+    assert files(workspace) == ["index-1.db"]
+    assert workspace.contents() == before
+
+
+def test_vectors_made_by_a_stopped_rebuild_are_kept(workspace: Workspace) -> None:
+    with pytest.raises(Cancelled):
+        workspace.rebuild(lambda: workspace.cache.count() >= 16)
+    assert workspace.cache.count() == 16
+    texts = workspace.provider.texts
+    assert workspace.rebuild().stats.chunks_embedded == workspace.provider.texts - texts == 24
+
+
+def test_changes_made_during_a_rebuild_are_found_by_the_next_sync(workspace: Workspace) -> None:
+    workspace.sync()
+    changed = False
+
+    def change(event: SyncProgressed) -> None:
+        nonlocal changed
+        if event.phase == "vectors" and not changed:
+            changed = True
+            workspace.write("0/0.md", "rewritten\n")
+            (workspace.root / "1/1.md").unlink()
+
+    workspace.bus.subscribe(SyncProgressed, change)
+    workspace.rebuild()
+    result = workspace.sync()
+    assert (result.stats.files_changed, result.stats.files_removed) == (1, 1)
+    assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
+
+
+def test_a_failing_provider_does_not_hold_a_rebuild_up(workspace: Workspace) -> None:
+    workspace.provider.fail_next = 1
+    result = workspace.rebuild()
+    assert result.problem is not None
+    assert len(workspace.of_type(LegDegraded)) == 1
+    live = LiveIndex(workspace.folder)
+    assert pending_count(live.connection()) == 40
+    assert workspace.sync().problem is None
+    assert pending_count(live.connection()) == 0
+    live.close()
+
+
+def test_a_full_disk_leaves_the_old_generation(workspace: Workspace) -> None:
+    workspace.sync()
+    before = workspace.contents()
+    building = workspace.folder.begin()
+    building.mkdir()
+    with pytest.raises(OSError, match="directory"):
+        workspace.rebuild()
+    building.rmdir()
+    assert workspace.contents() == before
+    workspace.rebuild()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"not a database " * 9000, b"SQLite format 3\0" + b"\xff" * 90000]
+)
+def test_a_damaged_index_is_named_and_a_rebuild_replaces_it(
+    workspace: Workspace, content: bytes
+) -> None:
+    workspace.sync()
+    before = workspace.contents()
+    texts = workspace.provider.texts
+    workspace.folder.path(1).write_bytes(content)
+    if content:
+        with pytest.raises(IndexDamaged, match=r"index-1\.db is damaged"):
+            workspace.sync()
+    assert workspace.rebuild().generation == 2
+    assert workspace.contents() == before
+    assert workspace.provider.texts == texts
+
+
+def test_an_index_of_a_newer_memtui_is_left_alone(workspace: Workspace) -> None:
+    workspace.sync()
+    connection = open_database(workspace.folder.path(1))
+    write_meta(connection, {"schema_version": "2"})
+    connection.close()
+    with pytest.raises(IndexUnusable, match="newer memtui"):
+        workspace.sync()
+    live = LiveIndex(workspace.folder)
+    with pytest.raises(IndexUnusable, match="newer memtui"):
+        live.connection()
+    assert workspace.folder.path(1).exists()
+    workspace.rebuild()
+    assert read_meta(live.connection())["schema_version"] == "1"
+    live.close()
+
+
+@pytest.mark.parametrize("kind", ["sync", "rebuild"])
+@pytest.mark.timeout(300)
+def test_a_killed_process_leaves_an_index_that_one_sync_completes(
+    workspace: Workspace, tmp_path: Path, kind: str
+) -> None:
+    calls = run_interrupted(kind, workspace.root, tmp_path / "whole", 0)
+    expected = workspace.fresh(tmp_path / "fresh")
+    index = tmp_path / "killed"
+    for share in (0.02, 0.1, 0.3, 0.5, 0.7, 0.85, 0.93, 0.97, 0.99, 0.997):
+        assert run_interrupted(kind, workspace.root, index, int(calls * share)) == -9
+        survivor = Workspace(workspace.root, index)
+        with WriterLock(survivor.folder):
+            survivor.folder.clean()
+            check(survivor)
+            kept = survivor.cache.count()
+            survivor.sync()
+            assert survivor.provider.texts == len(expected.vectors) - kept
+        assert survivor.contents() == expected
+        assert len(files(survivor)) == 1
+        survivor.close()
+        for path in index.iterdir():
+            path.unlink()
+
+
+def check(workspace: Workspace) -> None:
+    """Check the live generation, where there is one."""
+    generation = workspace.folder.current()
+    if generation is None:
+        return
+    connection = open_database(workspace.folder.path(generation))
+    assert damage(connection) is None
+    orphans = "SELECT count(*) FROM chunks WHERE file_id NOT IN (SELECT id FROM files)"
+    assert number(connection, orphans) == 0
+    connection.close()

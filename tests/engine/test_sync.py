@@ -1,0 +1,495 @@
+"""Sync: what is read, what is written, what is kept, and what stopping or failing leaves."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memtui.bus import FileIndexed, FileSkipped, IndexSwapped, LegDegraded, SyncProgressed
+from memtui.embedding.provider import ProviderIdentity
+from memtui.errors import Cancelled, WorkspaceNotFound
+from memtui.index import database
+from memtui.index.database import number, numbers, open_database
+from memtui.index.reader import LiveIndex, counts, file_row, file_rows, pending_count
+from memtui.index.recipe import Recipe
+from memtui.index.schema import has_vector_table, read_meta
+from memtui.index.vectors import compact_vectors
+from memtui.memory.discover import Scope
+from memtui.memory.documents import read_document
+from memtui.model import Document, Leg, Reason, SourceCount, SourceFile
+from memtui.text.tokens import index_text
+from tests.support.embedding import HashedProvider
+from tests.support.indexing import Workspace, identity
+
+LONG_AGO = 1_700_000_000
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    made = Workspace(tmp_path / "notes", tmp_path / "index")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def live(workspace: Workspace) -> Iterator[LiveIndex]:
+    made = LiveIndex(workspace.folder)
+    yield made
+    made.close()
+
+
+def age(path: Path, seconds: int = LONG_AGO) -> None:
+    """Give a file a modification time long before any scan."""
+    os.utime(path, (seconds, seconds))
+
+
+def paragraphs(count: int, start: int = 0) -> str:
+    """Write paragraphs that fill more than one chunk, each with a word of its own."""
+    return "\n\n".join(
+        f"## Entry {number}\n\nword{number} " + "about the garden and the router. " * 12
+        for number in range(start, start + count)
+    )
+
+
+def matches(live: LiveIndex, word: str) -> int:
+    return number(
+        live.connection(), "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?", word
+    )
+
+
+def test_the_first_sync_indexes_everything(workspace: Workspace, live: LiveIndex) -> None:
+    workspace.write("MEMORY.md", "# Home\n\nThe router is a Omada.\n")
+    workspace.write("memory/2026-02-10.md", "Vendor call about invoices.\n")
+    workspace.write("elsewhere.md", "not part of a memory\n")
+    result = workspace.sync()
+    stats = result.stats
+    assert (stats.files_seen, stats.files_added, stats.chunks_written) == (2, 2, 2)
+    assert (stats.chunks_embedded, stats.cache_hits, result.cache_misses) == (2, 0, 2)
+    assert result.swapped
+    assert not stats.rebuild
+    assert result.problem is None
+    rows = {row.path: row for row in file_rows(live.connection())}
+    assert rows["memory/2026-02-10.md"].day_from is Reason.FILE_NAME
+    assert rows["MEMORY.md"].lines == 3
+    assert counts(live.connection()).sources == (SourceCount("memory", 2, 2),)
+    assert matches(live, "omada") == 1
+    meta = read_meta(live.connection())
+    assert meta["complete"] == "1"
+    assert meta["model"] == "hashed-trigrams"
+    assert workspace.of_type(IndexSwapped) == [IndexSwapped(1)]
+    assert {event.path for event in workspace.of_type(FileIndexed)} == set(rows)
+
+
+def test_keywords_are_found_while_vectors_are_being_made(
+    workspace: Workspace, live: LiveIndex
+) -> None:
+    workspace.write("a.md", paragraphs(4))
+    seen: list[tuple[int, int]] = []
+
+    def look(event: SyncProgressed) -> None:
+        if event.phase == "vectors":
+            seen.append((matches(live, "word1"), pending_count(live.connection())))
+
+    workspace.bus.subscribe(SyncProgressed, look)
+    workspace.sync()
+    assert seen[0][0] >= 1
+    assert seen[0][1] > 0
+    assert pending_count(live.connection()) == 0
+
+
+def test_a_sync_without_changes_reads_and_writes_nothing(
+    workspace: Workspace, live: LiveIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    age(workspace.write("a.md", "one\n"))
+    age(workspace.write("b/c.md", "two\n"))
+    workspace.sync()
+    before = live.stamp()
+
+    def refuse(file: SourceFile, *, max_bytes: int) -> Document:
+        raise AssertionError(f"read {file.path}")
+
+    monkeypatch.setattr("memtui.index.files.read_document", refuse)
+    result = workspace.sync()
+    assert live.stamp() == before
+    stats = result.stats
+    assert (stats.files_seen, stats.files_added, stats.files_changed, stats.files_removed) == (
+        *(2, 0, 0),
+        0,
+    )
+
+
+def test_an_edit_that_stat_cannot_tell_is_found_while_it_is_fresh(
+    workspace: Workspace, live: LiveIndex
+) -> None:
+    note = workspace.write("a.md", "alpha\n")
+    state = note.stat()
+    workspace.sync()
+    with note.open("r+b") as stream:
+        stream.write(b"bravo\n")
+    os.utime(note, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert workspace.sync().stats.files_changed == 1
+    assert matches(live, "bravo") == 1
+    assert matches(live, "alpha") == 0
+
+
+def test_a_touched_file_keeps_its_rows(workspace: Workspace, live: LiveIndex) -> None:
+    note = workspace.write("a.md", paragraphs(3))
+    age(note)
+    workspace.sync()
+    rows = numbers(live.connection(), "SELECT id FROM chunks ORDER BY id")
+    age(note, LONG_AGO + 5)
+    result = workspace.sync()
+    assert (result.stats.files_changed, result.stats.chunks_written) == (0, 0)
+    assert numbers(live.connection(), "SELECT id FROM chunks ORDER BY id") == rows
+    row = file_row(live.connection(), "a.md")
+    assert row is not None
+    assert row.mtime_ns == (LONG_AGO + 5) * 10**9
+
+
+def test_an_edit_keeps_the_chunks_it_leaves_alone(workspace: Workspace, live: LiveIndex) -> None:
+    text = paragraphs(12)
+    workspace.write("a.md", text)
+    first = workspace.sync().stats
+    before = {
+        row[0]: row[1]
+        for row in live.connection().execute("SELECT chunk_id, id FROM chunks").fetchall()
+    }
+    workspace.write("a.md", text + "\n\nOne more thing about tulips.\n")
+    second = workspace.sync().stats
+    after = {
+        row[0]: row[1]
+        for row in live.connection().execute("SELECT chunk_id, id FROM chunks").fetchall()
+    }
+    kept = before.keys() & after.keys()
+    assert len(kept) >= first.chunks_written - 2
+    assert all(before[name] == after[name] for name in kept)
+    assert second.chunks_written == len(after) - len(kept)
+    assert second.chunks_embedded == second.chunks_written
+    assert matches(live, "tulips") == 1
+    assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
+
+
+def test_a_rename_embeds_nothing_again(workspace: Workspace, live: LiveIndex) -> None:
+    note = workspace.write("old.md", paragraphs(5))
+    workspace.sync()
+    texts = workspace.provider.texts
+    note.rename(workspace.root / "new.md")
+    result = workspace.sync()
+    assert (result.stats.files_added, result.stats.files_removed) == (1, 1)
+    assert result.stats.cache_hits == result.stats.chunks_written > 0
+    assert workspace.provider.texts == texts
+    assert [row.path for row in file_rows(live.connection())] == ["new.md"]
+    assert pending_count(live.connection()) == 0
+
+
+def test_a_removed_file_leaves_nothing_behind(workspace: Workspace, live: LiveIndex) -> None:
+    workspace.write("a.md", "alpha\n")
+    note = workspace.write("b.md", "bravo\n")
+    workspace.sync()
+    note.unlink()
+    assert workspace.sync().stats.files_removed == 1
+    connection = live.connection()
+    assert matches(live, "bravo") == 0
+    assert number(connection, "SELECT count(*) FROM chunks_terms WHERE term = 'bravo'") == 0
+    assert number(connection, "SELECT count(*) FROM chunks_vec") == 1
+    assert number(connection, "SELECT count(*) FROM chunks") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (FileNotFoundError(2, "No such file"), Reason.VANISHED),
+        (PermissionError(13, "Permission denied"), Reason.UNREADABLE),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_and_loses_its_rows(
+    workspace: Workspace,
+    live: LiveIndex,
+    monkeypatch: pytest.MonkeyPatch,
+    error: OSError,
+    reason: Reason,
+) -> None:
+    workspace.write("a.md", "alpha\n")
+    workspace.write("b.md", "bravo\n")
+    workspace.sync()
+
+    def refuse(file: SourceFile, *, max_bytes: int) -> Document:
+        if file.path == "a.md":
+            raise error
+        return read_document(file, max_bytes=max_bytes)
+
+    monkeypatch.setattr("memtui.index.files.read_document", refuse)
+    result = workspace.sync()
+    assert [(skipped.path, skipped.reason) for skipped in result.skipped] == [("a.md", reason)]
+    assert FileSkipped("a.md", reason) in workspace.of_type(FileSkipped)
+    assert [row.path for row in file_rows(live.connection())] == ["b.md"]
+    monkeypatch.undo()
+    assert workspace.sync().stats.files_added == 1
+
+
+def test_links_are_listed_as_skipped(workspace: Workspace) -> None:
+    target = workspace.write("a.md", "alpha\n")
+    (workspace.root / "link.md").symlink_to(target)
+    result = workspace.sync()
+    assert [(skipped.path, skipped.reason) for skipped in result.skipped] == [
+        ("link.md", Reason.SYMLINK)
+    ]
+    assert result.stats.files_skipped == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("bytes.md", b"caf\xe9 \xff\xfe nul \x00 end\n"),
+        ("empty.md", b""),
+        ("blank.md", b" \n\t\n"),
+        ("line\nbreak.md", b"text\n"),
+        (os.fsdecode(b"caf\xe9.md"), b"text\n"),
+        ("n" * 250 + ".md", b"text\n"),
+        ("long.md", b"a" * 300_000),
+        ("surrogate.md", "\ud83d\ude00 pair".encode("utf-16", "surrogatepass")),
+    ],
+)
+def test_hostile_files_are_indexed_and_harm_nothing(
+    workspace: Workspace, live: LiveIndex, name: str, content: bytes
+) -> None:
+    workspace.write(name, content)
+    workspace.write("good.md", "alpha\n")
+    result = workspace.sync()
+    assert result.stats.files_added == 2
+    assert matches(live, "alpha") == 1
+    assert workspace.sync().stats.chunks_written == 0
+    assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
+
+
+def test_a_missing_root_keeps_the_index(workspace: Workspace, live: LiveIndex) -> None:
+    workspace.write("a.md", "alpha\n")
+    workspace.sync()
+    workspace.root.rename(workspace.root.with_name("away"))
+    with pytest.raises(WorkspaceNotFound, match="notes"):
+        workspace.sync()
+    assert matches(live, "alpha") == 1
+    workspace.root.with_name("away").rename(workspace.root)
+    assert workspace.sync().stats.files_removed == 0
+
+
+def test_a_failing_provider_leaves_the_keyword_index(workspace: Workspace, live: LiveIndex) -> None:
+    workspace.write("a.md", paragraphs(60))
+    workspace.provider.fail_next = 1
+    result = workspace.sync()
+    assert result.problem is not None
+    assert result.problem.reason is Reason.PROVIDER_FAILED
+    assert "told to fail" in result.problem.detail
+    degraded = workspace.of_type(LegDegraded)
+    assert [(event.leg, event.reason) for event in degraded] == [
+        (Leg.VECTOR, Reason.PROVIDER_FAILED)
+    ]
+    assert matches(live, "word7") >= 1
+    assert pending_count(live.connection()) == result.stats.chunks_written
+    again = workspace.sync()
+    assert again.problem is None
+    assert pending_count(live.connection()) == 0
+
+
+def test_a_provider_that_fails_midway_keeps_what_was_made(
+    workspace: Workspace, live: LiveIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace.write("a.md", paragraphs(200))
+    written = 0
+    put_many = workspace.cache.put_many
+
+    def put(wanted: ProviderIdentity, made: dict[str, object]) -> None:
+        nonlocal written
+        put_many(wanted, made)  # type: ignore[arg-type]
+        written += len(made)
+        workspace.provider.fail_next = 1
+
+    monkeypatch.setattr(workspace.cache, "put_many", put)
+    result = workspace.sync()
+    assert result.problem is not None
+    assert result.stats.chunks_embedded == written == workspace.provider.batch_size
+    assert number(live.connection(), "SELECT count(*) FROM chunks_vec") == written
+    monkeypatch.undo()
+    workspace.provider.fail_next = 0
+    assert workspace.sync().problem is None
+    assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
+
+
+def test_stopping_among_vectors_keeps_what_was_made(workspace: Workspace, live: LiveIndex) -> None:
+    workspace.write("a.md", paragraphs(200))
+    with pytest.raises(Cancelled):
+        workspace.sync(lambda: workspace.cache.count() >= 16)
+    made = number(live.connection(), "SELECT count(*) FROM chunks_vec")
+    assert made == workspace.cache.count() == 16
+    texts = workspace.provider.texts
+    result = workspace.sync()
+    assert result.stats.chunks_embedded == workspace.provider.texts - texts
+    assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
+
+
+def test_stopping_inside_a_file_rolls_that_file_back(
+    workspace: Workspace, live: LiveIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace.write("a.md", "alpha\n")
+    workspace.sync()
+    workspace.write("a.md", paragraphs(400))
+    tokenised = 0
+
+    def count(text: str) -> str:
+        nonlocal tokenised
+        tokenised += 1
+        return index_text(text)
+
+    monkeypatch.setattr("memtui.index.writer.index_text", count)
+    with pytest.raises(Cancelled):
+        workspace.sync(lambda: tokenised > 60)
+    assert 60 < tokenised <= 110
+    assert matches(live, "alpha") == 1
+    assert number(live.connection(), "SELECT count(*) FROM chunks") == 1
+    monkeypatch.undo()
+    workspace.sync()
+    assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
+
+
+def test_zero_vectors_are_kept_out_of_the_vector_table(
+    workspace: Workspace, live: LiveIndex
+) -> None:
+    workspace.provider.answer = "zero"
+    workspace.write("a.md", "alpha\n")
+    workspace.sync()
+    connection = live.connection()
+    assert pending_count(connection) == 0
+    assert number(connection, "SELECT count(*) FROM chunks_vec") == 0
+    assert workspace.cache.count() == 1
+    calls = workspace.provider.calls
+    workspace.sync()
+    assert workspace.provider.calls == calls
+
+
+def test_another_model_makes_another_generation(workspace: Workspace, live: LiveIndex) -> None:
+    workspace.write("a.md", "alpha\n")
+    workspace.sync()
+    workspace.provider = HashedProvider(model="other", dimensions=32)
+    workspace.recipe = Recipe(identity("other")._replace(dimensions=32))
+    during: list[int] = []
+    workspace.bus.subscribe(
+        SyncProgressed, lambda event: during.append(matches(live, "alpha") * live.generation)
+    )
+    result = workspace.sync()
+    assert result.stats.rebuild
+    assert result.swapped
+    assert set(during) == {1}
+    assert read_meta(live.connection())["model"] == "other"
+    assert live.generation == 2
+    assert sorted(path.name for path in workspace.data.glob("index-*.db")) == ["index-2.db"]
+    assert not workspace.sync().stats.rebuild
+
+
+def test_another_chunk_size_makes_another_generation(workspace: Workspace, live: LiveIndex) -> None:
+    workspace.write("a.md", paragraphs(10))
+    before = workspace.sync().stats.chunks_written
+    workspace.recipe = Recipe(identity("hashed-trigrams"), chunk_tokens=100, chunk_overlap=10)
+    result = workspace.sync()
+    assert result.stats.rebuild
+    assert result.stats.chunks_written > before
+
+
+def test_without_a_provider_there_are_keywords_alone(workspace: Workspace, live: LiveIndex) -> None:
+    workspace.recipe = Recipe(None)
+    workspace.write("a.md", "alpha\n")
+    result = workspace.sync()
+    assert result.problem is None
+    assert workspace.provider.calls == 0
+    assert matches(live, "alpha") == 1
+    assert not has_vector_table(live.connection())
+
+
+def test_dimensions_may_be_known_from_the_first_answer_on(
+    workspace: Workspace, live: LiveIndex
+) -> None:
+    workspace.recipe = Recipe(identity("hashed-trigrams")._replace(dimensions=None))
+    workspace.write("a.md", "alpha\n")
+    workspace.sync()
+    assert read_meta(live.connection())["dimensions"] == "64"
+    assert number(live.connection(), "SELECT count(*) FROM chunks_vec") == 1
+    workspace.write("b.md", "bravo\n")
+    result = workspace.sync()
+    assert not result.stats.rebuild
+    assert number(live.connection(), "SELECT count(*) FROM chunks_vec") == 2
+
+
+def test_vectors_of_other_dimensions_are_refused(workspace: Workspace, live: LiveIndex) -> None:
+    workspace.write("a.md", "alpha\n")
+    workspace.provider.dimensions = 16
+    result = workspace.sync()
+    assert result.problem is not None
+    assert result.problem.reason is Reason.DIMENSIONS_DIFFER
+    assert "16" in result.problem.detail
+    assert pending_count(live.connection()) == 1
+
+
+def test_the_vector_table_comes_back_with_the_extension(
+    workspace: Workspace, live: LiveIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = workspace.write("a.md", "alpha\n")
+    workspace.write("b.md", "bravo\n")
+    workspace.sync()
+    monkeypatch.setattr(database, "_vector_library", lambda: None)
+    note.unlink()
+    workspace.write("c.md", "charlie\n")
+    result = workspace.sync()
+    assert result.problem is None
+    assert pending_count(live.connection()) == 0
+    monkeypatch.undo()
+    texts = workspace.provider.texts
+    workspace.sync()
+    assert workspace.provider.texts == texts
+    assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
+
+
+def test_a_vector_table_of_holes_is_written_anew(workspace: Workspace) -> None:
+    workspace.write("a.md", "alpha\n")
+    workspace.sync()
+    before = workspace.contents()
+    connection = open_database(workspace.folder.path(1))
+    vector = bytes(4 * 63) + b"\0\0\x80\x3f"
+    connection.executemany(
+        "INSERT INTO chunks_vec(rowid, embedding) VALUES(?, ?)",
+        [(row, vector) for row in range(100, 8100)],
+    )
+    assert not compact_vectors(connection)
+    connection.execute("DELETE FROM chunks_vec WHERE rowid >= 100 AND rowid % 500 <> 0")
+    assert compact_vectors(connection)
+    connection.execute("DELETE FROM chunks_vec WHERE rowid >= 100")
+    assert number(connection, "SELECT sum(size) FROM chunks_vec_chunks") == 1024
+    connection.close()
+    assert workspace.contents() == before
+
+
+def test_progress_reaches_its_total_and_is_not_published_too_often(workspace: Workspace) -> None:
+    for index in range(300):
+        workspace.write(f"{index}.md", f"note {index}\n")
+    began = time.monotonic()
+    workspace.sync()
+    took = time.monotonic() - began
+    for phase in ("files", "vectors"):
+        events = [event for event in workspace.of_type(SyncProgressed) if event.phase == phase]
+        assert (events[0].done, events[-1].done, events[-1].total) == (0, 300, 300)
+        assert len(events) <= 3 + took * 10
+        assert all(event.eta is None for event in events)
+
+
+def test_extra_paths_belong_to_the_index(workspace: Workspace, live: LiveIndex) -> None:
+    outside = workspace.root.parent / "outside"
+    outside.mkdir()
+    (outside / "plan.md").write_text("delta plan\n")
+    workspace.write("a.md", "alpha\n")
+    workspace.scope = Scope(workspace.root, extra_paths=("../outside",))
+    assert workspace.sync().stats.files_added == 2
+    assert matches(live, "delta") == 1
+    workspace.scope = Scope(workspace.root)
+    assert workspace.sync().stats.files_removed == 1

@@ -1,0 +1,408 @@
+"""The vector leg: what it finds, what it loads from, and why it does not answer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from memtui.errors import Cancelled
+from memtui.model import LegStatus, ProviderState, Reason
+from memtui.retrieval import blas
+from memtui.retrieval.filters import AllowedRows
+from memtui.retrieval.query import parse_query
+from memtui.retrieval.vector import CODED_BACKEND, EXACT_BACKEND, VectorLeg, VectorView, load_view
+from memtui.retrieval.vector_search import _ones_by_table, hamming, nearest, rescored_rows
+from memtui.retrieval.vector_view import ViewBuilder, sign_codes
+from tests.support.embedding import HashedProvider
+from tests.support.rows import DIMS, IndexFile, unit_vectors
+
+Floats = NDArray[np.float32]
+
+
+def brute_force(
+    rowids: Sequence[int], vectors: Floats, query: Floats, limit: int
+) -> list[tuple[int, float]]:
+    cosines = (vectors.astype(np.float64) @ query.astype(np.float64)).astype(np.float32)
+    order = sorted(zip(rowids, cosines.tolist(), strict=True), key=lambda row: (-row[1], row[0]))
+    return order[:limit]
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[IndexFile]:
+    made = IndexFile(tmp_path)
+    yield made
+    made.connection.close()
+
+
+class Cache:
+    """Vectors by text hash, as the embedding cache gives them."""
+
+    def __init__(self, vectors: Mapping[str, Floats]) -> None:
+        self.vectors = vectors
+
+    def get_many(self, identity: object, hashes: Sequence[str]) -> dict[str, Floats]:
+        return {name: self.vectors[name] for name in hashes if name in self.vectors}
+
+
+class TestSearch:
+    def test_an_exact_view_equals_brute_force(self) -> None:
+        vectors = unit_vectors(5000, 48, seed=1, clusters=50)
+        rowids = list(range(10, 50_010, 10))
+        view = VectorView.build(rowids, vectors)
+        for query in unit_vectors(20, 48, seed=2):
+            found = nearest(view, query, 24)
+            expected = brute_force(rowids, vectors, query, 24)
+            assert [row for row, _ in found] == [row for row, _ in expected]
+            assert found == pytest.approx(np.array(expected), abs=1e-7)
+
+    def test_equal_cosines_are_ordered_by_row_and_equal_to_the_bit(self) -> None:
+        vector = unit_vectors(1, 384, seed=3)[0]
+        query = unit_vectors(1, 384, seed=4)[0]
+        view = VectorView.build(list(range(999, -1, -1)), np.tile(vector, (1000, 1)))
+        found = nearest(view, query, 7)
+        assert [row for row, _ in found] == list(range(7))
+        assert len({cosine for _, cosine in found}) == 1
+
+    def test_a_cosine_does_not_depend_on_the_rows_around_it(self) -> None:
+        vectors = unit_vectors(1003, 384, seed=5)
+        query = unit_vectors(1, 384, seed=6)[0]
+        whole = dict(nearest(VectorView.build(range(1003), vectors), query, 1003))
+        for row in (0, 1, 500, 1002):
+            alone = nearest(VectorView.build([row], vectors[row : row + 1]), query, 1)
+            assert alone == [(row, whole[row])]
+
+    def test_filters_are_applied_before_anything_is_chosen(self) -> None:
+        vectors = unit_vectors(2000, 32, seed=7)
+        query = unit_vectors(1, 32, seed=8)[0]
+        allowed = np.arange(3, 2000, 97, dtype=np.int64)
+        for limit in (40_000_000, 1):
+            view = VectorView.build(range(2000), vectors, exact_limit=limit)
+            found = nearest(view, query, 10, allowed, rescored=15)
+            expected = brute_force(allowed.tolist(), vectors[allowed], query, 10)
+            if view.codes is None:
+                assert [row for row, _ in found] == [row for row, _ in expected]
+            assert {row for row, _ in found} <= set(allowed.tolist())
+            assert len(found) == 10
+        assert nearest(view, query, 10, np.empty(0, dtype=np.int64)) == []
+
+    def test_rows_without_direction_never_appear(self) -> None:
+        vectors = unit_vectors(6, 8, seed=9)
+        vectors[1] = 0
+        vectors[2, 3] = np.nan
+        vectors[3, 0] = np.inf
+        view = VectorView.build(range(6), vectors)
+        assert view.size == 3
+        assert {row for row, _ in nearest(view, vectors[0], 10)} == {0, 4, 5}
+
+    def test_a_limit_of_nothing_or_more_than_there_is(self) -> None:
+        view = VectorView.build(range(3), unit_vectors(3, 8, seed=10))
+        query = unit_vectors(1, 8, seed=11)[0]
+        assert nearest(view, query, 0) == []
+        assert len(nearest(view, query, 100)) == 3
+
+    @pytest.mark.parametrize("dims", [1, 7, 64, 65, 130])
+    def test_hamming_distance_counts_differing_signs(self, dims: int) -> None:
+        vectors = unit_vectors(100, dims, seed=dims)
+        query = unit_vectors(1, dims, seed=dims + 1)
+        codes = np.ascontiguousarray(sign_codes(vectors).T)
+        expected = ((vectors > 0) != (query > 0)).sum(axis=1)
+        assert hamming(codes, sign_codes(query)[0]).tolist() == expected.tolist()
+
+    def test_bits_are_counted_alike_without_numpy_2(self) -> None:
+        words = np.random.default_rng(1).integers(0, 2**64, 500, dtype=np.uint64)
+        expected = [int(word).bit_count() for word in words]
+        assert _ones_by_table(words).tolist() == expected
+
+    @pytest.mark.parametrize("limit", [24, 200])
+    def test_codes_find_99_of_100_nearest_rows(self, limit: int) -> None:
+        """Tight clusters are the hard case; the count of rescored rows is a sixteenth of them."""
+        count, dims = 60_000, 256
+        vectors = unit_vectors(count, dims, seed=12, clusters=600)
+        view = VectorView.build(range(count), vectors, exact_limit=1)
+        assert view.codes is not None
+        queries = vectors[:: count // 20] + 0.5 * unit_vectors(20, dims, seed=13)
+        queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+        shared = 0
+        for query in queries.astype(np.float32):
+            found = nearest(view, query, limit, rescored=4096 if limit == 24 else None)
+            expected = brute_force(range(count), vectors, query, limit)
+            shared += len({row for row, _ in found} & {row for row, _ in expected})
+        assert shared / (len(queries) * limit) >= 0.99
+
+    def test_more_hits_or_rows_mean_more_exact_comparisons(self) -> None:
+        assert rescored_rows(100_000, 24) == 8192
+        assert rescored_rows(4_000_000, 24) == 31_250
+        assert rescored_rows(100_000, 200) == 12_800
+
+
+class TestView:
+    def test_arrays_are_contiguous_and_cannot_be_written(self) -> None:
+        view = VectorView.build([3, 1], unit_vectors(2, 8, seed=1))
+        assert view.matrix.flags.c_contiguous
+        assert view.matrix.dtype == np.float32
+        for array in (view.matrix, view.rowids, view.live):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = array[1]
+
+    def test_a_changed_view_leaves_the_old_one_as_it_was(self) -> None:
+        vectors = unit_vectors(50, 8, seed=2)
+        old = VectorView.build(range(40), vectors[:40], generation=1, pending=10)
+        query = vectors[45]
+        before = nearest(old, query, 40)
+        new = old.with_changes(range(40, 50), vectors[40:], [0, 1, 45], generation=2, pending=0)
+        assert nearest(old, query, 40) == before
+        assert {row for row, _ in nearest(new, query, 99)} == set(range(2, 50))
+        assert nearest(new, query, 1)[0][0] == 45
+        assert (old.generation, old.pending) == (1, 10)
+        assert (new.generation, new.pending) == (2, 0)
+
+    def test_two_views_may_follow_the_same_one(self) -> None:
+        vectors = unit_vectors(12, 8, seed=3)
+        base = VectorView.build(range(10), vectors[:10])
+        one = base.with_changes([10], vectors[10:11], [])
+        other = base.with_changes([11], vectors[11:], [])
+        assert {row for row, _ in nearest(one, vectors[0], 20)} == set(range(11))
+        assert {row for row, _ in nearest(other, vectors[0], 20)} == {*range(10), 11}
+
+    def test_a_view_that_grows_too_large_gets_codes(self) -> None:
+        vectors = unit_vectors(30, 8, seed=4)
+        view = VectorView.build(range(20), vectors[:20], exact_limit=160)
+        assert view.codes is None
+        assert view.with_changes(range(20, 30), vectors[20:], []).codes is not None
+
+    def test_vectors_of_another_length_are_refused(self) -> None:
+        view = VectorView.build([1], unit_vectors(1, 8, seed=5))
+        with pytest.raises(ValueError, match="vectors of 4 numbers in a view of 8"):
+            view.with_changes([2], unit_vectors(1, 4, seed=6), [])
+
+    def test_an_empty_view_grows(self) -> None:
+        view = ViewBuilder(0, 8).finish()
+        assert view.size == 0
+        vectors = unit_vectors(3000, 8, seed=7)
+        assert nearest(view.with_changes(range(3000), vectors, []), vectors[9], 1)[0][0] == 9
+
+
+class TestLoading:
+    @pytest.fixture
+    def filled(self, index: IndexFile) -> tuple[IndexFile, Floats]:
+        vectors = unit_vectors(2500, DIMS, seed=1)
+        rows = index.add_all(f"chunk {number}" for number in range(2500))
+        index.add_vectors(dict(zip(rows[:2400], vectors, strict=False)))
+        for rowid in (1, 2, 1024, 1025, 2400):
+            index.remove(rowid)
+        return index, vectors
+
+    def expected(self, vectors: Floats) -> dict[int, Floats]:
+        gone = {1, 2, 1024, 1025, 2400}
+        return {row: vectors[row - 1] for row in range(1, 2401) if row not in gone}
+
+    def check(self, view: VectorView, expected: Mapping[int, Floats]) -> None:
+        loaded = dict(zip(view.rowids.tolist(), view.matrix, strict=True))
+        assert loaded.keys() == expected.keys()
+        assert all((loaded[row] == vector).all() for row, vector in expected.items())
+
+    def test_storage_blocks_are_read(self, filled: tuple[IndexFile, Floats]) -> None:
+        index, vectors = filled
+        read: list[str] = []
+        index.connection.exec_trace = lambda cursor, sql, bindings: read.append(sql) or True
+        view = load_view(index.connection, None, None, DIMS, generation=7)
+        index.connection.exec_trace = None
+        self.check(view, self.expected(vectors))
+        assert (view.generation, view.pending) == (7, 100)
+        assert not any(sql.startswith("SELECT rowid, embedding") for sql in read)
+        assert not index.connection.in_transaction
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            "UPDATE chunks_vec_vector_chunks00 SET vectors = zeroblob(10) WHERE rowid = 3",
+            "ALTER TABLE chunks_vec_vector_chunks00 RENAME TO gone",
+        ],
+    )
+    def test_blocks_of_another_make_are_not_trusted(
+        self, filled: tuple[IndexFile, Floats], damage: str
+    ) -> None:
+        """Then the table itself is asked, and what it says stands."""
+        index, _ = filled
+        index.connection.execute(damage)
+        with pytest.raises(Exception, match=r"blob|vector|chunks"):
+            load_view(index.connection, None, None, DIMS)
+
+    def test_blocks_that_contradict_the_table_are_not_used(
+        self, filled: tuple[IndexFile, Floats], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        index, vectors = filled
+        monkeypatch.setattr("memtui.retrieval.vector_load._agree", lambda *arguments: False)
+        self.check(load_view(index.connection, None, None, DIMS), self.expected(vectors))
+
+    @pytest.mark.parametrize("missing", ["table", "mark"])
+    def test_without_a_vector_table_the_cache_serves(
+        self, filled: tuple[IndexFile, Floats], missing: str
+    ) -> None:
+        index, vectors = filled
+        if missing == "table":
+            index.connection.execute("DROP TABLE chunks_vec")
+        else:
+            index.connection.execute("INSERT INTO meta VALUES('vectors', 'cache')")
+        by_hash = {
+            hashlib.sha256(f"chunk {number}".encode()).hexdigest(): vectors[number]
+            for number in range(2400)
+            if number != 99
+        }
+        by_hash[hashlib.sha256(b"chunk 100").hexdigest()] = unit_vectors(1, 3, seed=2)[0]
+        view = load_view(index.connection, Cache(by_hash), "identity", DIMS)
+        expected = self.expected(vectors)
+        del expected[100], expected[101]
+        self.check(view, expected)
+
+    def test_without_table_and_cache_there_is_nothing(self, tmp_path: Path) -> None:
+        index = IndexFile(tmp_path, dims=None)
+        index.add_all(["a", "b"])
+        view = load_view(index.connection, None, None, DIMS)
+        assert (view.size, view.pending, view.dims) == (0, 2, DIMS)
+        index.connection.close()
+
+
+class TestLeg:
+    def view(self, texts: Sequence[str], provider: HashedProvider, pending: int = 0) -> VectorView:
+        return VectorView.build(
+            range(1, len(texts) + 1), provider.embed_documents(texts), pending=pending
+        )
+
+    def test_the_nearest_chunks_come_first_with_their_cosine(self) -> None:
+        provider = HashedProvider()
+        view = self.view(["the router config", "garden fence", "router"], provider, pending=4)
+        hits, state = VectorLeg(view, provider).search(parse_query("router config"), 2, None)
+        assert [hit.rowid for hit in hits] == [1, 3]
+        assert 1.0 > hits[0].raw > hits[1].raw > 0
+        assert state.status is LegStatus.OK
+        assert state.facts == {
+            "backend": EXACT_BACKEND,
+            "provider": "hashed",
+            "model": "hashed-trigrams",
+            "searched": 3,
+            "pending": 4,
+        }
+
+    def test_allowed_rows_bound_the_search(self) -> None:
+        provider = HashedProvider()
+        leg = VectorLeg(self.view(["router", "router one", "fence"], provider), provider)
+        allowed = AllowedRows(np.array([2, 3], dtype=np.int64))
+        hits, _ = leg.search(parse_query("router"), 5, allowed)
+        assert [hit.rowid for hit in hits] == [2, 3]
+
+    def test_a_query_is_embedded_once(self) -> None:
+        provider = HashedProvider()
+        leg = VectorLeg(self.view(["router"], provider), provider)
+        calls = provider.calls
+        for text in ("router", "fence", "router path:x", '"router"'):
+            leg.search(parse_query(text), 5, None)
+        assert provider.calls == calls + 2
+
+    def test_only_so_many_queries_are_remembered(self) -> None:
+        provider = HashedProvider()
+        leg = VectorLeg(self.view(["router"], provider), provider)
+        calls = provider.calls
+        for number in [*range(300), 299, 0]:
+            leg.search(parse_query(f"query {number}"), 5, None)
+        assert provider.calls == calls + 301
+
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            ("", Reason.EMPTY_QUERY),
+            ("path:x", Reason.EMPTY_QUERY),
+            ("x", Reason.QUERY_TOO_SHORT),
+            ("東京", Reason.SCRIPT_NOT_SUPPORTED),
+        ],
+    )
+    def test_some_queries_are_not_asked(self, text: str, reason: Reason) -> None:
+        provider = HashedProvider(readable=str.isascii)
+        leg = VectorLeg(self.view(["router"], provider), provider)
+        calls = provider.calls
+        hits, state = leg.search(parse_query(text), 5, None)
+        assert (hits, state.status, state.reason) == ((), LegStatus.SKIPPED, reason)
+        assert state.detail
+        assert provider.calls == calls
+
+    def test_one_character_is_enough_without_spaces(self) -> None:
+        provider = HashedProvider()
+        leg = VectorLeg(self.view(["税"], provider), provider)
+        assert leg.search(parse_query("税"), 5, None).state.status is LegStatus.OK
+
+    def test_a_zero_query_vector_is_skipped(self) -> None:
+        provider = HashedProvider()
+        view = self.view(["router"], provider)
+        provider.answer = "zero"
+        hits, state = VectorLeg(view, provider).search(parse_query("router"), 5, None)
+        assert hits == ()
+        assert (state.status, state.reason) == (LegStatus.SKIPPED, Reason.ZERO_QUERY_VECTOR)
+
+    def test_a_failing_provider_fails_this_leg_and_not_for_ever(self) -> None:
+        provider = HashedProvider()
+        leg = VectorLeg(self.view(["router"], provider), provider)
+        provider.fail_next = 1
+        state = leg.search(parse_query("router"), 5, None).state
+        assert (state.status, state.reason) == (LegStatus.FAILED, Reason.PROVIDER_FAILED)
+        assert state.detail == "the hashed provider was told to fail"
+        assert leg.search(parse_query("router"), 5, None).state.status is LegStatus.OK
+
+    def test_other_dimensions_fail_the_leg_with_both_numbers(self) -> None:
+        view = self.view(["router"], HashedProvider(dimensions=64))
+        leg = VectorLeg(view, HashedProvider(dimensions=32))
+        state = leg.search(parse_query("router"), 5, None).state
+        assert (state.status, state.reason) == (LegStatus.FAILED, Reason.DIMENSIONS_DIFFER)
+        assert "64" in state.detail
+        assert "32" in state.detail
+
+    def test_before_the_first_vector_the_leg_says_what_is_pending(self) -> None:
+        view = ViewBuilder(0, 64).finish(pending=12)
+        for view_or_none, detail in (
+            (view, "12 chunks wait for their vectors"),
+            (None, "no vectors yet"),
+        ):
+            leg = VectorLeg(view_or_none, HashedProvider())
+            state = leg.search(parse_query("router"), 5, None).state
+            assert (state.status, state.reason) == (LegStatus.SKIPPED, Reason.NO_VECTORS)
+            assert state.detail == detail
+
+    @pytest.mark.parametrize(
+        ("given", "status", "reason"),
+        [
+            (None, LegStatus.SKIPPED, Reason.DISABLED),
+            (Reason.DISABLED, LegStatus.SKIPPED, Reason.DISABLED),
+            (Reason.PROVIDER_FAILED, LegStatus.FAILED, Reason.PROVIDER_FAILED),
+        ],
+    )
+    def test_without_a_provider_its_state_is_the_reason(
+        self, given: Reason | None, status: LegStatus, reason: Reason
+    ) -> None:
+        state = ProviderState("minilm", None, None, None, given, "why") if given else None
+        answer = VectorLeg(None, None, state).search(parse_query("router"), 5, None)
+        assert (answer.state.status, answer.state.reason) == (status, reason)
+        assert answer.state.detail == ("why" if given else "no embedding provider")
+
+    def test_a_superseded_search_stops_after_the_embedding(self) -> None:
+        provider = HashedProvider()
+        leg = VectorLeg(self.view(["router"], provider), provider)
+        with pytest.raises(Cancelled):
+            leg.search(parse_query("router"), 5, None, cancelled=lambda: True)
+
+    def test_the_backend_is_named(self) -> None:
+        provider = HashedProvider()
+        view = VectorView.build([1], provider.embed_documents(["router"]), exact_limit=1)
+        leg = VectorLeg(view, provider)
+        assert leg.backend == CODED_BACKEND
+        hits, state = leg.search(parse_query("router"), 5, None)
+        assert state.facts["backend"] == CODED_BACKEND
+        assert hits[0].raw == pytest.approx(1.0)
+
+
+def test_products_run_on_one_thread() -> None:
+    blas.use_one_thread()
+    assert blas.threads() in (1, None)

@@ -1,0 +1,162 @@
+"""A memory folder with an index of its own, for tests of the index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from memtui.bus import Bus, Event
+from memtui.embedding.cache import EmbeddingCache
+from memtui.embedding.provider import Provider, ProviderIdentity, identity_of
+from memtui.index.database import Connection, open_database
+from memtui.index.generations import IndexFolder
+from memtui.index.indexer import Indexer
+from memtui.index.job import Job, SyncResult
+from memtui.index.progress import ProgressReporter
+from memtui.index.reader import LiveIndex
+from memtui.index.rebuild import rebuild
+from memtui.index.recipe import Recipe
+from memtui.index.sync import sync
+from memtui.memory.discover import Scope
+from memtui.model import ProviderState
+from tests.support.embedding import HashedProvider
+
+T = TypeVar("T", bound=Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Everything an index says, by names that do not depend on how it came about."""
+
+    files: Mapping[str, tuple[object, ...]]
+    chunks: Mapping[str, tuple[object, ...]]
+    terms: frozenset[tuple[object, ...]]
+    """(term, chunk id, offset) of the full-text index."""
+    vectors: Mapping[str, bytes]
+
+
+@dataclass
+class Workspace:
+    """Notes in `root`, their index in `data`, and everything that a sync needs."""
+
+    root: Path
+    data: Path
+    provider: HashedProvider = field(default_factory=HashedProvider)
+    recipe: Recipe | None = None
+    bus: Bus = field(default_factory=Bus)
+    events: list[Event] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.root.mkdir(parents=True, exist_ok=True)
+        self.folder = IndexFolder(self.data)
+        self.folder.create()
+        self.cache = EmbeddingCache(self.folder.cache_path, open_database)
+        self.bus.subscribe(Event, self.events.append)
+        self.scope = Scope(self.root)
+        if self.recipe is None:
+            self.recipe = Recipe(identity_of(self.provider))
+
+    def write(self, path: str, text: str | bytes) -> Path:
+        """Write a note, with its folders."""
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(text.encode() if isinstance(text, str) else text)
+        return target
+
+    def factory(self) -> tuple[Provider | None, ProviderState]:
+        """Hand out the provider, as loading one would."""
+        provider = self.provider
+        state = ProviderState("hashed", "hashed", provider.model, provider.dimensions)
+        return provider, state
+
+    def job(self, cancelled: Callable[[], bool] = lambda: False) -> Job:
+        """Make a job on this workspace."""
+        assert self.recipe is not None
+        return Job(
+            folder=self.folder,
+            scope=self.scope,
+            recipe=self.recipe,
+            cache=self.cache,
+            provider=self.factory,
+            bus=self.bus,
+            progress=ProgressReporter(self.bus),
+            cancelled=cancelled,
+        )
+
+    def sync(self, cancelled: Callable[[], bool] = lambda: False) -> SyncResult:
+        """Run a sync here and now."""
+        return sync(self.job(cancelled))
+
+    def rebuild(self, cancelled: Callable[[], bool] = lambda: False) -> SyncResult:
+        """Run a rebuild here and now."""
+        return rebuild(self.job(cancelled))
+
+    def indexer(self, *, write: bool = True, bus: Bus | None = None) -> Indexer:
+        """Make an index thread that looks around often; not started."""
+        assert self.recipe is not None
+        return Indexer(
+            self.folder,
+            self.scope,
+            self.recipe,
+            provider=self.factory,
+            cache=self.cache,
+            bus=bus or self.bus,
+            write=write,
+            poll_seconds=0.02,
+        )
+
+    def contents(self) -> Contents:
+        """Read all of the live index."""
+        live = LiveIndex(self.folder)
+        try:
+            return contents(live.connection())
+        finally:
+            live.close()
+
+    def fresh(self, data: Path) -> Contents:
+        """Read all of an index made anew from the same notes."""
+        other = Workspace(self.root, data, recipe=self.recipe)
+        try:
+            other.sync()
+            return other.contents()
+        finally:
+            other.close()
+
+    def of_type(self, kind: type[T]) -> list[T]:
+        """Return the events of one type so far."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def close(self) -> None:
+        """Close the cache."""
+        self.cache.close()
+
+
+def contents(connection: Connection) -> Contents:
+    """Read all of an index."""
+    files = connection.execute(
+        "SELECT path, source, hash, size, mtime_ns, inode, day, day_from, importance, lines, "
+        "warnings FROM files"
+    ).fetchall()
+    chunks = connection.execute(
+        "SELECT c.chunk_id, f.path, c.start_line, c.end_line, c.text, c.hash, c.model, c.embedded, "
+        "c.id FROM chunks c JOIN files f ON f.id = c.file_id"
+    ).fetchall()
+    names = {row[-1]: str(row[0]) for row in chunks}
+    connection.execute(
+        "CREATE VIRTUAL TABLE IF NOT EXISTS temp.instances USING fts5vocab(main, chunks_fts, instance)"
+    )
+    terms = connection.execute("SELECT term, doc, offset FROM temp.instances").fetchall()
+    vectors = connection.execute("SELECT rowid, embedding FROM chunks_vec").fetchall()
+    return Contents(
+        files={str(row[0]): row[1:] for row in files},
+        chunks={str(row[0]): row[1:-1] for row in chunks},
+        terms=frozenset((term, names[doc], offset) for term, doc, offset in terms),
+        vectors={names[row]: vector for row, vector in vectors if isinstance(vector, bytes)},
+    )
+
+
+def identity(model: str) -> ProviderIdentity:
+    """Tell the identity of a hashed provider of another model."""
+    return identity_of(HashedProvider(model=model))

@@ -1,0 +1,108 @@
+"""Index files made row by row, for tests of retrieval."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from memtui.index.database import open_database
+from memtui.index.schema import create
+from memtui.text.tokens import index_text
+
+DIMS = 16
+
+
+class IndexFile:
+    """A real index file on one connection; row numbers are given out from 1 on."""
+
+    def __init__(self, folder: Path, *, dims: int | None = DIMS) -> None:
+        self.path = folder / "index-1.db"
+        self.connection: apsw.Connection = open_database(self.path)
+        create(self.connection, dims)
+        self._files: dict[str, int] = {}
+
+    def add_file(
+        self,
+        path: str,
+        *,
+        source: str = "memory",
+        day: date | None = None,
+        day_from: str | None = None,
+        mtime_ns: int = 0,
+        importance: float | None = None,
+    ) -> int:
+        """Add a file without chunks; gives its number."""
+        self.connection.execute(
+            "INSERT INTO files(path, source, hash, size, mtime_ns, inode, day, day_from, "
+            "importance, lines, seen_ns) VALUES(?, ?, '', 0, ?, 0, ?, ?, ?, 1, 0)",
+            (path, source, mtime_ns, day.isoformat() if day else None, day_from, importance),
+        )
+        self._files[path] = self.connection.last_insert_rowid()
+        return self._files[path]
+
+    def add(self, text: str, path: str = "memory/note.md", line: int = 1) -> int:
+        """Add a chunk, and its file where it is new; gives its row number."""
+        if path not in self._files:
+            self.add_file(path)
+        text_hash = hashlib.sha256(text.encode()).hexdigest()
+        count = self.connection.execute("SELECT count(*) FROM chunks").fetchall()[0][0]
+        chunk_id = hashlib.sha256(f"{path}:{line}:{count}:{text_hash}".encode()).hexdigest()
+        self.connection.execute(
+            "INSERT INTO chunks(chunk_id, file_id, start_line, end_line, text, hash, model) "
+            "VALUES(?, ?, ?, ?, ?, ?, 'test-model')",
+            (chunk_id, self._files[path], line, line + text.count("\n"), text, text_hash),
+        )
+        rowid = self.connection.last_insert_rowid()
+        self.connection.execute(
+            "INSERT INTO chunks_fts(rowid, text) VALUES(?, ?)", (rowid, index_text(text))
+        )
+        return rowid
+
+    def add_all(self, texts: Iterable[str]) -> list[int]:
+        """Add chunks of one file in one transaction; gives their row numbers."""
+        with self.connection:
+            return [self.add(text, line=line) for line, text in enumerate(texts, 1)]
+
+    def add_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
+        """Store vectors by row number and mark the chunks as embedded."""
+        with self.connection:
+            for rowid, vector in vectors.items():
+                self.connection.execute(
+                    "INSERT INTO chunks_vec(rowid, embedding) VALUES(?, ?)",
+                    (rowid, vector.astype(np.float32).tobytes()),
+                )
+                self.connection.execute("UPDATE chunks SET embedded = 1 WHERE id = ?", (rowid,))
+
+    def remove(self, rowid: int) -> None:
+        """Remove a chunk with everything that belongs to it."""
+        with self.connection:
+            self.connection.execute("DELETE FROM chunks_fts WHERE rowid = ?", (rowid,))
+            self.connection.execute("DELETE FROM chunks_vec WHERE rowid = ?", (rowid,))
+            self.connection.execute("DELETE FROM chunks WHERE id = ?", (rowid,))
+
+    def text_of(self, rowid: int) -> str:
+        """Read the text of a chunk."""
+        rows = self.connection.execute("SELECT text FROM chunks WHERE id = ?", (rowid,))
+        return str(rows.fetchall()[0][0])
+
+    def chunk_ids(self, rowids: Sequence[int]) -> list[str]:
+        """Read the chunk ids of rows."""
+        sql = "SELECT chunk_id FROM chunks WHERE id = ?"
+        return [str(self.connection.execute(sql, (row,)).fetchall()[0][0]) for row in rowids]
+
+
+def unit_vectors(count: int, dims: int, *, seed: int, clusters: int = 0) -> NDArray[np.float32]:
+    """Make unit vectors of shape (count, dims); with `clusters` they lie close together."""
+    random = np.random.default_rng(seed)
+    vectors = random.standard_normal((count, dims))
+    if clusters:
+        centres = random.standard_normal((clusters, dims))
+        vectors = centres[random.integers(0, clusters, count)] + 0.5 * vectors
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit.astype(np.float32)

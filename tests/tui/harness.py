@@ -1,0 +1,90 @@
+"""Running the application in a test: what is on screen as lines, and waiting without sleeping."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from textual.app import App
+from textual.pilot import Pilot
+
+from memtui.bus import Bus
+from memtui.tui.app import MemtuiApp
+from memtui.tui.options import UiOptions
+from tests.tui.samples import SampleEngine
+
+
+def render_lines(app: App[Any]) -> list[str]:
+    """The screen as lines of text."""
+    strips = app.screen._compositor.render_strips()
+    return ["".join(segment.text for segment in strip) for strip in strips]
+
+
+def screen_text(app: App[Any]) -> str:
+    """The screen as one text."""
+    return "\n".join(render_lines(app))
+
+
+async def settle(app: App[Any], pilot: Pilot[Any] | None = None) -> None:
+    """Wait until workers, messages and the layout have come to rest."""
+    for _ in range(3):
+        await app.workers.wait_for_complete()
+        if pilot is not None:
+            await pilot.pause()
+        else:
+            await asyncio.sleep(0)
+
+
+async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float = 5.0) -> None:
+    """Wait for a condition; fails with what is on screen."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not condition():
+        if asyncio.get_running_loop().time() > deadline:
+            raise AssertionError("not reached; on screen:\n" + screen_text(pilot.app))
+        await pilot.pause(0.02)
+
+
+@dataclass
+class Running:
+    """An application under test with its engine."""
+
+    app: MemtuiApp
+    pilot: Pilot[int]
+    engine: SampleEngine
+
+    @property
+    def text(self) -> str:
+        """What is on screen."""
+        return screen_text(self.app)
+
+    async def search(self, query: str = "router config") -> None:
+        """Put a query into the box and wait for its answer."""
+        screen = self.app.search_screen
+        screen.query_input.value = query
+        await until(self.pilot, lambda: screen.flow.answered == query)
+        await settle(self.app, self.pilot)
+
+
+@asynccontextmanager
+async def running(
+    engine: Callable[[Bus], SampleEngine] = SampleEngine,
+    *,
+    size: tuple[int, int] = (80, 24),
+    options: UiOptions | None = None,
+) -> AsyncIterator[Running]:
+    """Run the application on a sample engine until it is open and at rest."""
+    made: list[SampleEngine] = []
+
+    def open_engine(bus: Bus) -> SampleEngine:
+        made.append(engine(bus))
+        return made[0]
+
+    app = MemtuiApp(open_engine, options or UiOptions(theme="memtui-dark"))
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await until(pilot, lambda: app.search_screen.engine is not None)
+        await settle(app, pilot)
+        yield Running(app, pilot, made[0])
+    app.close_engine()

@@ -1,0 +1,92 @@
+"""Colouring windows of lines within bounded time."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from rich.cells import cell_len
+
+from memtui.tui.highlight import (
+    MAX_CELLS,
+    Highlighter,
+    display_line,
+    language_of,
+    line_languages,
+    markdown_pieces,
+)
+from tests.tui.reader_samples import note
+
+
+def _text(highlighter: Highlighter, index: int) -> str:
+    return "".join(part for part, _ in highlighter.line(index))
+
+
+def test_colours_never_change_the_text() -> None:
+    lines = note(450).lines
+    highlighter = Highlighter(lines, "memory/note.md")
+    assert [_text(highlighter, index) for index in range(len(lines))] == [
+        display_line(line) for line in lines
+    ]
+
+
+def test_fences_and_front_matter_are_told_from_text() -> None:
+    lines = ["---", "date: x", "---", "text", "```python", "a = 1", "```", "~~~", "```", "~~~", "end"]
+    assert line_languages(lines, 0, len(lines)) == [
+        "yaml", "yaml", "yaml", "", "fence", "python", "fence", "fence", "text", "fence", "",
+    ]  # fmt: skip
+
+
+def test_a_window_in_the_middle_of_a_fence_is_code() -> None:
+    lines = ["```python", *["x = 1"] * 300, "```", "text"]
+    assert line_languages(lines, 200, 303) == ["python"] * 101 + ["fence", ""]
+
+
+def test_an_unknown_language_is_shown_plain() -> None:
+    highlighter = Highlighter(["```no-such-language", "x = 1", "```"], "a.md")
+    assert highlighter.line(1) == [("x = 1", "")]
+
+
+def test_code_files_are_coloured_by_their_name() -> None:
+    assert language_of("a/b.py") == "python"
+    assert language_of("a/b.md") == ""
+    assert language_of("a/b.unknown") == "text"
+    styles = [style for _, style in Highlighter(["def f(): pass"], "a.py").line(0)]
+    assert any(styles)
+
+
+def test_checkboxes_and_brackets_stay() -> None:
+    assert "".join(part for part, _ in markdown_pieces("- [x] done [/] arr[0]")) == (
+        "- [x] done [/] arr[0]"
+    )
+
+
+@pytest.mark.parametrize("line", ["a\tb", "路\tb", "\t\tb", "x" * 3 + "\t"])
+def test_tabs_reach_the_next_multiple_of_four_cells(line: str) -> None:
+    shown = display_line(line)
+    assert "\t" not in shown
+    before = shown[: -len(line.rpartition("\t")[2]) or None]
+    assert cell_len(before) % 4 == 0
+
+
+@pytest.mark.parametrize("character", ["x", "路", "e\u0301"])
+def test_long_lines_end_in_an_ellipsis(character: str) -> None:
+    shown = display_line(character * 1_000_000)
+    assert shown.endswith("…")
+    assert cell_len(shown) <= MAX_CELLS
+
+
+def test_a_carriage_return_at_the_end_is_not_shown() -> None:
+    assert display_line("windows\r") == "windows"
+
+
+@pytest.mark.parametrize(
+    "attack", ["[", "[ ", "[a](", "* ", "**a ", "`", "_a ", "- [ ] ", "@a ", "<", "```x", "~~a ", "!["]
+)
+def test_hostile_markdown_takes_bounded_time(attack: str) -> None:
+    lines = [(attack * 2000)[:2000]] * 200
+    highlighter = Highlighter(lines, "memory/attack.md")
+    start = time.perf_counter()
+    for index in range(60):
+        highlighter.line(index)
+    assert time.perf_counter() - start < 1.0

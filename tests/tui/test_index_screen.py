@@ -1,0 +1,148 @@
+"""The index screen and the index pane."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from memtui.model import IndexState, Reason, SkippedFile
+from memtui.tui.screens.dialogs import ConfirmRebuild
+from memtui.tui.screens.index import IndexScreen, StatusTable
+from memtui.tui.widgets.index_status import IndexStatusPane, state_line
+from tests.tui.harness import until
+from tests.tui.reader_samples import NOW, ReaderApp, screen_text, status
+
+
+async def _pane(state: IndexState) -> list[str]:
+    pane = IndexStatusPane()
+    async with ReaderApp(pane).run_test(size=(42, 20)) as pilot:
+        pane.show(status(state), NOW)
+        await pilot.pause()
+        return screen_text(pilot.app).splitlines()
+
+
+async def test_the_pane_fits_ten_lines_of_38_columns() -> None:
+    lines = await _pane(IndexState.READY)
+    text = "\n".join(lines)
+    assert "● ready" in text
+    assert "142 files" in text
+    assert "96 % hits" in text
+    assert "minilm (local)" in text
+    assert "events, last event 3 s ago" in text
+    assert sum("│" in line for line in lines) <= 11
+
+
+async def test_the_pane_shows_progress_with_rate_and_time_left() -> None:
+    text = "\n".join(await _pane(IndexState.INDEXING))
+    assert "◐ indexing  vectors 60 %" in text
+    assert "60 %  42/s  ETA 0:12" in text
+    assert "783 of" in text
+
+
+async def test_the_pane_before_the_first_status() -> None:
+    async with ReaderApp(IndexStatusPane()).run_test(size=(42, 8)) as pilot:
+        await pilot.pause()
+        assert "opening the index" in screen_text(pilot.app)
+
+
+@pytest.mark.parametrize("state", list(IndexState))
+def test_every_state_has_a_glyph_and_words(state: IndexState) -> None:
+    line = state_line(status(state)).plain
+    assert state.value.replace("_", " ") in line
+    assert not line[0].isalnum()
+
+
+def test_a_degraded_index_names_the_reason() -> None:
+    assert "keyword only: provider failed" in state_line(status(IndexState.DEGRADED)).plain
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_the_screen_tells_everything(size: tuple[int, int]) -> None:
+    app = ReaderApp()
+    app.engine.snapshot = status(IndexState.DEGRADED)
+    async with app.run_test(size=size) as pilot:
+        await app.push_screen(IndexScreen(now=NOW))
+        await pilot.pause()
+        text = screen_text(app)
+        for words in ("! degraded", "auto → none", "401 from", "/home/mara/openclaw", "generation 3"):
+            assert words in text
+        app.screen.query_one("#index-body").scroll_end(animate=False)
+        await pilot.pause()
+        text += screen_text(app)
+        for words in ("a link, not followed", "timeout after 30 s", "memory/projects/boat.md"):
+            assert words in text
+
+
+async def test_it_follows_the_status_while_it_is_in_front() -> None:
+    app = ReaderApp()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await app.push_screen(IndexScreen(now=NOW))
+        await pilot.pause()
+        app.engine.snapshot = status(IndexState.INDEXING)
+        await until(pilot, lambda: "indexing" in screen_text(app))
+        assert "memory/2026-02-10.md" in screen_text(app)
+
+
+async def test_keys_sync_ask_before_a_rebuild_and_go_back() -> None:
+    app = ReaderApp()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.push_screen(IndexScreen(now=NOW))
+        await pilot.pause()
+        await pilot.press("r")
+        assert app.engine.asked == ["sync"]
+        await pilot.press("R")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmRebuild))
+        assert "re-embed 51 chunks" in screen_text(app)
+        await pilot.press("n")
+        await pilot.pause()
+        assert app.engine.asked == ["sync"]
+        await pilot.press("R")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmRebuild))
+        await pilot.press("y")
+        await pilot.pause()
+        assert app.engine.asked == ["sync", "rebuild"]
+        await pilot.press("escape")
+        await pilot.pause()
+        assert not isinstance(app.screen, IndexScreen)
+
+
+async def test_a_table_keeps_its_place_and_is_rebuilt_only_when_rows_differ() -> None:
+    app = ReaderApp()
+    many = tuple(SkippedFile(f"memory/{n}.md", Reason.SYMLINK) for n in range(40))
+    app.engine.snapshot = replace(status(), skipped=many)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = IndexScreen(now=NOW)
+        await app.push_screen(screen)
+        await pilot.pause()
+        table = screen.query_one("#index-skipped", StatusTable)
+        table.focus()
+        await pilot.press("j", "j", "j")
+        assert table.cursor_row == 3
+        screen.refresh_status()
+        assert table.cursor_row == 3
+        app.engine.snapshot = replace(status(), skipped=many[:2])
+        screen.refresh_status()
+        assert table.cursor_row == 1
+        assert table.row_count == 2
+
+
+async def test_empty_tables_are_not_shown() -> None:
+    app = ReaderApp()
+    app.engine.snapshot = replace(status(), errors=(), skipped=(), pending=(), pending_count=0)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await app.push_screen(IndexScreen(now=NOW))
+        await pilot.pause()
+        text = screen_text(app)
+        assert "Errors" not in text
+        assert "Skipped" not in text
+        assert "Sources" in text
+
+
+@pytest.mark.parametrize("size", [(1, 1), (20, 5), (60, 16)])
+async def test_any_size_is_survived(size: tuple[int, int]) -> None:
+    app = ReaderApp()
+    app.engine.snapshot = status(IndexState.INDEXING)
+    async with app.run_test(size=size) as pilot:
+        await app.push_screen(IndexScreen(now=NOW))
+        await pilot.pause()

@@ -1,0 +1,231 @@
+"""The preview: scrolling to a chunk, marks, states, big files, selection."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+from textual.geometry import Offset
+from textual.pilot import Pilot
+from textual.selection import Selection
+
+from memtui.tui.widgets.preview import Preview
+from tests.tui.reader_samples import ReaderApp, Source, chunk, note, ranked, screen_text
+
+SIZE = (60, 14)
+
+
+def _first() -> Source:
+    return note(120)
+
+
+async def _shown(pilot: Pilot[object], preview: Preview, source: Source | None) -> str:
+    preview.show(source, ranked().hits[0].chunk, ["router", "config"])
+    await pilot.pause()
+    return screen_text(pilot.app)
+
+
+async def test_it_scrolls_to_the_chunk_with_two_lines_of_context() -> None:
+    preview = Preview()
+    async with ReaderApp(preview).run_test(size=SIZE) as pilot:
+        text = await _shown(pilot, preview, _first())
+        assert preview.scroll_offset.y == 9
+        assert "  12 ▌Configured Omada router" in text
+        assert "  11  ## Network" in text
+        assert "13 ▌- [x] backup config" in text
+        assert "memory/2026-02-10.md#L12-L31" in text
+
+
+async def test_showing_before_the_layout_scrolls_afterwards() -> None:
+    preview = Preview()
+    preview.show(_first(), ranked().hits[0].chunk, ())
+    async with ReaderApp(preview).run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert preview.scroll_offset.y == 9
+
+
+async def test_matches_are_marked_by_more_than_colour() -> None:
+    preview = Preview()
+    async with ReaderApp(preview).run_test(size=SIZE) as pilot:
+        await _shown(pilot, preview, _first())
+        strip = preview.render_line(2)
+        marked = [s.text for s in strip if s.style and s.style.underline and s.style.bold]
+        assert "router" in marked
+
+
+async def test_the_chunk_is_shown_until_the_note_is_read() -> None:
+    preview = Preview()
+    async with ReaderApp(preview).run_test(size=SIZE) as pilot:
+        text = await _shown(pilot, preview, None)
+        assert "12 ▌Configured Omada router" in text
+        assert "loading · memory/2026-02-10.md" in text
+        await _shown(pilot, preview, _first())
+        assert preview.scroll_offset.y == 9
+
+
+@pytest.mark.parametrize(
+    ("state", "detail", "words"),
+    [
+        ("changed", "", "changed since it was indexed · memory/"),
+        ("gone", "file gone, indexed 2 h ago", "file gone, indexed 2 h ago · memory"),
+    ],
+)
+async def test_the_state_of_the_file_is_told(state: str, detail: str, words: str) -> None:
+    preview = Preview()
+    async with ReaderApp(preview).run_test(size=(80, 14)) as pilot:
+        text = await _shown(pilot, preview, replace(_first(), state=state, detail=detail))
+        assert words in text
+
+
+async def test_a_gone_file_without_text_shows_the_indexed_chunk() -> None:
+    preview = Preview()
+    async with ReaderApp(preview).run_test(size=SIZE) as pilot:
+        gone = Source("memory/2026-02-10.md", [], "gone", "file gone")
+        text = await _shown(pilot, preview, gone)
+        assert "Configured Omada router" in text
+
+
+async def test_nothing_and_an_empty_note_are_told() -> None:
+    preview = Preview()
+    async with ReaderApp(preview).run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert "Select a result" in screen_text(pilot.app)
+        preview.show(Source("memory/empty.md", [""]), None, ())
+        await pilot.pause()
+        assert "This note is empty." in screen_text(pilot.app)
+        preview.show(None, None, ())
+        await pilot.pause()
+        assert "Select a result" in screen_text(pilot.app)
+
+
+async def test_reading_the_same_note_again_keeps_the_place() -> None:
+    preview = Preview()
+    async with ReaderApp(preview).run_test(size=SIZE) as pilot:
+        await _shown(pilot, preview, _first())
+        preview.focus()
+        await pilot.press("G")
+        place = preview.scroll_offset.y
+        assert place > 50
+        await _shown(pilot, preview, note(140))
+        assert preview.scroll_offset.y == place
+        await pilot.press("full_stop")
+        assert preview.scroll_offset.y == 9
+
+
+async def test_keys_move_by_line_page_column_and_to_the_ends() -> None:
+    preview = Preview()
+    async with ReaderApp(preview).run_test(size=SIZE) as pilot:
+        await _shown(pilot, preview, _first())
+        preview.focus()
+        await pilot.press("j")
+        assert preview.scroll_offset.y == 10
+        await pilot.press("k", "k")
+        assert preview.scroll_offset.y == 8
+        await pilot.press("space")
+        assert preview.scroll_offset.y == 8 + preview.size.height - 1
+        await pilot.press("g")
+        assert preview.scroll_offset.y == 0
+        await pilot.press("l")
+        assert preview.scroll_offset.x == 8
+        await pilot.press("h", "h")
+        assert preview.scroll_offset.x == 0
+
+
+async def test_long_lines_end_in_an_ellipsis_and_scroll_sideways() -> None:
+    preview = Preview()
+    line = "0123456789" * 30 + "END"
+    async with ReaderApp(preview).run_test(size=SIZE) as pilot:
+        preview.show(Source("a.md", [line]), None, ())
+        await pilot.pause()
+        assert "…" in screen_text(pilot.app)
+        preview.focus()
+        for _ in range(40):
+            await pilot.press("right")
+        text = screen_text(pilot.app)
+        assert "END" in text
+        assert "…" not in text
+
+
+async def test_wide_characters_keep_the_columns() -> None:
+    preview = Preview()
+    async with ReaderApp(preview).run_test(size=SIZE) as pilot:
+        preview.show(Source("a.md", ["路由器配置" * 30, "plain"]), None, ())
+        await pilot.pause()
+        for x in (0, 8, 15):
+            preview.scroll_to(x=x, animate=False)
+            await pilot.pause()
+            for y in range(2):
+                assert preview.render_line(y).cell_length == preview.size.width
+
+
+async def test_a_hundred_thousand_lines_open_at_once() -> None:
+    lines = [f"- [x] line {number} **bold** `code` [link](x)" for number in range(100_000)]
+    preview = Preview()
+    async with ReaderApp(preview).run_test(size=(120, 40)) as pilot:
+        target = chunk("memory/big.md", 50_000, 50_010, "x")
+        await pilot.pause()
+        start = time.perf_counter()
+        preview.show(Source("memory/big.md", lines), target, ["line"])
+        for y in range(preview.size.height):
+            preview.render_line(y)
+        assert time.perf_counter() - start < 0.15
+        await pilot.pause()
+        assert "50000 ▌- [x] line 49999" in screen_text(pilot.app)
+
+
+async def test_caches_are_bounded() -> None:
+    lines = [f"line {number}" for number in range(20_000)]
+    preview = Preview()
+    async with ReaderApp(preview).run_test(size=(80, 40)) as pilot:
+        preview.show(Source("memory/big.md", lines), None, ["line"])
+        await pilot.pause()
+        for place in range(0, 20_000, 37):
+            preview.scroll_to(y=place, animate=False)
+            for y in range(38):
+                preview.render_line(y)
+        assert len(preview._strips) <= 600
+        assert preview._highlighter is not None
+        assert len(preview._highlighter._windows) <= 12
+
+
+async def test_selected_text_is_what_is_shown() -> None:
+    preview = Preview()
+    async with ReaderApp(preview).run_test(size=SIZE) as pilot:
+        preview.show(Source("a.md", ["one\ttwo", "three\x1b[0m", "four"]), None, ())
+        await pilot.pause()
+        chosen = preview.get_selection(Selection(Offset(4, 0), Offset(5, 1)))
+        assert chosen == ("two\nthree", "\n")
+        everything = preview.get_selection(Selection(None, None))
+        assert everything == ("one two\nthree␛[0m\nfour", "\n")
+
+
+async def test_a_drag_selects_text() -> None:
+    preview = Preview()
+    app = ReaderApp(preview)
+    async with app.run_test(size=SIZE) as pilot:
+        preview.show(Source("a.md", ["alpha beta gamma", "delta"]), None, ())
+        await pilot.pause()
+        await pilot.mouse_down(preview, offset=(7 + 6, 1))
+        await pilot.hover(preview, offset=(7 + 10, 1))
+        await pilot.mouse_up(preview, offset=(7 + 10, 1))
+        await pilot.pause()
+        assert (app.screen.get_selected_text() or "").startswith("beta")
+
+
+async def test_a_theme_change_redraws() -> None:
+    preview = Preview()
+    app = ReaderApp(preview)
+    async with app.run_test(size=SIZE) as pilot:
+        await _shown(pilot, preview, _first())
+        before = [segment.style for segment in preview.render_line(1)]
+        app.theme = "memtui-light"
+        await pilot.pause()
+        assert [segment.style for segment in preview.render_line(1)] != before
+
+
+@pytest.mark.parametrize("size", [(1, 1), (5, 3), (20, 5), (300, 100)])
+async def test_any_size_is_survived(size: tuple[int, int]) -> None:
+    preview = Preview()
+    async with ReaderApp(preview).run_test(size=size) as pilot:
+        await _shown(pilot, preview, _first())

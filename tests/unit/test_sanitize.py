@@ -1,0 +1,49 @@
+"""Control characters become visible, one for one."""
+
+from __future__ import annotations
+
+import pytest
+
+from memtui.text.sanitize import HOSTILE, safe, safe_line
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b]2;PWNED-TITLE\x1b\\", "␛]2;PWNED-TITLE␛\\"),
+        ("\x1b]52;c;aGk=\x07", "␛]52;c;aGk=␇"),
+        ("\x9b6n", "\ufffd6n"),
+        ("a\x00b\x7fc", "a␀b␡c"),
+        ("one\r\ntwo", "one␍\ntwo"),
+        ("user\u202etxt.exe", "user\ufffdtxt.exe"),
+        ("\u2066x\u2069", "\ufffdx\ufffd"),
+        ("name\udcff.md", "name\ufffd.md"),
+        ("row\u2028row\x85row", "row\ufffdrow\ufffdrow"),
+    ],
+)
+def test_commands_to_the_terminal_become_visible(text: str, shown: str) -> None:
+    assert safe(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "- [x] done",
+        "[/] [@click=app.quit]hi[/]",
+        "tab\tand\nline",
+        "Ấn Độ 東京 😀 e\u0301 👩‍👧",
+    ],
+)
+def test_ordinary_text_is_left_alone(text: str) -> None:
+    assert safe(text) == text
+
+
+def test_one_row_has_neither_tab_nor_line_feed() -> None:
+    assert safe_line("a\tb\nc\x1bd") == "a b c␛d"
+
+
+def test_hostile_matches_every_character_that_is_replaced_and_no_other() -> None:
+    codes = [*range(0x3000), *range(0xD700, 0xE100), *range(0xFF00, 0x10100)]
+    for char in map(chr, codes):
+        assert (safe(char) != char) == bool(HOSTILE.search(char))

@@ -1,0 +1,169 @@
+"""Index text and query terms: known answers and the rules for words, grams, phrases and prefixes."""
+
+from __future__ import annotations
+
+import json
+import time
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memtui.text.tokens import (
+    MAX_QUERY_CHARS,
+    QueryTerm,
+    dominant_script_latin,
+    fts_query_openclaw,
+    index_text,
+    query_terms,
+    quote,
+)
+
+VECTORS: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "data" / "fts_query.json").read_text("utf-8")
+)
+
+
+@pytest.mark.parametrize("case", VECTORS["cases"], ids=lambda case: case["name"])
+def test_openclaw_query_rules(case: dict[str, Any]) -> None:
+    assert fts_query_openclaw(case["input"], rule="ascii") == case["ascii"]
+    assert fts_query_openclaw(case["input"], rule="unicode") == case["unicode"]
+
+
+@pytest.mark.parametrize("case", VECTORS["asserted_upstream"], ids=lambda case: case["input"])
+def test_openclaw_query_asserted_upstream(case: dict[str, Any]) -> None:
+    assert fts_query_openclaw(case["input"], rule="unicode") == case["expected"]
+
+
+@pytest.mark.parametrize(
+    ("text", "indexed"),
+    [
+        ("plain ASCII text\n", "plain ASCII text\n"),
+        ("向量搜索", " 向量 量搜 搜索 向 量 搜 索 "),
+        ("词", " 词 "),
+        ("用sqlite存", " 用 sqlite 存 "),
+        ("ไทย", " ไทย ไท ทย "),
+        ("ไท", " ไท "),
+        ("Đà Nẵng đường", "Dà Nẵng dường"),
+        ("ＡＢ１２", "AB12"),
+        ("ｶﾞ", " ガ "),
+    ],
+)
+def test_index_text(text: str, indexed: str) -> None:
+    assert index_text(text) == indexed
+
+
+def test_long_text_is_indexed_as_its_parts_are() -> None:
+    line = "向量搜索、notes về đường, ไทย e\u0301 ｶﾞ\n"
+    assert index_text(line * 3000) == index_text(line) * 3000
+
+
+def test_a_bomb_of_combining_marks_costs_little() -> None:
+    started = time.process_time()
+    index_text("a" + "\u0301\u0327" * 100_000)
+    query_terms("a" + "\u0301\u0327" * 100_000)
+    assert time.process_time() - started < 20
+
+
+def test_words_grams_and_stop_words() -> None:
+    read = query_terms("How do I restore the Backup 备份 of đường?")
+    assert [(term.text, term.fts, term.kind) for term in read.terms[:3]] == [
+        ("备份", '"备份"', "gram"),
+        ("restore", '"restore"', "word"),
+        ("Backup", '"backup"', "word"),
+    ]
+    assert QueryTerm("đường", '"duong"'.replace("uo", "ườ"), "word") in read.terms
+    assert read.stop_words == ("how", "do", "i", "the", "of")
+
+
+def test_a_query_of_stop_words_keeps_them() -> None:
+    read = query_terms("to be or not to be")
+    assert [term.text for term in read.terms] == ["to", "be", "or", "not"]
+    assert read.stop_words == ()
+
+
+def test_stop_words_beside_grams_are_dropped() -> None:
+    read = query_terms("the 备份")
+    assert read.match == '"备份"'
+    assert read.stop_words == ("the",)
+
+
+def test_vietnamese_syllables_are_also_asked_in_pairs() -> None:
+    read = query_terms("xử lý thanh toán")
+    assert [term.fts for term in read.terms if term.kind == "phrase"] == [
+        '"xử lý"',
+        '"lý thanh"',
+        '"thanh toán"',
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "   ", "?!", "\x00", "()*^"])
+def test_nothing_to_ask(text: str) -> None:
+    assert query_terms(text, prefix_last=True).match is None
+
+
+@pytest.mark.parametrize(
+    ("text", "last", "kind"),
+    [
+        ("router conf", '"conf"*', "prefix"),
+        ("router co", '"co"', "word"),
+        ("router conf ", '"conf"', "word"),
+        ("router conf.", '"conf"', "word"),
+        ("router Conf", '"conf"*', "prefix"),
+    ],
+)
+def test_the_word_being_typed_is_a_prefix(text: str, last: str, kind: str) -> None:
+    term = query_terms(text, prefix_last=True).terms[-1]
+    assert (term.fts, term.kind) == (last, kind)
+
+
+def test_no_prefix_unless_asked_for() -> None:
+    assert query_terms("router conf").match == '"router" OR "conf"'
+
+
+def test_a_stop_word_being_typed_stays_a_stop_word() -> None:
+    read = query_terms("router for", prefix_last=True)
+    assert read.match == '"router"'
+    assert read.stop_words == ("for",)
+
+
+def test_a_word_repeated_while_typing_is_one_prefix() -> None:
+    assert query_terms("conf router conf", prefix_last=True).match == '"conf"* OR "router"'
+
+
+@pytest.mark.parametrize("word", ["हिन्दी", "كَتَبَ", "שָׁלוֹם", "தமிழ்"])
+def test_vowel_marks_do_not_split_a_word(word: str) -> None:
+    assert [term.text for term in query_terms(word).terms] == [unicodedata.normalize("NFKC", word)]
+
+
+def test_the_last_pair_is_a_prefix_too() -> None:
+    read = query_terms("thanh toấ", prefix_last=True)
+    assert read.terms[-1] == QueryTerm("thanh toấ", '"thanh toấ"*', "phrase")
+
+
+def test_only_the_start_of_a_huge_query_is_read() -> None:
+    assert query_terms("a" * 10 * MAX_QUERY_CHARS).terms[0].text == "a" * MAX_QUERY_CHARS
+
+
+def test_quote() -> None:
+    assert quote('say "hi"') == '"say ""hi"""'
+    assert quote("a\0b\ud800") == '"a b\ufffd"'
+
+
+@pytest.mark.parametrize(
+    ("text", "latin"),
+    [
+        ("", True),
+        ("2026-02-10 !?", True),
+        ("how to restore", True),
+        ("xử lý thanh toán", True),
+        ("ＡＢＣ", True),
+        ("向量搜索", False),
+        ("как восстановить", False),
+        ("sqlite の使い方を教えて", False),
+        ("restore バックアップ from tape", True),
+    ],
+)
+def test_dominant_script(text: str, *, latin: bool) -> None:
+    assert dominant_script_latin(text) is latin
