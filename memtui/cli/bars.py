@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memtui.model import Hit, Leg, Ranked, Stage
+from memtui.model import Fusion, Hit, Leg, Ranked, Stage
 
 WIDTH = 16
 
@@ -26,7 +26,7 @@ ASCII = Glyphs("#", "=", "x", ".", "+", "-")
 
 
 def full_length(ranked: Ranked) -> float:
-    """The score that fills a bar: the largest that any result had at any stage."""
+    """The score that fills a bar: 1, or the largest of all where scores are not on that scale."""
     largest = max(
         (
             abs(stage.after)
@@ -36,7 +36,9 @@ def full_length(ranked: Ranked) -> float:
         ),
         default=0.0,
     )
-    return largest or 1.0
+    if ranked.ranking.fusion is Fusion.RRF:
+        return largest or 1.0
+    return max(1.0, largest)
 
 
 def bar(hit: Hit, full: float, glyphs: Glyphs, width: int = WIDTH) -> str:

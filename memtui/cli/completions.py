@@ -18,5 +18,6 @@ def print_completions(invocation: Invocation, program: click.Command, shell: str
     if invocation.json:
         output.document({"shell": shell, "script": script})
     else:
-        output.data(script.rstrip("\n")) if not output.out_is_terminal else output.line(script)
+        for line in script.splitlines():
+            output.data(line)
     return 0

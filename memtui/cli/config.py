@@ -29,7 +29,7 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
     if invocation.json:
         output.document(
             {
-                "settings": [_entry(origin, _profile_values(loaded)) for origin in origins],
+                "settings": [_entry(origin, _ranking_in_force(loaded)) for origin in origins],
                 "user_file": loaded.user_file,
                 "project_file": loaded.project_file,
                 "warnings": loaded.warnings,
@@ -39,11 +39,12 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
     for warning in loaded.warnings:
         output.note(f"memtui: {warning}")
     width = max((len(origin.key) for origin in origins), default=0)
-    profile_values = _profile_values(loaded)
+    in_force = _ranking_in_force(loaded)
     for origin in origins:
         value = _shown(origin.value)
-        if origin.value is None and origin.key in profile_values:
-            value = f"{_shown(profile_values[origin.key])}  # profile"
+        if origin.value is None and origin.key in in_force:
+            held, why = in_force[origin.key]
+            value = f"{_shown(held)}  # {why}"
         line = f"{origin.key:<{width}} = {value}"
         output.line(output.clean(line) + output.styled(output.clean(_history(origin)), 2))
     return 0
@@ -65,26 +66,33 @@ def _below(key: str, table: str) -> bool:
     return key == table or key.startswith(f"{table}.")
 
 
-def _profile_values(loaded: Loaded) -> dict[str, Any]:
-    """What the profile has for the keys of `[ranking]`, which hold where nothing is set."""
+def _ranking_in_force(loaded: Loaded) -> dict[str, tuple[Any, str]]:
+    """What holds for each key of `[ranking]`: the profile's value, or what follows from others."""
     from memtui.ranking.profiles import profile
 
-    base = profile(loaded.settings.ranking.profile)
-    values: dict[str, Any] = {}
+    settings = loaded.settings.ranking
+    base = profile(settings.profile)
+    applied = settings.apply(base)
+    values: dict[str, tuple[Any, str]] = {}
     for leaf in leaves().values():
         if leaf.attributes[0] == "ranking":
-            value: Any = base
-            for attribute in leaf.attributes[1:]:
-                value = getattr(value, attribute, None)
-            values[leaf.key] = value
+            value = _follow(applied, leaf.attributes[1:])
+            same = value == _follow(base, leaf.attributes[1:])
+            values[leaf.key] = value, "profile" if same else "follows"
     return values
 
 
-def _entry(origin: Origin, profile_values: Mapping[str, Any]) -> dict[str, Any]:
+def _follow(value: Any, attributes: Sequence[str]) -> Any:
+    for attribute in attributes:
+        value = getattr(value, attribute, None)
+    return value
+
+
+def _entry(origin: Origin, in_force: Mapping[str, tuple[Any, str]]) -> dict[str, Any]:
     return {
         "key": origin.key,
         "value": _masked(origin.value),
-        "profile_value": profile_values.get(origin.key),
+        "in_force": _masked(in_force[origin.key][0] if origin.key in in_force else origin.value),
         "source": origin.source,
         "place": origin.place,
         "overrode": [

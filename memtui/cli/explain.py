@@ -10,7 +10,7 @@ from memtui.cli.documents import drop_entry, hit_entry, ranking_entry
 from memtui.cli.invocation import Invocation
 from memtui.cli.results import excerpt_of
 from memtui.cli.search import EXIT_NOTHING, EXIT_OK, search
-from memtui.cli.session import open_reading
+from memtui.cli.session import Session, open_reading
 from memtui.cli.waterfall import print_waterfall
 from memtui.errors import QueryError
 from memtui.model import Hit, Ranked
@@ -24,7 +24,7 @@ def run_explain(invocation: Invocation, query: str, options: Mapping[str, Any]) 
     with open_reading(invocation, options["now"]) as session:
         ranked, warnings = search(session, query)
         output = invocation.output(raw=options["raw"])
-        chunk_id, missing = _chosen(ranked, options)
+        chunk_id, missing = _chosen(session, ranked, options)
         told = explain(ranked, chunk_id) if chunk_id is not None else None
         if invocation.json:
             output.document(_document(ranked, told, missing, warnings))
@@ -38,25 +38,32 @@ def run_explain(invocation: Invocation, query: str, options: Mapping[str, Any]) 
     return EXIT_OK if chunk_id is not None else EXIT_NOTHING
 
 
-def _chosen(ranked: Ranked, options: Mapping[str, Any]) -> tuple[str | None, str]:
+def _chosen(session: Session, ranked: Ranked, options: Mapping[str, Any]) -> tuple[str | None, str]:
     """The id of the chunk that is asked for, or why there is none."""
     if options["chunk"] is not None:
-        return _chunk_at(ranked, options["chunk"])
+        return _chunk_at(session, ranked, options["chunk"])
     rank = options["rank"] or 1
     if rank <= len(ranked.hits):
         return ranked.hits[rank - 1].chunk.id, ""
     return None, f"there is no rank {rank}: the search has {len(ranked.hits)} results"
 
 
-def _chunk_at(ranked: Ranked, place: str) -> tuple[str | None, str]:
+def _chunk_at(session: Session, ranked: Ranked, place: str) -> tuple[str | None, str]:
     found = _PLACE.fullmatch(place)
     if found is None:
         raise QueryError(f"--chunk {place!r} is not a place", hint="memory/2026-02-10.md#L12")
     line = int(found["line"])
-    for chunk in ranked.pool.chunks.values():
-        if chunk.path == found["path"] and chunk.start_line <= line <= chunk.end_line:
-            return chunk.id, ""
-    return None, f"no leg found {place} among its first {ranked.pool.limit}"
+    at_line = [
+        chunk.chunk_id
+        for chunk in session.engine.chunk_ranges(found["path"])
+        if chunk.start_line <= line <= chunk.end_line
+    ]
+    if not at_line:
+        return None, f"the index holds no chunk at {place}"
+    in_pool = next((chunk_id for chunk_id in at_line if chunk_id in ranked.pool.chunks), None)
+    if in_pool is None:
+        return None, f"no leg found {place} among its first {ranked.pool.limit}"
+    return in_pool, ""
 
 
 def _document(

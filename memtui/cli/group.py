@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 from typing import Any
 
 import click
@@ -17,6 +18,10 @@ Examples:
   memtui search "router vlan" -n 3  search without it; --json for programs
   memtui demo                       look around in a bundled sample memory
 """
+
+
+class ReaderGone(Exception):
+    """Whoever read stdout has closed it; click would end the program with 1 for that."""
 
 
 class FolderGroup(click.Group):
@@ -33,6 +38,15 @@ class FolderGroup(click.Group):
         if looks_like_folder(word):
             return OPEN, self.get_command(ctx, OPEN), args
         raise click.UsageError(_unknown(word, self._visible(ctx)), ctx)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command and hand its output over; raises `ReaderGone` when nobody wants it."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError as error:
+            raise ReaderGone from error
+        return result
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Show examples before everything else."""

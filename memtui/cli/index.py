@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from memtui.bus import Bus, SyncFailed, SyncFinished, SyncProgressed
@@ -11,7 +12,7 @@ from memtui.cli.invocation import Invocation
 from memtui.cli.output import Output
 from memtui.cli.session import Session, open_session
 from memtui.errors import MemtuiError
-from memtui.model import IndexState, IndexStatus, SyncStats
+from memtui.model import IndexState, IndexStatus, Reason, SyncStats
 
 
 def run_index(invocation: Invocation, *, force: bool, watch: bool, dry_run: bool) -> int:
@@ -22,8 +23,10 @@ def run_index(invocation: Invocation, *, force: bool, watch: bool, dry_run: bool
             return _dry_run(invocation, output, session, force=force)
     bus = Bus()
     bus.subscribe(SyncProgressed, lambda event: output.progress(progress_line(event)))
-    failures: list[SyncFailed] = []
-    bus.subscribe(SyncFailed, failures.append)
+    failed: list[SyncFailed] = []
+    finished: list[SyncFinished] = []
+    bus.subscribe(SyncFailed, failed.append)
+    bus.subscribe(SyncFinished, finished.append)
     with open_session(invocation, write=True, watch=watch, bus=bus) as session:
         for warning in session.loaded.warnings:
             output.note(f"memtui: {warning}")
@@ -35,14 +38,18 @@ def run_index(invocation: Invocation, *, force: bool, watch: bool, dry_run: bool
         output.progress("")
         session.engine.refresh_status()
         status = session.engine.status()
-        if failures or status.last_sync is None:
-            raise MemtuiError(
-                failures[-1].error if failures else "the index was not brought up to date"
-            )
-        _report(invocation, output, status, status.last_sync)
+        if failed or not finished:
+            raise MemtuiError(failed[-1].error if failed else "nothing was indexed")
+        _report(invocation, output, status, _main_work(finished))
         if watch:
             _follow(invocation, output, session, bus)
     return 0
+
+
+def _main_work(finished: Sequence[SyncFinished]) -> SyncStats:
+    """The rebuild, if there was one (a short sync always follows it), else the last sync."""
+    rebuilds = [event.stats for event in finished if event.stats.rebuild]
+    return rebuilds[-1] if rebuilds else finished[-1].stats
 
 
 def progress_line(event: SyncProgressed) -> str:
@@ -85,6 +92,8 @@ def _report(invocation: Invocation, output: Output, status: IndexStatus, stats: 
     for skipped in status.skipped:
         reason = words.reason_words(skipped.reason)
         output.note(f"memtui: skipped {skipped.path}: {skipped.detail or reason}")
+    if status.provider.state is Reason.PROVIDER_FAILED:
+        output.note(f"memtui: no vectors were made: {status.provider.detail}")
     for warning in status.warnings:
         output.note(f"memtui: {warning}")
 
@@ -127,15 +136,15 @@ def _dry_run(invocation: Invocation, output: Output, session: Session, *, force:
             }
         )
         return 0
-    if is_rebuild:
+    if is_rebuild and status.chunks:
         where = "to a remote provider" if cost.remote else "on this machine"
         output.line(
             f"would index {words.count(cost.files, 'file')}, {words.count(cost.chunks, 'chunk')}; "
             f"{cost.cached} vectors from the cache, "
             f"about {cost.tokens_estimate} tokens to embed {where}"
         )
-        return 0
-    output.line(f"would index {words.count(status.pending_count, 'changed file')}")
+    else:
+        output.line(f"would index {words.count(status.pending_count, 'file')}")
     for path in status.pending:
         output.data(path)
     return 0

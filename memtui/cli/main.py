@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from memtui.cli.commands import program
+from memtui.cli.group import ReaderGone
 from memtui.cli.invocation import Interface, Invocation
 from memtui.cli.output import Output, silence_stdout
 from memtui.errors import MemtuiError
@@ -29,7 +29,7 @@ def run(arguments: Sequence[str], interface: Interface) -> int:
     as_json = wants_json(arguments)
     try:
         return _invoke(arguments, Invocation(interface, env))
-    except BrokenPipeError:
+    except (BrokenPipeError, ReaderGone):
         silence_stdout()
         return 0
     except (click.Abort, KeyboardInterrupt):
@@ -60,7 +60,6 @@ def _invoke(arguments: Sequence[str], invocation: Invocation) -> int:
         result: Any = program.main(
             args=list(arguments), prog_name="memtui", standalone_mode=False, obj=invocation
         )
-        sys.stdout.flush()
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     return result if isinstance(result, int) else 0

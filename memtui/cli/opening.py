@@ -21,7 +21,7 @@ def open_folder(invocation: Invocation, folder: str | None) -> int:
         raise SettingsError(
             "--json needs a command", hint="`memtui search QUERY --json`, `memtui --help`"
         )
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not at_terminal():
         raise SettingsError(
             "the terminal interface needs a terminal",
             hint="`memtui search QUERY` and `memtui status` work without one",
@@ -40,3 +40,8 @@ def open_folder(invocation: Invocation, folder: str | None) -> int:
         workspace = invocation.workspace()
     loaded = invocation.settings(workspace.root)
     return invocation.interface(workspace, loaded, demo=invocation.demo)
+
+
+def at_terminal() -> bool:
+    """Whether a person sits in front of it: stdin and stdout are a terminal."""
+    return sys.stdin.isatty() and sys.stdout.isatty()

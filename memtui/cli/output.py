@@ -69,6 +69,7 @@ class Output:
         self._raw = raw
         self.out_is_terminal = _is_terminal(self._out)
         self.err_is_terminal = _is_terminal(self._err)
+        self._can_erase = self.err_is_terminal and env.get("TERM") != "dumb"
         self.colour = self.out_is_terminal and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
         self.unicode = _speaks_unicode(self._out)
 
@@ -96,8 +97,8 @@ class Output:
         self._write(self._err, _clean_lines(text) + "\n")
 
     def progress(self, text: str) -> None:
-        """Replace the line that tells of progress; nothing when stderr is not a terminal."""
-        if self.err_is_terminal:
+        """Replace the line that tells of progress; nothing where a line cannot be erased."""
+        if self._can_erase:
             columns = _columns(self._err) - 1
             self._write(self._err, f"\r\x1b[K{_clean_line(text)[:columns]}")
             self._err.flush()

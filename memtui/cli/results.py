@@ -28,6 +28,10 @@ def excerpt_of(hit: Hit, width: int) -> Excerpt:
     terms = tuple(dict.fromkeys(term for part in hit.legs.values() for term in part.terms))
     cut = snippet(hit.chunk.text, terms, width)
     fitting = words.fitting(cut.text, width)
+    if fitting < len(cut.text):
+        fitting = words.fitting(cut.text, width - 1)
+        spans = tuple(span for span in cut.spans if span[1] <= fitting)
+        return Excerpt(cut.text[:fitting] + "…", spans)
     return Excerpt(cut.text[:fitting], tuple(span for span in cut.spans if span[1] <= fitting))
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from memtui.cli.invocation import Invocation
@@ -53,15 +54,19 @@ def open_session(
 ) -> Iterator[Session]:
     """Open the engine on the workspace; the demo keeps its index in a folder of its own."""
     from memtui.engine import Engine
+    from memtui.memory.demo import demo_clock
     from memtui.settings.places import demo_data_dir
 
     workspace = invocation.workspace()
     loaded = invocation.settings(workspace.root)
+    clock: Callable[[], datetime] | None = demo_clock() if invocation.demo else None
+    if now is not None:
+        clock = partial(_same, now)
     engine = Engine.open(
         workspace.root,
         loaded.settings,
         bus=bus,
-        now=(lambda: now) if now is not None else None,
+        now=clock,
         data_dir=demo_data_dir() if invocation.demo else None,
         write=write,
         watch=watch,
@@ -102,3 +107,8 @@ def stale_warning(status: IndexStatus) -> str | None:
     named = ", ".join(status.pending[:3]) + (", …" if status.pending_count > 3 else "")
     changed = f"{status.pending_count} changed {'file' if status.pending_count == 1 else 'files'}"
     return f"the index is stale: {changed} ({named}); `memtui index` takes them in"
+
+
+def _same(moment: datetime) -> datetime:
+    """A clock that stands still."""
+    return moment

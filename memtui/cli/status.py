@@ -70,7 +70,11 @@ def status_lines(status: IndexStatus) -> Iterator[str]:
 
 
 def _pending(status: IndexStatus) -> str:
-    return f" ({words.count(status.pending_count, 'changed file')})" if status.pending_count else ""
+    if not status.pending_count:
+        return ""
+    if status.state is IndexState.NO_INDEX:
+        return f" ({words.count(status.pending_count, 'file', ' to index')})"
+    return f" ({words.count(status.pending_count, 'changed file')})"
 
 
 def _provider(status: IndexStatus) -> str:
@@ -88,7 +92,7 @@ def _provider(status: IndexStatus) -> str:
 def _last_sync(status: IndexStatus) -> str:
     stats = status.last_sync
     if stats is None:
-        return "unknown"
+        return "not by this process"
     return f"{stats.finished_at:%Y-%m-%d %H:%M:%S}, {words.duration(stats.seconds)}"
 
 

@@ -14,7 +14,7 @@ _EXIT_CODES = """\
 EXIT CODES
 
   0    ok
-  1    nothing found (search, explain); --zero-ok makes that 0
+  1    nothing found (search, explain; --zero-ok makes that 0), or something failed
   2    wrong usage or configuration, no memory folder
   3    no index yet, or one that cannot be used: `memtui index`
   4    the embedding provider failed and nothing else could answer

@@ -76,9 +76,9 @@ def exact(value: float) -> str:
     return repr(float(value))
 
 
-def count(value: int, noun: str) -> str:
-    """`1 file`, `2 files`."""
-    plural = noun if value == 1 else f"{noun}s"
+def count(value: int, noun: str, after: str = "") -> str:
+    """`1 file`, `2 files`; `after` follows the noun: `2 files to index`."""
+    plural = f"{noun if value == 1 else noun + 's'}{after}"
     return f"{value:,} {plural}".replace(",", " ")
 
 

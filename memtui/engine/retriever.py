@@ -11,12 +11,13 @@ import numpy as np
 from memtui.embedding.cache import EmbeddingCache
 from memtui.engine.providers import ProviderHolder
 from memtui.errors import Cancelled, IndexMissing
+from memtui.index.database import DatabaseError
 from memtui.index.generations import IndexFolder
 from memtui.index.reader import LiveIndex, Stamp
 from memtui.model import CandidatePool, Leg, LegState, LegStatus, Reason
 from memtui.retrieval.filters import RowFilter
 from memtui.retrieval.keyword import KeywordLeg
-from memtui.retrieval.legs import LegAnswer
+from memtui.retrieval.legs import LegAnswer, Stopwatch
 from memtui.retrieval.pool import build_pool
 from memtui.retrieval.query import Query
 from memtui.retrieval.vector import VectorLeg, VectorView, load_view
@@ -135,12 +136,17 @@ class Retriever:
     def _ask(self, leg: Leg, query: Query, limit: int, cancelled: Callable[[], bool]) -> LegAnswer:
         assert self._keyword is not None
         assert self._filter is not None
+        watch = Stopwatch()
         started = perf_counter()
-        allowed = self._filter.allowed(query)
-        if leg is Leg.KEYWORD:
-            answer = self._keyword.search(query, limit, allowed, cancelled=cancelled)
-        else:
-            answer = self._vector_leg().search(query, limit, allowed, cancelled=cancelled)
+        try:
+            allowed = self._filter.allowed(query)
+            asked = self._keyword if leg is Leg.KEYWORD else self._vector_leg()
+            answer = asked.search(query, limit, allowed, cancelled=cancelled)
+        except DatabaseError as error:
+            # Each leg fails alone: what one cannot read, the other may.
+            if cancelled():
+                raise Cancelled from error
+            answer = watch.failed(Reason.INDEX_FAILED, str(error) or type(error).__name__)
         self._expected[leg] = perf_counter() - started
         return answer
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,6 +126,7 @@ class _Search:
         self._memory_layout = False
         self._files: dict[str, SourceFile] = {}
         self._skipped: dict[tuple[str, Reason], SkippedFile] = {}
+        self._reached = 0
 
     def result(self) -> Discovery:
         files = sorted(self._files.values(), key=lambda file: file.path)
@@ -138,15 +139,13 @@ class _Search:
         entries = self._list(top)
         self._memory_layout = any(_marks_memory(entry) for entry in entries)
         if not self._memory_layout:
-            self._walk(top)
+            self._walk(self._enter(top, entries))
             return
         for entry in sorted(entries, key=lambda entry: entry.name not in ROOT_FILES):
             if entry.name in ROOT_FILES:
                 self._named_file(entry, top)
             elif entry.name == MEMORY_FOLDER:
-                below = self._entry(entry, top)
-                if below is not None:
-                    self._walk(below)
+                self._walk(self._enter(top, [entry]))
             elif entry.name.lower() == ROOT_FILES[0].lower():
                 self._skip(top.stored + written(entry.name), Reason.IGNORED, _NOT_ROOT_FILE)
 
@@ -166,7 +165,7 @@ class _Search:
         if stat.S_ISLNK(state.st_mode):
             self._skip(name, Reason.SYMLINK, _link_target(path))
         elif stat.S_ISDIR(state.st_mode):
-            self._walk(self._folder(path))
+            self._walk([self._folder(path)])
         elif stat.S_ISREG(state.st_mode) and not is_markdown(path):
             self._skip(name, Reason.IGNORED, "extra path: not a Markdown file")
         else:
@@ -174,13 +173,13 @@ class _Search:
             self._file(path, name, real, state)
 
     def _glob(self, extra: str, glob: Glob) -> None:
-        before = len(self._files) + len(self._skipped)
+        before = self._reached
         if os.path.islink(glob.base):
             name = stored_path(glob.base, self._root)
             self._skip(name, Reason.SYMLINK, _link_target(glob.base))
         elif os.path.isdir(glob.base):
-            self._walk(self._folder(glob.base, glob.start), glob)
-        if len(self._files) + len(self._skipped) == before:
+            self._walk([self._folder(glob.base, glob.start)], glob)
+        if self._reached == before:
             self._skip(written(extra), Reason.VANISHED, "extra path: no file matches")
 
     def _folder(self, path: str, at: frozenset[int] = frozenset()) -> _Folder:
@@ -188,18 +187,23 @@ class _Search:
         prefix = "" if stored == "." else stored.removesuffix("/") + "/"
         return _Folder(path, os.path.realpath(path), prefix, at)
 
-    def _walk(self, top: _Folder, glob: Glob | None = None) -> None:
-        waiting = [top]
+    def _walk(self, folders: Iterable[_Folder], glob: Glob | None = None) -> None:
+        waiting = list(folders)
         while waiting:
             folder = waiting.pop()
-            for entry in self._list(folder):
-                at = glob.step(folder.at, entry.name) if glob is not None else folder.at
-                if glob is not None and not at:
-                    continue
-                wanted = glob is None or glob.done(at)
-                below = self._entry(entry, folder, at, wanted=wanted)
-                if below is not None:
-                    waiting.append(below)
+            waiting += self._enter(folder, self._list(folder), glob)
+
+    def _enter(
+        self, folder: _Folder, entries: Iterable[os.DirEntry[str]], glob: Glob | None = None
+    ) -> Iterator[_Folder]:
+        """Take in the entries of a folder that the glob leaves, and give the folders to enter."""
+        for entry in entries:
+            at = glob.step(folder.at, entry.name) if glob is not None else folder.at
+            if glob is not None and not at:
+                continue
+            below = self._entry(entry, folder, at, wanted=glob is None or glob.done(at))
+            if below is not None:
+                yield below
 
     def _list(self, folder: _Folder) -> list[os.DirEntry[str]]:
         if self._cancelled is not None and self._cancelled():
@@ -253,6 +257,7 @@ class _Search:
         self._file(entry.path, stored, os.path.join(folder.real, entry.name), state)
 
     def _file(self, path: str, stored: str, real: str, state: os.stat_result) -> None:
+        self._reached += 1
         refusal = self._refusal(path, stored, state)
         if refusal is not None:
             self._skip(stored, *refusal)
@@ -286,6 +291,7 @@ class _Search:
         return None
 
     def _skip(self, path: str, reason: Reason, detail: str) -> None:
+        self._reached += 1
         self._skipped.setdefault((path, reason), SkippedFile(path, reason, written(detail)))
 
 

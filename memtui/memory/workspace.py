@@ -54,7 +54,7 @@ def find_workspace(
     if is_memory(cwd):
         return Found(_absolute(cwd), "the current folder")
     for place, how in _openclaw_places(env, home):
-        if (cwd / place).is_dir():
+        if os.path.isdir(cwd / place):
             return Found(_absolute(cwd / place), how)
         looked_at.append(_shown(place))
     several = _profile_workspaces(home)
@@ -83,9 +83,9 @@ def workspace_id(root: Path) -> str:
 
 def _existing(value: str, how: str, cwd: Path, home: Path) -> Path:
     path = _absolute(cwd / _expanded(value, home))
-    if path.is_dir():
+    if os.path.isdir(path):
         return path
-    if path.exists():
+    if os.path.exists(path):
         raise WorkspaceNotFound(
             f"{_shown(path)} is a file, not a folder (from {how})",
             hint=f"name the folder that holds it: {_shown(path.parent)}",
@@ -113,7 +113,9 @@ def _profile_workspaces(home: Path) -> list[Path]:
         entries = sorted((home / ".openclaw").iterdir())
     except OSError:
         return []
-    return [entry for entry in entries if entry.name.startswith("workspace-") and entry.is_dir()]
+    return [
+        entry for entry in entries if entry.name.startswith("workspace-") and os.path.isdir(entry)
+    ]
 
 
 def _absolute(path: Path) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from posixpath import splitext
 
 from memtui.model import (
     CandidatePool,
@@ -126,5 +126,5 @@ def _row(chunk: Chunk, parts: list[tuple[Leg, LegHit, float, float]], ranking: R
 
 
 def _is_vector_only_media(chunk: Chunk, parts: list[tuple[Leg, LegHit, float, float]]) -> bool:
-    is_media = PurePosixPath(chunk.path).suffix.lower() not in TEXT_SUFFIXES
+    is_media = splitext(chunk.path)[1].lower() not in TEXT_SUFFIXES
     return is_media and len(parts) == 1 and parts[0][0] is Leg.VECTOR

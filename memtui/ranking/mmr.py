@@ -11,13 +11,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, TypeAlias
 
 from memtui.model import Chunk
 
-Matrix = NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Matrix: TypeAlias = "NDArray[np.float64]"
 
 SNIPPET_UNITS = 700
 
@@ -78,6 +80,8 @@ def mmr_score(relevance: float, max_similarity: float, lambda_: float) -> float:
 
 def similarity_matrix(chunks: Sequence[Chunk], empty: str) -> Matrix:
     """Jaccard of every pair: float64 (n, n)."""
+    import numpy as np
+
     texts = [snippet_text(chunk) for chunk in chunks]
     sets = [tokenize(text) for text in texts]
     columns: dict[str, int] = {}
@@ -129,6 +133,8 @@ def select(
 
     Relevance is (score - min) / (max - min), 1 for all when flat. Nothing is ever dropped.
     """
+    import numpy as np
+
     n = len(scores)
     lambda_ = min(1.0, max(0.0, lambda_))
     values = np.asarray(scores, dtype=np.float64)
@@ -139,21 +145,23 @@ def select(
     # What each row would score if it stood beside each other row; the MMR value of a row is the
     # least of these over the rows that were chosen.
     beside = weighted[None, :] - (1 - lambda_) * matrix
+    # A row that was chosen stands beside itself: that takes it out.
+    np.fill_diagonal(beside, -np.inf)
     marginal = weighted.copy()
     order = np.empty(n, dtype=np.intp)
     for position in range(n):
-        chosen = marginal.argmax()
-        order[position] = chosen
+        order[position] = chosen = marginal.argmax()
         np.minimum(marginal, beside[chosen], out=marginal)
-        marginal[chosen] = -np.inf
     nearest, twin = _nearest_before(matrix, order)
     return Selection(order.tolist(), relevance.tolist(), nearest.tolist(), twin.tolist())
 
 
 def _nearest_before(matrix: Matrix, order: NDArray[np.intp]) -> tuple[Matrix, NDArray[np.intp]]:
     """For each row, its greatest similarity to a row chosen before it, and which row that is."""
+    import numpy as np
+
     n = len(order)
-    chosen = np.tril(matrix[order][:, order], k=-1)
+    chosen = np.tril(matrix.take(order, axis=0).take(order, axis=1), k=-1)
     columns = chosen.argmax(axis=1)
     best = chosen[np.arange(n), columns]
     nearest = np.zeros(n)

@@ -11,9 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-import numpy as np
-from numpy.typing import NDArray
-
 from memtui.model import (
     CandidatePool,
     Numbers,
@@ -355,7 +352,7 @@ def _dates(standing: Standing) -> list[tuple[datetime | None, Reason]]:
     return [known[row.chunk.id] for row in standing.rows]
 
 
-def _overlap(standing: Standing, order: Sequence[int]) -> NDArray[np.float64]:
+def _overlap(standing: Standing, order: Sequence[int]) -> mmr.Matrix:
     """The similarity matrix of these rows, cut out of the pool's own matrix."""
     empty = standing.ranking.mmr.empty_similarity
     key = f"overlap:{empty}"
@@ -365,7 +362,9 @@ def _overlap(standing: Standing, order: Sequence[int]) -> NDArray[np.float64]:
         places = {chunk_id: place for place, chunk_id in enumerate(ids)}
         matrix = mmr.similarity_matrix([standing.pool.chunks[i] for i in ids], empty)
         cached = standing.pool.derived[key] = (places, matrix)
+    import numpy as np
+
     places, matrix = cached
     wanted = np.array([places[standing.rows[index].chunk.id] for index in order])
-    cut: NDArray[np.float64] = matrix[np.ix_(wanted, wanted)]
+    cut: mmr.Matrix = matrix.take(wanted, axis=0).take(wanted, axis=1)
     return cut

@@ -169,11 +169,12 @@ def _drops(record: Record) -> Iterator[Drop]:
 
 def _stage_traces(record: Record) -> Iterator[StageTrace]:
     done = {step.stage: step for step in record.steps}
+    ids = [row.chunk.id for row in record.rows]
     for stage in record.ranking.stages:
         step = done.get(stage)
         if step is None:
             yield StageTrace(stage, False, ())
             continue
-        order = tuple(record.rows[index].chunk.id for index in step.order)
-        dropped = tuple(record.rows[index].chunk.id for index in step.dropped)
+        order = tuple([ids[index] for index in step.order])
+        dropped = tuple([ids[index] for index in step.dropped])
         yield StageTrace(stage, True, order, dropped, step.numbers)

@@ -25,8 +25,12 @@ _RELAXED = 4
 _RANKED = "SELECT rowid, rank FROM chunks_fts WHERE chunks_fts MATCH ? ORDER BY rank, rowid"
 _HOLDING = (
     "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? "
-    "AND rowid IN (SELECT value FROM json_each(?))"
+    "AND {} IN (SELECT value FROM json_each(?))"
 )
+_LOOKED_UP = _HOLDING.format("rowid")
+# The sign keeps SQLite from asking FTS5 row by row: the postings are read once, from end to end.
+_SCANNED = _HOLDING.format("+rowid")
+_SCANNED_POSTINGS = 25_000
 
 
 class KeywordLeg:
@@ -116,11 +120,17 @@ class KeywordLeg:
         return found[:limit]
 
     def _held(self, terms: Sequence[Term], rowids: Sequence[int]) -> dict[int, tuple[str, ...]]:
-        """Tell which terms each row holds, in the order of the query."""
+        """Tell which terms each row holds, in the order of the query.
+
+        Up to some number of postings, and for beginnings of words in any case, it is quicker to
+        read them all than to look each row up.
+        """
         listed = json.dumps(rowids)
         held: dict[int, list[str]] = {}
         for term in sorted(terms, key=lambda term: term.place) if rowids else ():
-            for (rowid,) in self._connection.execute(_HOLDING, (term.match, listed)):
+            scan = term.postings <= _SCANNED_POSTINGS or term.text.endswith("*")
+            sql = _SCANNED if scan else _LOOKED_UP
+            for (rowid,) in self._connection.execute(sql, (term.match, listed)):
                 held.setdefault(rowid, []).append(term.text)
         return {rowid: tuple(texts) for rowid, texts in held.items()}
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from memtui.retrieval.connection import Connection, Rows, is_database_error, snapshot
-from memtui.retrieval.vector_view import EXACT_LIMIT, Floats, VectorView, ViewBuilder
+from memtui.retrieval.vector_view import EXACT_LIMIT, Floats, RowIds, VectorView, ViewBuilder
 
 _CHECKED_ROWS = 16
 _ROWS_AT_A_TIME = 2048
@@ -75,9 +75,7 @@ def _from_blocks(
             "SELECT c.validity, c.rowids, v.vectors FROM chunks_vec_chunks c "
             "JOIN chunks_vec_vector_chunks00 v ON v.rowid = c.chunk_id"
         ):
-            used = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")
-            rowids = np.frombuffer(ids, np.int64)[used.astype(np.bool_)]
-            block = np.frombuffer(vectors, np.float32).reshape(-1, dims)[used.astype(np.bool_)]
+            rowids, block = _used_rows(validity, ids, vectors, dims)
             if len(rowids) > builder.room:
                 return None
             builder.append(rowids, block)
@@ -91,6 +89,16 @@ def _from_blocks(
             raise
         return None
     return builder if total == count and _agree(connection, samples) else None
+
+
+def _used_rows(validity: bytes, ids: bytes, vectors: bytes, dims: int) -> tuple[RowIds, Floats]:
+    """Take a storage block apart: one bit, one row number and one vector for each place."""
+    used = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little").astype(np.bool_)
+    rowids = np.frombuffer(ids, np.int64)
+    block = np.frombuffer(vectors, np.float32).reshape(-1, dims)
+    # A full block is taken as it is: choosing all of its rows would copy it once more.
+    full = used.all() and len(used) == len(rowids) == len(block)
+    return (rowids, block) if full else (rowids[used], block[used])
 
 
 def _agree(connection: Connection, samples: Mapping[int, bytes]) -> bool:

@@ -14,14 +14,16 @@ Positions: TypeAlias = NDArray[np.intp]
 Distances: TypeAlias = NDArray[np.uint16]
 
 _ROWS_AT_A_TIME = 65_536
-_RESCORED_AT_A_TIME = 4096
+_RESCORED_AT_A_TIME = 1024
 _SAMPLE_STEP = 16
+_GROUP = 64
+_GROUPS_PER_HIT = 8
 # A float32 product of unit vectors is off by far less; candidates this near are all rescored.
 _SLACK = 1e-5
 _NEVER = np.iinfo(np.uint16).max
 
-MIN_RESCORED = 8192
-RESCORED_PER_HIT = 64
+MIN_RESCORED = 16_384
+RESCORED_PER_HIT = 100
 RESCORED_SHARE = 128
 
 
@@ -47,11 +49,15 @@ def nearest(
         return []
     count = rescored or rescored_rows(view.count, limit)
     if view.codes is None:
-        rows = _by_product(view, query, wanted, eligible)
-    elif available <= count:
-        rows = np.flatnonzero(eligible)
+        scores = view.matrix @ query
+        if available < view.count:
+            scores[~eligible] = -np.inf
+        rows = _leading(scores, wanted)
     else:
-        rows = _by_codes(view.codes, query, max(count, wanted), eligible)
+        near = np.flatnonzero(eligible)
+        if available > count:
+            near = _by_codes(view.codes, query, max(count, wanted), eligible)
+        rows = near[_leading(_products(view.matrix, near, query), wanted)]
     return _best(view, query, rows, wanted)
 
 
@@ -64,12 +70,33 @@ def rescored_rows(count: int, limit: int) -> int:
     return max(MIN_RESCORED, count // RESCORED_SHARE, RESCORED_PER_HIT * limit)
 
 
-def _by_product(view: VectorView, query: Floats, wanted: int, eligible: Mask) -> Positions:
-    scores = view.matrix @ query
-    scores[~eligible] = -np.inf
-    place = view.count - wanted
-    smallest = np.partition(scores, place)[place]
-    return np.flatnonzero(scores >= smallest - _SLACK)
+def _leading(scores: Floats, wanted: int) -> Positions:
+    """Find the places of the `wanted` largest scores, and of all that rounding may hide."""
+    return np.flatnonzero(scores >= _lower_bound(scores, wanted) - _SLACK)
+
+
+def _lower_bound(scores: Floats, wanted: int) -> np.float32:
+    """Give a number that at least `wanted` scores reach, and few more.
+
+    It is the one in place `wanted` among the best of each of many groups, which is at most the
+    one in that place among all. Rows of a group stand far apart, since neighbours are often alike.
+    """
+    groups = max(_GROUPS_PER_HIT * wanted, len(scores) // _GROUP)
+    depth = len(scores) // groups
+    if depth > 1:
+        best = scores[: depth * groups].reshape(depth, groups).max(axis=0)
+        scores = np.append(best, scores[depth * groups :])
+    place = len(scores) - wanted
+    bound: np.float32 = np.partition(scores, place)[place]
+    return bound
+
+
+def _products(matrix: Floats, rows: Positions, query: Floats) -> Floats:
+    products = np.empty(len(rows), dtype=np.float32)
+    for first in range(0, len(rows), _RESCORED_AT_A_TIME):
+        part = slice(first, first + _RESCORED_AT_A_TIME)
+        products[part] = matrix[rows[part]] @ query
+    return products
 
 
 def _by_codes(codes: Codes, query: Floats, wanted: int, eligible: Mask) -> Positions:

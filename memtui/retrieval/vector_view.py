@@ -127,12 +127,13 @@ class VectorView:
         """Make the view that follows this one; costs as much as the change, not as the index.
 
         A row that is added under a number that is there already takes its place. `vectors` has
-        the shape (len(added), dims). Raises ValueError when the number of dimensions differs.
+        the shape (len(added), dims); raises ValueError for any other. Row numbers of an index are
+        never used twice, so that a changed text is one removed and one added row.
         """
         new = np.asarray(added, dtype=np.int64)
-        matrix = np.asarray(vectors, dtype=np.float32).reshape(len(new), -1)
-        if len(new) and matrix.shape[1] != self.dims:
-            raise ValueError(f"vectors of {matrix.shape[1]} numbers in a view of {self.dims}")
+        matrix = np.asarray(vectors, dtype=np.float32)
+        if len(new) and matrix.shape != (len(new), self.dims):
+            raise ValueError(f"vectors of shape {matrix.shape} for {len(new)} rows of {self.dims}")
         gone = np.concatenate([np.asarray(removed, dtype=np.int64), new])
         live = self.live & ~np.isin(self.rowids, gone) if len(gone) else self.live
         grown = self._grown(new, matrix, live) or self._copied(new, matrix, live)

@@ -41,22 +41,24 @@ class MemorySettings(Section):
     """What belongs to the memory beyond the folder itself."""
 
     extra_paths: _Strings = Field(
-        (), description="More files, folders or globs to index; ~ is your home folder."
+        default=(), description="More files, folders or globs to index; ~ is your home folder."
     )
     ignore: _Strings = Field(
-        DEFAULT_IGNORE, description="Names or globs of files and folders to leave out."
+        default=DEFAULT_IGNORE, description="Names or globs of files and folders to leave out."
     )
     max_file_bytes: int = Field(
-        64 * 2**20, ge=1, le=2**31, description="Larger files are listed as skipped."
+        default=64 * 2**20, ge=1, le=2**31, description="Larger files are listed as skipped."
     )
 
 
 class ChunkingSettings(Section):
     """How files are cut into chunks; a change asks for a rebuild."""
 
-    tokens: int = Field(400, ge=16, le=8192, description="Size of a chunk, in tokens (estimated).")
+    tokens: int = Field(
+        default=400, ge=16, le=8192, description="Size of a chunk, in tokens (estimated)."
+    )
     overlap: int = Field(
-        80, ge=0, le=4096, description="Tokens that a chunk repeats from the one before it."
+        default=80, ge=0, le=4096, description="Tokens that a chunk repeats from the one before it."
     )
 
 
@@ -64,18 +66,23 @@ class EmbeddingSettings(Section):
     """Who makes the vectors."""
 
     provider: str = Field(
-        "auto",
+        default="auto",
         pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$",
         description="auto: the model that comes with memtui; none: keyword search alone.",
     )
     model: str | None = Field(
-        None, max_length=256, description="The provider's model; empty: the provider's default."
+        default=None,
+        max_length=256,
+        description="The provider's model; empty: the provider's default.",
     )
     threads: int = Field(
-        0, ge=0, le=256, description="CPU threads for the embedded model; 0: chosen by memtui."
+        default=0,
+        ge=0,
+        le=256,
+        description="CPU threads for the embedded model; 0: chosen by memtui.",
     )
     base_url: str | None = Field(
-        None,
+        default=None,
         max_length=2048,
         pattern=r"^https?://[^\s]+$",
         description="Address of a remote provider; empty: the provider's own.",
@@ -85,47 +92,61 @@ class EmbeddingSettings(Section):
 class IndexSettings(Section):
     """How the index is kept up to date, and where."""
 
-    watch: bool = Field(True, description="Follow changes of the files while memtui is open.")
+    watch: bool = Field(
+        default=True, description="Follow changes of the files while memtui is open."
+    )
     debounce_seconds: float = Field(
-        1.5, ge=0.05, le=60, description="Quiet time after a change before it is indexed."
+        default=1.5, ge=0.05, le=60, description="Quiet time after a change before it is indexed."
     )
     rescan_seconds: float = Field(
-        120.0, ge=1, le=86400, description="Time between looks for changes that no event told of."
+        default=120.0,
+        ge=1,
+        le=86400,
+        description="Time between looks for changes that no event told of.",
     )
     data_dir: str | None = Field(
-        None, max_length=4096, description="Where indexes are kept; empty: the platform's folder."
+        default=None,
+        max_length=4096,
+        description="Where indexes are kept; empty: the platform's folder.",
     )
 
 
 class MmrSettings(Section):
     """Maximal marginal relevance: fewer results that say the same."""
 
-    enabled: bool | None = Field(None, description="Push down what repeats a better result.")
+    enabled: bool | None = Field(
+        default=None, description="Push down what repeats a better result."
+    )
     lambda_: _Weight | None = Field(
-        None, alias="lambda", description="1: relevance alone, 0: variety alone."
+        default=None, alias="lambda", description="1: relevance alone, 0: variety alone."
     )
 
 
 class DecaySettings(Section):
     """Temporal decay: old notes count less."""
 
-    enabled: bool | None = Field(None, description="Let old notes count less.")
+    enabled: bool | None = Field(default=None, description="Let old notes count less.")
     preset: Literal["documented", "gentle"] | None = Field(
-        None, description="documented: floor 0; gentle: floor 0.8. `floor` wins over it."
+        default=None, description="documented: floor 0; gentle: floor 0.8. `floor` wins over it."
     )
     half_life_days: float | None = Field(
-        None, gt=0, le=36500, description="Age in days at which half of the decaying part is left."
+        default=None,
+        gt=0,
+        le=36500,
+        description="Age in days at which half of the decaying part is left.",
     )
-    floor: _Weight | None = Field(None, description="The factor that no age falls below.")
+    floor: _Weight | None = Field(default=None, description="The factor that no age falls below.")
 
 
 class RerankSettings(Section):
     """Composite rerank of relevance, recency and importance."""
 
-    enabled: bool | None = Field(None, description="Blend relevance, recency and importance.")
-    relevance: _Weight | None = Field(None, description="Weight of the fused score.")
-    recency: _Weight | None = Field(None, description="Weight of the recency.")
-    importance: _Weight | None = Field(None, description="Weight of the note's importance.")
+    enabled: bool | None = Field(
+        default=None, description="Blend relevance, recency and importance."
+    )
+    relevance: _Weight | None = Field(default=None, description="Weight of the fused score.")
+    recency: _Weight | None = Field(default=None, description="Weight of the recency.")
+    importance: _Weight | None = Field(default=None, description="Weight of the note's importance.")
 
 
 DECAY_FLOORS: Final = {"documented": 0.0, "gentle": 0.8}
@@ -134,26 +155,33 @@ DECAY_FLOORS: Final = {"documented": 0.0, "gentle": 0.8}
 class RankingSettings(Section):
     """How results are ranked; what is not set comes from the profile."""
 
-    profile: ProfileName = Field("memtui", description="The ranking that the other keys change.")
-    k: int | None = Field(None, ge=1, le=200, description="How many results are shown.")
+    profile: ProfileName = Field(
+        default="memtui", description="The ranking that the other keys change."
+    )
+    k: int | None = Field(default=None, ge=1, le=200, description="How many results are shown.")
     candidate_multiplier: int | None = Field(
-        None, ge=1, le=50, description="Candidates of each leg = k times this, 50 to 200."
+        default=None, ge=1, le=50, description="Candidates of each leg = k times this, 50 to 200."
     )
     fusion: Annotated[Fusion, Field(strict=False)] | None = Field(
-        None, description="weighted_sum, relative_score or rrf."
+        default=None, description="weighted_sum, relative_score or rrf."
     )
     vector_weight: _Weight | None = Field(
-        None, description="Weight of the vector leg; alone, the keyword leg gets the rest to 1."
+        default=None,
+        description="Weight of the vector leg; alone, the keyword leg gets the rest to 1.",
     )
     keyword_weight: _Weight | None = Field(
-        None, description="Weight of the keyword leg; alone, the vector leg gets the rest to 1."
+        default=None,
+        description="Weight of the keyword leg; alone, the vector leg gets the rest to 1.",
     )
     rrf_k: float | None = Field(
-        None, gt=0, le=10000, description="Constant of reciprocal rank fusion."
+        default=None, gt=0, le=10000, description="Constant of reciprocal rank fusion."
     )
-    dedup: bool | None = Field(None, description="Show a text that occurs twice only once.")
+    dedup: bool | None = Field(default=None, description="Show a text that occurs twice only once.")
     min_score: float | None = Field(
-        None, ge=0, le=1, description="Results below this score are not shown; empty: no minimum."
+        default=None,
+        ge=0,
+        le=1,
+        description="Results below this score are not shown; empty: no minimum.",
     )
     mmr: MmrSettings = MmrSettings()
     decay: DecaySettings = DecaySettings()
@@ -233,26 +261,27 @@ class UiSettings(Section):
     """How the terminal interface looks and behaves."""
 
     theme: str = Field(
-        "auto",
+        default="auto",
         min_length=1,
         max_length=64,
         description="auto, memtui-dark, memtui-light, memtui-high-contrast or any Textual theme.",
     )
     preview: Literal["auto", "right", "below", "off"] = Field(
-        "auto", description="Where the source preview is: auto, right, below or off."
+        default="auto", description="Where the source preview is: auto, right, below or off."
     )
     glyphs: Literal["unicode", "ascii"] = Field(
-        "unicode", description="unicode, or ascii for fonts without block characters."
+        default="unicode", description="unicode, or ascii for fonts without block characters."
     )
-    mouse: bool = Field(True, description="React to the mouse.")
-    history: bool = Field(True, description="Remember queries, in the state folder.")
+    mouse: bool = Field(default=True, description="React to the mouse.")
+    history: bool = Field(default=True, description="Remember queries, in the state folder.")
 
 
 class KeymapSettings(Section):
     """Which keys do what; `memtui help keys` lists the ids."""
 
     preset: Literal["default", "vim", "emacs"] = Field(
-        "default", description="The keys that the other entries change: default, vim or emacs."
+        default="default",
+        description="The keys that the other entries change: default, vim or emacs.",
     )
     bindings: dict[str, str] = Field(
         default_factory=dict,
@@ -264,10 +293,12 @@ class Settings(Section):
     """Everything that can be configured."""
 
     editor: str | None = Field(
-        None, max_length=4096, description="Command that opens a file; empty: $VISUAL or $EDITOR."
+        default=None,
+        max_length=4096,
+        description="Command that opens a file; empty: $VISUAL or $EDITOR.",
     )
     pager: str | None = Field(
-        None, max_length=4096, description="Command that shows long help; empty: $PAGER."
+        default=None, max_length=4096, description="Command that shows long help; empty: $PAGER."
     )
     memory: MemorySettings = MemorySettings()
     chunking: ChunkingSettings = ChunkingSettings()

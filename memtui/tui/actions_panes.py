@@ -37,7 +37,7 @@ class PaneActions(IndexActions):
 
     def panes(self) -> list[Widget]:
         """The panes that can have the focus, in the order of Tab."""
-        ids = ("query", "results", "near-misses", "preview", "why", "index-status")
+        ids = ("query", "results", "results-message", "near-misses", "preview", "why", "index-status")
         widgets = [self.query_one(f"#{name}") for name in ids]
         return [widget for widget in widgets if widget.focusable and _is_shown(widget)]
 
@@ -45,13 +45,14 @@ class PaneActions(IndexActions):
         """Bring a pane to the front and give it the keys."""
         self.pane = pane if pane in PANES else "results"
         self.apply_layout()
-        widget = self.query_one(f"#{pane}")
+        first = self.results if self.results.display else self.message
+        widget = first if self.pane == "results" else self.query_one(f"#{pane}")
         if self.is_small:
             self.call_after_refresh(widget.focus)
         elif widget.focusable and _is_shown(widget):
             widget.focus()
-        elif self.results.display:
-            self.results.focus()
+        else:
+            first.focus()
 
     # --- actions --------------------------------------------------------------------------------
 
@@ -119,7 +120,7 @@ class PaneActions(IndexActions):
         """Show or hide the candidates that are not in the list."""
         self.near_wanted = not self.has_class("-near")
         if not self.near_wanted and self.near.has_focus:
-            self.results.focus()
+            self.show_pane("results")
         self.apply_layout()
         self.redraw_lists()
 

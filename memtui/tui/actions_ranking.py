@@ -100,10 +100,6 @@ class RankingActions(SearchActions):
         """Go back to the configured ranking."""
         self.change_ranking(self.options.ranking, at_end="as configured already")
 
-    def action_set_fusion(self, name: str) -> None:
-        """Choose a fusion method by name (`weighted_sum`, `relative_score`, `rrf`)."""
-        self.change_ranking(steps.with_fusion(self.ranking, name))
-
     def _say_when_off(self, stage: str, key: str, enabled: bool) -> None:
         if not enabled and self._note:
             self.note(f"{self._note.partition(':')[0]} ({stage} is off: {key})")

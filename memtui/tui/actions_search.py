@@ -223,8 +223,11 @@ class SearchActions(SearchBase):
 
     def show_list(self) -> None:
         """Show the list in the results pane."""
+        had_focus = self.message.has_focus
         self.results.display = True
         self.message.display = False
+        if had_focus:
+            self.results.focus()
 
     def show_message(self, content: Content) -> None:
         """Show a message in the results pane, in place of the list."""
@@ -233,7 +236,7 @@ class SearchActions(SearchBase):
         self.message.display = True
         self.results.display = False
         if had_focus:
-            self.query_input.focus()
+            self.message.focus()
 
     def show_problems(self, text: str) -> None:
         """Show below the box what of the query cannot be understood."""

@@ -276,10 +276,17 @@ def run(workspace: Found, loaded: Loaded, *, demo: bool = False) -> int:
     def open_engine(bus: Bus) -> EngineDoor:
         # Imported after the first paint: numpy, apsw and the model take longer than a screen.
         from memtui.engine import Engine
+        from memtui.memory.demo import demo_clock
         from memtui.settings import demo_data_dir
 
-        data_dir = demo_data_dir() if demo else None
-        return Engine.open(workspace.root, loaded.settings, bus=bus, data_dir=data_dir, watch=True)
+        return Engine.open(
+            workspace.root,
+            loaded.settings,
+            bus=bus,
+            now=demo_clock() if demo else None,
+            data_dir=demo_data_dir() if demo else None,
+            watch=True,
+        )
 
     app = MemtuiApp(open_engine, options_from(loaded, workspace.root, demo=demo))
     try:

@@ -187,7 +187,8 @@ def _multiplied(ranked: Ranked, stage: StageScore, lost: bool) -> ScoreStep:
 
 def _decay(ranked: Ranked, stage: StageScore, lost: bool) -> ScoreStep:
     if stage.reason is Reason.EVERGREEN:
-        return _step(stage, "×", _factor(stage), fmt.reason_words(stage.reason), failed=lost)
+        words = fmt.reason_words(stage.reason)
+        return _step(stage, "×", _factor(stage), words, brief="evergreen", failed=lost)
     return _step(
         stage, "×", _factor(stage), date_note(stage), extent=(stage.after, stage.before),
         failed=lost,
@@ -260,7 +261,7 @@ def _mmr(ranked: Ranked, stage: StageScore, lost: bool) -> ScoreStep:
         note = fmt.reason_words(Reason.FIRST) if stage.reason is Reason.FIRST else "nothing alike"
     else:
         note = f"{fmt.number(similarity)} alike"
-    brief = f"{fmt.number(similarity)} like {place_of(ranked, twin)}" if twin else note
+    brief = f"{fmt.number(similarity)} like {place_of(ranked, twin)}" if twin else "nothing alike"
     extent = (stage.after, stage.before)
     return _step(stage, fmt.MINUS, formula, note, brief=brief, extent=extent, failed=lost)
 

@@ -273,7 +273,8 @@ def key_name(key: str) -> str:
         return "alt-" + key_name(key.removeprefix("alt+"))
     if key.startswith("f") and key[1:].isdigit():
         return key.upper()
-    return key_to_character(key) or key
+    character = key_to_character(key) or ""
+    return character if character.isprintable() and character.strip() else key
 
 
 def is_typed(key: str) -> bool:

@@ -8,14 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from textual.app import App
-from textual.binding import ActiveBinding
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.screen import Screen
 
 from memtui.model import Fusion, Ranking
 from memtui.tui import format as fmt
-from memtui.tui.bindings import key_name
+from memtui.tui.keys import KnownKey, key_label, known_keys
 
 if TYPE_CHECKING:
     from memtui.tui.app import MemtuiApp
@@ -129,19 +128,18 @@ class MemtuiCommands(Provider):
 
     def _actions(self) -> Iterator[Command]:
         """The bindings of the screen and of the application, each action once."""
-        found: dict[str, list[ActiveBinding]] = {}
-        for active in self.screen.active_bindings.values():
-            named = active.binding.description and not active.binding.system
-            if named and active.enabled and isinstance(active.node, App | Screen):
-                found.setdefault(active.binding.action, []).append(active)
-        for action, bindings in found.items():
-            first = bindings[0]
+        found: dict[str, list[KnownKey]] = {}
+        for known in known_keys(self.screen):
+            if known.enabled and isinstance(known.node, App | Screen):
+                found.setdefault(known.binding.action, []).append(known)
+        for action, known_as in found.items():
+            first = known_as[0].binding
             yield Command(
-                first.binding.description,
+                first.description,
                 first.tooltip,
-                partial(self.app.run_action, action, first.node),
-                tuple(dict.fromkeys(key_name(active.binding.key) for active in bindings)),
-                discover=bool(first.tooltip) or first.binding.show,
+                partial(self.app.run_action, action, known_as[0].node),
+                tuple(dict.fromkeys(key_label(known.binding.key) for known in known_as)),
+                discover=bool(first.tooltip) or first.show,
             )
 
     def _rankings(self, app: MemtuiApp) -> Iterator[Command]:
@@ -164,4 +162,4 @@ class MemtuiCommands(Provider):
 
 def _draw(name: Content, command: Command) -> Content:
     keys = " ".join(command.keys)
-    return Content.assemble(name, "  " if keys else "", (keys, "$text-muted"))
+    return Content.assemble(name, "  " if keys else "", (keys, f"{fmt.MUTED} not bold"))

@@ -6,6 +6,7 @@ Nothing here computes a score; every value comes from a trace or a status and is
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -19,11 +20,12 @@ from memtui.model import (
     ScoreMapping,
     Stage,
 )
+from memtui.text.sanitize import safe_line
 
 THIN_SPACE = "\u2009"
 MINUS = "\u2212"
 NOTHING = "–"
-MUTED = "$foreground 62%"
+MUTED = "$foreground 68%"
 """The style of labels and asides; `$text-muted` has no colour inside `Content`."""
 
 SECOND, MINUTE, HOUR, DAY = 1, 60, 3600, 86_400
@@ -254,7 +256,7 @@ REASON_WORDS: Mapping[Reason, str] = {
     Reason.RELAXED: "kept by the relaxed minimum",
     Reason.EXACT_PATH: "the query names the file",
     Reason.REDUNDANT: "alike a better result",
-    Reason.FIRST: "first choice, nothing to be alike",
+    Reason.FIRST: "first choice, nothing above it",
 }
 
 STATE_STYLES: Mapping[IndexState, str] = {
@@ -302,3 +304,10 @@ def state_word(state: IndexState) -> str:
 def reason_words(reason: Reason) -> str:
     """A reason code in words."""
     return REASON_WORDS[reason]
+
+
+def home_relative(path: str) -> str:
+    """Write a folder with `~` for the home folder, safe for one line."""
+    home = os.path.expanduser("~")
+    inside = path == home or path.startswith(home + os.sep)
+    return safe_line("~" + path[len(home) :] if inside and len(home) > 1 else path)

@@ -97,6 +97,10 @@ class HistoryLoaded(Message):
     queries: Sequence[str]
 
 
+class FirstRun(Message):
+    """Nobody has used the interface here before."""
+
+
 @dataclass
 class RebuildPriced(Message):
     """What a rebuild would cost."""

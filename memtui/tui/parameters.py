@@ -58,11 +58,6 @@ def cycle_fusion(ranking: Ranking) -> Ranking:
     return replace(ranking, fusion=methods[(methods.index(ranking.fusion) + 1) % len(methods)])
 
 
-def with_fusion(ranking: Ranking, name: str) -> Ranking:
-    """Choose a fusion method by its name; raises `ValueError` for another name."""
-    return replace(ranking, fusion=Fusion(name))
-
-
 def _stepped(value: float, steps: int) -> float:
     return min(max(round(value + steps * STEP, 2), 0.0), 1.0)
 
@@ -103,13 +98,13 @@ def changed_count(ranking: Ranking, configured: Ranking) -> int:
 
 
 def describe_change(before: Ranking, after: Ranking) -> str:
-    """Say what changed between two rankings, as `λ 0.70→0.65`; empty when nothing did."""
+    """Say what changed between two rankings, as `λ 0.70→0.65`."""
     changes = [
         _change(was, now)
         for was, now in zip(_values(before), _values(after), strict=True)
         if (was.value, was.on) != (now.value, now.on)
     ]
-    return ", ".join(changes)
+    return ", ".join(changes) or "parameters changed"
 
 
 def _change(was: Parameter, now: Parameter) -> str:
@@ -121,15 +116,20 @@ def _change(was: Parameter, now: Parameter) -> str:
 
 
 def _values(ranking: Ranking) -> tuple[Parameter, ...]:
+    floor = f" ≥{ranking.decay.floor:g}" if ranking.decay.floor else ""
     minimum = "off" if ranking.min_score is None else f"{ranking.min_score:.2f}"
     return (
         Parameter("mmr", "MMR λ", f"{ranking.mmr.lambda_:.2f}", on=ranking.mmr.enabled),
         Parameter(
-            "decay", "decay t½", f"{ranking.decay.half_life_days:g}d", on=ranking.decay.enabled
+            "decay",
+            "decay t½",
+            f"{ranking.decay.half_life_days:g}d{floor}",
+            on=ranking.decay.enabled,
         ),
         Parameter("vector", "vector", f"{ranking.vector_weight:.2f}"),
         Parameter("keyword", "keyword", f"{ranking.keyword_weight:.2f}"),
         Parameter("k", "k", f"{ranking.k}×{ranking.candidate_multiplier}"),
         Parameter("min_score", "min", minimum),
         Parameter("fusion", "fusion", FUSION_NAMES[ranking.fusion]),
+        Parameter("profile", "profile", ranking.profile),
     )

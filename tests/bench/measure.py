@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, TypeVar
 
@@ -12,6 +13,20 @@ T = TypeVar("T")
 
 MILLISECONDS = 1e3
 SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to measure."""
+
+    sizes: tuple[int, ...]
+    """Chunks of the indexes that hybrid queries are asked of."""
+    place: Path
+    """Where corpora and indexes are made, or taken from when they are there."""
+    warm: int = 1
+    """How many runs of a process come before those that count."""
+    rounds: int = 3
+    """How often what takes long is repeated."""
 
 
 @dataclass(slots=True)

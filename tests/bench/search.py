@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from memtui.ranking.pipeline import rank
 from memtui.retrieval.vector import load_view
 from memtui.text.tokens import fts_query_openclaw
 from tests.bench.corpus import Corpus, Question
-from tests.bench.measure import Measurement, Series, paired, repeated
+from tests.bench.measure import Measurement, Plan, Series, paired, repeated
 from tests.bench.stores import Store, StoredProvider, registered, store
 
 QUESTIONS = 100
@@ -71,13 +72,13 @@ class Floor:
         return len(self._connection.execute(_ROWS, (json.dumps(rowids),)).fetchall())
 
 
-def measure_hybrid(sizes: Sequence[int], place: Path) -> Iterator[Measurement]:
+def measure_hybrid(plan: Plan) -> Iterator[Measurement]:
     """Hybrid queries at each size against the floor, leg by leg, and against plain SQL."""
     corpus = Corpus()
     questions = corpus.questions(QUESTIONS + WARM_QUESTIONS)
     provider = StoredProvider({question.text: question.vector for question in questions})
-    for size in sizes:
-        made = store(corpus, size, place)
+    for size in plan.sizes:
+        made = store(corpus, size, plan.place)
         with registered(provider) as settings, made.open(settings) as engine:
             connection = open_database(made.database, readonly=True)
             try:
@@ -92,8 +93,7 @@ def _hybrid(
     floor = Floor(connection)
     depth = max(engine.ranking.candidates, 100)
     warm, asked = questions[:WARM_QUESTIONS], questions[WARM_QUESTIONS:]
-    # The expression of each question is found by another engine thread's worth of state, so
-    # that no answer of the measured run comes from what an earlier one remembered.
+    # Found by a leg of its own: the engine's has to find out about each question by itself.
     matches = _matches(connection, questions)
     words, vectors = Series(), Series()
     legs = {Leg.KEYWORD: words, Leg.VECTOR: vectors}
@@ -154,7 +154,7 @@ def _plain(connection: Connection) -> Callable[[Question], None]:
     return search
 
 
-def measure_query_embedding(place: Path) -> Iterator[Measurement]:
+def measure_query_embedding(plan: Plan) -> Iterator[Measurement]:
     """The embedding of a question by the real model, which the hybrid figures leave out."""
     provider, state = create_provider(EmbeddingChoice("minilm"))
     if provider is None:
@@ -172,10 +172,9 @@ def pool_of_candidates(engine: Engine, question: Question) -> CandidatePool:
     """A real pool cut down to exactly 200 chunks, best first of both legs."""
     deep = replace(engine.ranking, min_candidates=CANDIDATES, max_candidates=CANDIDATES)
     pool = engine.search(question.text, ranking=deep).pool
-    ranked: list[str] = []
-    for pair in zip(pool.hits[Leg.VECTOR], pool.hits[Leg.KEYWORD], strict=False):
-        ranked += [hit.chunk_id for hit in pair]
-    kept = set(list(dict.fromkeys(ranked))[:CANDIDATES])
+    both = zip_longest(pool.hits[Leg.VECTOR], pool.hits[Leg.KEYWORD])
+    ranked = dict.fromkeys(hit.chunk_id for pair in both for hit in pair if hit is not None)
+    kept = set(list(ranked)[:CANDIDATES])
     hits = {
         leg: tuple(
             LegHit(hit.chunk_id, position, hit.raw, hit.terms)
@@ -187,12 +186,12 @@ def pool_of_candidates(engine: Engine, question: Question) -> CandidatePool:
     return CandidatePool(pool.query, chunks, hits, pool.states, pool.limit)
 
 
-def measure_rerank(place: Path) -> Iterator[Measurement]:
+def measure_rerank(plan: Plan) -> Iterator[Measurement]:
     """A toggle: ranking a pool of 200 candidates again, by what is switched on."""
     corpus = Corpus()
     questions = corpus.questions(10)
     provider = StoredProvider({question.text: question.vector for question in questions})
-    made = store(corpus, 10_000, place)
+    made = store(corpus, 10_000, plan.place)
     with registered(provider) as settings, made.open(settings) as engine:
         pools = [pool_of_candidates(engine, question) for question in questions]
     plain = Ranking(min_candidates=CANDIDATES, max_candidates=CANDIDATES)

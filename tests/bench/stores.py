@@ -31,7 +31,6 @@ from memtui.index.writer import IndexWriter
 from memtui.memory.workspace import workspace_id
 from memtui.model import ChunkSpan, Document, Reason, SourceFile
 from memtui.settings import Settings
-from memtui.settings.schema import EmbeddingSettings, IndexSettings
 from tests.bench.corpus import DIMENSIONS, VERSION, Corpus, Note
 
 STORED = "bench-stored"
@@ -109,9 +108,7 @@ def registered(provider: Provider) -> Iterator[Settings]:
 
 def settings_for(provider: str) -> Settings:
     """Settings with that provider and without a watcher."""
-    return Settings(
-        embedding=EmbeddingSettings(provider=provider), index=IndexSettings(watch=False)
-    )
+    return Settings.model_validate({"embedding": {"provider": provider}, "index": {"watch": False}})
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +134,9 @@ class Store:
 
 def store(corpus: Corpus, chunks: int, place: Path) -> Store:
     """Make the index of `chunks` chunks below `place`, or take the one that is there."""
-    made = Store(place / f"chunks-{chunks}-v{VERSION}", place / f"index-{chunks}-v{VERSION}", chunks)
+    made = Store(
+        place / f"chunks-{chunks}-v{VERSION}", place / f"index-{chunks}-v{VERSION}", chunks
+    )
     folder = IndexFolder(made.data / workspace_id(made.root))
     if folder.current() is not None:
         return made

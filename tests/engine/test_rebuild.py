@@ -9,7 +9,7 @@ import pytest
 
 from memtui.bus import IndexSwapped, LegDegraded, SyncProgressed
 from memtui.errors import Cancelled, IndexUnusable
-from memtui.index.database import IndexDamaged, damage, number, open_database
+from memtui.index.database import Connection, IndexDamaged, damage, number, open_database
 from memtui.index.generations import WriterLock
 from memtui.index.reader import LiveIndex, pending_count
 from memtui.index.schema import read_meta, write_meta
@@ -27,7 +27,9 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
 
 
 def files(workspace: Workspace) -> list[str]:
-    return sorted(path.name for path in workspace.data.iterdir() if "index-" in path.name)
+    endings = (".db", ".building", ".tmp")
+    names = (path.name for path in workspace.data.iterdir() if path.name != "cache.db")
+    return sorted(name for name in names if name.endswith(endings))
 
 
 def test_a_rebuild_equals_a_sync_and_embeds_nothing_again(workspace: Workspace) -> None:
@@ -52,7 +54,8 @@ def test_a_rebuild_needs_no_index_before_it(workspace: Workspace) -> None:
 def test_the_bulk_settings_do_not_stay(workspace: Workspace) -> None:
     workspace.rebuild()
     connection = open_database(workspace.folder.path(1))
-    config = dict(connection.execute("SELECT k, v FROM chunks_fts_config").fetchall())
+    rows = connection.execute("SELECT k, v FROM chunks_fts_config").fetchall()
+    config = {str(name): value for name, value in rows}
     assert config["automerge"] == 4
     assert config["crisismerge"] == 16
     assert config["pgsz"] == 16000
@@ -110,16 +113,27 @@ def test_a_failing_provider_does_not_hold_a_rebuild_up(workspace: Workspace) -> 
     live.close()
 
 
-def test_a_full_disk_leaves_the_old_generation(workspace: Workspace) -> None:
+@pytest.mark.parametrize("kind", ["sync", "rebuild"])
+def test_a_full_disk_is_named_and_leaves_what_was_there(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     workspace.sync()
     before = workspace.contents()
-    building = workspace.folder.begin()
-    building.mkdir()
-    with pytest.raises(OSError, match="directory"):
-        workspace.rebuild()
-    building.rmdir()
+
+    def open_small(path: Path, *, bulk: bool = False) -> Connection:
+        connection = open_database(path, bulk=bulk)
+        connection.execute("PRAGMA max_page_count = 1").fetchall()
+        return connection
+
+    monkeypatch.setattr(f"memtui.index.{kind}.open_database", open_small)
+    workspace.write("0/big.md", "# Big\n\n" + "garden and router\n" * 20_000)
+    with pytest.raises(IndexUnusable, match="no space left"):
+        workspace.rebuild() if kind == "rebuild" else workspace.sync()
+    assert files(workspace) == ["index-1.db"]
     assert workspace.contents() == before
-    workspace.rebuild()
+    monkeypatch.undo()
+    workspace.sync()
+    assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
 
 
 @pytest.mark.parametrize(

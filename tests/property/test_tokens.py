@@ -39,14 +39,13 @@ KNOWN_LETTERS = st.one_of(
 )
 WORLD_TEXT = st.text(st.one_of(st.characters(), KNOWN_LETTERS), max_size=60)
 
-WRITTEN_TEXT = st.lists(
-    st.sampled_from(
-        "a B s the of 12 é Đ ơ ấ e\u0301 東 京 検 ひら カナ 中文 备份 。 한국 어 𠀀 ｶﾞ ① ไ ท ข้อ มูล ລາ မြန် ខ្មែ "
-        "हि न् दी كَ تَ שָׁ лив ет - . , ' \" * : ( )".split(" ")
-    )
-    | st.sampled_from([" ", "\n", "\t"]),
-    max_size=30,
-).map("".join)
+CLUSTERS = (
+    "a B s the of 12 é Đ ơ ấ e\u0301 東 京 検 ひら カナ 中文 备份 。 한국 어 𠀀 ｶﾞ ① ไ ท ข้อ มูล ລາ မြန် ខ្មែ "
+    "हि न् दी كَ تَ שָׁ лив ет - . , ' \" * : ( )"
+)
+WRITTEN_TEXT = st.lists(st.sampled_from([*CLUSTERS.split(), " ", "\n", "\t"]), max_size=30).map(
+    "".join
+)
 """Text as people write it: marks stand on letters."""
 
 

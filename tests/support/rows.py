@@ -67,7 +67,8 @@ class IndexFile:
     def add_all(self, texts: Iterable[str]) -> list[int]:
         """Add chunks of one file in one transaction; gives their row numbers."""
         with self.connection:
-            return [self.add(text, line=line) for line, text in enumerate(texts, 1)]
+            rows = [self.add(text, line=line) for line, text in enumerate(texts, 1)]
+        return rows
 
     def add_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
         """Store vectors by row number and mark the chunks as embedded."""
@@ -104,5 +105,6 @@ def unit_vectors(count: int, dims: int, *, seed: int, clusters: int = 0) -> NDAr
     if clusters:
         centres = random.standard_normal((clusters, dims))
         vectors = centres[random.integers(0, clusters, count)] + 0.5 * vectors
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return unit.astype(np.float32)
+    unit: NDArray[np.float32] = np.empty((count, dims), dtype=np.float32)
+    unit[:] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit

@@ -14,7 +14,9 @@ from memtui.model import (
     CandidatePool,
     Chunk,
     Decay,
+    Drop,
     ErrorRecord,
+    Hit,
     IndexState,
     IndexStatus,
     Leg,
@@ -124,6 +126,11 @@ RANKING = Ranking(
 def ranked(ranking: Ranking = RANKING, candidates: CandidatePool | None = None) -> Ranked:
     """The pool, ranked at a fixed moment."""
     return rank(candidates or pool(), ranking, now=NOW)
+
+
+def everything(result: Ranked) -> list[Hit | Drop]:
+    """The hits and the near misses."""
+    return [*result.hits, *result.drops]
 
 
 def hostile_ranked() -> Ranked:

@@ -10,7 +10,7 @@ from memtui.model import Drop, Ranking
 from memtui.ranking.trace import explain
 from memtui.tui import format as fmt
 from memtui.tui.screens.explain import ExplainScreen, explanation_text
-from tests.tui.reader_samples import RANKING, ReaderApp, ranked, screen_text
+from tests.tui.reader_samples import RANKING, ReaderApp, everything, ranked, screen_text
 
 
 async def _open(size: tuple[int, int], place: int = 2, ranking: Ranking = RANKING) -> str:
@@ -93,7 +93,7 @@ async def test_y_copies_the_text() -> None:
 
 def test_the_text_holds_every_number_of_the_trace() -> None:
     result = ranked()
-    for scored in (*result.hits, *result.drops):
+    for scored in everything(result):
         text = explanation_text(result, scored.chunk.id)
         for part in scored.legs.values():
             assert fmt.score(part.contribution) in text

@@ -20,7 +20,8 @@ def test_scores_have_three_decimals_and_a_true_minus(value: float, expected: str
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"), [(0, "0"), (999, "999"), (1284, "1\u2009284"), (1_000_000, "1\u2009000\u2009000")]
+    ("value", "expected"),
+    [(0, "0"), (999, "999"), (1284, "1\u2009284"), (1_000_000, "1\u2009000\u2009000")],
 )
 def test_counts_are_grouped_by_thin_spaces(value: int, expected: str) -> None:
     assert fmt.count(value) == expected
@@ -28,7 +29,13 @@ def test_counts_are_grouped_by_thin_spaces(value: int, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(840, "840"), (9_999, "9\u2009999"), (12_400, "12 k"), (512_000, "0.5 M"), (2_500_000_000, "2.5 G")],
+    [
+        (840, "840"),
+        (9_999, "9\u2009999"),
+        (12_400, "12 k"),
+        (512_000, "0.5 M"),
+        (2_500_000_000, "2.5 G"),
+    ],
 )
 def test_estimates_are_short(value: int, expected: str) -> None:
     assert fmt.rounded(value) == expected
@@ -50,7 +57,16 @@ def test_durations_have_one_unit(seconds: float, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("days", "expected"),
-    [(None, "ever"), (-3, "ahead"), (0.01, "now"), (0.4, "9h"), (3.4, "3d"), (103, "103d"), (500, "16mo"), (2600, "7y")],
+    [
+        (None, "ever"),
+        (-3, "ahead"),
+        (0.01, "now"),
+        (0.4, "9h"),
+        (3.4, "3d"),
+        (103, "103d"),
+        (500, "16mo"),
+        (2600, "7y"),
+    ],
 )
 def test_ages_are_narrow(days: float | None, expected: str) -> None:
     assert fmt.age(days) == expected
@@ -58,7 +74,13 @@ def test_ages_are_narrow(days: float | None, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "expected"),
-    [(1, "just now"), (3, "3 s ago"), (300, "5 min ago"), (7200, "2 h ago"), (12 * 86400, "12 d ago")],
+    [
+        (1, "just now"),
+        (3, "3 s ago"),
+        (300, "5 min ago"),
+        (7200, "2 h ago"),
+        (12 * 86400, "12 d ago"),
+    ],
 )
 def test_moments_are_told_by_their_age(seconds: int, expected: str) -> None:
     assert fmt.ago(NOW - timedelta(seconds=seconds), NOW) == expected

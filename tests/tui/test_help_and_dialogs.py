@@ -20,12 +20,12 @@ class KeyApp(ReaderApp):
     """An application with a few keys of its own."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("m,f2", "toggle", "MMR", tooltip="Variety on or off", id="mmr.toggle"),
-        Binding("left_square_bracket", "toggle", "λ −0.05", id="lambda.down"),
+        Binding("m,f2", "variety", "MMR", tooltip="Variety on or off", id="mmr.toggle"),
+        Binding("left_square_bracket", "less", "λ −0.05", id="lambda.down"),
         Binding("r", "busy", "sync", id="sync"),
     ]
 
-    def action_toggle(self) -> None:
+    def action_variety(self) -> None:
         """Do nothing."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -42,7 +42,7 @@ async def test_the_focused_pane_comes_first_and_the_application_last() -> None:
         groups = help_groups(app.screen, preview)
         assert groups[0].title == "Preview"
         assert groups[0].hint == Preview.HELP
-        assert groups[-1].title == "Everywhere"
+        assert [group.title for group in groups[-2:]] == ["Everywhere", "Editing and scrolling"]
         app.push_screen(HelpScreen(preview))
         await pilot.pause()
         text = screen_text(app)
@@ -64,6 +64,18 @@ async def test_every_active_binding_is_listed() -> None:
         }
         active = [a for a in app.screen.active_bindings.values() if not a.binding.system]
         assert len(listed) == len(active)
+
+
+async def test_keys_that_a_text_box_takes_are_listed_and_told_apart() -> None:
+    box = Input()
+    app = KeyApp(box)
+    async with app.run_test(size=(100, 60)) as pilot:
+        box.focus()
+        await pilot.pause()
+        groups = help_groups(app.screen, box)
+        line = next(line for group in groups for line in group.lines if line.description == "MMR")
+        assert line.keys == ("m", "F2")
+        assert line.typed == ("m",)
 
 
 async def test_the_help_follows_the_keymap() -> None:
@@ -132,7 +144,13 @@ def test_the_price_is_named(cost: Cost, provider: str, words: str) -> None:
 
 @pytest.mark.parametrize(
     ("keys", "answer"),
-    [(["y"], True), (["n"], False), (["escape"], False), (["enter"], False), (["left", "enter"], True)],
+    [
+        (["y"], True),
+        (["n"], False),
+        (["escape"], False),
+        (["enter"], False),
+        (["left", "enter"], True),
+    ],
 )
 async def test_a_rebuild_needs_a_yes(keys: list[str], answer: bool) -> None:
     app = ReaderApp()
@@ -165,3 +183,16 @@ async def test_the_first_run_hint_names_five_keys_and_goes_at_any_key() -> None:
         await pilot.press("m")
         await pilot.pause()
         assert not isinstance(app.screen, FirstRunHint)
+
+
+@pytest.mark.parametrize(("key", "typed"), [("m", "m"), ("escape", ""), ("enter", "")])
+async def test_the_key_that_closes_the_hint_is_not_lost(key: str, typed: str) -> None:
+    box = Input()
+    app = ReaderApp(box)
+    async with app.run_test(size=(80, 24)) as pilot:
+        box.focus()
+        app.push_screen(FirstRunHint())
+        await pilot.pause()
+        await pilot.press(key)
+        await pilot.pause()
+        assert box.value == typed

@@ -31,7 +31,19 @@ def test_colours_never_change_the_text() -> None:
 
 
 def test_fences_and_front_matter_are_told_from_text() -> None:
-    lines = ["---", "date: x", "---", "text", "```python", "a = 1", "```", "~~~", "```", "~~~", "end"]
+    lines = [
+        "---",
+        "date: x",
+        "---",
+        "text",
+        "```python",
+        "a = 1",
+        "```",
+        "~~~",
+        "```",
+        "~~~",
+        "end",
+    ]
     assert line_languages(lines, 0, len(lines)) == [
         "yaml", "yaml", "yaml", "", "fence", "python", "fence", "fence", "text", "fence", "",
     ]  # fmt: skip
@@ -81,7 +93,8 @@ def test_a_carriage_return_at_the_end_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    "attack", ["[", "[ ", "[a](", "* ", "**a ", "`", "_a ", "- [ ] ", "@a ", "<", "```x", "~~a ", "!["]
+    "attack",
+    ["[", "[ ", "[a](", "* ", "**a ", "`", "_a ", "- [ ] ", "@a ", "<", "```x", "~~a ", "!["],
 )
 def test_hostile_markdown_takes_bounded_time(attack: str) -> None:
     lines = [(attack * 2000)[:2000]] * 200

@@ -65,7 +65,13 @@ async def test_the_screen_tells_everything(size: tuple[int, int]) -> None:
         await app.push_screen(IndexScreen(now=NOW))
         await pilot.pause()
         text = screen_text(app)
-        for words in ("! degraded", "auto → none", "401 from", "/home/mara/openclaw", "generation 3"):
+        for words in (
+            "! degraded",
+            "auto → none",
+            "401 from",
+            "/home/mara/openclaw",
+            "generation 3",
+        ):
             assert words in text
         app.screen.query_one("#index-body").scroll_end(animate=False)
         await pilot.pause()
@@ -127,16 +133,19 @@ async def test_a_table_keeps_its_place_and_is_rebuilt_only_when_rows_differ() ->
         assert table.row_count == 2
 
 
-async def test_empty_tables_are_not_shown() -> None:
+@pytest.mark.parametrize(("size", "shown"), [((120, 40), True), ((80, 40), False)])
+async def test_empty_tables_say_none_where_there_is_room(
+    size: tuple[int, int], shown: bool
+) -> None:
     app = ReaderApp()
     app.engine.snapshot = replace(status(), errors=(), skipped=(), pending=(), pending_count=0)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=size) as pilot:
         await app.push_screen(IndexScreen(now=NOW))
         await pilot.pause()
         text = screen_text(app)
-        assert "Errors" not in text
-        assert "Skipped" not in text
-        assert "Sources" in text
+        assert ("Errors  0" in text) is shown
+        assert ("none" in text) is shown
+        assert "Sources  2" in text
 
 
 @pytest.mark.parametrize("size", [(1, 1), (20, 5), (60, 16)])

@@ -14,7 +14,7 @@ from memtui.tui.arithmetic import axis, counterfactuals, steps_of, verdict
 from memtui.tui.glyphs import ASCII
 from memtui.tui.widgets.waterfall import Waterfall, bar_cells, waterfall_lines
 from memtui.tui.widgets.why_panel import WhyPanel, why_lines
-from tests.tui.reader_samples import RANKING, ReaderApp, pool, ranked, screen_text
+from tests.tui.reader_samples import RANKING, ReaderApp, everything, pool, ranked, screen_text
 
 RANKINGS = [
     *PROFILES.values(),
@@ -34,7 +34,7 @@ def _why(text_of: Ranking, place: int = 0, width: int = 46) -> str:
 
 def test_the_numbers_are_those_of_the_trace() -> None:
     result = ranked()
-    for scored in (*result.hits, *result.drops):
+    for scored in everything(result):
         steps = {step.kind: step for step in steps_of(result, scored)}
         for leg, part in scored.legs.items():
             assert steps[leg].value == part.contribution
@@ -66,16 +66,18 @@ def test_a_redundant_hit_names_its_twin() -> None:
 def test_every_line_fits() -> None:
     for ranking in RANKINGS:
         result = ranked(ranking)
-        for scored in (*result.hits, *result.drops):
+        for scored in everything(result):
             for width in (30, 44, 60, 100):
                 lines = why_lines(result, scored.chunk.id, width)
                 assert max(line.cell_length for line in lines) <= max(width, 46)
 
 
-@pytest.mark.parametrize("ranking", RANKINGS, ids=lambda ranking: f"{ranking.profile}-{ranking.fusion}")
+@pytest.mark.parametrize(
+    "ranking", RANKINGS, ids=lambda ranking: f"{ranking.profile}-{ranking.fusion}"
+)
 def test_every_profile_is_drawn_within_its_width(ranking: Ranking) -> None:
     result = ranked(ranking)
-    for scored in (*result.hits, *result.drops):
+    for scored in everything(result):
         steps = steps_of(result, scored)
         for width in (60, 76, 110, 160):
             for line in waterfall_lines(steps, axis(result), width):
@@ -101,7 +103,10 @@ def test_a_leg_that_failed_says_why() -> None:
         (replace(RANKING, k=2), "> k 2"),
         (replace(RANKING, min_score=0.3), "< minimum 0.30"),
         (replace(RANKING, dedup=True), "NOT SHOWN"),
-        (replace(RANKING, k=1, candidate_multiplier=1, min_candidates=2), "outside the first 2 of each leg (vector #"),
+        (
+            replace(RANKING, k=1, candidate_multiplier=1, min_candidates=2),
+            "outside the first 2 of each leg (vector #",
+        ),
     ],
 )
 def test_a_near_miss_says_where_it_was_lost(ranking: Ranking, words: str) -> None:

@@ -232,7 +232,7 @@ def test_ordinary_note_lines_stay_as_they_are() -> None:
 
 def test_rows_show_rank_movement_score_bar_place_and_age() -> None:
     rows = _printed(_rows, _ranked()).splitlines()
-    assert rows[0].startswith(" 1 =    0.940  ████▒▒▒▒▒▒▒▒▒▒▒▒  ")
+    assert rows[0].startswith(" 1 =    0.940  ████▒▒▒▒▒▒▒▒▒▒▒   memory/net.md:1  ")
     assert rows[0].endswith("memory/net.md:1  ever")
     assert rows[1].strip() == "router vlan gateway again"
     assert rows[2].endswith("memory/2026-11-17.md:12  3d")

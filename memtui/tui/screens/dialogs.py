@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -108,9 +108,13 @@ class FirstRunHint(ModalScreen[None]):
             ]
             yield Static(Content("\n").join(lines), markup=False)
 
-    def on_key(self) -> None:
-        """Go away at the first key, which then does what it does."""
+    def on_key(self, event: events.Key) -> None:
+        """Go away at the first key, which then does what it does below."""
+        event.stop()
         self.dismiss(None)
+        if event.key not in ("escape", "enter"):
+            again = events.Key(event.key, event.character)
+            self.app.call_later(self.app.post_message, again)
 
     def on_click(self) -> None:
         """Go away at the first click."""

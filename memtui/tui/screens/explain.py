@@ -146,25 +146,20 @@ def facts_of(ranked: Ranked, explanation: Explanation) -> list[Fact]:
 
 
 def _rank_facts(explanation: Explanation) -> list[Fact]:
-    path = [(leg, position) for leg, position in explanation.leg_ranks.items()]
-    path += [(fmt.STAGE_WORDS[stage], rank) for stage, rank in explanation.ranks]
-    if not path:
-        return []
-    parts: list[Content | str | tuple[str, str]] = []
-    for number, (word, rank) in enumerate(path):
-        legs_end = number == len(explanation.leg_ranks)
-        joint = (
-            ""
-            if number == 0
-            else "  →  "
-            if number >= 1 and (legs_end or number > len(explanation.leg_ranks))
-            else "  "
-        )
-        parts += [(joint, fmt.MUTED), f"{word} ", (fmt.rank(rank), "bold")]
-    spark = fmt.sparkline([rank for _, rank in explanation.ranks])
+    """The rank in each leg, then after every stage that can move a chunk."""
+    shown = isinstance(explanation.scored, Hit)
+    stages = [pair for pair in explanation.ranks if not (shown and pair[0] is Stage.CUT)]
+    legs = Content("  ").join(_rank(leg, rank) for leg, rank in explanation.leg_ranks.items())
+    after = [_rank(fmt.STAGE_WORDS[stage], rank) for stage, rank in stages]
+    path = Content.styled("  →  ", fmt.MUTED).join([*([legs] if legs else []), *after])
+    spark = fmt.sparkline([rank for _, rank in stages])
     if spark:
-        parts.append((f"   {spark}", "$accent"))
-    return [("ranks", Content.assemble(*parts))]
+        path = Content.assemble(path, "   ", (spark, "$accent"))
+    return [("ranks", path)] if path else []
+
+
+def _rank(word: str, rank: int) -> Content:
+    return Content.assemble(f"{word} ", (fmt.rank(rank), "bold"))
 
 
 def _formula_facts(scored: Hit | Drop) -> list[Fact]:

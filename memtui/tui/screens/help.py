@@ -1,4 +1,4 @@
-"""The help: every key that works, read off the active bindings, so that it cannot lie."""
+"""The help: every key that works, read off the bindings themselves, so that it cannot lie."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import App, ComposeResult
-from textual.binding import ActiveBinding, Binding, BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.dom import DOMNode
@@ -17,7 +17,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from memtui.tui import format as fmt
-from memtui.tui.bindings import key_name
+from memtui.tui.keys import KnownKey, key_label, known_keys
 
 _KEYS = 16
 
@@ -27,6 +27,8 @@ class HelpLine:
     """An action with all of its keys."""
 
     keys: tuple[str, ...]
+    typed: tuple[str, ...]
+    """Those of the keys that the focused text box takes as text."""
     description: str
     tooltip: str
     enabled: bool
@@ -47,39 +49,50 @@ class HelpGroup:
 
 
 def help_groups(screen: Screen[object], focused: Widget | None) -> tuple[HelpGroup, ...]:
-    """The active bindings by the place that answers them: the focused pane first, the app last."""
-    by_node: dict[DOMNode, dict[str, list[ActiveBinding]]] = {}
-    for active in screen.active_bindings.values():
-        if active.binding.description and not active.binding.system:
-            actions = by_node.setdefault(active.node, {})
-            actions.setdefault(active.binding.action, []).append(active)
-    order = [node for node in (focused, screen, screen.app) if node is not None]
-    nodes = sorted(by_node, key=lambda node: order.index(node) if node in order else 1)
-    groups: list[HelpGroup] = []
-    for node in nodes:
-        lines = tuple(_line(found) for found in by_node[node].values())
-        hint = (getattr(node, "HELP", None) or "") if node is focused else ""
-        groups.append(HelpGroup(_title(node, focused), hint, lines))
+    """The known keys by the place that answers them: the focused pane, the screen, the app.
+
+    What every text box and list can do comes last.
+    """
+    own: dict[DOMNode, dict[str, list[KnownKey]]] = {}
+    stock: dict[str, list[KnownKey]] = {}
+    for known in known_keys(screen):
+        # Textual's own bindings have no id: editing text and scrolling, the same everywhere.
+        actions = own.setdefault(known.node, {}) if known.binding.id else stock
+        actions.setdefault(known.binding.action, []).append(known)
+    groups = [_group(node, actions, screen, focused) for node, actions in own.items()]
+    if stock:
+        lines = tuple(_line(found) for found in stock.values())
+        groups.append(HelpGroup("Editing and scrolling", "", lines))
     return tuple(groups)
 
 
-def _line(found: list[ActiveBinding]) -> HelpLine:
-    first = found[0]
-    keys = tuple(dict.fromkeys(_key(active.binding.key) for active in found))
-    # Textual's own bindings have no id and are written In Capitals.
-    description = first.binding.description
-    description = description if first.binding.id else description.lower()
-    return HelpLine(keys, description, first.tooltip, first.enabled)
+def _group(
+    node: DOMNode,
+    actions: Mapping[str, list[KnownKey]],
+    screen: Screen[object],
+    focused: Widget | None,
+) -> HelpGroup:
+    lines = tuple(_line(found) for found in actions.values())
+    hint = ""
+    if node is focused:
+        hint = getattr(node, "HELP", None) or ""
+    elif node is screen and any(line.typed for line in lines):
+        hint = "Grey keys are typed into the box: leave it with esc to use them."
+    return HelpGroup(_title(node, focused), hint, lines)
 
 
-def _key(key: str) -> str:
-    """The key as it is written on a keyboard; a name where the character cannot be seen."""
-    name = key_name(key)
-    return name if name.isprintable() and name.strip() else key
+def _line(found: list[KnownKey]) -> HelpLine:
+    first = found[0].binding
+    return HelpLine(
+        tuple(dict.fromkeys(key_label(known.binding.key) for known in found)),
+        tuple(key_label(known.binding.key) for known in found if not known.works),
+        first.description if first.id else first.description.lower(),
+        first.tooltip,
+        found[0].enabled,
+    )
 
 
 _TITLES: Mapping[str, str] = {
-    "Input": "While typing",
     "query": "While typing",
     "results": "Results",
     "near-misses": "Not shown",
@@ -91,12 +104,12 @@ _TITLES: Mapping[str, str] = {
 def _title(node: DOMNode, focused: Widget | None) -> str:
     if isinstance(node, App):
         return "Everywhere"
-    if node.BINDING_GROUP_TITLE:
-        return node.BINDING_GROUP_TITLE
+    known = _TITLES.get(node.id or "") or node.BINDING_GROUP_TITLE
+    if known:
+        return known
     if isinstance(node, Screen):
         return "This screen"
-    name = _TITLES.get(node.id or "") or _TITLES.get(type(node).__name__)
-    return name or ("This pane" if node is focused else "Around it")
+    return "This pane" if node is focused else "Around it"
 
 
 class HelpScreen(ModalScreen[None]):
@@ -169,7 +182,9 @@ def help_content(groups: Iterable[HelpGroup], wanted: str) -> Content:
 
 
 def _draw(line: HelpLine) -> Content:
-    keys = Content(" ").join(Content.styled(key, "bold") for key in line.keys)
+    keys = Content(" ").join(
+        Content.styled(key, fmt.MUTED if key in line.typed else "bold") for key in line.keys
+    )
     off = "" if line.enabled else "  (not now)"
     tooltip = f"  {line.tooltip}" if line.tooltip else ""
     return Content.assemble(

@@ -45,7 +45,7 @@ Rows = tuple[tuple[str, ...], ...]
 
 
 class StatusTable(DataTable[Text]):
-    """A table of plain text cells that is rebuilt only when its rows differ."""
+    """A table of plain text cells that is rebuilt only when its rows differ; `none` when empty."""
 
     DEFAULT_CSS = """
     StatusTable {
@@ -61,9 +61,10 @@ class StatusTable(DataTable[Text]):
             border-title-color: $primary;
             background-tint: $foreground 0%;
         }
-        & > .datatable--header { background: transparent; color: $foreground 62%; }
+        & > .datatable--header { background: transparent; color: $foreground 68%; }
         & > .datatable--cursor { background: transparent; color: $foreground; }
         &:focus > .datatable--cursor { background: $foreground 14%; }
+        &.-empty { color: $foreground 68%; }
         & > .datatable--odd-row, & > .datatable--even-row { background: transparent; }
     }
     """
@@ -94,6 +95,9 @@ class StatusTable(DataTable[Text]):
         self._rows = rows
         place = self.cursor_row
         self.clear()
+        self.set_class(not rows, "-empty")
+        if not rows:
+            self.add_row(Text("none"), *(Text("") for _ in self._columns[1:]))
         for row in rows:
             self.add_row(*(self._cell(text, place) for place, text in enumerate(row)))
         if rows:
@@ -176,7 +180,6 @@ class IndexScreen(Screen[None]):
         tables = {table.id: table for table in self.query(StatusTable)}
         for name, (rows, total) in table_rows(status, now).items():
             tables[name].show_rows(rows, total)
-            tables[name].display = bool(rows)
 
     def _show_progress(self, status: IndexStatus) -> None:
         line = self.query_one("#index-progress", Static)
@@ -238,8 +241,11 @@ def index_facts(status: IndexStatus, now: datetime) -> list[Fact]:
     """Everything about the index that is not a table."""
     facts: list[Fact] = [
         ("holds", counts(status)),
-        ("folder", Content(safe_line(status.root))),
-        ("index", Content(f"{safe_line(status.index_dir)}  generation {status.generation}")),
+        ("folder", Content(fmt.home_relative(status.root))),
+        (
+            "index",
+            Content(f"{fmt.home_relative(status.index_dir)}  generation {status.generation}"),
+        ),
         ("writer", Content(safe_line(status.writer))),
         ("provider", provider_line(status.provider)),
         ("model", model_line(status.provider)),

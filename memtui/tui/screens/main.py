@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import events
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Horizontal, Vertical
@@ -14,6 +14,7 @@ from textual.widgets import Static
 from memtui.tui.actions_panes import PaneActions
 from memtui.tui.bindings import SEARCH_BINDINGS
 from memtui.tui.door import EngineDoor
+from memtui.tui.messages import FirstRun
 from memtui.tui.widgets.index_status import IndexStatusPane
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.near_misses import NearMisses
@@ -28,6 +29,7 @@ from memtui.tui.widgets.why_panel import WhyPanel
 
 WIDTHS = [(0, "-sliver"), (40, "-small"), (60, "-narrow"), (100, "-wide"), (160, "-huge")]
 HEIGHTS = [(0, "-flat"), (10, "-low"), (16, "-short"), (30, "-tall")]
+WELCOMED = "welcome.json"
 TOO_SMALL = "memtui needs 40×10; try `memtui search`"
 
 
@@ -69,7 +71,27 @@ class MainScreen(PaneActions):
         self.show_start()
         self.query_input.focus()
         self.load_history()
+        if self.options.state_dir is not None:
+            self._look_for_first_run()
         self.set_interval(1.0, self.tick)
+
+    @work(thread=True, group="welcome", exit_on_error=False, description="first run?")
+    def _look_for_first_run(self) -> None:
+        from memtui.settings.state import StateFolder
+
+        folder = StateFolder(self.options.state_dir)
+        if folder.read_json(WELCOMED) is None:
+            # A state folder that cannot be written would greet for ever: no greeting then.
+            folder.write_json(WELCOMED, {"welcomed": True})
+            self.post_message(FirstRun())
+
+    @on(FirstRun)
+    def welcome(self) -> None:
+        """Name the five keys to begin with, once."""
+        from memtui.tui.screens.dialogs import FirstRunHint
+
+        if self.is_current:
+            self.app.push_screen(FirstRunHint())
 
     def on_resize(self, event: events.Resize) -> None:
         """Choose the layout for the size."""

@@ -21,7 +21,7 @@ from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 
 
-class ResultsMessage(Static):
+class ResultsMessage(Static, can_focus=True):
     """A few lines in place of the list."""
 
     DEFAULT_CSS = """
@@ -32,6 +32,7 @@ class ResultsMessage(Static):
         border-title-color: $text-muted;
         color: $foreground;
         overflow-y: hidden;
+        &:focus { border: round $primary; border-title-color: $primary; }
     }
     """
 

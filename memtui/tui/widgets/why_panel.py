@@ -71,6 +71,8 @@ def _step_lines(step: ScoreStep, column: int, width: int, glyphs: Glyphs) -> lis
         return [line]
     if line.cell_length + cell_len(note) + 2 <= width:
         return [Content.assemble(line, "  ", (note, fmt.MUTED))]
+    if step.kind is Stage.FUSION:
+        return [line]
     deep = cell_len(note) <= width - _WORD - 2
     indent = " " * (_WORD + 2 if deep else 2)
     room = max(8, width - len(indent))

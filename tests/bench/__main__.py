@@ -1,0 +1,81 @@
+"""The one command: measure, print the table, and write the figures where they are wanted."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tests.bench import indexing, processes, search
+from tests.bench.measure import Measurement, Plan, table
+
+SIZES = (1_000, 10_000, 100_000)
+
+MEASUREMENTS: Mapping[str, Callable[[Plan], Iterator[Measurement]]] = {
+    "hybrid": search.measure_hybrid,
+    "embedding": search.measure_query_embedding,
+    "rerank": search.measure_rerank,
+    "indexing": indexing.measure_indexing,
+    "bare-indexing": indexing.measure_bare_indexing,
+    "start": indexing.measure_start,
+    "command": processes.measure_command,
+    "paint": processes.measure_first_paint,
+    "memory": processes.measure_memory,
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run what was chosen; 1 when a measurement could not be made."""
+    options = _parser().parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="memtui-bench-") as temporary:
+        place = (options.keep or Path(temporary)).resolve()
+        place.mkdir(parents=True, exist_ok=True)
+        plan = Plan(tuple(options.size or SIZES), place, options.warm, options.rounds)
+        measured, failed = _measure(plan, options.only or list(MEASUREMENTS))
+    print(table(measured))
+    if options.json:
+        document = {"measurements": [one.as_json() for one in measured], "failed": failed}
+        options.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    for name, error in failed.items():
+        print(f"{name} could not be measured: {error}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _measure(plan: Plan, names: Sequence[str]) -> tuple[list[Measurement], dict[str, str]]:
+    measured: list[Measurement] = []
+    failed: dict[str, str] = {}
+    for name in names:
+        print(f"measuring {name} …", file=sys.stderr, flush=True)
+        try:
+            measured.extend(MEASUREMENTS[name](plan))
+        except Exception as error:
+            # The others are still worth having; the exit code and stderr tell of this one.
+            failed[name] = f"{type(error).__name__}: {error}"
+    return measured, failed
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument(
+        "--size", type=int, action="append", metavar="N",
+        help="chunks of an index for hybrid queries; may be repeated [1000, 10000, 100000]",
+    )  # fmt: skip
+    parser.add_argument(
+        "--only", action="append", choices=list(MEASUREMENTS), help="measure this; may be repeated"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=3, metavar="N", help="repetitions of what takes long [3]"
+    )
+    parser.add_argument(
+        "--warm", type=int, default=1, metavar="N", help="uncounted runs of each process first [1]"
+    )
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the corpora there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to a file")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,215 @@
+"""The chunker against a slow reading of its rules, its budget, and its cost."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any, ClassVar, SupportsIndex
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from memtui.memory.chunking import Rules, chunk_text, size_estimate
+
+ALL_RULES: tuple[Rules, ...] = ("2026.2", "2026.4", "2026.9")
+
+CHARS = st.one_of(
+    st.sampled_from("ab é·\t\r-#"),
+    st.sampled_from("你好。ｱ龦한\u1100\ufe10"),
+    st.sampled_from("😀𠀀\U00030001\U0001d360\U0001f200"),
+    st.characters(exclude_categories=["Cs"]),
+)
+LINES = st.one_of(
+    st.text(CHARS, max_size=30),
+    st.builds(lambda text, times: text * times, st.text(CHARS, max_size=6), st.integers(0, 60)),
+)
+TEXTS = st.lists(LINES, max_size=20).map("\n".join)
+TOKENS = st.integers(1, 40)
+OVERLAPS = st.integers(0, 45)
+
+Line = tuple[str, int]
+
+
+def units(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2
+
+
+def cut_units(text: str, size: int, *, after_pair: bool, before_pair: bool) -> list[str]:
+    """Cut one UTF-16 unit at a time; a half that is left alone is written U+FFFD."""
+    halves = [half for char in text for half in ([char] if units(char) == 1 else [char, ""])]
+    pieces: list[str] = []
+    at = 0
+    while at < len(halves):
+        end = min(at + size, len(halves))
+        if end < len(halves) and halves[end] == "":
+            end += 1 if after_pair else -1 if before_pair else 0
+        piece = halves[at:end]
+        broken_start = piece[0] == ""
+        broken_end = end < len(halves) and halves[end] == ""
+        body = piece[broken_start : len(piece) - broken_end]
+        pieces.append("\ufffd" * broken_start + "".join(body) + "\ufffd" * broken_end)
+        at = end
+    return pieces
+
+
+def slow_segments(line: str, tokens: int, budget: int, rules: Rules) -> list[str]:
+    coarse = cut_units(line, budget, after_pair=False, before_pair=rules == "2026.9") or [""]
+    if rules == "2026.2":
+        return coarse
+    fine: list[str] = []
+    for piece in coarse:
+        if size_estimate(piece, rules) <= budget:
+            fine.append(piece)
+        elif rules == "2026.4":
+            fine += cut_units(piece, tokens, after_pair=True, before_pair=False)
+        else:
+            part = ""
+            for char in piece:
+                if size_estimate(part + char, rules) > budget:
+                    fine.append(part)
+                    part = ""
+                part += char
+            fine.append(part)
+    return fine
+
+
+def slow_carry(held: list[Line], room: int, rules: Rules) -> list[Line]:
+    kept: list[Line] = []
+    for text, number in reversed(held):
+        left = room - sum(size_estimate(line, rules) + 1 for line, _ in kept)
+        if left <= 0:
+            break
+        if rules == "2026.9" and size_estimate(text, rules) + 1 > left:
+            tail = text
+            while size_estimate(tail, rules) > max(0, left - 1):
+                tail = tail[1:]
+            return kept if kept or not tail else [(tail, number)]
+        kept.insert(0, (text, number))
+    return kept
+
+
+def slow_chunks(text: str, tokens: int, overlap: int, rules: Rules) -> list[tuple[int, int, str]]:
+    budget = max(32, 4 * tokens)
+    chunks: list[list[Line]] = []
+    held: list[Line] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        for segment in slow_segments(line, tokens, budget, rules):
+            cost = size_estimate(segment, rules) + 1
+            if held and sum(size_estimate(kept, rules) + 1 for kept, _ in held) + cost > budget:
+                chunks.append(held)
+                room = 4 * overlap
+                if rules == "2026.9":
+                    room = min(room, max(0, budget - cost))
+                held = slow_carry(held, room, rules)
+            held = [*held, (segment, number)]
+    chunks.append(held)
+    return [(lines[0][1], lines[-1][1], "\n".join(line for line, _ in lines)) for lines in chunks]
+
+
+@given(TEXTS, TOKENS, OVERLAPS, st.sampled_from(ALL_RULES))
+@example("a" + "😀" * 40, 8, 3, "2026.2")
+@example("a" + "😀" * 40, 8, 3, "2026.4")
+@example("a" + "𠀀" * 40, 8, 3, "2026.4")
+@example("你" * 100 + "\n\n\n" + "b" * 50, 10, 20, "2026.9")
+def test_chunks_follow_the_rules(text: str, tokens: int, overlap: int, rules: Rules) -> None:
+    chunks = chunk_text(text, tokens=tokens, overlap=overlap, rules=rules)
+    made = [(chunk.start_line, chunk.end_line, chunk.text) for chunk in chunks]
+    assert made == slow_chunks(text, tokens, overlap, rules)
+
+
+@given(TEXTS, TOKENS, OVERLAPS)
+def test_chunks_of_2026_9_stay_within_their_budget(text: str, tokens: int, overlap: int) -> None:
+    for chunk in chunk_text(text, tokens=tokens, overlap=overlap):
+        assert size_estimate(chunk.text) <= max(32, 4 * tokens)
+
+
+@given(TEXTS, TOKENS, OVERLAPS)
+def test_every_line_is_in_a_chunk_and_chunks_go_forward(
+    text: str, tokens: int, overlap: int
+) -> None:
+    chunks = chunk_text(text, tokens=tokens, overlap=overlap)
+    lines = text.split("\n")
+    covered = {n for chunk in chunks for n in range(chunk.start_line, chunk.end_line + 1)}
+    assert covered == set(range(1, len(lines) + 1))
+    starts = [chunk.start_line for chunk in chunks]
+    assert starts == sorted(starts)
+    for chunk in chunks:
+        source = "\n".join(lines[chunk.start_line - 1 : chunk.end_line])
+        assert chunk.text.replace("\n", "") in source.replace("\n", "")
+
+
+@given(TEXTS, TOKENS, st.sampled_from(["2026.4", "2026.9"]))
+def test_without_overlap_nothing_is_lost_or_doubled(text: str, tokens: int, rules: Rules) -> None:
+    text = "".join(char for char in text if units(char) == 1 or rules == "2026.9")
+    chunks = chunk_text(text, tokens=tokens, overlap=0, rules=rules)
+    assert "".join(chunk.text for chunk in chunks).replace("\n", "") == text.replace("\n", "")
+
+
+@given(TEXTS, TOKENS, OVERLAPS)
+def test_entries_are_chunked_one_by_one(text: str, tokens: int, overlap: int) -> None:
+    made = chunk_text(text, tokens=tokens, overlap=overlap, per_entry=True)
+    expected: list[str] = []
+    entry: list[str] = []
+    for line in text.split("\n"):
+        rest = line.lstrip("#")
+        heading = 1 <= len(line) - len(rest) <= 6 and not rest[:1].strip()
+        start = heading or line.startswith("- ")
+        if entry and start:
+            expected += [
+                c.text for c in chunk_text("\n".join(entry), tokens=tokens, overlap=overlap)
+            ]
+            entry = []
+        entry.append(line)
+    expected += [c.text for c in chunk_text("\n".join(entry), tokens=tokens, overlap=overlap)]
+    assert [chunk.text for chunk in made] == expected
+
+
+class CountedText(str):
+    """Text that counts the characters it hands out, so that copying the rest of a line shows."""
+
+    copied: ClassVar[int] = 0
+    __slots__ = ()
+
+    def __getitem__(self, key: SupportsIndex | slice) -> CountedText:
+        part = CountedText(super().__getitem__(key))
+        CountedText.copied += len(part)
+        return part
+
+    def split(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
+        parts: list[str] = [CountedText(part) for part in super().split(sep, maxsplit)]
+        CountedText.copied += len(self)
+        return parts
+
+
+def cost(text: str, rules: Rules) -> int:
+    """Count the lines of memtui's code that run, and the characters copied, while chunking."""
+    executed = 0
+
+    def trace(frame: FrameType, event: str, _argument: Any) -> Any:
+        nonlocal executed
+        if "memtui" not in frame.f_code.co_filename:
+            return None
+        executed += event == "line"
+        return trace
+
+    CountedText.copied = 0
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        chunk_text(CountedText(text), rules=rules)
+    finally:
+        sys.settrace(before)
+    return executed + CountedText.copied
+
+
+@pytest.mark.parametrize("rules", ALL_RULES)
+@pytest.mark.parametrize(
+    "piece",
+    ["a", "word ", "\n", "line of text\n", "记忆搜索", "a你😀𠀀", "x" * 1600 + "\n" * 320, "- \n"],
+    ids=["one line", "words", "blank lines", "lines", "han", "mixed", "long and blank", "bullets"],
+)
+def test_twice_the_text_costs_twice_the_work(piece: str, rules: Rules) -> None:
+    times = 12_000 // len(piece)
+    single, double = cost(piece * times, rules), cost(piece * times * 2, rules)
+    assert double <= 2.1 * single

@@ -1,0 +1,234 @@
+"""Makes the pictures of the program: `python -m tests.screenshots`.
+
+The demo memory is indexed into a temporary folder and shown by the real application on the real
+engine, at a clock that stands still. The same functions serve the test that compares the pictures
+with the program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from rich.cells import cell_len
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from memtui.bus import Bus
+from memtui.engine import Engine
+from memtui.memory.demo import DEMO_PRESENT
+from memtui.memory.workspace import demo_root
+from memtui.model import Decay, Mmr, Ranking
+from memtui.settings import EmbeddingSettings, Settings
+from memtui.tui.app import MemtuiApp
+from memtui.tui.options import UiOptions
+from tests.tui.harness import render_lines, settle, until
+
+FOLDER = Path(__file__).parent.parent / "screenshots"
+QUERY = "router vlan config"
+CELL = 12.2
+"""Width of a cell in the pictures that Textual draws."""
+
+Act = Callable[[MemtuiApp, Pilot[int]], Awaitable[None]]
+Memory = Literal["demo", "empty", "unindexed", "broken"]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One picture: what it shows, how large, and what is done before it is taken."""
+
+    name: str
+    size: tuple[int, int]
+    query: str = QUERY
+    ranking: Ranking = field(default_factory=Ranking)
+    theme: str = "memtui-dark"
+    act: Act | None = None
+    memory: Memory = "demo"
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+def standing() -> datetime:
+    """The clock of all pictures."""
+    return DEMO_PRESENT
+
+
+async def press_explain(app: MemtuiApp, pilot: Pilot[int]) -> None:
+    """Open the explanation of the second result."""
+    await pilot.press("down", "f4")
+
+
+async def open_index(app: MemtuiApp, pilot: Pilot[int]) -> None:
+    """Open the index screen."""
+    await pilot.press("escape", "4")
+
+
+async def toggle_decay(app: MemtuiApp, pilot: Pilot[int]) -> None:
+    """Switch decay on, so that the strip tells what moved."""
+    await pilot.press("f3")
+
+
+async def open_help(app: MemtuiApp, pilot: Pilot[int]) -> None:
+    """Open the help of the result list."""
+    await pilot.press("escape", "question_mark")
+
+
+BOTH = Ranking(mmr=Mmr(enabled=True), decay=Decay(enabled=True, floor=0.8))
+
+PICTURES = (
+    Picture("main-80x24", (80, 24), ranking=BOTH),
+    Picture("main-120x40", (120, 40), ranking=BOTH),
+    Picture("main-200x60", (200, 60), ranking=BOTH),
+    Picture("light-120x40", (120, 40), ranking=BOTH, theme="memtui-light"),
+    Picture("contrast-120x40", (120, 40), ranking=BOTH, theme="memtui-high-contrast"),
+    Picture("decay-120x40", (120, 40), query="standup time", act=toggle_decay),
+    Picture("explain-120x40", (120, 40), ranking=BOTH, act=press_explain),
+    Picture("explain-80x24", (80, 24), ranking=BOTH, act=press_explain),
+    Picture("index-120x40", (120, 40), act=open_index),
+    Picture("help-120x40", (120, 40), act=open_help),
+    Picture("indexing-120x40", (120, 40), memory="unindexed"),
+    Picture("empty-80x24", (80, 24), query="恐龙"),
+    Picture("error-80x24", (80, 24), memory="broken"),
+    Picture("nocolor-80x24", (80, 24), ranking=BOTH, environment=(("NO_COLOR", "1"),)),
+)
+
+
+class Stage:
+    """Where pictures are taken: a home folder of its own with the demo memory, indexed once."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.root = home / "memory"
+        self.data = home / ".local" / "share" / "memtui"
+        os.environ["HOME"] = str(home)
+        shutil.copytree(demo_root(), self.root)
+        with self.open_engine("demo", Bus()) as engine:
+            engine.sync(wait=True)
+
+    def open_engine(self, memory: Memory, bus: Bus) -> Engine:
+        """Open the engine on the memory a picture shows."""
+        settings, data = Settings(), self.data
+        if memory == "unindexed":
+            settings, data = Settings(embedding=EmbeddingSettings(provider="none")), data / "new"
+        elif memory == "broken":
+            settings = Settings(embedding=EmbeddingSettings(model="no-such-model"))
+        watch = memory == "demo"
+        return Engine.open(self.root, settings, bus=bus, data_dir=data, now=standing, watch=watch)
+
+    async def take(self, picture: Picture) -> tuple[str, list[str]]:
+        """Take a picture: the SVG, and the screen as lines of text."""
+        with ExitStack() as stack:
+            for name, value in picture.environment:
+                stack.callback(os.environ.pop, name, None)
+                os.environ[name] = value
+            options = UiOptions(
+                ranking=picture.ranking, root=self.root, theme=picture.theme, demo=True
+            )
+            app = MemtuiApp(lambda bus: self.open_engine(picture.memory, bus), options)
+            async with app.run_test(size=picture.size, notifications=True) as pilot:
+                await self._play(app, pilot, picture)
+                svg = app.export_screenshot(title="memtui", simplify=True)
+                lines = render_lines(app)
+            app.close_engine()
+        return svg, lines
+
+    async def _play(self, app: MemtuiApp, pilot: Pilot[Any], picture: Picture) -> None:
+        for box in app.query(Input):
+            box.cursor_blink = False
+        screen = app.search_screen
+        if picture.memory == "broken":
+            await settle(app, pilot)
+            await pilot.pause(1)
+            return
+        await until(pilot, lambda: screen.engine is not None, 30)
+        if picture.memory == "unindexed":
+            await settle(app, pilot)
+            return
+        engine = screen.engine
+        assert engine is not None
+        await until(pilot, lambda: engine.status().last_sync is not None, 60)
+        # The first question loads the model; the one in the picture finds it loaded.
+        screen.query_input.value = "warm"
+        await until(pilot, lambda: screen.flow.answered == "warm", 60)
+        screen.query_input.value = picture.query
+        await until(pilot, lambda: screen.flow.answered == picture.query, 60)
+        await settle(app, pilot)
+        if picture.act is not None:
+            await picture.act(app, pilot)
+        await settle(app, pilot)
+
+
+def comparable(lines: list[str]) -> list[str]:
+    """Lines of a screen without what differs from run to run and from processor to processor.
+
+    Numbers become `#` (scores of a quantised model differ in the third digit between processors,
+    durations always), runs of bar glyphs and white space become one.
+    """
+    text = (re.sub(r"[−-]?\d+(?:[.,]\d+)?", "#", line) for line in lines)
+    text = (re.sub(r"[█▒╌◇━╸─]+", "▒", line) for line in text)
+    return [re.sub(r"\s+", " ", line).strip() for line in text]
+
+
+def svg_lines(svg: str) -> list[str]:
+    """The lines of text in a picture."""
+    rows: dict[int, list[tuple[float, str]]] = {}
+    pattern = r'<text[^>]*?x="([\d.]+)"[^>]*?clip-path="url\(#[^)]*?line-(\d+)\)"[^>]*>(.*?)</text>'
+    for x, row, content in re.findall(pattern, svg):
+        text = html.unescape(re.sub(r"<[^>]+>", "", content)).replace("\xa0", " ")
+        rows.setdefault(int(row), []).append((float(x), text))
+    return ["".join(text for _, text in sorted(rows[row])) for row in sorted(rows)]
+
+
+def on_grid(svg: str) -> str:
+    """Place every word of a picture on its cell, whatever a renderer makes of spaces."""
+
+    def place(match: re.Match[str]) -> str:
+        before, x, between, content = match.groups()
+        text = html.unescape(content)
+        between = re.sub(r'textLength="[^"]*"', "", between)
+        placed = []
+        for word in re.finditer(r"\S+", text):
+            position = float(x) + CELL * cell_len(text[: word.start()])
+            word_text = html.escape(word.group())
+            placed.append(f'<text{before}x="{position:g}"{between}>{word_text}</text>')
+        return "".join(placed)
+
+    return re.sub(r'<text([^>]*?)x="([\d.]+)"([^>]*clip-path[^>]*)>([^<]*)</text>', place, svg)
+
+
+def to_png(svg: str, target: Path) -> None:
+    """Render a picture with fonts that are installed; needs `rsvg-convert` (librsvg2-bin)."""
+    plain = re.sub(r"@font-face\s*{[^}]*}", "", svg)
+    plain = re.sub(r"font-family:[^;]*;", "font-family: DejaVu Sans Mono, WenQuanYi;", plain)
+    plain = on_grid(plain).replace("font-size: 20px", "font-size: 20.265px")
+    command = ["rsvg-convert", "--format=png", f"--output={target}"]
+    subprocess.run(command, input=plain.encode(), check=True)
+
+
+async def main(names: list[str]) -> None:
+    """Take the named pictures, or all of them, and write them to `screenshots/`."""
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        stage = Stage(Path(temporary))
+        for picture in PICTURES:
+            if names and picture.name not in names:
+                continue
+            svg, _ = await stage.take(picture)
+            (FOLDER / f"{picture.name}.svg").write_text(svg, encoding="utf-8")
+            to_png(svg, FOLDER / f"{picture.name}.png")
+            print(picture.name)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1:]))

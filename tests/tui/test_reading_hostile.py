@@ -1,0 +1,162 @@
+"""Hostile text in every place of the reading widgets, screens and dialogs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from textual.containers import Vertical
+from textual.screen import Screen
+from textual.widget import Widget
+
+from memtui.text.sanitize import HOSTILE as NEVER
+from memtui.text.sanitize import safe_line
+from memtui.tui.screens.dialogs import ConfirmRebuild
+from memtui.tui.screens.explain import ExplainScreen, explanation_text
+from memtui.tui.screens.index import IndexScreen
+from memtui.tui.widgets.index_status import IndexStatusPane
+from memtui.tui.widgets.preview import Preview
+from memtui.tui.widgets.why_panel import WhyPanel
+from tests.tui.reader_samples import (
+    HOSTILE,
+    NOW,
+    Cost,
+    ReaderApp,
+    Source,
+    chunk,
+    everything,
+    hostile_ranked,
+    hostile_status,
+    screen_text,
+)
+
+ATTACKS = (*HOSTILE, "".join(HOSTILE))
+
+
+def _preview(attack: str) -> Widget:
+    preview = Preview()
+    source = Source(
+        f"memory/{attack}.md", [attack, f"{attack} router", "```py", attack], "changed", attack
+    )
+    preview.show(source, chunk(f"memory/{attack}.md", 1, 2, attack), [attack, "router"])
+    return preview
+
+
+def _preview_loading(attack: str) -> Widget:
+    preview = Preview()
+    preview.show(None, chunk(attack, 1, 2, attack), [attack])
+    return preview
+
+
+def _why(attack: str) -> Widget:
+    panel = WhyPanel()
+    result = hostile_ranked()
+    panel.show(result, result.hits[2].chunk.id)
+    return panel
+
+
+def _pane(attack: str) -> Widget:
+    pane = IndexStatusPane()
+    pane.show(hostile_status(), NOW)
+    return pane
+
+
+def _assert_clean(text: str) -> None:
+    assert not NEVER.search(text.replace("\n", "")), NEVER.findall(text)
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=ascii)
+@pytest.mark.parametrize("make", [_preview, _preview_loading])
+async def test_notes_are_shown_without_being_obeyed(
+    make: Callable[[str], Widget], attack: str
+) -> None:
+    app = ReaderApp(Vertical(make(attack)))
+    async with app.run_test(size=(200, 30)) as pilot:
+        await pilot.pause()
+        text = screen_text(app)
+        _assert_clean(text)
+        if safe_line(attack) == attack:
+            assert attack in text
+
+
+@pytest.mark.parametrize("make", [_why, _pane])
+async def test_panels_are_clean(make: Callable[[str], Widget]) -> None:
+    app = ReaderApp(Vertical(make("")))
+    async with app.run_test(size=(200, 60)) as pilot:
+        await pilot.pause()
+        text = screen_text(app)
+        _assert_clean(text)
+        assert "[x] done[/][/foo]" in text
+
+
+def _explain() -> Screen[str]:
+    result = hostile_ranked()
+    return ExplainScreen(result, result.hits[2].chunk.id)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [_explain, lambda: IndexScreen(now=NOW), lambda: ConfirmRebuild(Cost(), "".join(HOSTILE))],
+    ids=["explain", "index", "rebuild"],
+)
+async def test_screens_are_clean(make: Callable[[], Screen[object]]) -> None:
+    app = ReaderApp()
+    app.engine.snapshot = hostile_status()
+    async with app.run_test(size=(200, 80), notifications=True) as pilot:
+        await app.push_screen(make())
+        await pilot.pause()
+        for _ in range(3):
+            text = screen_text(app)
+            _assert_clean(text)
+            assert "done[/][/foo]" in text
+            await pilot.press("j")
+            await pilot.pause()
+
+
+def test_copied_text_is_clean() -> None:
+    result = hostile_ranked()
+    for scored in everything(result):
+        _assert_clean(explanation_text(result, scored.chunk.id))
+
+
+async def test_selected_text_is_clean() -> None:
+    app = ReaderApp()
+    preview = _preview(ATTACKS[-1])
+    assert isinstance(preview, Preview)
+    async with app.run_test(size=(80, 20)) as pilot:
+        await app.mount(preview)
+        await pilot.pause()
+        preview.text_select_all()
+        await pilot.pause()
+        _assert_clean(app.screen.get_selected_text() or "")
+        _assert_clean(screen_text(app))
+
+
+@pytest.mark.parametrize(
+    "theme", ["memtui-dark", "memtui-light", "memtui-high-contrast", "textual-ansi"]
+)
+async def test_every_theme_draws(theme: str) -> None:
+    app = ReaderApp(Vertical(_preview("note"), _why("")))
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.theme = theme if theme in app.available_themes else "ansi-dark"
+        await pilot.pause()
+        assert "router" in screen_text(app)
+
+
+async def test_without_colour_meaning_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    preview = _preview("note")
+    app = ReaderApp(Vertical(preview, _why("")))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        text = screen_text(app)
+        assert "▌" in text
+        for glyph in "█▒◇╌":
+            assert glyph in text
+        colours = {
+            segment.style.color.triplet
+            for strip in app.screen._compositor.render_strips()
+            for segment in strip
+            if segment.style and segment.style.color and segment.style.color.triplet
+        }
+        assert all(len(set(colour)) == 1 for colour in colours)

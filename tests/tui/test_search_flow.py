@@ -1,0 +1,47 @@
+"""When to ask, and which answer to believe."""
+
+from __future__ import annotations
+
+from memtui.tui.search_flow import SearchFlow
+
+
+def test_the_delay_follows_the_latency_of_a_remote_provider() -> None:
+    flow = SearchFlow()
+    assert flow.delay() == 0.040
+    flow.remote = True
+    assert flow.delay() == 0.120
+    flow.latency = 0.250
+    assert flow.delay() == 0.250
+    flow.latency = 9.0
+    assert flow.delay() == 0.400
+
+
+def test_only_the_newest_answer_is_believed() -> None:
+    flow = SearchFlow(wanted="ab")
+    flow.ask("a", 1)
+    flow.ask("ab", 2)
+    assert not flow.accept(1, complete=True, seconds=0.1)
+    assert flow.running
+    assert flow.accept(2, complete=False, seconds=0.1)
+    assert flow.running
+    assert flow.accept(2, complete=True, seconds=0.2)
+    assert not flow.running
+    assert (flow.answered, flow.latency) == ("ab", 0.2)
+
+
+def test_after_clearing_no_answer_is_believed() -> None:
+    flow = SearchFlow(wanted="a")
+    flow.ask("a", 1)
+    flow.clear()
+    assert not flow.accept(1, complete=True, seconds=0.1)
+    assert not flow.running
+
+
+def test_an_old_failure_does_not_end_a_new_search() -> None:
+    flow = SearchFlow(wanted="b")
+    flow.ask("a", 1)
+    flow.ask("b", 2)
+    assert not flow.fail(1)
+    assert flow.running
+    assert flow.fail(2)
+    assert not flow.running

@@ -1,0 +1,213 @@
+"""Chunks, sizes, ids and remapped lines against what three OpenClaw releases produced."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memtui.errors import Cancelled
+from memtui.memory.chunking import (
+    Rules,
+    chunk_document,
+    chunk_id,
+    chunk_text,
+    iter_chunks,
+    remap_lines,
+    size_estimate,
+)
+from memtui.model import ChunkSpan, Document, SourceFile
+
+VECTORS: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "data" / "chunking.json").read_text("utf-8")
+)
+RELEASES: dict[str, Rules] = {
+    "v2026_2_1": "2026.2",
+    "v2026_4_26": "2026.4",
+    "v2026_9_6": "2026.9",
+}
+MIXED_LINE = "Line {}: 这是中英文混合的测试内容 with some English text"
+CONTENTS = {
+    "overlong ascii line": "a" * 4825,
+    "20x20 ascii lines tokens 50": "\n".join(["a" * 20] * 20),
+    "20x20 CJK lines tokens 50": "\n".join(["你" * 20] * 20),
+    "english run tokens 100": "hello world this is a test. " * 50,
+    "mixed CJK 30 lines": "\n".join(MIXED_LINE.format(number) for number in range(30)),
+    "long CJK line tokens 200": "中" * 2000,
+    "long latin line tokens 200": "a" * 2000,
+    "default note": "# Title\n\n- one\n- two\n\n## Next\n" + "para " * 500,
+}
+
+
+def utf16_length(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2
+
+
+def document(text: str, path: str = "memory/note.md") -> Document:
+    file = SourceFile(path, Path("/nowhere") / path, "memory", len(text), 0, 0)
+    return Document(file, text, "", None, None, None)
+
+
+def lines_of(chunks: list[ChunkSpan]) -> list[tuple[int, int]]:
+    return [(chunk.start_line, chunk.end_line) for chunk in chunks]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("case", VECTORS["cases"], ids=lambda case: case["name"])
+def test_known_chunks(case: dict[str, Any], release: str) -> None:
+    content = case["content"] if "content" in case else CONTENTS[case["name"]]
+    chunks = chunk_text(content, **case["options"], rules=RELEASES[release])
+    expected = case[release]
+    assert [
+        {
+            "startLine": chunk.start_line,
+            "endLine": chunk.end_line,
+            "utf16_length": utf16_length(chunk.text),
+            "sha256": chunk.hash,
+        }
+        for chunk in chunks
+    ] == [
+        {key: want[key] for key in ("startLine", "endLine", "utf16_length", "sha256")}
+        for want in expected
+    ]
+    for chunk, want in zip(chunks, expected, strict=True):
+        assert chunk.text == want.get("text", chunk.text)
+        assert chunk.text.startswith(want.get("head", ""))
+        assert chunk.text.endswith(want.get("tail", ""))
+
+
+@pytest.mark.parametrize("case", VECTORS["remap"], ids=lambda case: case["name"])
+def test_known_remapping(case: dict[str, Any]) -> None:
+    chunks = remap_lines(chunk_text(case["content"], **case["options"]), case["lineMap"])
+    assert [[chunk.start_line, chunk.end_line] for chunk in chunks] == case["lines"]
+
+
+def test_lines_beyond_the_map_stay() -> None:
+    chunk = ChunkSpan(1, 3, "a\nb\nc", "")
+    assert lines_of(remap_lines([chunk], [7])) == [(7, 3)]
+
+
+@pytest.mark.parametrize("case", VECTORS["size_estimate"], ids=lambda case: ascii(case["text"]))
+def test_known_sizes(case: dict[str, Any]) -> None:
+    assert size_estimate(case["text"], "2026.2") == case["utf16"]
+    assert size_estimate(case["text"], "2026.9") == case["weight_2026_9_6"]
+
+
+@pytest.mark.parametrize(
+    ("text", "weight"),
+    [
+        ("你😀", 6),
+        ("你𠀀好", 24),
+        ("\U00030000", 16),
+        ("ｺﾝﾆﾁﾊ", 40),
+        ("\u1112\u1161\u11ab", 36),
+        ("\ufe10\uffe0", 16),
+        ("\u2e80\u3400\ua000\uf900", 48),
+        ("\U0001d360", 12),
+        ("\U0001b001\U0001f200", 32),
+        ("hello，world", 14),
+        ("é\u0301", 2),
+    ],
+)
+def test_weights_of_2026_9(text: str, weight: int) -> None:
+    assert size_estimate(text, "2026.9") == weight
+    assert size_estimate(text * 30_000, "2026.9") == weight * 30_000
+
+
+@pytest.mark.parametrize(
+    ("text", "weight"), [("你", 4), ("𠀀", 4), ("😀", 2), ("Ａ", 1), ("한", 4), ("·", 1)]
+)
+def test_weights_of_2026_4(text: str, weight: int) -> None:
+    assert size_estimate(text, "2026.4") == weight
+
+
+def test_known_chunk_id() -> None:
+    example = VECTORS["chunk_id"]["example"]
+    made = chunk_id(
+        example["source"],
+        example["path"],
+        example["startLine"],
+        example["endLine"],
+        example["chunkHash"],
+        example["model"],
+    )
+    assert made == example["id"]
+
+
+def test_a_pair_cut_in_two_by_2026_2_leaves_text_that_can_be_stored() -> None:
+    chunks = chunk_text("a" + "😀" * 40, tokens=8, overlap=0, rules="2026.2")
+    assert chunks[0].text == "a" + "😀" * 15 + "\ufffd"
+    assert chunks[1].text.startswith("\ufffd😀")
+    assert chunks[0].hash == hashlib.sha256(chunks[0].text.encode()).hexdigest()
+
+
+def test_weighty_lines_are_cut_between_characters() -> None:
+    chunks = chunk_text("a" + "𠀀" * 100, tokens=8, overlap=0)
+    assert "".join(chunk.text for chunk in chunks).replace("\n", "") == "a" + "𠀀" * 100
+
+
+def test_lines_end_at_line_feeds_only() -> None:
+    assert lines_of(chunk_text("a\r\nb\u2028c\x0bd\x85e\r\n")) == [(1, 3)]
+
+
+def test_lines_are_counted_across_blocks() -> None:
+    text = "\n".join(f"line {number}" for number in range(1, 60_001))
+    chunks = chunk_text(text, overlap=0)
+    assert chunks[0].start_line == 1
+    assert chunks[-1].end_line == 60_000
+    assert "\n".join(chunk.text for chunk in chunks) == text
+    for chunk in chunks:
+        assert chunk.text.startswith(f"line {chunk.start_line}\n")
+
+
+def test_per_entry_cuts_at_bullets_and_headings() -> None:
+    text = "intro\n# Title\n- one\n  more\n- two\n-no bullet\n####### no heading\n##\nend"
+    assert lines_of(chunk_text(text, per_entry=True)) == [(1, 1), (2, 2), (3, 4), (5, 7), (8, 9)]
+
+
+def test_long_entries_overlap_only_with_themselves() -> None:
+    text = f"- {'a' * 200}\n  {'b' * 200}\n- {'c' * 200}"
+    chunks = chunk_text(text, tokens=60, overlap=10, per_entry=True)
+    assert lines_of(chunks) == [(1, 1), (1, 2), (3, 3)]
+
+
+def test_an_empty_text_has_one_entry() -> None:
+    assert lines_of(chunk_text("", per_entry=True)) == [(1, 1)]
+
+
+@pytest.mark.parametrize("path", ["MEMORY.md", "USER.md"])
+def test_curated_files_are_cut_per_entry(path: str) -> None:
+    text = "# Facts\n- one\n- two\n"
+    assert lines_of(chunk_document(document(text, path))) == [(1, 1), (2, 2), (3, 4)]
+    assert lines_of(chunk_document(document(text, path), rules="2026.4")) == [(1, 4)]
+    assert lines_of(chunk_document(document(text, f"memory/{path}"))) == [(1, 4)]
+
+
+@pytest.mark.parametrize("text", ["", "\n", " \n\t\r\n\u3000"])
+def test_blank_documents_have_no_chunks(text: str) -> None:
+    assert chunk_document(document(text)) == []
+
+
+def test_chunks_that_would_share_an_id_are_kept_once() -> None:
+    chunks = chunk_document(document("a" * 16_000), overlap=0)
+    assert [len(chunk.text) for chunk in chunks] == [1600]
+
+
+def test_chunking_can_be_cancelled() -> None:
+    asked: list[int] = []
+
+    def cancelled() -> bool:
+        asked.append(1)
+        return len(asked) == 3
+
+    with pytest.raises(Cancelled):
+        chunk_document(document("word " * 100_000), cancelled=cancelled)
+    assert len(asked) == 3
+
+
+def test_chunks_come_one_at_a_time() -> None:
+    first = next(iter_chunks("a" * 10_000_000))
+    assert first.text == "a" * 1600

@@ -1,0 +1,438 @@
+"""The command line without an index: folders and commands, errors, configuration, help."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memtui import __version__
+from memtui.cli.group import looks_like_folder
+from memtui.cli.main import run, wants_json
+from memtui.cli.topics import TOPIC_TEXTS
+from memtui.text.sanitize import HOSTILE
+from tests.support.hostile import ALL
+
+
+class Answer:
+    """What a run of the command line gave."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def document(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.out)
+        assert document["schema_version"] == 1
+        return document
+
+    @property
+    def error(self) -> dict[str, Any]:
+        error: dict[str, Any] = self.document["error"]
+        assert set(error) == {"code", "message", "hint", "exit_code"}
+        assert error["exit_code"] == self.code
+        assert self.err.strip() == ""
+        return error
+
+
+Run = Callable[..., Answer]
+
+
+class Opened:
+    """Stands for the terminal interface and remembers what it was opened on."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Path, bool]] = []
+
+    def __call__(self, workspace: Any, loaded: Any, *, demo: bool) -> int:
+        self.calls.append((workspace.root, demo))
+        return 0
+
+
+@pytest.fixture
+def opened() -> Opened:
+    return Opened()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in list(os.environ):
+        if name.startswith(("MEMTUI_", "OPENCLAW_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path
+
+
+@pytest.fixture
+def memtui(home: Path, opened: Opened, capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: str) -> Answer:
+        code = run(arguments, opened)
+        captured = capsys.readouterr()
+        return Answer(code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def notes(home: Path) -> Path:
+    folder = home / "notes"
+    folder.mkdir()
+    (folder / "MEMORY.md").write_text("# Memory\n")
+    return folder
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memtui.cli.opening.at_terminal", lambda: True)
+
+
+# --- folders and commands ---------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_folder_opens_the_interface(memtui: Run, notes: Path, opened: Opened) -> None:
+    assert memtui(str(notes)).code == 0
+    assert memtui("--root", str(notes)).code == 0
+    assert memtui("../notes").code == 0
+    assert opened.calls == [(notes, False)] * 3
+
+
+@pytest.mark.usefixtures("terminal")
+def test_demo_opens_the_bundled_memory(memtui: Run, opened: Opened) -> None:
+    assert memtui("demo").code == 0
+    ((root, demo),) = opened.calls
+    assert demo
+    assert root.name == "demo"
+
+
+@pytest.mark.usefixtures("terminal")
+def test_without_a_memory_the_demo_is_offered(
+    memtui: Run, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("click.confirm", lambda *args, **options: False)
+    refused = memtui()
+    assert refused.code == 2
+    assert "looked at" in refused.err
+    assert opened.calls == []
+    monkeypatch.setattr("click.confirm", lambda *args, **options: True)
+    assert memtui().code == 0
+    assert opened.calls[0][1] is True
+
+
+def test_the_interface_needs_a_terminal(memtui: Run, notes: Path, opened: Opened) -> None:
+    answer = memtui(str(notes))
+    assert answer.code == 2
+    assert "needs a terminal" in answer.err
+    assert answer.out == ""
+    assert opened.calls == []
+
+
+@pytest.mark.parametrize("arguments", [("--json",), ("./notes", "--json"), ("demo", "--json")])
+def test_json_needs_a_command(memtui: Run, arguments: tuple[str, ...]) -> None:
+    assert memtui(*arguments).error["code"] == "settings"
+
+
+def test_a_folder_that_is_not_there(memtui: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = memtui("search", "x", "--root", "./nowhere", "--json")
+    assert (answer.code, answer.error["code"]) == (2, "no_workspace")
+
+
+@pytest.mark.parametrize(
+    ("word", "near"), [("serch", "search"), ("statsu", "status"), ("indx", "index")]
+)
+def test_an_unknown_word_names_the_nearest_command(memtui: Run, word: str, near: str) -> None:
+    answer = memtui(word)
+    assert answer.code == 2
+    assert f"Did you mean `memtui {near}`?" in answer.err
+
+
+def test_an_unknown_word_unlike_any_command(memtui: Run) -> None:
+    answer = memtui("qqqqqq", "--json")
+    assert "Commands: completions, config" in answer.error["message"]
+    assert "open" not in answer.error["message"].split("Commands:")[1]
+
+
+def test_an_unknown_subcommand_names_the_nearest(memtui: Run) -> None:
+    assert "Did you mean 'validate'?" in memtui("config", "valdate").err
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [("a/b", True), ("./x", True), (".", True), ("~", True), ("search", False), ("-x", False)],
+)
+def test_what_looks_like_a_folder(word: str, expected: bool) -> None:
+    assert looks_like_folder(word) is expected
+
+
+# --- errors -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("search",),
+        ("search", "x", "--nope"),
+        ("search", "x", "--limit", "many"),
+        ("search", "x", "--weights", "1"),
+        ("search", "x", "--now", "tomorrow"),
+        ("explain", "x", "--rank", "0"),
+        ("explain", "x", "--rank", "1", "--chunk", "a#L1"),
+        ("index", "--watch", "--dry-run"),
+        ("help", "nonsense"),
+        ("completions", "tcsh"),
+        ("config", "nope"),
+        ("nope",),
+    ],
+)
+def test_wrong_usage_is_one_document_with_json(memtui: Run, arguments: tuple[str, ...]) -> None:
+    answer = memtui(*arguments, "--json")
+    assert answer.code == 2
+    assert answer.error["code"] == "usage"
+    plain = memtui(*arguments)
+    assert (plain.code, plain.out) == (2, "")
+    assert plain.err.startswith("memtui: ")
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("--lambda", "2"),
+        ("--half-life", "0"),
+        ("--weights", "-1,2"),
+        ("--weights", "nan,1"),
+        ("-n", "0"),
+        ("--min-score", "7"),
+        ("--fusion", "sum"),
+        ("--profile", "openclaw"),
+    ],
+)
+def test_a_flag_out_of_range_is_named(memtui: Run, notes: Path, flag: str, value: str) -> None:
+    error = memtui("search", "x", "--root", str(notes), flag, value, "--json").error
+    assert error["code"] == "settings"
+    assert error["message"].startswith(f"{flag}: ranking.")
+
+
+def test_formats_exclude_each_other(memtui: Run, notes: Path) -> None:
+    answer = memtui("search", "x", "--root", str(notes), "--paths", "--json")
+    assert "--paths and --json exclude each other" in answer.error["message"]
+
+
+def test_hostile_words_do_not_reach_the_terminal(memtui: Run) -> None:
+    hostile = ALL.replace("\x00", "").replace("\ud800", "")
+    for arguments in (
+        (hostile,),
+        ("config", "show", hostile),
+        ("search", "x", "--fusion", hostile),
+    ):
+        answer = memtui(*arguments)
+        assert answer.code == 2
+        assert HOSTILE.search(answer.err + answer.out) is None
+
+
+def test_a_crash_leaves_a_traceback_in_the_state_folder(
+    memtui: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: object) -> int:
+        raise ZeroDivisionError("boom\x1b[6n")
+
+    monkeypatch.setattr("memtui.cli.config.show_paths", broken)
+    answer = memtui("config", "path")
+    assert answer.code == 1
+    log = home / "state" / "memtui" / "crash.log"
+    assert str(log) in answer.err
+    assert "Traceback" not in answer.err
+    assert "\x1b" not in answer.err
+    assert "ZeroDivisionError" in log.read_text()
+    assert memtui("config", "path", "--json").error["code"] == "internal"
+
+
+def test_an_interruption_ends_with_130(memtui: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*args: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("memtui.cli.config.show_paths", interrupted)
+    assert memtui("config", "path").code == 130
+    assert memtui("config", "path", "--json").error["code"] == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["search", "--json"], True),
+        (["search", "x", "--jsonl"], True),
+        (["search", "--", "--json"], False),
+        (["search", "json"], False),
+    ],
+)
+def test_wants_json(arguments: list[str], expected: bool) -> None:
+    assert wants_json(arguments) is expected
+
+
+# --- version, help, completions ---------------------------------------------------------------
+
+
+def test_version(memtui: Run) -> None:
+    assert memtui("--version").out == f"memtui {__version__}\n"
+    document = memtui("--version", "--json").document
+    assert document["version"] == __version__
+    assert document["libraries"]["apsw"]
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    import tomllib
+
+    pyproject = Path(__file__).parents[2] / "pyproject.toml"
+    assert tomllib.loads(pyproject.read_text())["project"]["version"] == __version__
+
+
+def test_help_begins_with_three_examples(memtui: Run) -> None:
+    lines = memtui("--help").out.splitlines()
+    assert lines[0] == "Examples:"
+    assert all(line.startswith("  memtui") for line in lines[1:4])
+
+
+@pytest.mark.parametrize("topic", list(TOPIC_TEXTS))
+def test_help_topics(memtui: Run, topic: str) -> None:
+    answer = memtui("help", topic)
+    assert answer.code == 0
+    assert len(answer.out.splitlines()) > 5
+    assert all(len(line) <= 100 for line in answer.out.splitlines())
+    assert memtui("help", topic, "--json").document["text"].rstrip() == answer.out.rstrip()
+
+
+def test_help_lists_its_topics(memtui: Run) -> None:
+    assert "config, exit-codes, keys, ranking, search" in memtui("help").out
+
+
+def test_every_exit_code_is_documented(memtui: Run) -> None:
+    from memtui import errors
+
+    text = memtui("help", "exit-codes").out
+    codes = {
+        value.exit_code
+        for value in vars(errors).values()
+        if isinstance(value, type) and issubclass(value, errors.MemtuiError)
+    }
+    assert all(f"\n  {code} " in text for code in codes | {0, 130})
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(memtui: Run, shell: str) -> None:
+    assert "_MEMTUI_COMPLETE" in memtui("completions", shell).out
+
+
+# --- configuration ----------------------------------------------------------------------------
+
+
+def test_config_init_writes_the_sample_once(memtui: Run, home: Path) -> None:
+    path = home / "config" / "memtui" / "config.toml"
+    assert memtui("config", "init").code == 0
+    path.write_text("# mine\n")
+    refused = memtui("config", "init", "--json")
+    assert refused.code == 2
+    assert "--force" in refused.error["hint"]
+    assert path.read_text() == "# mine\n"
+    assert memtui("config", "init", "--force", "--json").document["path"] == str(path)
+    assert "half_life_days" in path.read_text()
+    assert memtui("config", "validate").code == 0
+
+
+def test_config_show_tells_origins(memtui: Run, notes: Path, monkeypatch: Any) -> None:
+    (notes / ".memtui.toml").write_text("[ranking]\nk = 9\nvector_weight = 0.4\n")
+    monkeypatch.setenv("MEMTUI_RANKING__K", "3")
+    answer = memtui("config", "show", "ranking.k", "--root", str(notes))
+    place = f"{notes / '.memtui.toml'}:2"
+    expected = f"ranking.k = 3  # environment $MEMTUI_RANKING__K, over project {place} 9\n"
+    assert answer.out == expected
+    shown = memtui("config", "show", "ranking", "--root", str(notes)).out
+    assert "ranking.keyword_weight       = 0.6  # follows" in shown
+    document = memtui("config", "show", "ranking.k", "--root", str(notes), "--json").document
+    assert document["settings"] == [
+        {
+            "key": "ranking.k",
+            "value": 3,
+            "in_force": 3,
+            "source": "environment",
+            "place": "$MEMTUI_RANKING__K",
+            "overrode": [{"source": "project", "place": place, "value": 9}],
+        }
+    ]
+
+
+def test_config_show_hides_passwords_of_addresses(memtui: Run, monkeypatch: Any) -> None:
+    monkeypatch.setenv("MEMTUI_EMBEDDING__BASE_URL", "https://me:secret@host/v1")
+    for arguments in (("config", "show"), ("config", "show", "--json")):
+        answer = memtui(*arguments)
+        assert "secret" not in answer.out
+        assert "https://***@host/v1" in answer.out
+
+
+def test_config_show_refuses_an_unknown_key(memtui: Run) -> None:
+    error = memtui("config", "show", "ranking.mmr.lamda", "--json").error
+    assert error["hint"] == "did you mean ranking.mmr.lambda?"
+
+
+def test_config_validate_fails_for_unknown_keys_and_names_them(memtui: Run, notes: Path) -> None:
+    (notes / ".memtui.toml").write_text("[rankin]\nk = 9\n")
+    answer = memtui("config", "validate", "--root", str(notes))
+    assert answer.code == 2
+    assert ".memtui.toml:1: rankin: no such key (did you mean ranking?)" in answer.out
+    document = memtui("config", "validate", "--root", str(notes), "--json").document
+    assert document["valid"] is False
+    assert document["problems"][0]["code"] == "unknown_key"
+
+
+def test_config_validate_accepts_untrusted_keys_but_names_them(memtui: Run, notes: Path) -> None:
+    (notes / ".memtui.toml").write_text("editor = 'vi'\n")
+    answer = memtui("config", "validate", "--root", str(notes))
+    assert answer.code == 0
+    assert "memtui trust" in answer.out
+
+
+def test_broken_configuration_ends_any_command_with_2(memtui: Run, home: Path) -> None:
+    path = home / "config" / "memtui" / "config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text("[ranking\n")
+    for arguments in (("config", "show"), ("search", "x", "--demo"), ("status", "--demo")):
+        error = memtui(*arguments, "--json").error
+        assert error["message"].startswith(f"{path}:1: broken TOML")
+    document = memtui("config", "validate", "--json").document
+    assert document["problems"][0]["code"] == "syntax"
+
+
+def test_config_path(memtui: Run, home: Path, notes: Path) -> None:
+    paths = memtui("config", "path", "--root", str(notes), "--json").document["paths"]
+    assert [entry["name"] for entry in paths] == ["user", "project", "pyproject", "state", "data"]
+    assert paths[1]["path"] == str(notes / ".memtui.toml")
+    assert "(not there)" in memtui("config", "path").out
+
+
+def test_trust_allows_protected_keys_for_this_content(memtui: Run, notes: Path) -> None:
+    file = notes / ".memtui.toml"
+    file.write_text("editor = 'vi'\n")
+    shown = memtui("trust", str(notes), "--dry-run")
+    assert "would set editor = 'vi'" in shown.out
+    show = ("config", "show", "editor", "--root", str(notes))
+    assert "(unset)" in memtui(*show).out
+    assert "ignored" in memtui(*show).err
+    trusted = memtui("trust", str(notes), "--json").document
+    assert trusted["trusted"] is True
+    assert trusted["keys"] == [{"key": "editor", "value": "vi", "place": f"{file}:1"}]
+    assert f'editor = "vi"  # project {file}:1' in memtui(*show).out
+    file.write_text("editor = 'rm'\n")
+    assert "(unset)" in memtui(*show).out
+    memtui("trust", str(notes))
+    assert memtui("trust", str(notes), "--revoke", "--json").document["trusted"] is False
+
+
+def test_trust_without_a_file(memtui: Run, notes: Path) -> None:
+    assert memtui("trust", str(notes), "--json").error["exit_code"] == 2

@@ -1,0 +1,161 @@
+"""Which folder is opened, and what is said when there is none."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from memtui.errors import WorkspaceNotFound
+from memtui.memory.workspace import Found, demo_root, find_workspace, workspace_id
+
+
+class Machine:
+    """An empty home, an empty current folder and an environment."""
+
+    def __init__(self, base: Path) -> None:
+        self.home = base / "home"
+        self.cwd = base / "work"
+        self.env: dict[str, str] = {}
+        self.home.mkdir()
+        self.cwd.mkdir()
+
+    def folder(self, name: str) -> Path:
+        path = self.home / name
+        path.mkdir(parents=True)
+        return path
+
+    def find(self, folder: str | None = None, root: str | None = None) -> Found:
+        return find_workspace(folder, root=root, env=self.env, cwd=self.cwd, home=self.home)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_nothing_found_says_where_it_looked(machine: Machine) -> None:
+    machine.env["OPENCLAW_WORKSPACE"] = "~/elsewhere"
+    machine.env["OPENCLAW_STATE_DIR"] = str(machine.home / "state")
+    with pytest.raises(WorkspaceNotFound) as raised:
+        machine.find()
+    for place in (
+        machine.cwd,
+        machine.home / "elsewhere",
+        machine.home / "state" / "workspace",
+        machine.home / ".openclaw" / "workspace",
+    ):
+        assert str(place) in raised.value.message
+    assert "memtui demo" in raised.value.hint
+    assert raised.value.exit_code == 2
+
+
+def test_the_order_of_places(machine: Machine) -> None:
+    openclaw = machine.folder(".openclaw/workspace")
+    assert machine.find() == Found(openclaw, "the OpenClaw workspace")
+    state = machine.folder("state/workspace")
+    machine.env["OPENCLAW_STATE_DIR"] = str(state.parent)
+    assert machine.find() == Found(state, "$OPENCLAW_STATE_DIR")
+    workspace = machine.folder("claw")
+    machine.env["OPENCLAW_WORKSPACE"] = "~/claw"
+    assert machine.find() == Found(workspace, "$OPENCLAW_WORKSPACE")
+    (machine.cwd / "memory").mkdir()
+    assert machine.find() == Found(machine.cwd, "the current folder")
+    machine.env["MEMTUI_ROOT"] = str(machine.folder("env"))
+    assert machine.find() == Found(machine.home / "env", "$MEMTUI_ROOT")
+    machine.folder("flag")
+    assert machine.find(root="~/flag") == Found(machine.home / "flag", "--root")
+    (machine.cwd / "argument").mkdir()
+    found = machine.find("argument", root="~/flag")
+    assert found == Found(machine.cwd / "argument", "the folder argument")
+
+
+def test_an_empty_variable_is_no_variable(machine: Machine) -> None:
+    machine.env["MEMTUI_ROOT"] = ""
+    (machine.cwd / "MEMORY.md").write_text("x")
+    assert machine.find().how == "the current folder"
+
+
+@pytest.mark.parametrize("name", ["memory.md", "README.md", "Memory"])
+def test_a_current_folder_without_a_memory_is_passed_over(machine: Machine, name: str) -> None:
+    (machine.cwd / name).write_text("x")
+    with pytest.raises(WorkspaceNotFound):
+        machine.find()
+
+
+def test_a_file_called_memory_is_no_memory(machine: Machine) -> None:
+    (machine.cwd / "memory").write_text("x")
+    with pytest.raises(WorkspaceNotFound):
+        machine.find()
+
+
+def test_the_only_profile_workspace_is_taken(machine: Machine) -> None:
+    only = machine.folder(".openclaw/workspace-home")
+    assert machine.find() == Found(only, "the OpenClaw workspace")
+    machine.folder(".openclaw/workspace-work")
+    with pytest.raises(WorkspaceNotFound, match="2 OpenClaw workspaces"):
+        machine.find()
+
+
+@pytest.mark.parametrize(
+    ("folder", "root", "variable"), [("gone", None, ""), (None, "gone", ""), (None, None, "gone")]
+)
+def test_what_is_named_must_exist(
+    machine: Machine, folder: str | None, root: str | None, variable: str
+) -> None:
+    machine.folder(".openclaw/workspace")
+    machine.env["MEMTUI_ROOT"] = variable
+    with pytest.raises(WorkspaceNotFound, match=r"no folder .*gone") as raised:
+        machine.find(folder, root)
+    assert "memtui demo" in raised.value.hint
+
+
+def test_a_file_in_place_of_a_folder(machine: Machine) -> None:
+    (machine.cwd / "MEMORY.md").write_text("x")
+    with pytest.raises(WorkspaceNotFound, match="is a file, not a folder") as raised:
+        machine.find("MEMORY.md")
+    assert str(machine.cwd) in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a\0b", "x" * 5000, "\udcff", "~nobody-of-this-name/x"],
+    ids=["nul", "too long", "not UTF-8", "unknown user"],
+)
+def test_impossible_names(machine: Machine, name: str) -> None:
+    with pytest.raises(WorkspaceNotFound) as raised:
+        machine.find(name)
+    assert str(raised.value).encode()
+
+
+def test_a_linked_folder_that_is_named_is_opened(machine: Machine) -> None:
+    target = machine.folder("target")
+    (machine.cwd / "link").symlink_to(target, target_is_directory=True)
+    assert machine.find("link").root == machine.cwd / "link"
+
+
+def test_the_demo_is_part_of_the_package() -> None:
+    assert (demo_root() / "MEMORY.md").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "slug"),
+    [
+        ("My Notes", "my-notes"),
+        ("Ghi chú", "ghi-chu"),
+        ("記憶", "memory"),
+        ("--", "memory"),
+        ("x" * 100, "x" * 40),
+    ],
+)
+def test_workspace_ids_are_plain(tmp_path: Path, name: str, slug: str) -> None:
+    made = workspace_id(tmp_path / name)
+    assert re.fullmatch(re.escape(slug) + "-[0-9a-f]{12}", made)
+
+
+def test_a_workspace_has_one_id_by_whatever_path(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real", target_is_directory=True)
+    assert workspace_id(tmp_path / "link") == workspace_id(tmp_path / "real" / ".." / "real")
+    assert workspace_id(tmp_path / "real") != workspace_id(tmp_path)
