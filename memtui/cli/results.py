@@ -32,7 +32,7 @@ def excerpt_of(hit: Hit, width: int) -> Excerpt:
         fitting = words.fitting(cut.text, width - 1)
         spans = tuple(span for span in cut.spans if span[1] <= fitting)
         return Excerpt(cut.text[:fitting] + "…", spans)
-    return Excerpt(cut.text[:fitting], tuple(span for span in cut.spans if span[1] <= fitting))
+    return Excerpt(cut.text, tuple(cut.spans))
 
 
 def print_rows(output: Output, ranked: Ranked, *, ascii_only: bool) -> None:

@@ -19,7 +19,7 @@ from memtui.bus import (
 )
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Provider
-from memtui.errors import Cancelled, IndexMissing, MemtuiError
+from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import IndexDamaged, mapped_errors, vector_extension
 from memtui.index.generations import IndexFolder, WriterLock
 from memtui.index.job import Job, ProviderFactory, SyncResult
@@ -151,7 +151,7 @@ class Indexer:
 
     def _run(self) -> None:
         try:
-            self._guard(self._count)
+            self._guard(self._look)
             while (work := self._next()) is not None:
                 if work is Work.NONE:
                     self._guard(self._follow)
@@ -297,6 +297,10 @@ class Indexer:
             self._state.update(failure=None, writer=self._writer_name())
             self._bus.publish(StatusChanged())
 
+    def _look(self) -> None:
+        self._count()
+        self._bus.publish(StatusChanged())
+
     def _count(self) -> None:
         """Count what the live index holds, when it is another than at the last count."""
         try:
@@ -318,7 +322,11 @@ class Indexer:
         now = time.monotonic()
         if now < self._count_again:
             return
-        self._count()
+        try:
+            self._count()
+        except IndexUnusable:
+            # The work that goes on is what repairs it; the count after it speaks up.
+            self._stamp = None
         took = time.monotonic() - now
         self._count_again = now + max(_COUNT_SECONDS, took / _COUNT_SHARE)
 

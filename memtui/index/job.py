@@ -62,8 +62,9 @@ class Job:
         """
         found = discover(self.scope, cancelled=self.cancelled)
         refused = [skipped for skipped in found.skipped if skipped.path == "."]
-        if refused or not self.scope.root.is_dir():
-            why = f"cannot be read: {refused[0].detail}" if refused else "is not there"
+        if refused:
+            here = self.scope.root.is_dir()
+            why = f"cannot be read: {refused[0].detail}" if here else "is not there"
             raise WorkspaceNotFound(
                 f"the memory folder {self.scope.root} {why}",
                 hint="the index is kept as it is until the folder is back",

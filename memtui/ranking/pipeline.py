@@ -45,7 +45,7 @@ StageFunction = Callable[[Standing], Step | None]
 
 def by_score(scores: Sequence[float], order: Sequence[int]) -> list[int]:
     """Sort by score, best first; ties keep their order."""
-    return sorted(order, key=lambda index: -scores[index])
+    return sorted(order, key=scores.__getitem__, reverse=True)
 
 
 def fusion_stage(standing: Standing) -> Step:
@@ -346,10 +346,13 @@ def _multiply(
 def _dates(standing: Standing) -> list[tuple[datetime | None, Reason]]:
     rule = standing.ranking.decay.dates
     known = standing.pool.derived.setdefault(f"dates:{rule}", {})
+    dates: list[tuple[datetime | None, Reason]] = []
     for row in standing.rows:
-        if row.chunk.id not in known:
-            known[row.chunk.id] = decay.chunk_day(row.chunk, rule)
-    return [known[row.chunk.id] for row in standing.rows]
+        found = known.get(row.chunk.id)
+        if found is None:
+            found = known[row.chunk.id] = decay.chunk_day(row.chunk, rule)
+        dates.append(found)
+    return dates
 
 
 def _overlap(standing: Standing, order: Sequence[int]) -> mmr.Matrix:

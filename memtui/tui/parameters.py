@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from memtui.model import Fusion, Ranking
+from memtui.text.sanitize import safe_line
 
 HALF_LIVES: tuple[float, ...] = (7, 14, 30, 60, 90, 180, 365)
 STEP = 0.05
@@ -131,5 +132,5 @@ def _values(ranking: Ranking) -> tuple[Parameter, ...]:
         Parameter("k", "k", f"{ranking.k}×{ranking.candidate_multiplier}"),
         Parameter("min_score", "min", minimum),
         Parameter("fusion", "fusion", FUSION_NAMES[ranking.fusion]),
-        Parameter("profile", "profile", ranking.profile),
+        Parameter("profile", "profile", safe_line(ranking.profile)),
     )

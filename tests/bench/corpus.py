@@ -187,14 +187,14 @@ class Corpus:
             for topic, vector in zip(topics, vectors, strict=True)
         ]
 
-    def write(self, root: Path, files: int) -> list[Path]:
-        """Write notes of one piece each below `root`, with file times of their days."""
+    def write(self, root: Path, files: int, pieces: int = 1) -> list[Path]:
+        """Write notes of some pieces each below `root`, with file times of their days."""
         written: list[Path] = []
         for notes, _ in self.notes(files * CHUNKS_A_FILE):
             for note in notes:
                 path = root / note.path
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(note.pieces[0] + "\n", encoding="utf-8")
+                path.write_text("\n".join(note.pieces[:pieces]) + "\n", encoding="utf-8")
                 at = datetime(note.day.year, note.day.month, note.day.day, 12, tzinfo=UTC)
                 os.utime(path, (at.timestamp(), at.timestamp()))
                 written.append(path)

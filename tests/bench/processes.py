@@ -34,16 +34,13 @@ _PYTHON = sys.executable
 
 def measure_command(plan: Plan) -> Iterator[Measurement]:
     """`memtui search` from the shell on an indexed folder, against starting Python."""
-    for name, provider, aim in (
-        ("hybrid", "auto", ""),
-        ("keyword only", "none", ""),
-    ):
+    for name, provider in (("hybrid", "auto"), ("keyword only", "none")):
         env = _environment(plan.place / f"home-{provider}", MEMTUI_EMBEDDING__PROVIDER=provider)
         place = ["--root", str(demo_root())]
         _run([_PYTHON, "-m", "memtui", "index", *place], env)
         search = [_PYTHON, "-m", "memtui", "search", QUESTION, *place]
         took, alone = _paired(plan, search, [_PYTHON, "-c", "pass"], env)
-        yield Measurement(f"memtui search, {name}", took, "ms", "python -c pass", alone, aim)
+        yield Measurement(f"memtui search, {name}", took, "ms", "python -c pass", alone)
 
 
 def measure_first_paint(plan: Plan) -> Iterator[Measurement]:

@@ -36,8 +36,8 @@ from tests.bench.corpus import DIMENSIONS, VERSION, Corpus, Note
 STORED = "bench-stored"
 SHARED = "bench-shared"
 
-_FTS_BULK = {"hashsize": 64 * 2**20, "automerge": 0, "crisismerge": 64}
-_FTS_NORMAL = {"hashsize": 2**20, "automerge": 4, "crisismerge": 16}
+FTS_BULK = {"hashsize": 64 * 2**20, "automerge": 0, "crisismerge": 64}
+FTS_NORMAL = {"hashsize": 2**20, "automerge": 4, "crisismerge": 16}
 
 
 class StoredProvider:
@@ -146,7 +146,7 @@ def store(corpus: Corpus, chunks: int, place: Path) -> Store:
     recipe = Recipe(identity_of(StoredProvider({})))
     create(connection, recipe.dimensions)
     write_meta(connection, {**recipe.meta(), "complete": "1"})
-    set_options(connection, _FTS_BULK)
+    set_options(connection, FTS_BULK)
     connection.execute("BEGIN IMMEDIATE")
     writer = IndexWriter(connection, model=recipe.model)
     row = 0
@@ -158,7 +158,7 @@ def store(corpus: Corpus, chunks: int, place: Path) -> Store:
         row += len(vectors)
     connection.execute("COMMIT")
     connection.execute("INSERT INTO chunks_fts(chunks_fts) VALUES('optimize')")
-    set_options(connection, _FTS_NORMAL)
+    set_options(connection, FTS_NORMAL)
     connection.close()
     folder.commit(building)
     return made

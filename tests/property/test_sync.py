@@ -45,11 +45,11 @@ contents = st.one_of(texts, st.binary(max_size=40))
 
 
 def writing(path: str, content: bytes) -> Operation:
-    """Write a file, where no folder is in its place."""
+    """Write a file, where nothing else is in its place (a pipe would wait for a reader)."""
 
     def apply(workspace: Workspace) -> None:
         target = workspace.root / path
-        if not target.is_dir() and possible(target.parent):
+        if (target.is_file() or not os.path.lexists(target)) and possible(target.parent):
             workspace.write(path, content)
 
     return apply
@@ -96,7 +96,7 @@ def moving(source: str, target: str) -> Operation:
         old, new = workspace.root / source, workspace.root / target
         inside = new == old or old in new.parents
         if os.path.lexists(old) and not inside and not new.is_dir() and new.parent.is_dir():
-            if old.is_dir() and new.exists():
+            if old.is_dir() and os.path.lexists(new):
                 return
             os.replace(old, new)
 

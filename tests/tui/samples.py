@@ -89,13 +89,13 @@ _KEYWORD = (-6.9, -6.8, -7.4, -5.2, None, -3.1, -4.4, -7.2, -3.9, None)
 
 def make_chunk(path: str, start: int, end: int, text: str) -> Chunk:
     """A chunk whose day is the date in its file name."""
-    digest = hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     name = path.rpartition("/")[2].removesuffix(".md")
     try:
         day: date | None = date.fromisoformat(name)
     except ValueError:
         day = None
-    chunk_id = hashlib.sha256(f"{path}:{start}:{digest}".encode()).hexdigest()
+    chunk_id = hashlib.sha256(f"{path}:{start}:{digest}".encode("utf-8", "surrogatepass")).hexdigest()
     return Chunk(
         chunk_id,
         path,

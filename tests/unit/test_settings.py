@@ -348,7 +348,6 @@ def test_stages_that_a_profile_lacks_are_named() -> None:
 
 def test_profiles_and_ignored_folders_are_those_of_the_layers_above() -> None:
     from memtui.memory.discover import DEFAULT_IGNORE as DISCOVERED
-
     from memtui.ranking.profiles import PROFILES
 
     assert set(get_args(ProfileName)) == set(PROFILES)

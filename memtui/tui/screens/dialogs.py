@@ -108,14 +108,28 @@ class FirstRunHint(ModalScreen[None]):
             ]
             yield Static(Content("\n").join(lines), markup=False)
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._typed: list[events.Key] = []
+        self._leaving = False
+
     def on_key(self, event: events.Key) -> None:
-        """Go away at the first key, which then does what it does below."""
+        """Go away at the first key; it and what is typed until then is not lost."""
         event.stop()
-        self.dismiss(None)
-        if event.key not in ("escape", "enter"):
-            again = events.Key(event.key, event.character)
-            self.app.call_later(self.app.post_message, again)
+        if self._leaving or event.key not in ("escape", "enter"):
+            self._typed.append(events.Key(event.key, event.character))
+        self._leave()
+
+    def pass_on(self, _: None = None) -> None:
+        """Give what was typed to the screen below."""
+        for key in self._typed:
+            self.app.post_message(key)
+
+    def _leave(self) -> None:
+        if not self._leaving:
+            self._leaving = True
+            self.dismiss(None)
 
     def on_click(self) -> None:
         """Go away at the first click."""
-        self.dismiss(None)
+        self._leave()

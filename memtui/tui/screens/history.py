@@ -15,6 +15,7 @@ from textual.widgets import Input
 
 from memtui.text.sanitize import safe_line
 from memtui.tui.widgets.row_list import MARKER_PLACE, Row, RowList
+from memtui.tui.widgets.safe_input import SafeInput
 
 SHOWN = 50
 
@@ -46,7 +47,7 @@ class HistoryScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """A filter over a list."""
         with Vertical():
-            yield Input(placeholder="filter", id="history-filter")
+            yield SafeInput(placeholder="filter", id="history-filter")
             yield RowList(id="history-list")
 
     def on_mount(self) -> None:

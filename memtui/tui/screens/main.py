@@ -91,7 +91,8 @@ class MainScreen(PaneActions):
         from memtui.tui.screens.dialogs import FirstRunHint
 
         if self.is_current:
-            self.app.push_screen(FirstRunHint())
+            hint = FirstRunHint()
+            self.app.push_screen(hint, hint.pass_on)
 
     def on_resize(self, event: events.Resize) -> None:
         """Choose the layout for the size."""

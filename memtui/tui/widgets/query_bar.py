@@ -5,9 +5,10 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from memtui.tui import format as fmt
+from memtui.tui.widgets.safe_input import SafeInput
 
 
 class QueryBar(Horizontal):
@@ -36,7 +37,7 @@ class QueryBar(Horizontal):
     def compose(self) -> ComposeResult:
         """Prompt, input, count."""
         yield Static(Content(f" {self._prompt} "), id="prompt", markup=False)
-        yield Input(
+        yield SafeInput(
             placeholder="search what was remembered", id="query", compact=True, max_length=2000
         )
         yield Static(id="count", markup=False)

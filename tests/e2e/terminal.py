@@ -1,0 +1,119 @@
+"""A real terminal for end-to-end tests: tmux on a socket of its own."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+WAIT_SECONDS = 60.0
+_POLL_SECONDS = 0.05
+
+
+class Terminal:
+    """One program in one tmux window; every wait polls for what is expected."""
+
+    def __init__(self, socket: str) -> None:
+        self._socket = socket
+
+    def tmux(self, *arguments: str) -> str:
+        """Run a tmux command and return what it prints."""
+        run = subprocess.run(
+            ["tmux", "-L", self._socket, *arguments], capture_output=True, text=True, timeout=30
+        )
+        if run.returncode:
+            raise AssertionError(f"tmux {arguments}: {run.stderr}")
+        return run.stdout
+
+    def screen(self) -> str:
+        """What the terminal shows now."""
+        return self.tmux("capture-pane", "-p")
+
+    def type(self, text: str) -> None:
+        """Type text as it is."""
+        self.tmux("send-keys", "-l", text)
+
+    def press(self, *keys: str) -> None:
+        """Press keys by tmux's names."""
+        self.tmux("send-keys", *keys)
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Make the window another size."""
+        self.tmux("resize-window", "-x", str(columns), "-y", str(rows))
+
+    def until(self, condition: Callable[[str], bool], what: str) -> str:
+        """Wait until the screen fulfils a condition, and return it."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        shown = ""
+        while time.monotonic() < deadline:
+            shown = self.screen()
+            if condition(shown):
+                return shown
+            time.sleep(_POLL_SECONDS)
+        raise AssertionError(f"never seen: {what}; on screen:\n{shown}")
+
+    def shows(self, text: str) -> str:
+        """Wait until a text is on the screen."""
+        return self.until(lambda shown: text in shown, text)
+
+    def has_ended(self) -> bool:
+        """Whether the program is gone."""
+        ended = self.tmux("display-message", "-p", "#{pane_dead}").strip() == "1"
+        return ended
+
+    def wait_for_end(self) -> int:
+        """Wait until the program has ended, and return its exit code."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < deadline:
+            if self.has_ended():
+                return int(self.tmux("display-message", "-p", "#{pane_dead_status}").strip())
+            time.sleep(_POLL_SECONDS)
+        raise AssertionError(f"did not end; on screen:\n{self.screen()}")
+
+    def title(self) -> str:
+        """The title that the program gave the terminal."""
+        return self.tmux("display-message", "-p", "#{pane_title}").strip()
+
+
+def private_environment(home: Path) -> dict[str, str]:
+    """An environment in which nothing of the user's is read or written."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "SYSTEMROOT") if name in os.environ}
+    return {
+        **kept,
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        "TERM": "xterm-256color",
+        "XDG_CONFIG_HOME": str(home / "config"),
+        "XDG_DATA_HOME": str(home / "data"),
+        "XDG_STATE_HOME": str(home / "state"),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+
+
+@contextmanager
+def terminal(
+    *command: str,
+    home: Path,
+    size: tuple[int, int] = (80, 24),
+    more: Mapping[str, str] | None = None,
+) -> Iterator[Terminal]:
+    """Run `python -m memtui` with these arguments in a terminal of this size."""
+    assert shutil.which("tmux"), "the end-to-end tests need tmux: apt-get install tmux"
+    socket = f"memtui-{uuid.uuid4().hex[:12]}"
+    environment = {**private_environment(home), **(more or {})}
+    assignments = [f"{name}={value}" for name, value in environment.items()]
+    line = shlex.join(["env", "-i", *assignments, sys.executable, "-m", "memtui", *command])
+    window = Terminal(socket)
+    start = ["new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), line]
+    window.tmux("-f", "/dev/null", *start, ";", "set-option", "-g", "remain-on-exit", "on")
+    try:
+        yield window
+    finally:
+        subprocess.run(["tmux", "-L", socket, "kill-server"], capture_output=True, check=False)

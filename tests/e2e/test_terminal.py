@@ -1,0 +1,103 @@
+"""The program in a real terminal: search, toggle, sync, edit, resize, quit, and hostile notes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.terminal import Terminal, terminal
+
+NOTES = {
+    "MEMORY.md": "# Memory\n\n- The router password lives in the vault.\n",
+    "memory/2026-11-18.md": "# Tuesday\n\nConfigured the Omada router: VLAN 20 for IoT.\n",
+    "memory/2026-11-19.md": "# Wednesday\n\nThe heron came back to the pond.\n",
+}
+KEYWORD_ONLY = {"MEMTUI_EMBEDDING__PROVIDER": "none"}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    for name, text in NOTES.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+def test_search_toggle_edit_sync_resize_and_quit(root: Path, home: Path) -> None:
+    with terminal(str(root), home=home, size=(120, 40), more=KEYWORD_ONLY) as window:
+        window.shows("ready")
+        window.type("router")
+        window.shows("2026-11-18.md")
+        window.press("F2")
+        window.shows("MMR λ 0.70")
+        window.press("F3")
+        window.until(lambda shown: "decay t½ 30d" in shown, "decay is on")
+        (root / "memory/kite.md").write_text("The router is now called kite.\n", encoding="utf-8")
+        window.shows("kite.md")
+        window.press("F5")
+        window.shows("ready")
+        survives_every_size(window)
+        window.press("C-q")
+        assert window.wait_for_end() == 0
+
+
+def survives_every_size(window: Terminal) -> None:
+    for columns, rows in ((20, 5), (39, 9), (5, 2), (200, 60), (60, 16), (80, 24)):
+        window.resize(columns, rows)
+    window.shows("router")
+    window.shows("ready")
+
+
+def test_the_editor_opens_at_the_line_and_the_screen_comes_back(root: Path, home: Path) -> None:
+    seen = home / "editor-arguments"
+    editor = home / "editor.sh"
+    editor.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > "{seen}"\nexit 0\n', encoding="utf-8")
+    editor.chmod(0o755)
+    more = {**KEYWORD_ONLY, "EDITOR": str(editor)}
+    with terminal(str(root), home=home, size=(100, 30), more=more) as window:
+        window.shows("ready")
+        window.type("heron")
+        window.shows("2026-11-19.md")
+        window.press("C-o")
+        window.until(
+            lambda shown: seen.exists() and "heron" in shown, "the screen after the editor"
+        )
+        arguments = seen.read_text(encoding="utf-8").splitlines()
+        assert str(root / "memory/2026-11-19.md") in arguments
+        window.press("C-q")
+        assert window.wait_for_end() == 0
+
+
+def test_a_hostile_note_does_not_reach_the_terminal(root: Path, home: Path) -> None:
+    attack = "heron \x1b]2;PWNED\x1b\\ \x9b31m [/] [@click=app.quit]hi[/] \x07 \u202etxt.exe\n"
+    (root / "memory/attack.md").write_text(f"# {attack}\n{attack * 3}", encoding="utf-8")
+    with terminal(str(root), home=home, size=(80, 24), more=KEYWORD_ONLY) as window:
+        window.shows("ready")
+        window.type("heron txt")
+        shown = window.shows("attack.md")
+        assert "PWNED" not in window.title()
+        assert not {"\x1b", "\x9b", "\x07", "\u202e"} & set(shown)
+        window.press("F4")
+        window.shows("MATCH sent")
+        assert "PWNED" not in window.title()
+        window.press("Escape")
+        window.until(lambda shown: "MATCH sent" not in shown, "the explanation closed")
+        window.press("C-q")
+        assert window.wait_for_end() == 0
+
+
+def test_without_a_memory_it_says_where_it_looked(home: Path) -> None:
+    with terminal(home=home) as window:
+        shown = window.shows("demo")
+        assert "looked" in shown or "no memory" in shown.lower()
+        window.type("n\n")
+        assert window.wait_for_end() == 2
