@@ -31,91 +31,20 @@ _WORDS_A_LINE = 14
 _BLOCK = 2000
 _FIRST_DAY = date(2025, 1, 1)
 _DAYS = 690
-_FUNCTION = [
-    "the",
-    "of",
-    "to",
-    "and",
-    "a",
-    "in",
-    "is",
-    "that",
-    "it",
-    "for",
-    "was",
-    "on",
-    "with",
-    "as",
-    "be",
-    "at",
-    "by",
-    "this",
-    "we",
-    "not",
-    "are",
-    "but",
-    "from",
-    "or",
-    "have",
-    "an",
-    "they",
-    "which",
-    "one",
-    "were",
-    "all",
-    "there",
-    "been",
-    "their",
-    "has",
-    "will",
-    "would",
-    "who",
-    "when",
-    "if",
-    "more",
-    "about",
-    "into",
-    "than",
-    "them",
-    "can",
-    "only",
-    "other",
-    "some",
-    "could",
-    "so",
-    "its",
-    "then",
-    "two",
-    "these",
-    "my",
-    "do",
-    "our",
-    "what",
-    "up",
-    "out",
-    "me",
-    "after",
-    "your",
-    "how",
-    "no",
-    "most",
-    "where",
-    "i",
-    "he",
-    "you",
-    "had",
-    "his",
-    "her",
-    "she",
-    "him",
-    "did",
-    "should",
-    "because",
-    "very",
-    "same",
-    "before",
-    "until",
-]
+_FUNCTION_WORDS = """
+    the of to and a in is that it for was on with as be at by this we not are but from or have an
+    they which one were all there been their has will would who when if more about into than them
+    can only other some could so its then two these my do our what up out me after your how no most
+    where i he you had his her she him did should because very same before until
+"""
+_SYLLABLES = """
+    b c d f g h j k l m n p r s t v w br cr dr gr pl pr sl st tr sh ch th;
+    a e i o u a e i o ai ea ou;
+    - - n r l s t m ck nd;
+    - - - - - - s ing ed er ly
+"""
+"""Beginnings, vowels, ends and English endings of the invented words; `-` is nothing."""
+_FUNCTION = tuple(_FUNCTION_WORDS.split())
 _OPENINGS = (
     "what did we decide about", "when is the", "how do i", "who said that the", "why was the",
     "where is the note on", "which of the", "is there anything about", "what was wrong with",
@@ -270,40 +199,9 @@ def _lines(words: list[str], number: int) -> str:
 
 def _invent(rng: np.random.Generator, count: int) -> list[str]:
     """Make distinct words, the first ones short, a third of them with an English ending."""
-    onsets = [
-        "b",
-        "c",
-        "d",
-        "f",
-        "g",
-        "h",
-        "j",
-        "k",
-        "l",
-        "m",
-        "n",
-        "p",
-        "r",
-        "s",
-        "t",
-        "v",
-        "w",
-        "br",
-        "cr",
-        "dr",
-        "gr",
-        "pl",
-        "pr",
-        "sl",
-        "st",
-        "tr",
-        "sh",
-        "ch",
-        "th",
-    ]
-    vowels = ["a", "e", "i", "o", "u", "a", "e", "i", "o", "ai", "ea", "ou"]
-    codas = ["", "", "n", "r", "l", "s", "t", "m", "ck", "nd"]
-    endings = ["", "", "", "", "", "", "s", "ing", "ed", "er", "ly"]
+    onsets, vowels, codas, endings = (
+        [part.replace("-", "") for part in parts.split()] for parts in _SYLLABLES.split(";")
+    )
     words: dict[str, None] = {}
     while len(words) < count:
         for row in rng.integers(0, 1 << 30, (count, 10)).tolist():

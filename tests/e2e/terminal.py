@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +16,8 @@ from pathlib import Path
 
 WAIT_SECONDS = 60.0
 _POLL_SECONDS = 0.05
+# Another process cannot notify this one: its screen is looked at again and again.
+_between_looks = threading.Event()
 
 
 class Terminal:
@@ -56,25 +59,22 @@ class Terminal:
             shown = self.screen()
             if condition(shown):
                 return shown
-            time.sleep(_POLL_SECONDS)
+            _between_looks.wait(_POLL_SECONDS)
         raise AssertionError(f"never seen: {what}; on screen:\n{shown}")
 
     def shows(self, text: str) -> str:
         """Wait until a text is on the screen."""
         return self.until(lambda shown: text in shown, text)
 
-    def has_ended(self) -> bool:
-        """Whether the program is gone."""
-        ended = self.tmux("display-message", "-p", "#{pane_dead}").strip() == "1"
-        return ended
-
     def wait_for_end(self) -> int:
         """Wait until the program has ended, and return its exit code."""
         deadline = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < deadline:
-            if self.has_ended():
-                return int(self.tmux("display-message", "-p", "#{pane_dead_status}").strip())
-            time.sleep(_POLL_SECONDS)
+            # The pane is dead a moment before its status is known.
+            status = self.tmux("display-message", "-p", "#{pane_dead_status}").strip()
+            if status:
+                return int(status)
+            _between_looks.wait(_POLL_SECONDS)
         raise AssertionError(f"did not end; on screen:\n{self.screen()}")
 
     def title(self) -> str:
