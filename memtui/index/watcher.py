@@ -22,6 +22,9 @@ EVENTS = "events"
 POLLING = "polling"
 OFF = "off"
 
+# Looking at very many files takes a while; it may take this part of the time at most.
+_SCAN_SHARE = 0.05
+
 Scan = dict[str, tuple[int, int, int]]
 
 
@@ -212,6 +215,7 @@ class Watcher:
             self._try_events(now)
 
     def _look_at_all(self, now: float) -> None:
+        began = time.monotonic()
         found = self._scan()
         before = self._known
         if found is not None:
@@ -220,7 +224,7 @@ class Watcher:
                 changed = _differences(before, found)
                 if changed:
                     self._note(changed, now)
-        self._schedule_scan(time.monotonic())
+        self._schedule_scan(time.monotonic(), took=time.monotonic() - began)
 
     def _scan(self) -> Scan | None:
         """Look at the stat of all files; `None` when the folder is gone or it is time to end."""
@@ -232,9 +236,10 @@ class Watcher:
             return None
         return {file.path: (file.size, file.mtime_ns, file.inode) for file in discovery.files}
 
-    def _schedule_scan(self, now: float) -> None:
+    def _schedule_scan(self, now: float, *, took: float = 0.0) -> None:
         times = self._times
-        self._next_scan = now + (times.poll if self._events is None else times.rescan)
+        wait = times.poll if self._events is None else times.rescan
+        self._next_scan = now + max(wait, took / _SCAN_SHARE)
 
     def _fall_back(self, detail: str) -> None:
         self._events = None

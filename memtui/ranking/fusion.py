@@ -7,8 +7,8 @@ fused score is always the sum of what is shown.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from posixpath import splitext
+from typing import NamedTuple
 
 from memtui.model import (
     CandidatePool,
@@ -29,8 +29,7 @@ TEXT_SUFFIXES = frozenset({".md", ".markdown", ".txt", ".jsonl"})
 RRF_K_DEFAULT = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class FusedRow:
+class FusedRow(NamedTuple):
     """A candidate and its parts: leg -> (hit, mapped score, weight)."""
 
     chunk: Chunk

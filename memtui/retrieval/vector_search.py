@@ -71,8 +71,15 @@ def rescored_rows(count: int, limit: int) -> int:
 
 
 def _leading(scores: Floats, wanted: int) -> Positions:
-    """Find the places of the `wanted` largest scores, and of all that rounding may hide."""
-    return np.flatnonzero(scores >= _lower_bound(scores, wanted) - _SLACK)
+    """Find the places of the `wanted` largest scores, and of all that rounding may hide.
+
+    A score of minus infinity, a row that was left out, is never among them.
+    """
+    bound = _lower_bound(scores, wanted)
+    if np.isneginf(bound):
+        # Few rows are left, and some of them share a group: each of them is a candidate.
+        return np.flatnonzero(scores > bound)
+    return np.flatnonzero(scores >= bound - _SLACK)
 
 
 def _lower_bound(scores: Floats, wanted: int) -> np.float32:

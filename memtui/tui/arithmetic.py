@@ -189,10 +189,10 @@ def _decay(ranked: Ranked, stage: StageScore, lost: bool) -> ScoreStep:
     if stage.reason is Reason.EVERGREEN:
         words = fmt.reason_words(stage.reason)
         return _step(stage, "×", _factor(stage), words, brief="evergreen", failed=lost)
-    return _step(
-        stage, "×", _factor(stage), date_note(stage), extent=(stage.after, stage.before),
-        failed=lost,
-    )  # fmt: skip
+    brief = f"{fmt.reason_words(stage.reason)}, {fmt.days(_real(stage, 'age_days'))}"
+    extent = (stage.after, stage.before)
+    note = date_note(stage)
+    return _step(stage, "×", _factor(stage), note, brief=brief, extent=extent, failed=lost)
 
 
 def _factor(stage: StageScore) -> str:

@@ -67,13 +67,14 @@ class Terminal:
         return self.until(lambda shown: text in shown, text)
 
     def wait_for_end(self) -> int:
-        """Wait until the program has ended, and return its exit code."""
+        """Wait until the program has ended; its exit code, or minus the signal that killed it."""
         deadline = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < deadline:
             # The pane is dead a moment before its status is known.
-            status = self.tmux("display-message", "-p", "#{pane_dead_status}").strip()
+            wanted = "#{pane_dead_status} #{?pane_dead_signal,-#{pane_dead_signal},}"
+            status = self.tmux("display-message", "-p", wanted).split()
             if status:
-                return int(status)
+                return int(status[0])
             _between_looks.wait(_POLL_SECONDS)
         raise AssertionError(f"did not end; on screen:\n{self.screen()}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from memtui.index.database import Connection, IndexDamaged, damage, number, open
 from memtui.index.generations import WriterLock
 from memtui.index.reader import LiveIndex, pending_count
 from memtui.index.schema import read_meta, write_meta
-from tests.support.indexing import Workspace
+from tests.support.indexing import Contents, Workspace
 from tests.support.interrupted import run_interrupted
 
 
@@ -170,28 +171,47 @@ def test_an_index_of_a_newer_memtui_is_left_alone(workspace: Workspace) -> None:
     live.close()
 
 
+@pytest.mark.parametrize("before", ["nothing", "older"])
 @pytest.mark.parametrize("kind", ["sync", "rebuild"])
 @pytest.mark.timeout(300)
 def test_a_killed_process_leaves_an_index_that_one_sync_completes(
-    workspace: Workspace, tmp_path: Path, kind: str
+    workspace: Workspace, tmp_path: Path, kind: str, before: str
 ) -> None:
-    calls = run_interrupted(kind, workspace.root, tmp_path / "whole", 0)
-    expected = workspace.fresh(tmp_path / "fresh")
+    start = tmp_path / "start"
+    start.mkdir()
+    if before == "older":
+        workspace.sync()
+        workspace.close()
+        shutil.copytree(workspace.data, start, dirs_exist_ok=True)
+        for index in range(10):
+            workspace.write(f"0/{index * 4}.md", f"rewritten {index}\n")
+            (workspace.root / f"1/{index * 4 + 1}.md").rename(workspace.root / f"2/moved{index}.md")
+            workspace.write(f"3/new{index}.md", f"word{index} is new\n")
     index = tmp_path / "killed"
-    for share in (0.02, 0.1, 0.3, 0.5, 0.7, 0.85, 0.93, 0.97, 0.99, 0.997):
+    shutil.copytree(start, index)
+    calls = run_interrupted(kind, workspace.root, index, 0)
+    expected = workspace.fresh(tmp_path / "fresh")
+    for share in (0.02, 0.1, 0.5, 0.8, 0.93, 0.97, 0.99):
+        shutil.rmtree(index)
+        shutil.copytree(start, index)
         assert run_interrupted(kind, workspace.root, index, int(calls * share)) == -9
-        survivor = Workspace(workspace.root, index)
-        with WriterLock(survivor.folder):
-            survivor.folder.clean()
-            check(survivor)
-            kept = survivor.cache.count()
-            survivor.sync()
-            assert survivor.provider.texts == len(expected.vectors) - kept
-        assert survivor.contents() == expected
-        assert len(files(survivor)) == 1
-        survivor.close()
-        for path in index.iterdir():
-            path.unlink()
+        assert_converges(Workspace(workspace.root, index), expected)
+
+
+def assert_converges(survivor: Workspace, expected: Contents) -> None:
+    """One sync makes the index whole, embedding only what no killed process had made."""
+    assert survivor.recipe is not None
+    assert survivor.recipe.identity is not None
+    hashes = {str(chunk[4]) for chunk in expected.chunks.values()}
+    with WriterLock(survivor.folder):
+        survivor.folder.clean()
+        check(survivor)
+        known = survivor.cache.get_many(survivor.recipe.identity, hashes)
+        survivor.sync()
+        assert survivor.provider.texts == len(hashes - known.keys())
+    assert survivor.contents() == expected
+    assert len(files(survivor)) == 1
+    survivor.close()
 
 
 def check(workspace: Workspace) -> None:

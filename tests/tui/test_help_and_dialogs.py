@@ -191,7 +191,8 @@ async def test_the_key_that_closes_the_hint_is_not_lost(key: str, typed: str) ->
     app = ReaderApp(box)
     async with app.run_test(size=(80, 24)) as pilot:
         box.focus()
-        app.push_screen(FirstRunHint())
+        hint = FirstRunHint()
+        app.push_screen(hint, hint.pass_on)
         await pilot.pause()
         await pilot.press(key)
         await pilot.pause()

@@ -99,7 +99,7 @@ def test_a_carriage_return_at_the_end_is_not_shown() -> None:
 def test_hostile_markdown_takes_bounded_time(attack: str) -> None:
     lines = [(attack * 2000)[:2000]] * 200
     highlighter = Highlighter(lines, "memory/attack.md")
-    start = time.perf_counter()
+    start = time.process_time()
     for index in range(60):
         highlighter.line(index)
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0

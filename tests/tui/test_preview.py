@@ -159,28 +159,40 @@ async def test_wide_characters_keep_the_columns() -> None:
                 assert preview.render_line(y).cell_length == preview.size.width
 
 
-async def test_a_hundred_thousand_lines_open_at_once() -> None:
-    lines = [f"- [x] line {number} **bold** `code` [link](x)" for number in range(100_000)]
-    preview = Preview()
-    async with ReaderApp(preview).run_test(size=(120, 40)) as pilot:
-        target = chunk("memory/big.md", 50_000, 50_010, "x")
-        await pilot.pause()
-        start = time.perf_counter()
-        preview.show(Source("memory/big.md", lines), target, ["line"])
+def _cost(preview: Preview, count: int) -> float:
+    """Seconds of work to show the middle of a note of so many lines, the best of five."""
+    lines = [f"- [x] line {number} **bold** `code` [link](x)" for number in range(count)]
+    target = chunk("memory/big.md", count // 2, count // 2 + 10, "x")
+    costs = []
+    for _ in range(5):
+        source = Source("memory/big.md", lines)
+        preview.show(None, None)
+        start = time.process_time()
+        preview.show(source, target, ["line"])
         for y in range(preview.size.height):
             preview.render_line(y)
-        assert time.perf_counter() - start < 0.15
+        costs.append(time.process_time() - start)
+    return min(costs)
+
+
+async def test_a_hundred_thousand_lines_cost_what_a_thousand_cost() -> None:
+    preview = Preview()
+    app = ReaderApp(preview)
+    async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
-        assert "50000 ▌- [x] line 49999" in screen_text(pilot.app)
+        small = _cost(preview, 1_000)
+        assert _cost(preview, 100_000) < 3 * small
+        await pilot.pause()
+        assert "50000 ▌- [x] line 49999" in screen_text(app)
 
 
 async def test_caches_are_bounded() -> None:
-    lines = [f"line {number}" for number in range(20_000)]
+    lines = [f"line {number}" for number in range(4_000)]
     preview = Preview()
     async with ReaderApp(preview).run_test(size=(80, 40)) as pilot:
         preview.show(Source("memory/big.md", lines), None, ["line"])
         await pilot.pause()
-        for place in range(0, 20_000, 37):
+        for place in range(0, 4_000, 150):
             preview.scroll_to(y=place, animate=False)
             for y in range(38):
                 preview.render_line(y)

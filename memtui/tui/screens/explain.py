@@ -130,7 +130,8 @@ def facts_of(ranked: Ranked, explanation: Explanation) -> list[Fact]:
     facts += _formula_facts(scored)
     if explanation.similar is not None:
         similar = explanation.similar
-        words = [safe_line(word) for word in similar.shared[:_SHARED_WORDS]]
+        ordered = sorted(similar.shared, key=lambda word: (word[:1].isdigit(), word))
+        words = [safe_line(word) for word in ordered[:_SHARED_WORDS]]
         more = len(similar.shared) - len(words)
         tail = f" and {fmt.count(more)} more" if more > 0 else ""
         facts.append(

@@ -73,6 +73,8 @@ def _step_lines(step: ScoreStep, column: int, width: int, glyphs: Glyphs) -> lis
         return [Content.assemble(line, "  ", (note, fmt.MUTED))]
     if step.kind is Stage.FUSION:
         return [line]
+    if step.kind is Stage.DECAY:
+        note = step.note
     deep = cell_len(note) <= width - _WORD - 2
     indent = " " * (_WORD + 2 if deep else 2)
     room = max(8, width - len(indent))
