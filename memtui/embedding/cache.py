@@ -56,15 +56,22 @@ class EmbeddingCache:
 
     Usable from any thread: each gets its own connection, opened at its first call. A damaged
     file is moved aside and a fresh one started, because everything in it can be made again;
-    `recovered` then holds one line that says so. Other database errors pass through.
+    `recovered` then holds one line that says so. Other database errors pass through. One that
+    is not `writable` changes no file, and is empty while there is none.
     """
 
     def __init__(
-        self, path: Path, open_database: Opener, *, now: Callable[[], float] = time.time
+        self,
+        path: Path,
+        open_database: Opener,
+        *,
+        writable: bool = True,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.recovered: str | None = None
         self._path = path
         self._open_database = open_database
+        self._writable = writable
         self._now = now
         self._lock = threading.Lock()
         self._local = threading.local()
@@ -79,6 +86,8 @@ class EmbeddingCache:
         counts as unknown.
         """
         found: dict[str, Vector] = {}
+        if not self._exists():
+            return found
         for some in _slices(dict.fromkeys(hashes), _HASHES_A_QUERY):
             found |= self._run(partial(_select, identity=identity, hashes=some))
         return found
@@ -100,7 +109,7 @@ class EmbeddingCache:
 
     def count(self) -> int:
         """How many vectors it holds, of all providers."""
-        return self._run(_count)
+        return self._run(_count) if self._exists() else 0
 
     def size_bytes(self) -> int:
         """How much room the file and its journal take on disk, in bytes."""
@@ -118,7 +127,7 @@ class EmbeddingCache:
         try:
             return action(self._connection())
         except Exception as error:
-            if not _is_damage(error):
+            if not self._writable or not _is_damage(error):
                 raise
             self._start_anew(generation)
         return action(self._connection())
@@ -137,16 +146,21 @@ class EmbeddingCache:
         return connection
 
     def _open(self) -> apsw.Connection:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        if self._writable:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
         connection = self._open_database(self._path)
         try:
-            connection.execute(_SCHEMA)
+            if self._writable:
+                connection.execute(_SCHEMA)
         except BaseException:
             connection.close()
             raise
         with self._lock:
             self._connections.add(connection)
         return connection
+
+    def _exists(self) -> bool:
+        return self._writable or self._path.exists()
 
     def _forget_connection(self) -> None:
         connection: apsw.Connection | None = getattr(self._local, "connection", None)

@@ -159,8 +159,12 @@ def create_provider(choice: EmbeddingChoice) -> tuple[Provider | None, ProviderS
         return None, ProviderState(choice.provider, None, None, None, Reason.DISABLED, detail)
     try:
         provider = registration.create(choice)
-    except ProviderError as error:
-        return None, _failed(choice, registration, str(error))
+    except SettingsError:
+        raise
+    except Exception as error:
+        # Its libraries may raise anything while they load; that must not end the keyword search.
+        kind = "" if isinstance(error, ProviderError) else f"{type(error).__name__}: "
+        return None, _failed(choice, registration, f"{kind}{error}")
     state = ProviderState(
         requested=choice.provider,
         actual=provider.name,

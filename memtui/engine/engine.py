@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from threading import TIMEOUT_MAX
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
-from memtui.bus import Bus, SearchFailed, SearchReady
+from memtui.bus import Bus, Event, IndexSwapped, SearchFailed, SearchReady, SyncStarted
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import EmbeddingChoice
 from memtui.engine import statuses
@@ -29,7 +31,7 @@ from memtui.index.recipe import Recipe
 from memtui.index.watcher import Watcher, WatchTimes
 from memtui.memory.discover import Scope, discover
 from memtui.memory.workspace import workspace_id
-from memtui.model import CandidatePool, IndexStatus, Mmr, Ranked, Ranking
+from memtui.model import CandidatePool, Chunk, IndexStatus, Mmr, Ranked, Ranking
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import profile
 from memtui.retrieval.pool import fetch_chunks
@@ -76,7 +78,8 @@ class Engine:
         """The configured ranking, used when a search names none."""
         self._folder = folder
         self._holder = ProviderHolder(_choice(settings))
-        self._cache = EmbeddingCache(folder.cache_path, open_database)
+        opener = open_database if write else partial(open_database, readonly=True)
+        self._cache = EmbeddingCache(folder.cache_path, opener, writable=write)
         self._scope = Scope(
             root,
             settings.memory.extra_paths,
@@ -98,6 +101,7 @@ class Engine:
         self._thread = EngineThread(self._search, self._retriever.interrupt)
         self._watcher: Watcher | None = None
         self._look: Look | None = None
+        self._changes = bus.subscribe((SyncStarted, IndexSwapped), self._forget_look)
 
     @classmethod
     def open(
@@ -110,18 +114,21 @@ class Engine:
         data_dir: Path | None = None,
         write: bool = True,
         watch: bool = False,
+        warm: bool = False,
     ) -> Engine:
         """Open the memory at `root` and start its threads.
 
         The index is kept in `data_dir/<workspace id>` (default: the settings' or the
         platform's data folder). Without `write` nothing is ever written; with `watch` changes
-        of the files are followed. Raises `IndexUnusable` when the index folder cannot be used.
+        of the files are followed; `warm` loads the model at once, beside everything else. Raises `IndexUnusable` when the index folder cannot be used.
         """
         place = data_dir or _data_dir(settings)
         folder = IndexFolder(place / workspace_id(root))
         if write:
             folder.create()
         engine = cls(root, settings, folder, bus=bus or Bus(), now=now or utc_now, write=write)
+        if warm and engine._holder.identity is not None:
+            threading.Thread(target=engine._holder.get, name="memtui-model", daemon=True).start()
         engine._indexer.start()
         engine._thread.start()
         if watch and write:
@@ -202,11 +209,11 @@ class Engine:
 
     def status(self) -> IndexStatus:
         """A snapshot of the index and of what keeps it up to date; never waits for the disk."""
-        snapshot = self._indexer.snapshot()
+        snapshot, seen = self._indexer.snapshot(), self._look
         return statuses.compose(
             root=self.root,
             index_dir=self._folder.folder,
-            snapshot=self._look.onto(snapshot) if self._look else snapshot,
+            snapshot=seen.onto(snapshot) if seen else snapshot,
             provider=self._holder.state(),
             watcher=self._watcher.state() if self._watcher else None,
             backend=self._retriever.backend,
@@ -219,6 +226,9 @@ class Engine:
         Raises `IndexUnusable` when there is an index that cannot be read.
         """
         self._look = self._thread.call(self._look_now).result()
+
+    def _forget_look(self, event: Event) -> None:
+        self._look = None
 
     # --- the notes ------------------------------------------------------------------------
 
@@ -235,6 +245,7 @@ class Engine:
         """Stop the threads and close the files; a second call does nothing."""
         if self._watcher is not None:
             self._watcher.stop()
+        self._changes.close()
         self._thread.close()
         self._indexer.close()
         self._retriever.close()
@@ -280,13 +291,13 @@ class Engine:
 
     def _answer(self, text: str, ranking: Ranking, typing: bool) -> Ranked:
         query = parse_query(text, typing=typing)
-        self._retriever.connection()
+        self._retriever.read(lambda connection: None)
         pool = self._retriever.retrieve(query, _depth(ranking), lambda: False, None)
         return self.rerank(pool, ranking)
 
     def _with_index(self, read: Callable[[Connection, A], T], argument: A) -> T | None:
         try:
-            return read(self._retriever.connection(), argument)
+            return self._retriever.read(lambda connection: read(connection, argument))
         except IndexMissing:
             return None
 
@@ -294,11 +305,7 @@ class Engine:
         row = self._with_index(file_row, path)
         if row is None:
             return None, ""
-        connection = self._retriever.connection()
-        rows = connection.execute(
-            "SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id WHERE f.path = ?", (path,)
-        ).fetchall()
-        chunks = fetch_chunks(connection, [int(str(found[0])) for found in rows])
+        chunks = self._with_index(_chunks_of, path) or {}
         lines: dict[int, str] = {}
         for chunk in chunks.values():
             lines.update(enumerate(chunk.text.split("\n"), start=chunk.start_line))
@@ -308,28 +315,29 @@ class Engine:
     def _look_now(self) -> Look:
         discovery = discover(self._scope)
         try:
-            connection = self._retriever.connection()
+            return self._retriever.read(
+                lambda connection: look(connection, self._retriever.generation, discovery)
+            )
         except IndexMissing:
             return look(None, 0, discovery)
-        return look(connection, self._retriever.generation, discovery)
 
     def _cost(self) -> RebuildCost:
         try:
-            connection = self._retriever.connection()
+            rows = self._retriever.read(_hashes_and_lengths)
         except IndexMissing:
             return RebuildCost(0, 0, 0, 0, False)
-        status = self.status()
-        with mapped_errors(self._folder.path(status.generation)):
-            rows = connection.execute("SELECT hash, length(text) FROM chunks").fetchall()
-        lengths = {str(row[0]): int(str(row[1])) for row in rows}
+        lengths = dict(rows)
         identity = self._holder.identity
         known: set[str] = set()
         if identity is not None:
-            known = set(self._cache.get_many(identity, lengths))
+            with mapped_errors(self._folder.cache_path):
+                known = set(self._cache.get_many(identity, lengths))
         characters = sum(size for text_hash, size in lengths.items() if text_hash not in known)
-        cached = sum(1 for row in rows if str(row[0]) in known)
+        cached = sum(1 for text_hash, _ in rows if text_hash in known)
         tokens = characters // CHARACTERS_A_TOKEN if identity is not None else 0
-        return RebuildCost(status.files, len(rows), cached, tokens, self._holder.state().remote)
+        return RebuildCost(
+            self.status().files, len(rows), cached, tokens, self._holder.state().remote
+        )
 
     # --- changes of the files -------------------------------------------------------------
 
@@ -345,12 +353,26 @@ class Engine:
         self._watcher.start()
 
     def _is_indexing(self) -> bool:
-        return self._indexer.snapshot().progress is not None
+        progress = self._indexer.snapshot().progress
+        # A run that has done everything publishes its end before it is over.
+        return progress is not None and progress.done < progress.total
 
 
 def _depth(ranking: Ranking) -> int:
     """How many hits to fetch of each leg: enough that k and the weights can change without I/O."""
-    return max(ranking.candidates, 100)
+    return max(ranking.candidates, 50)
+
+
+def _chunks_of(connection: Connection, path: str) -> dict[int, Chunk]:
+    rows = connection.execute(
+        "SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id WHERE f.path = ?", (path,)
+    ).fetchall()
+    return fetch_chunks(connection, [int(str(row[0])) for row in rows])
+
+
+def _hashes_and_lengths(connection: Connection) -> list[tuple[str, int]]:
+    rows = connection.execute("SELECT hash, length(text) FROM chunks").fetchall()
+    return [(str(text_hash), int(str(length))) for text_hash, length in rows]
 
 
 def _choice(settings: Settings) -> EmbeddingChoice:

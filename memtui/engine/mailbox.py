@@ -30,7 +30,7 @@ class EngineThread(threading.Thread):
 
     `search(request, cancelled)` handles a search; `cancelled()` turns true when a newer one was
     submitted or the thread is closing. `interrupt()` is called at that moment, from the
-    submitting thread, to stop a running statement.
+    submitting thread, to stop a running statement; it must not block.
     """
 
     def __init__(
@@ -54,12 +54,11 @@ class EngineThread(threading.Thread):
         with self._condition:
             self._newest += 1
             self._waiting = SearchRequest(self._newest, text, ranking, typing)
-            running = self._searching
+            # Inside the lock: a moment later the statement could be that of a call.
+            if self._searching:
+                self._interrupt()
             self._condition.notify_all()
-            sequence = self._newest
-        if running:
-            self._interrupt()
-        return sequence
+            return self._newest
 
     def call(self, function: Callable[[], T]) -> Future[T]:
         """Run a function on the thread; it is never superseded."""
@@ -77,9 +76,8 @@ class EngineThread(threading.Thread):
         with self._condition:
             self._newest += 1
             self._waiting = None
-            running = self._searching
-        if running:
-            self._interrupt()
+            if self._searching:
+                self._interrupt()
 
     def is_stale(self, sequence: int) -> bool:
         """Whether a newer search was submitted, or the thread is closing."""
@@ -98,10 +96,9 @@ class EngineThread(threading.Thread):
             for _, future in self._calls:
                 future.cancel()
             self._calls.clear()
-            running = self._busy
+            if self._busy:
+                self._interrupt()
             self._condition.notify_all()
-        if running:
-            self._interrupt()
         if self.is_alive() and threading.current_thread() is not self:
             self.join(timeout)
 
@@ -123,7 +120,16 @@ class EngineThread(threading.Thread):
             if task is not None:
                 self._run_call(*task)
             elif request is not None:
-                self._search(request, partial(self.is_stale, request.sequence))
+                self._run_search(request)
+
+    def _run_search(self, request: SearchRequest) -> None:
+        try:
+            self._search(request, partial(self.is_stale, request.sequence))
+        except Exception as error:
+            # Reported as the end of the thread would be, but a thread that ended would leave
+            # every later call waiting for ever.
+            details = (type(error), error, error.__traceback__, self)
+            threading.excepthook(threading.ExceptHookArgs(details))
 
     def _run_call(self, function: Callable[[], Any], future: Future[Any]) -> None:
         if not future.set_running_or_notify_cancel():

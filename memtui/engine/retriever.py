@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from time import monotonic, perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from memtui.embedding.cache import EmbeddingCache
 from memtui.engine.providers import ProviderHolder
 from memtui.errors import Cancelled, IndexMissing
-from memtui.index.database import DatabaseError
+from memtui.index.database import DatabaseError, mapped_errors, number
 from memtui.index.generations import IndexFolder
 from memtui.index.reader import LiveIndex, Stamp
+from memtui.index.recipe import NO_MODEL
+from memtui.index.schema import has_vector_table, read_meta
 from memtui.model import CandidatePool, Leg, LegState, LegStatus, Reason
 from memtui.retrieval.filters import RowFilter
 from memtui.retrieval.keyword import KeywordLeg
@@ -24,6 +27,8 @@ from memtui.retrieval.vector import VectorLeg, VectorView, load_view
 
 if TYPE_CHECKING:
     from memtui.index.database import Connection
+
+T = TypeVar("T")
 
 SLOW_LEG_SECONDS = 0.04
 """A leg expected to take longer than this is not waited for: the other leg's hits come first."""
@@ -51,11 +56,15 @@ class Retriever:
         provider: ProviderHolder,
         is_filling: Callable[[], bool],
     ) -> None:
+        self._folder = folder
         self._live = LiveIndex(folder)
         self._cache = cache
         self._holder = provider
         self._is_filling = is_filling
         self._connection: Connection | None = None
+        self._guard = threading.Lock()
+        self._interruptible: Connection | None = None
+        self._foreign = ""
         self._keyword: KeywordLeg | None = None
         self._filter: RowFilter | None = None
         self._vector: VectorLeg | None = None
@@ -67,7 +76,8 @@ class Retriever:
     @property
     def backend(self) -> str:
         """How vectors are compared, in words."""
-        return self._vector.backend if self._vector is not None else "not loaded"
+        vector = self._vector
+        return vector.backend if vector is not None and vector.view is not None else "not loaded"
 
     @property
     def generation(self) -> int:
@@ -102,29 +112,51 @@ class Retriever:
                 partial(self._pool(connection, query, answers, limit, started))
         return self._pool(connection, query, answers, limit, started)
 
-    def connection(self) -> Connection:
-        """Open the live generation; raises `IndexMissing`."""
-        return self._open()
+    def read(self, function: Callable[[Connection], T]) -> T:
+        """Read from the live generation; raises `IndexMissing`, or `IndexUnusable`."""
+        connection = self._open()
+        with mapped_errors(self._folder.path(self._live.generation)):
+            return function(connection)
 
     def interrupt(self) -> None:
         """Stop a running statement; may be called from any thread."""
-        connection = self._connection
-        if connection is not None:
-            connection.interrupt()
+        with self._guard:
+            if self._interruptible is not None:
+                self._interruptible.interrupt()
 
     def close(self) -> None:
         """Close the connection."""
+        with self._guard:
+            self._interruptible = None
         self._connection = None
         self._live.close()
 
     def _open(self) -> Connection:
+        # A connection that may be closed now must not be interrupted by another thread.
+        with self._guard:
+            self._interruptible = None
         connection = self._live.connection()
         if connection is not self._connection:
             self._connection = connection
             self._keyword = KeywordLeg(connection)
             self._filter = RowFilter(connection)
             self._view = self._view_stamp = None
+            self._foreign = self._foreign_vectors(connection)
+        with self._guard:
+            self._interruptible = connection
         return connection
+
+    def _foreign_vectors(self, connection: Connection) -> str:
+        """Say whose vectors the index holds, when a query's vector says nothing about them."""
+        identity = self._holder.identity
+        with mapped_errors(self._folder.path(self._live.generation)):
+            meta = read_meta(connection)
+        made_by = tuple(meta.get(key, "") for key in ("provider", "model", "fingerprint"))
+        if identity is None or made_by[0] == NO_MODEL or not any(made_by):
+            return ""
+        if made_by == (identity.name, identity.model, identity.fingerprint):
+            return ""
+        return f"the index holds vectors of {made_by[0]} {made_by[1]}; a sync makes them anew"
 
     def _expectations(self) -> dict[Leg, float]:
         """Seconds each leg is expected to take, from how long it took last."""
@@ -154,8 +186,10 @@ class Retriever:
         provider, state = self._holder.get()
         if self._vector is None or self._vector.provider is not provider:
             self._vector = VectorLeg(None, provider, state)
-        self._refresh_view()
+        if not self._foreign:
+            self._refresh_view()
         self._vector.view = self._view
+        self._vector.missing = self._foreign
         return self._vector
 
     def _refresh_view(self) -> None:
@@ -163,7 +197,9 @@ class Retriever:
         dims = self._dimensions()
         if identity is None or dims is None or self._connection is None:
             return
-        stamp = self._live.stamp()
+        # Not `LiveIndex.stamp`: that follows a swap, and a search keeps to one generation.
+        version = number(self._connection, "PRAGMA data_version")
+        stamp = Stamp(self._live.generation, version)
         if self._view is not None and stamp == self._view_stamp:
             return
         fresh = self._view is not None and monotonic() - self._view_at < REFRESH_SECONDS
@@ -221,8 +257,6 @@ class Retriever:
         return next((vector.tobytes() for vector in known.values()), None)
 
     def _has_table(self) -> bool:
-        from memtui.index.schema import has_vector_table
-
         assert self._connection is not None
         return has_vector_table(self._connection)
 
@@ -235,11 +269,13 @@ class Retriever:
         started: float,
     ) -> CandidatePool:
         elapsed = (perf_counter() - started) * 1000
-        return build_pool(
-            connection,
-            query.raw,
-            answers,
-            limit=limit,
-            generation=self._live.generation,
-            elapsed_ms=elapsed,
-        )
+        generation = self._live.generation
+        with mapped_errors(self._folder.path(generation)):
+            return build_pool(
+                connection,
+                query.raw,
+                answers,
+                limit=limit,
+                generation=generation,
+                elapsed_ms=elapsed,
+            )

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from memtui.memory.documents import read_document, split_lines
+from memtui.memory.paths import absolute_path
 from memtui.model import SourceFile
 
 
@@ -51,7 +52,7 @@ def read_source(root: Path, path: str, indexed_hash: str | None, indexed_text: s
     `indexed_hash` is the hash in the index, `None` when it is not indexed; when the file is gone
     or cannot be read, `indexed_text` is shown instead and `detail` says why.
     """
-    absolute = root / path
+    absolute = Path(absolute_path(path, str(root)))
     try:
         stat = absolute.stat()
         document = read_document(

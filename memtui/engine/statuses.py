@@ -23,9 +23,6 @@ def compose(
 ) -> IndexStatus:
     """Make the status out of what each part knows."""
     counts = snapshot.counts
-    asked = snapshot.provider
-    if asked is not None and asked.state is not Reason.OK:
-        provider = asked
     warnings = [recovered] if recovered else []
     if snapshot.generation and snapshot.vector_extension is None:
         warnings.append("sqlite-vec cannot be loaded: vectors are kept in the cache alone")

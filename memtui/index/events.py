@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,6 +124,8 @@ class _WatchdogSource:
         self._changed = changed
         self._stopped = False
         self._observer = Observer()
+        self._log = _WatchdogLog(self._overflowed)
+        _quieten(self._log)
         for folder in folders:
             self._observer.schedule(
                 self._handler(),
@@ -140,15 +145,26 @@ class _WatchdogSource:
         self._observer.start()
 
     def alive(self) -> bool:
-        """Whether the observer and all its emitters run."""
-        running = self._observer.is_alive()
-        return running and all(emitter.is_alive() for emitter in self._observer.emitters)
+        """Whether the observer, its emitters and the threads that these read from all run."""
+        emitters = tuple(self._observer.emitters)
+        readers = [
+            part
+            for emitter in emitters
+            for part in vars(emitter).values()
+            if isinstance(part, threading.Thread)
+        ]
+        return all(thread.is_alive() for thread in (self._observer, *emitters, *readers))
 
     def stop(self) -> None:
         """Stop the observer and wait for its threads."""
         self._stopped = True
+        logging.getLogger("watchdog").removeHandler(self._log)
         self._observer.stop()
         self._observer.join()
+
+    def _overflowed(self) -> None:
+        for folder in self._folders:
+            self._changed(Change(folder.shown, True))
 
     def _handler(self) -> FileSystemEventHandler:
         from watchdog.events import FileSystemEventHandler
@@ -171,6 +187,26 @@ class _WatchdogSource:
                 if shown is not None:
                     self._changed(Change(shown, bool(event.is_directory)))
                     break
+
+
+class _WatchdogLog(logging.Handler):
+    """Hears from watchdog's log, its only sign of it, that events were lost."""
+
+    def __init__(self, overflowed: Callable[[], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._overflowed = overflowed
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a message in instead of writing it to the terminal."""
+        if "overflow" in record.getMessage().lower():
+            self._overflowed()
+
+
+def _quieten(log: logging.Handler) -> None:
+    """Keep watchdog's messages and warnings off the terminal, which belongs to the interface."""
+    logging.getLogger("watchdog").addHandler(log)
+    # A folder made while its parent is being added is added twice, which does no harm.
+    warnings.filterwarnings("ignore", message="Callback with id", category=RuntimeWarning)
 
 
 def _covering(scope: Scope) -> list[tuple[str, bool]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 
 from memtui.model import Chunk, DateRule, Reason
@@ -27,10 +28,20 @@ def decay_factor(age_days: float, half_life_days: float, floor: float = 0.0) -> 
     An age below 0 counts as 0. A half-life that is not finite or not above 0 gives 1. Written as
     exp(-ln 2 / half-life * age), as OpenClaw's `temporal-decay.ts` does, to agree to the last bit.
     """
+    return decay_factors([age_days], half_life_days, floor)[0]
+
+
+def decay_factors(
+    ages_days: Sequence[float | None], half_life_days: float, floor: float = 0.0
+) -> list[float]:
+    """The factor of each age; an age of `None` (evergreen) gives 1."""
     if not math.isfinite(half_life_days) or half_life_days <= 0:
-        return 1.0
-    curve = math.exp(-(math.log(2) / half_life_days) * max(0.0, age_days))
-    return floor + (1 - floor) * curve
+        return [1.0] * len(ages_days)
+    rate, rest, exp = -(math.log(2) / half_life_days), 1 - floor, math.exp
+    return [
+        1.0 if age is None else floor + rest * exp(rate * age) if age > 0 else floor + rest
+        for age in ages_days
+    ]
 
 
 def age_in_days(when: datetime, now: datetime) -> float:

@@ -7,6 +7,7 @@ fused score is always the sum of what is shown.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
 from posixpath import splitext
 from typing import NamedTuple
 
@@ -52,7 +53,8 @@ class FusedRow(NamedTuple):
 def weighted_sum(hits: Mapping[Leg, Sequence[LegHit]], ranking: Ranking) -> dict[Leg, list[float]]:
     """The cosine as it is, BM25 through the profile's mapping; no normalisation of either leg.
 
-    A hit on the path alone maps its path score instead of the missing body score.
+    A cosine that is not finite counts as 0. A hit on the path alone maps its path score instead
+    of the missing body score.
     """
     mapping = ranking.keyword_mapping
 
@@ -61,7 +63,7 @@ def weighted_sum(hits: Mapping[Leg, Sequence[LegHit]], ranking: Ranking) -> dict
         return hit.path_raw if hit.path_raw is not None and body <= 0 else body
 
     return {
-        Leg.VECTOR: [hit.raw for hit in hits[Leg.VECTOR]],
+        Leg.VECTOR: [hit.raw if isfinite(hit.raw) else 0.0 for hit in hits[Leg.VECTOR]],
         Leg.KEYWORD: [keyword(hit) for hit in hits[Leg.KEYWORD]],
     }
 

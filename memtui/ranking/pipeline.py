@@ -75,10 +75,7 @@ def decay_stage(standing: Standing) -> Step | None:
         return None
     dates = _dates(standing)
     ages = [None if day is None else decay.age_in_days(day, standing.now) for day, _ in dates]
-    factors = [
-        1.0 if age is None else decay.decay_factor(age, setting.half_life_days, setting.floor)
-        for age in ages
-    ]
+    factors = decay.decay_factors(ages, setting.half_life_days, setting.floor)
 
     def describe(index: int) -> tuple[Reason, Numbers]:
         day, source = dates[index]
@@ -275,8 +272,8 @@ def exact_path_stage(standing: Standing) -> Step | None:
 
 
 def cut_stage(standing: Standing) -> Step:
-    """Keep the first k."""
-    k = standing.ranking.k
+    """Keep the first k; none when k is not above 0."""
+    k = max(0, standing.ranking.k)
 
     def describe(index: int) -> tuple[Reason, Numbers]:
         return (Reason.CUT_AT_K if index in beyond else Reason.OK), {"k": k}

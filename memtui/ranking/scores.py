@@ -26,7 +26,14 @@ def bm25_score(raw: float, mapping: ScoreMapping) -> float:
 
 
 def min_max(values: Sequence[float]) -> list[float]:
-    """Scale values to 0..1; a flat list becomes all 1 (memini `FuseScores`)."""
+    """Scale values to 0..1; a flat list becomes all 1 (memini `FuseScores`).
+
+    A value that is not finite becomes 0 and does not count for the others.
+    """
+    finite = [value for value in values if math.isfinite(value)]
+    if len(finite) < len(values):
+        scaled = iter(min_max(finite))
+        return [next(scaled) if math.isfinite(value) else 0.0 for value in values]
     if not values:
         return []
     low, high = min(values), max(values)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 _BINDING = "apsw"
+_RELEASE = "RELEASE memtui_snapshot"
 
 
 class Rows(Protocol):
@@ -47,4 +48,15 @@ def snapshot(connection: Connection) -> Iterator[None]:
     try:
         yield
     finally:
-        connection.execute("RELEASE memtui_snapshot")
+        _release(connection)
+
+
+def _release(connection: Connection) -> None:
+    try:
+        connection.execute(_RELEASE)
+    except Exception as error:
+        if not is_database_error(error):
+            raise
+        # An interruption may hit this very statement; a snapshot that stayed open would show
+        # the same moment to every later search.
+        connection.execute(_RELEASE)

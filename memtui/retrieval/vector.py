@@ -50,6 +50,8 @@ class VectorLeg:
     ) -> None:
         """`provider_state` says why there is no `provider`."""
         self.view = view
+        self.missing = ""
+        """Why there is no view, in words, where that is known."""
         self._provider = provider
         self._provider_state = provider_state
         self._vectors: OrderedDict[str, Floats] = OrderedDict()
@@ -120,8 +122,8 @@ class VectorLeg:
             return watch.skipped(Reason.SCRIPT_NOT_SUPPORTED, detail)
         if self.view is None or self.view.size == 0:
             pending = self.view.pending if self.view else 0
-            detail = f"{pending} chunks wait for their vectors" if pending else "no vectors yet"
-            return watch.skipped(Reason.NO_VECTORS, detail, {"pending": pending})
+            waiting = f"{pending} chunks wait for their vectors" if pending else "no vectors yet"
+            return watch.skipped(Reason.NO_VECTORS, self.missing or waiting, {"pending": pending})
         return None
 
     def _no_provider(self, watch: Stopwatch) -> LegAnswer:

@@ -37,7 +37,7 @@ class IndexActions(SourceActions):
         self.status = status
         self.flow.remote = status.provider.remote
         self.status_bar.show(status)
-        self.index_pane.show(status)
+        self.index_pane.show(status, self.engine.now())
         if not self.flow.wanted and self.message.display:
             self.show_empty(status)
         self.refresh_bindings()

@@ -12,6 +12,7 @@ from memtui.tui.widgets.result_list import SORTS
 PLACES = ("auto", "right", "below", "off")
 PANES = ("results", "preview", "why")
 """The panes of a small terminal, one at a time."""
+TAB_ORDER = ("query", "results", "results-message", "near-misses", "preview", "why")
 
 
 class PaneActions(IndexActions):
@@ -37,8 +38,7 @@ class PaneActions(IndexActions):
 
     def panes(self) -> list[Widget]:
         """The panes that can have the focus, in the order of Tab."""
-        ids = ("query", "results", "results-message", "near-misses", "preview", "why", "index-status")
-        widgets = [self.query_one(f"#{name}") for name in ids]
+        widgets = [self.query_one(f"#{name}") for name in TAB_ORDER]
         return [widget for widget in widgets if widget.focusable and _is_shown(widget)]
 
     def show_pane(self, pane: str) -> None:

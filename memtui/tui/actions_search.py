@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+
 from textual import on, work
 from textual.content import Content
 from textual.timer import Timer

@@ -286,6 +286,7 @@ def run(workspace: Found, loaded: Loaded, *, demo: bool = False) -> int:
             now=demo_clock() if demo else None,
             data_dir=demo_data_dir() if demo else None,
             watch=True,
+            warm=True,
         )
 
     app = MemtuiApp(open_engine, options_from(loaded, workspace.root, demo=demo))

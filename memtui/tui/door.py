@@ -72,6 +72,9 @@ class RebuildCost(Protocol):
 class EngineDoor(Protocol):
     """The engine as the interface uses it; answers to `submit` come as bus events."""
 
+    def now(self) -> datetime:
+        """Tell the time by the engine's clock, which ages are counted from."""
+
     def submit(self, text: str, *, ranking: Ranking | None = None, typing: bool = True) -> int:
         """Ask for a search; the latest wins. Returns its sequence number."""
 

@@ -101,7 +101,11 @@ class SearchBase(Screen[None]):
 
     def clock(self) -> datetime:
         """The clock of the ranking on screen, else now."""
-        return self.ranked.trace.now if self.ranked is not None else datetime.now(UTC)
+        return self.ranked.trace.now if self.ranked is not None else self.engine_now()
+
+    def engine_now(self) -> datetime:
+        """The clock of the engine, which the demo sets to the end of its story."""
+        return self.engine.now() if self.engine is not None else datetime.now(UTC)
 
     def tell(self, text: str, *, error: bool = False, warning: bool = False) -> None:
         """Show a toast: what happened, and what to do next."""

@@ -187,15 +187,15 @@ def test_a_killed_process_leaves_an_index_that_one_sync_completes(
             workspace.write(f"0/{index * 4}.md", f"rewritten {index}\n")
             (workspace.root / f"1/{index * 4 + 1}.md").rename(workspace.root / f"2/moved{index}.md")
             workspace.write(f"3/new{index}.md", f"word{index} is new\n")
-    index = tmp_path / "killed"
-    shutil.copytree(start, index)
-    calls = run_interrupted(kind, workspace.root, index, 0)
+    killed = tmp_path / "killed"
+    shutil.copytree(start, killed)
+    calls = run_interrupted(kind, workspace.root, killed, 0)
     expected = workspace.fresh(tmp_path / "fresh")
     for share in (0.02, 0.1, 0.5, 0.8, 0.93, 0.97, 0.99):
-        shutil.rmtree(index)
-        shutil.copytree(start, index)
-        assert run_interrupted(kind, workspace.root, index, int(calls * share)) == -9
-        assert_converges(Workspace(workspace.root, index), expected)
+        shutil.rmtree(killed)
+        shutil.copytree(start, killed)
+        assert run_interrupted(kind, workspace.root, killed, int(calls * share)) == -9
+        assert_converges(Workspace(workspace.root, killed), expected)
 
 
 def assert_converges(survivor: Workspace, expected: Contents) -> None:

@@ -95,7 +95,9 @@ def make_chunk(path: str, start: int, end: int, text: str) -> Chunk:
         day: date | None = date.fromisoformat(name)
     except ValueError:
         day = None
-    chunk_id = hashlib.sha256(f"{path}:{start}:{digest}".encode("utf-8", "surrogatepass")).hexdigest()
+    chunk_id = hashlib.sha256(
+        f"{path}:{start}:{digest}".encode("utf-8", "surrogatepass")
+    ).hexdigest()
     return Chunk(
         chunk_id,
         path,
@@ -223,6 +225,10 @@ class SampleEngine:
     sources: dict[str, SampleSource] = field(default_factory=dict)
     recents: list[SampleRecent] = field(default_factory=list)
     _numbers: count[int] = field(default_factory=lambda: count(1))
+
+    def now(self) -> datetime:
+        """Tell the time of the sample."""
+        return NOW
 
     def submit(self, text: str, *, ranking: Ranking | None = None, typing: bool = True) -> int:
         """Note the request and answer it at once, unless silent."""

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from textual.widgets import Input
 
 from memtui.bus import (
     Bus,
@@ -60,6 +59,11 @@ def sync_stats(**changes: object) -> SyncStats:
     """The figures of a sync that did nothing."""
     base = SyncStats(False, NOW, 0.1, 3, 0, 0, 0, 0, 0, 0, 0)
     return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def focus(run: Running) -> str | None:
+    """Id of the widget that has the keys."""
+    return run.app.focused.id if run.app.focused is not None else None
 
 
 def order(run: Running) -> list[str]:
@@ -233,13 +237,13 @@ async def test_a_new_query_starts_at_the_top_unless_a_row_was_chosen() -> None:
 async def test_focus_stays_where_it_is_when_answers_come() -> None:
     async with running() as run:
         await run.search()
-        assert isinstance(run.app.focused, Input)
+        assert focus(run) == "query"
         await run.pilot.press("escape")
-        assert run.app.focused is run.app.search_screen.results
+        assert focus(run) == "results"
         run.app.bus.publish(SyncFinished(sync_stats(files_changed=1)))
         await until(run.pilot, lambda: len(run.engine.asked) == 2)
         await settle(run.app, run.pilot)
-        assert run.app.focused is run.app.search_screen.results
+        assert focus(run) == "results"
 
 
 # --- parameters ---------------------------------------------------------------------------------
@@ -393,13 +397,11 @@ async def test_tab_goes_round_the_panes_and_back() -> None:
         await run.search()
         seen = []
         for _ in range(5):
-            assert run.app.focused is not None
-            seen.append(run.app.focused.id)
+            seen.append(focus(run))
             await run.pilot.press("tab")
         assert seen == ["query", "results", "near-misses", "preview", "why"]
         await run.pilot.press("shift+tab")
-        assert run.app.focused is not None
-        assert run.app.focused.id == "why"
+        assert focus(run) == "why"
 
 
 async def test_escape_leaves_the_query_and_never_clears_or_quits() -> None:
@@ -409,7 +411,7 @@ async def test_escape_leaves_the_query_and_never_clears_or_quits() -> None:
             await run.pilot.press("escape")
         assert run.app.is_running
         assert run.app.search_screen.query_input.value == "router config"
-        assert run.app.focused is run.app.search_screen.results
+        assert focus(run) == "results"
 
 
 async def test_enter_opens_the_preview() -> None:
@@ -417,7 +419,7 @@ async def test_enter_opens_the_preview() -> None:
         await run.search()
         await run.pilot.press("enter")
         await settle(run.app, run.pilot)
-        assert run.app.focused is run.app.search_screen.preview
+        assert focus(run) == "preview"
 
 
 async def test_the_preview_goes_right_below_and_off() -> None:

@@ -173,7 +173,7 @@ class IndexScreen(Screen[None]):
 
     def show(self, status: IndexStatus) -> None:
         """Show a snapshot."""
-        now = self._now or datetime.now(UTC)
+        now = self._now or (self.engine.now() if self.engine else datetime.now(UTC))
         self.query_one("#index-state-line", Static).update(state_line(status, self.glyphs))
         self._show_progress(status)
         self.query_one(Facts).show(index_facts(status, now))
