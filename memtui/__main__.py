@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from memtui.memory.workspace import Found
@@ -21,7 +24,23 @@ def main() -> None:
     """Run the program with the arguments of the process."""
     from memtui.cli.main import run
 
-    sys.exit(run(sys.argv[1:], open_interface))
+    leave(run(sys.argv[1:], open_interface))
+
+
+def leave(code: int) -> NoReturn:
+    """End the process, at once when a thread of the engine is still busy.
+
+    Such a thread may be inside the model's native code, where it cannot be stopped and where it
+    would abort the process when the interpreter is taken down around it. Everything on disk is
+    either committed or will be rolled back by the next open.
+    """
+    busy = [thread for thread in threading.enumerate() if thread.name.startswith("memtui-")]
+    if not busy:
+        sys.exit(code)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

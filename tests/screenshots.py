@@ -105,13 +105,15 @@ PICTURES = (
 
 
 class Stage:
-    """Where pictures are taken: a home folder of its own with the demo memory, indexed once."""
+    """Where pictures are taken: a folder with the demo memory, indexed once.
+
+    The caller makes `home` the home folder, so that the pictures show `~`.
+    """
 
     def __init__(self, home: Path) -> None:
         self.home = home
         self.root = home / "memory"
         self.data = home / ".local" / "share" / "memtui"
-        os.environ["HOME"] = str(home)
         shutil.copytree(demo_root(), self.root)
         with self.open_engine("demo", Bus()) as engine:
             engine.sync(wait=True)
@@ -220,6 +222,7 @@ async def main(names: list[str]) -> None:
     """Take the named pictures, or all of them, and write them to `screenshots/`."""
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
+        os.environ["HOME"] = temporary
         stage = Stage(Path(temporary))
         for picture in PICTURES:
             if names and picture.name not in names:

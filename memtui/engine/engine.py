@@ -22,7 +22,7 @@ from memtui.engine.mailbox import EngineThread, SearchRequest
 from memtui.engine.providers import ProviderHolder
 from memtui.engine.retriever import Retriever
 from memtui.engine.source import RebuildCost, RecentFile, SourceText, read_source
-from memtui.errors import Cancelled, IndexMissing, MemtuiError
+from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import mapped_errors, open_database
 from memtui.index.generations import IndexFolder
 from memtui.index.indexer import Indexer
@@ -120,7 +120,8 @@ class Engine:
 
         The index is kept in `data_dir/<workspace id>` (default: the settings' or the
         platform's data folder). Without `write` nothing is ever written; with `watch` changes
-        of the files are followed; `warm` loads the model at once, beside everything else. Raises `IndexUnusable` when the index folder cannot be used.
+        of the files are followed; `warm` loads the model at once, beside everything else. Raises
+        `IndexUnusable` when the index folder cannot be used.
         """
         place = data_dir or _data_dir(settings)
         folder = IndexFolder(place / workspace_id(root))
@@ -203,7 +204,7 @@ class Engine:
         return self._indexer.wait_idle(timeout) and self._thread.wait_idle(timeout)
 
     def rebuild_cost(self) -> RebuildCost:
-        """What `rebuild` would take; reads the index and the cache."""
+        """What `rebuild` would take; reads the index and the cache, all zero without an index."""
         future = self._thread.call(self._cost)
         return future.result()
 
@@ -246,6 +247,8 @@ class Engine:
         if self._watcher is not None:
             self._watcher.stop()
         self._changes.close()
+        # Both threads are told to stop before either is waited for.
+        self._indexer.cancel()
         self._thread.close()
         self._indexer.close()
         self._retriever.close()
@@ -324,7 +327,8 @@ class Engine:
     def _cost(self) -> RebuildCost:
         try:
             rows = self._retriever.read(_hashes_and_lengths)
-        except IndexMissing:
+        except (IndexMissing, IndexUnusable):
+            # What cannot be read has no known cost, and a rebuild is its cure.
             return RebuildCost(0, 0, 0, 0, False)
         lengths = dict(rows)
         identity = self._holder.identity

@@ -33,6 +33,9 @@ T = TypeVar("T")
 SLOW_LEG_SECONDS = 0.04
 """A leg expected to take longer than this is not waited for: the other leg's hits come first."""
 
+UNKNOWN_SECONDS = 1.0
+"""What a leg is expected to take that has to load something before it can answer."""
+
 REFRESH_SECONDS = 0.75
 """While an index is being filled, its vectors are looked at again so often at most."""
 
@@ -142,6 +145,9 @@ class Retriever:
             self._filter = RowFilter(connection)
             self._view = self._view_stamp = None
             self._foreign = self._foreign_vectors(connection)
+            if self._holder.identity is not None:
+                # Its vectors have to be loaded first, and how long that takes nobody knows.
+                self._expected[Leg.VECTOR] = max(self._expected[Leg.VECTOR], UNKNOWN_SECONDS)
         with self._guard:
             self._interruptible = connection
         return connection
@@ -162,7 +168,7 @@ class Retriever:
         """Seconds each leg is expected to take, from how long it took last."""
         expected = dict(self._expected)
         if self._holder.identity is not None and not self._holder.is_loaded:
-            expected[Leg.VECTOR] = max(expected[Leg.VECTOR], 1.0)
+            expected[Leg.VECTOR] = max(expected[Leg.VECTOR], UNKNOWN_SECONDS)
         return expected
 
     def _ask(self, leg: Leg, query: Query, limit: int, cancelled: Callable[[], bool]) -> LegAnswer:

@@ -6,7 +6,8 @@ from memtui.retrieval.porter import stem
 
 _SUFFIXES = (
     "ing", "ed", "es", "ies", "er", "ers", "ation", "ations", "ition", "ment", "ments", "ness",
-    "able", "ful", "ive", "ity", "ities", "ally", "ize", "izing",
+    "able", "ful", "ive", "ity", "ities", "ally", "ize", "izing", "ion", "ions", "ence", "ences",
+    "ance", "ances", "ible", "ational", "al",
 )  # fmt: skip
 _SHORTEST_BASE = 3
 

@@ -13,7 +13,7 @@ from memtui.retrieval.phrases import phrase_match, phrase_segments
 from memtui.retrieval.porter import stem
 from memtui.retrieval.query import Query
 from memtui.text.stopwords import STOP_WORDS
-from memtui.text.tokens import FTS5_TOKENIZE, QueryTerm, quote
+from memtui.text.tokens import FTS5_TOKENIZE, QueryTerm, index_text, quote
 
 MIN_BUDGET = 20_000
 BUDGET_SHARE = 0.03
@@ -127,11 +127,12 @@ class TermPlanner:
         The index holds stems, and a stem may be shorter than what is typed (`runni`) or another
         word's beginning (`bus` has the stem `bu`), so a plain FTS5 prefix is not enough.
         """
-        text = term.text.rstrip("*")
+        typed = term.text.rstrip("*")
+        text = index_text(typed)
         whole, stems = self._tokens(self._folding, text), self._tokens(self._stemming, text)
         if len(whole) != 1 or len(stems) != 1:
             return Term(term.text, term.fts, self._segment_postings(quote(text)), place)
-        as_word = Term(text, quote(text), self._postings(stems[0]), place)
+        as_word = Term(typed, quote(text), self._postings(stems[0]), place)
         begun = self._beginning_postings(whole[0], budget)
         if begun > budget:
             return as_word
@@ -146,7 +147,7 @@ class TermPlanner:
                 alternatives.append(quote(word))
                 begun += postings
         match = " OR ".join(alternatives)
-        return Term(f"{text}*", f"({match})" if len(alternatives) > 1 else match, begun, place)
+        return Term(f"{typed}*", f"({match})" if len(alternatives) > 1 else match, begun, place)
 
     def _expansions(self, beginning: str) -> list[str]:
         """Find words for the stems that begin so, the most frequent first."""

@@ -20,6 +20,7 @@ class IndexActions(SourceActions):
     index_pane = query_one("#index-status", IndexStatusPane)
 
     _sync_asked = False
+    _stop_asked = False
     _ticks = 0
 
     def tick(self) -> None:
@@ -44,11 +45,13 @@ class IndexActions(SourceActions):
 
     def sync_ended(self, message: SyncEnded) -> None:
         """Tell how a sync ended when it was asked for, and always when it failed."""
-        if message.error:
+        if message.error and self._stop_asked:
+            self.tell(safe_line(message.error))
+        elif message.error:
             self.tell(safe_line(f"sync failed: {message.error}"), error=True)
         elif self._sync_asked:
             self.tell(safe_line(message.note))
-        self._sync_asked = False
+        self._sync_asked = self._stop_asked = False
 
     def leg_changed(self, message: LegChanged) -> None:
         """Tell that a leg stopped answering or answers again."""
@@ -104,8 +107,9 @@ class IndexActions(SourceActions):
             return False
         if self.status.state is not IndexState.INDEXING:
             return False
+        self._stop_asked = True
         self.engine.cancel()
-        self.tell("Stopped. What is indexed stays.")
+        self.note("stopping…")
         return True
 
     @on(StatusBar.Clicked)

@@ -23,8 +23,9 @@ _between_looks = threading.Event()
 class Terminal:
     """One program in one tmux window; every wait polls for what is expected."""
 
-    def __init__(self, socket: str) -> None:
+    def __init__(self, socket: str, exit_code: Path) -> None:
         self._socket = socket
+        self._exit_code = exit_code
 
     def tmux(self, *arguments: str) -> str:
         """Run a tmux command and return what it prints."""
@@ -67,14 +68,13 @@ class Terminal:
         return self.until(lambda shown: text in shown, text)
 
     def wait_for_end(self) -> int:
-        """Wait until the program has ended; its exit code, or minus the signal that killed it."""
+        """Wait until the program has ended, and return its exit code."""
         deadline = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < deadline:
-            # The pane is dead a moment before its status is known.
-            wanted = "#{pane_dead_status} #{?pane_dead_signal,-#{pane_dead_signal},}"
-            status = self.tmux("display-message", "-p", wanted).split()
-            if status:
-                return int(status[0])
+            # Written by the shell around the program: tmux does not always notice an end.
+            written = self._exit_code.read_text() if self._exit_code.exists() else ""
+            if written.endswith("\n"):
+                return int(written)
             _between_looks.wait(_POLL_SECONDS)
         raise AssertionError(f"did not end; on screen:\n{self.screen()}")
 
@@ -111,9 +111,11 @@ def terminal(
     environment = {**private_environment(home), **(more or {})}
     assignments = [f"{name}={value}" for name, value in environment.items()]
     line = shlex.join(["env", "-i", *assignments, sys.executable, "-m", "memtui", *command])
-    window = Terminal(socket)
+    exit_code = home / f"{socket}.exit"
+    line = f"{line}; echo $? > {shlex.quote(str(exit_code))}; cat"
+    window = Terminal(socket, exit_code)
     start = ["new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), line]
-    window.tmux("-f", "/dev/null", *start, ";", "set-option", "-g", "remain-on-exit", "on")
+    window.tmux("-f", "/dev/null", *start)
     try:
         yield window
     finally:

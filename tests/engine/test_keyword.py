@@ -17,6 +17,7 @@ from memtui.model import LegStatus, Reason
 from memtui.retrieval.filters import RowFilter
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.legs import LegAnswer
+from memtui.retrieval.matches import match_spans
 from memtui.retrieval.query import parse_query
 from memtui.text.tokens import FTS5_TOKENIZE, index_text
 from tests.support.rows import IndexFile
@@ -214,6 +215,26 @@ def test_while_typing_no_letter_loses_the_word(
     )
     hits, _ = ask(index, typed, typing=True)
     assert {hit.rowid for hit in hits} == found
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("điều", "điều này"), ("đường", "Đường sắt"), ("connection", "connections"),
+        ("difference", "a difference"), ("operational", "operational costs"),
+        ("inaudible", "it was inaudible"),
+    ],
+)  # fmt: skip
+def test_every_beginning_of_a_word_finds_it_while_typing(
+    index: IndexFile, word: str, text: str
+) -> None:
+    index.add_all([text])
+    for end in range(3, len(word) + 1):
+        hits, _ = ask(index, word[:end], typing=True)
+        assert [hit.rowid for hit in hits] == [1], word[:end]
+        shown = hits[0].terms[0]
+        assert shown.rstrip("*") == word[:end]
+        assert match_spans(text, hits[0].terms)
 
 
 def test_the_beginning_of_a_word_is_named_with_a_star(index: IndexFile) -> None:

@@ -88,6 +88,33 @@ def test_closing_stops_a_running_search_and_cancels_what_waits() -> None:
     assert recorder.thread.call(lambda: 1).cancelled()
 
 
+def test_only_the_search_that_was_superseded_is_interrupted() -> None:
+    entered = threading.Event()
+    running: list[str] = []
+    struck: list[str] = []
+
+    def search(request: SearchRequest, cancelled: Callable[[], bool]) -> None:
+        running.append(request.text)
+        entered.set()
+        while not cancelled():
+            release.wait(0.001)
+        running.remove(request.text)
+
+    def interrupt() -> None:
+        # Slow on purpose: meanwhile the superseded search ends of itself.
+        late.wait(0.1)
+        struck.extend(running)
+
+    late, release = threading.Event(), threading.Event()
+    thread = EngineThread(search, interrupt)
+    thread.start()
+    thread.submit("old", RANKING, typing=True)
+    assert entered.wait(10)
+    thread.submit("new", RANKING, typing=True)
+    assert "new" not in struck
+    thread.close()
+
+
 def test_cancel_forgets_the_waiting_search() -> None:
     recorder = Recorder()
     recorder.thread.submit("a", RANKING, typing=True)

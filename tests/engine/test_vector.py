@@ -90,6 +90,16 @@ class TestSearch:
             assert len(found) == 10
         assert nearest(view, query, 10, np.empty(0, dtype=np.int64)) == []
 
+    @pytest.mark.parametrize("seed", range(8))
+    def test_few_scattered_rows_are_all_that_is_found(self, seed: int) -> None:
+        vectors = unit_vectors(6000, 16, seed=seed)
+        view = VectorView.build(range(6000), vectors)
+        random = np.random.default_rng(seed)
+        allowed = np.sort(random.choice(6000, size=60, replace=False)).astype(np.int64)
+        found = nearest(view, vectors[0], 100, allowed)
+        expected = brute_force(allowed.tolist(), vectors[allowed], vectors[0], 100)
+        assert [row for row, _ in found] == [row for row, _ in expected]
+
     def test_rows_without_direction_never_appear(self) -> None:
         vectors = unit_vectors(6, 8, seed=9)
         vectors[1] = 0

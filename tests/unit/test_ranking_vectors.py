@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -384,6 +385,24 @@ def test_memini_dedup(case: dict[str, Any]) -> None:
     ranked = rank(pool(chunks, hits), ranking, now=NOW)
     assert [hit.chunk.id for hit in ranked.hits] == case["expected"]
     assert all(drop.reason in (Reason.DUPLICATE_TEXT, Reason.CUT_AT_K) for drop in ranked.drops)
+
+
+def test_numbers_that_are_not_finite_do_not_spread() -> None:
+    assert min_max([math.nan, 2.0, math.inf, 4.0, 3.0, -math.inf]) == [0, 0, 0, 1, 0.5, 0]
+    assert min_max([math.nan]) == [0]
+    raws = [("a", math.inf), ("b", 0.5), ("c", math.nan)]
+    ids = [chunk(name, name) for name, _ in raws]
+    for fusion in Fusion:
+        ranked = rank(pool(ids, raws, raws), Ranking(fusion=fusion), now=NOW)
+        assert all(math.isfinite(hit.score) for hit in ranked.hits)
+        assert len(ranked.hits) == 3
+
+
+def test_no_results_are_wanted_when_k_is_not_above_zero() -> None:
+    found = pool([chunk("a", "a"), chunk("b", "b")], [("a", 0.9), ("b", 0.8)])
+    for k in (0, -1):
+        ranked = rank(found, Ranking(k=k), now=NOW)
+        assert (len(ranked.hits), len(ranked.drops)) == (0, 2)
 
 
 def test_a_leg_without_spread_is_all_ones() -> None:

@@ -14,7 +14,7 @@ from memtui.tui.widgets.row_list import Row, RowList
 if TYPE_CHECKING:
     from memtui.tui.widgets.result_row import RowLook
 
-SHOWN = 50
+SHOWN = 24
 """More near misses than this are counted in the title and not drawn."""
 
 

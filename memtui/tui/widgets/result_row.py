@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 
 from textual.content import Content
 
 from memtui.model import Chunk, DateRule, Drop, Hit, Leg, Operation, Reason, Stage, StageScore
 from memtui.ranking.decay import age_in_days, chunk_day
 from memtui.ranking.trace import movement, stage_score
-from memtui.retrieval.matches import snippet
+from memtui.retrieval.matches import Snippet, snippet
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
@@ -177,7 +178,7 @@ def _movement(hit: Hit, look: RowLook) -> tuple[str, str]:
 def _snippet(chunk: Chunk, look: RowLook, width: int, lines: int) -> list[Content]:
     """The part of the text that matches best, matched terms underlined; exactly `lines` lines."""
     room = max(width - INDENT - 1, 4)
-    found = snippet(chunk.text, look.terms, room * lines + _SLACK)
+    found = _cut(chunk.text, tuple(look.terms), room * lines + _SLACK)
     text = Content(safe_line(found.text))
     for start, end in found.spans:
         text = text.stylize("$mark underline", start, end)
@@ -188,6 +189,12 @@ def _snippet(chunk: Chunk, look: RowLook, width: int, lines: int) -> list[Conten
     ]
     shown += [Content("")] * (lines - len(shown))
     return [Content.assemble(" " * INDENT, line) for line in shown]
+
+
+@lru_cache(maxsize=512)
+def _cut(text: str, terms: tuple[str, ...], width: int) -> Snippet:
+    """The snippet of a text; a toggle draws the same ones again."""
+    return snippet(text, terms, width)
 
 
 def _rest(wrapped: Sequence[Content], index: int) -> Content:

@@ -1,0 +1,86 @@
+"""Every command in the README does what it says, and every link in it leads somewhere."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memtui.settings import load_settings
+from memtui.settings.keys import ACTIONS
+from tests.e2e.terminal import private_environment, terminal
+
+README = Path(__file__).parents[2] / "README.md"
+TEXT = README.read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
+INSTALL, TEST = (block.strip() for block in BLOCKS[:2])
+COMMANDS = [line for block in BLOCKS[2:] for line in block.strip().splitlines()]
+
+
+def run(line: str, home: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    words = shlex.split(line)
+    assert words[0] == "memtui"
+    return subprocess.run(
+        [sys.executable, "-m", "memtui", *words[1:]],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        cwd=folder,
+        env=private_environment(home),
+    )
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_command_of_the_readme_works(line: str, home: Path, tmp_path: Path) -> None:
+    done = run(line, home, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+def test_the_first_command_installs_and_opens_the_demo(tmp_path: Path) -> None:
+    assert INSTALL.endswith(".venv/bin/memtui demo")
+    assert ".venv/bin/pip install --quiet ." in INSTALL
+    with terminal("demo", home=tmp_path) as window:
+        window.shows("files")
+        window.press("C-q")
+        assert window.wait_for_end() == 0
+
+
+def test_the_second_command_is_the_one_that_the_checks_run() -> None:
+    assert "<!-- test command -->" in TEXT
+    assert TEST.endswith(".venv/bin/python -m pytest")
+    script = (README.parent / ".ci" / "run").read_text(encoding="utf-8")
+    assert "README.md" in script
+
+
+def test_the_example_configuration_is_valid(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
+    (tmp_path / ".memtui.toml").write_text(example, encoding="utf-8")
+    loaded = load_settings(env={"MEMTUI_CONFIG": str(tmp_path / "none.toml")}, root=tmp_path)
+    assert loaded.warnings == ()
+    assert loaded.settings.ranking.decay.enabled is True
+
+
+def test_every_key_in_the_table_is_bound() -> None:
+    table = re.search(r"## Keys\n\n(.*?)\n\n", TEXT, re.DOTALL)
+    assert table is not None
+    names = {"↓": "down", "↑": "up"}
+    bound = {key.lower() if len(key) > 1 else key for action in ACTIONS for key in action.keys}
+    for row in table[1].splitlines()[2:]:
+        for written in re.findall(r"`([^`]+)`", "|".join(row.split("|")[1:3])):
+            key = names.get(written, written.lower() if len(written) > 1 else written)
+            assert key in bound, written
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\(([^)]+)\)", TEXT))
+def test_a_link_leads_somewhere(target: str) -> None:
+    assert (README.parent / target).exists()

@@ -1,0 +1,40 @@
+"""The pictures in `screenshots/` show the program as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.screenshots import FOLDER, PICTURES, Picture, Stage, comparable, svg_lines
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
+        yield Stage(home)
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=[picture.name for picture in PICTURES])
+async def test_a_picture_matches_the_program(picture: Picture, stage: Stage) -> None:
+    svg, _ = await stage.take(picture)
+    recorded = (FOLDER / f"{picture.name}.svg").read_text(encoding="utf-8")
+    again = "run `python -m tests.screenshots` and look at what changed"
+    assert comparable(svg_lines(svg)) == comparable(svg_lines(recorded)), again
+
+
+def test_every_picture_is_there_in_both_forms_and_none_is_left_over() -> None:
+    names = {picture.name for picture in PICTURES}
+    assert {path.stem for path in FOLDER.glob("*.svg")} == names
+    assert {path.stem for path in FOLDER.glob("*.png")} == names
+
+
+def test_no_picture_tells_where_it_was_made() -> None:
+    for path in FOLDER.glob("*.svg"):
+        text = path.read_text(encoding="utf-8")
+        assert str(Path.home()) not in text or Path.home() == Path("/")
+        assert "/tmp/" not in text
+        assert "site-packages" not in text
