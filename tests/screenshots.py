@@ -165,10 +165,19 @@ class Stage:
         await until(pilot, lambda: screen.flow.answered == "warm", 60)
         screen.query_input.value = picture.query
         await until(pilot, lambda: screen.flow.answered == picture.query, 60)
-        await settle(app, pilot)
+        await rest(app, pilot)
         if picture.act is not None:
             await picture.act(app, pilot)
+        await rest(app, pilot)
+
+
+async def rest(app: MemtuiApp, pilot: Pilot[Any]) -> None:
+    """Wait until two looks at the screen in a row see the same."""
+    before: list[str] = []
+    while before != (now := render_lines(app)) or not before:
+        before = now
         await settle(app, pilot)
+        await pilot.pause(0.15)
 
 
 def comparable(lines: list[str]) -> list[str]:
@@ -177,7 +186,8 @@ def comparable(lines: list[str]) -> list[str]:
     Numbers become `#` (scores of a quantised model differ in the third digit between processors,
     durations always), runs of bar glyphs and white space become one.
     """
-    text = (re.sub(r"[−-]?\d+(?:[.,]\d+)?", "#", line) for line in lines)
+    text = (re.sub(r"-[0-9a-f]{12}\b", "-#", line) for line in lines)
+    text = (re.sub(r"[−-]?\d+(?:[.,]\d+)?", "#", line) for line in text)
     text = (re.sub(r"[█▒╌◇━╸─]+", "▒", line) for line in text)
     return [re.sub(r"\s+", " ", line).strip() for line in text]
 

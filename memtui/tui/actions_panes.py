@@ -6,7 +6,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from memtui.tui.actions_index import IndexActions
-from memtui.tui.search_base import TALL, WIDE
+from memtui.tui.search_base import ROOMY, TALL, WIDE
 from memtui.tui.widgets.result_list import SORTS
 
 PLACES = ("auto", "right", "below", "off")
@@ -32,7 +32,9 @@ class PaneActions(IndexActions):
         for pane in PANES:
             self.set_class(self.is_small and self.pane == pane, f"-pane-{pane}")
         self.set_class(self.is_small, "-single")
+        self.set_class(self.size.height >= ROOMY, "-roomy")
         self.set_class(near, "-near")
+        self.fit_results(len(self.results.rows))
         if self.look is not None and self.look.lines != self.row_lines:
             self.call_after_refresh(self.redraw_lists)
 

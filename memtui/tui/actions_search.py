@@ -28,6 +28,8 @@ RECENT = 30
 class SearchActions(SearchBase):
     """The query box and the list."""
 
+    _problems: tuple[str, ...] = ()
+    _results_height: int | str = "1fr"
     _debounce: Timer | None = None
     _slow: Timer | None = None
     _refresh_timer: Timer | None = None
@@ -173,6 +175,7 @@ class SearchActions(SearchBase):
         hits = sorted_hits(ranked, self.sort)
         if hits:
             self.show_list()
+            self.fit_results(len(hits))
             self.results.show_hits(hits, self.look, keep)
         else:
             self.results.set_rows(())
@@ -222,6 +225,13 @@ class SearchActions(SearchBase):
             self.highlight_timer.stop()
         self.highlight_timer = self.set_timer(HIGHLIGHT_SECONDS, self.redraw_lists)
 
+    def fit_results(self, count: int) -> None:
+        """Make the list as high as its rows where near misses follow it, else let it fill."""
+        height = count * self.row_lines + 2 if self.has_class("-near") else "1fr"
+        if height != self._results_height:
+            self._results_height = height
+            self.results.styles.height = height
+
     def show_list(self) -> None:
         """Show the list in the results pane."""
         had_focus = self.message.has_focus
@@ -245,6 +255,9 @@ class SearchActions(SearchBase):
         from memtui.retrieval.query import parse_query
 
         problems = parse_query(text).problems if ":" in text or '"' in text else ()
+        if problems == self._problems:
+            return
+        self._problems = problems
         line = self.query_one("#problems", Static)
         line.display = bool(problems)
         line.update(Content(safe_line("; ".join(problems))))

@@ -20,6 +20,9 @@ from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.start_rows import FILE, QUERY
 from memtui.tui.widgets.why_panel import WhyPanel
 
+SLOW_READ = 0.1
+"""Seconds after which the chunk itself is shown in place of the note that is being read."""
+
 
 class SourceActions(RankingActions):
     """What happens with the row that is chosen."""
@@ -96,12 +99,16 @@ class SourceActions(RankingActions):
         if self.source is not None and self.source.path == path:
             self._show_source()
             return
-        chunk = self.selected_chunk()
-        if chunk is not None:
-            self.preview.show(None, chunk, self._terms())
         if self._loading_path is None and self.engine is not None:
             self._loading_path = path
             self._read_source(self.engine, path)
+            self.set_timer(SLOW_READ, self._show_chunk_meanwhile)
+
+    def _show_chunk_meanwhile(self) -> None:
+        """Show the chunk as the index holds it while a slow disk is read."""
+        chunk = self.selected_chunk()
+        if self._loading_path is not None and chunk is not None:
+            self.preview.show(None, chunk, self._terms())
 
     def reload_source(self) -> None:
         """Read the note again, because files changed."""

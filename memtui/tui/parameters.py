@@ -11,6 +11,7 @@ from memtui.text.sanitize import safe_line
 
 HALF_LIVES: tuple[float, ...] = (7, 14, 30, 60, 90, 180, 365)
 STEP = 0.05
+WAS_ON, WAS_OFF = "was on", "was off"
 MAX_K = 50
 FUSION_NAMES: Mapping[Fusion, str] = {
     Fusion.WEIGHTED_SUM: "weighted sum",
@@ -90,7 +91,7 @@ def _configured(now: Parameter, was: Parameter) -> str:
     """How a parameter was configured, beside what it is now."""
     if now.on == was.on:
         return was.value
-    return "on" if was.on else "off"
+    return WAS_ON if was.on else WAS_OFF
 
 
 def changed_count(ranking: Ranking, configured: Ranking) -> int:

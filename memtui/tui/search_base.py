@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from memtui.tui.widgets.result_row import RowLook
 
 TALL = 30
+ROOMY = 36
 WIDE = 100
 HUGE = 160
 

@@ -65,7 +65,9 @@ def test_the_second_command_is_the_one_that_the_checks_run() -> None:
 def test_the_example_configuration_is_valid(tmp_path: Path) -> None:
     (example,) = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
     (tmp_path / ".memtui.toml").write_text(example, encoding="utf-8")
-    loaded = load_settings(env={"MEMTUI_CONFIG": str(tmp_path / "none.toml")}, root=tmp_path)
+    user_file = tmp_path / "config.toml"
+    user_file.write_text("", encoding="utf-8")
+    loaded = load_settings(env={"MEMTUI_CONFIG": str(user_file)}, root=tmp_path)
     assert loaded.warnings == ()
     assert loaded.settings.ranking.decay.enabled is True
 
@@ -74,7 +76,10 @@ def test_every_key_in_the_table_is_bound() -> None:
     table = re.search(r"## Keys\n\n(.*?)\n\n", TEXT, re.DOTALL)
     assert table is not None
     names = {"↓": "down", "↑": "up"}
-    bound = {key.lower() if len(key) > 1 else key for action in ACTIONS for key in action.keys}
+    # A list and an input have Enter of their own.
+    bound = {"enter"} | {
+        key.lower() if len(key) > 1 else key for action in ACTIONS for key in action.keys
+    }
     for row in table[1].splitlines()[2:]:
         for written in re.findall(r"`([^`]+)`", "|".join(row.split("|")[1:3])):
             key = names.get(written, written.lower() if len(written) > 1 else written)

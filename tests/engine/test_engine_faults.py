@@ -24,6 +24,8 @@ from tests.support.embedding import HashedProvider, hashed_identity, registered_
 @pytest.fixture(autouse=True)
 def hashed() -> Iterator[None]:
     with registered_hashed():
+        # One for each engine: an engine closes what it loaded.
+        create_with(lambda choice: HashedProvider())
         yield
 
 

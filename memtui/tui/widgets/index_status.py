@@ -196,7 +196,8 @@ class IndexStatusPane(Widget):
         """Show a snapshot; ages count from `now`, by default the present moment."""
         self._status = status
         self._now = now
-        self.refresh(layout=True)
+        width = self.content_size.width
+        self.refresh(layout=len(self._lines(width)) != self.content_size.height)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Count the lines."""

@@ -12,6 +12,8 @@ from memtui.tui.glyphs import Glyphs
 from memtui.tui.parameters import (
     HALF_LIVES,
     MAX_K,
+    WAS_OFF,
+    WAS_ON,
     Parameter,
     changed_count,
     parameters,
@@ -47,7 +49,7 @@ class ParamPanel(Widget):
     def show(self, ranking: Ranking, configured: Ranking) -> None:
         """Show a ranking beside the configured one."""
         self._ranking, self._configured = ranking, configured
-        self.refresh(layout=True)
+        self.refresh()
 
     def render(self) -> Content:
         """One line a parameter."""
@@ -98,14 +100,14 @@ class ParamPanel(Widget):
 
     def _switch(self, key: str, parameter: Parameter, name: str) -> Content:
         word, style = ("on", "$state-ok bold") if parameter.on else ("off", "$foreground 60%")
-        was = f" ({parameter.configured})" if parameter.configured in ("on", "off") else ""
+        was = f" ({parameter.configured})" if parameter.configured in (WAS_ON, WAS_OFF) else ""
         line = Content.assemble(
             (key, "$primary bold"), "  ", f"{name:<20}", (word, style), (was, "$foreground 60%")
         )
         return line.stylize(Style.from_meta({"parameter": parameter.id}))
 
     def _line(self, key: str, parameter: Parameter, name: str, share: float | None) -> Content:
-        changed = parameter.configured not in ("", "on", "off")
+        changed = parameter.configured not in ("", WAS_ON, WAS_OFF)
         pieces: list[str | tuple[str, str]] = [
             (key, "$primary bold"),
             "  ",

@@ -21,7 +21,9 @@ class QueryBar(Horizontal):
         & > #prompt { width: 3; color: $text-muted; }
         & > #query { width: 1fr; background: $surface; }
         & > #query:focus { background-tint: $foreground 0%; }
-        & > #count { width: auto; max-width: 50%; padding: 0 1; color: $foreground; }
+        & > #count {
+            width: 34; max-width: 50%; padding: 0 1; text-align: right; color: $foreground;
+        }
         & > #count.-stale { color: $text-muted; }
         &:focus-within { background: $panel; }
         &:focus-within > #query { background: $panel; }
@@ -63,4 +65,5 @@ class QueryBar(Horizontal):
     def _show(self, text: str, *, stale: bool) -> None:
         count = self.query_one("#count", Static)
         count.set_class(stale, "-stale")
-        count.update(Content(text))
+        # The width is fixed: a layout of the whole screen on every key would be felt.
+        count.update(Content(text), layout=False)

@@ -19,6 +19,7 @@ from memtui.model import (
 )
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
+from memtui.tui.format import home_relative
 
 
 class ResultsMessage(Static, can_focus=True):
@@ -95,7 +96,7 @@ def opening(root: str) -> Content:
         [
             Content.styled("opening…", "bold"),
             "",
-            Content.styled(safe_line(root), "$foreground 60%"),
+            Content.styled(home_relative(root), "$foreground 60%"),
         ]
     )
 
@@ -115,7 +116,7 @@ def engine_failed(error: str) -> Content:
 
 def empty_memory(status: IndexStatus) -> Content:
     """Say how the index is when there is nothing in it to show."""
-    root = Content.styled(safe_line(status.root), "$foreground 60%")
+    root = Content.styled(home_relative(status.root), "$foreground 60%")
     match status.state:
         case IndexState.INDEXING:
             progress = status.progress

@@ -114,7 +114,8 @@ class WhyPanel(Widget, can_focus=True):
         """Explain a chunk of a result list; nothing when there is none."""
         self._ranked = ranked
         self._chunk_id = chunk_id
-        self.refresh(layout=True)
+        width = self.content_size.width
+        self.refresh(layout=len(self._lines(width)) != self.content_size.height)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Count the lines at this width."""
