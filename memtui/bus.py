@@ -213,26 +213,30 @@ class EventQueue:
 class Bus:
     """Publish and subscribe by event type.
 
-    A handler runs on the publisher's thread and must be quick. An exception in a handler is
-    given to `on_error` and does not reach the publisher or the other handlers.
+    A handler runs on the publisher's thread and must be quick. An exception in a handler goes to
+    `on_error` and reaches neither the publisher nor the other handlers; without `on_error` it
+    reaches the publisher once every handler was called.
     """
 
     def __init__(self, on_error: Callable[[Event, Exception], None] | None = None) -> None:
         self._lock = threading.Lock()
         self._subscriptions: tuple[Subscription, ...] = ()
-        self._on_error = on_error
+        self.on_error = on_error
 
     def publish(self, event: Event) -> None:
         """Hand `event` to every subscriber of its type."""
+        failures: list[Exception] = []
         for subscription in self._subscriptions:
             if not isinstance(event, subscription.types):
                 continue
             try:
                 subscription.handler(event)
             except Exception as error:
-                if self._on_error is None:
-                    raise
-                self._on_error(event, error)
+                failures.append(error)
+        for failure in failures:
+            if self.on_error is None:
+                raise failure
+            self.on_error(event, failure)
 
     def subscribe(
         self, types: type[Event] | tuple[type[Event], ...], handler: Handler

@@ -72,5 +72,5 @@ class WriterLocked(MemtuiError):
     code = "locked"
 
 
-class Cancelled(Exception):  # noqa: N818 - a control-flow signal, not a failure
+class Cancelled(Exception):
     """Work that was stopped because something newer superseded it or the user asked."""

@@ -154,12 +154,15 @@ class Stage:
             await pilot.pause(1)
             return
         await until(pilot, lambda: screen.engine is not None, 30)
+        screen.refresh_status()
+        await rest(app, pilot)
         if picture.memory == "unindexed":
-            await settle(app, pilot)
             return
         engine = screen.engine
         assert engine is not None
         await until(pilot, lambda: engine.status().last_sync is not None, 60)
+        await until(pilot, lambda: engine.status().watcher.mode == "events", 60)
+        screen.refresh_status()
         # The first question loads the model; the one in the picture finds it loaded.
         screen.query_input.value = "warm"
         await until(pilot, lambda: screen.flow.answered == "warm", 60)

@@ -11,30 +11,38 @@ from functools import partial
 from pathlib import Path
 from threading import TIMEOUT_MAX
 from time import perf_counter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from memtui.bus import Bus, Event, IndexSwapped, SearchFailed, SearchReady, SyncStarted
+from memtui.bus import (
+    Bus,
+    Event,
+    FilesChanged,
+    IndexSwapped,
+    SearchFailed,
+    SearchReady,
+    SyncStarted,
+)
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import EmbeddingChoice
 from memtui.engine import statuses
 from memtui.engine.drift import Look, look
 from memtui.engine.mailbox import EngineThread, SearchRequest
 from memtui.engine.providers import ProviderHolder
+from memtui.engine.reading import chunk_lengths, cost_of, indexed_note
 from memtui.engine.retriever import Retriever
 from memtui.engine.source import RebuildCost, RecentFile, SourceText, read_source
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import mapped_errors, open_database
 from memtui.index.generations import IndexFolder
 from memtui.index.indexer import Indexer
-from memtui.index.reader import ChunkRange, chunk_ranges, file_row, recent_files
+from memtui.index.reader import ChunkRange, chunk_ranges, recent_files
 from memtui.index.recipe import Recipe
 from memtui.index.watcher import Watcher, WatchTimes
 from memtui.memory.discover import Scope, discover
 from memtui.memory.workspace import workspace_id
-from memtui.model import CandidatePool, Chunk, IndexStatus, Mmr, Ranked, Ranking
+from memtui.model import CandidatePool, IndexStatus, Mmr, Ranked, Ranking
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import profile
-from memtui.retrieval.pool import fetch_chunks
 from memtui.retrieval.query import Query, parse_query
 from memtui.settings import Settings
 from memtui.settings import data_dir as default_data_dir
@@ -44,8 +52,6 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 T = TypeVar("T")
-
-CHARACTERS_A_TOKEN = 4
 
 
 def utc_now() -> datetime:
@@ -101,7 +107,13 @@ class Engine:
         self._thread = EngineThread(self._search, self._retriever.interrupt)
         self._watcher: Watcher | None = None
         self._look: Look | None = None
-        self._changes = bus.subscribe((SyncStarted, IndexSwapped), self._forget_look)
+        self._subscriptions = (
+            bus.subscribe((SyncStarted, IndexSwapped), self._forget_look),
+            bus.subscribe(FilesChanged, lambda event: self._indexer.expect(event.paths)),
+        )
+        if bus.on_error is None:
+            # A handler that fails must not end the thread that published.
+            bus.on_error = self._handler_failed
 
     @classmethod
     def open(
@@ -235,7 +247,8 @@ class Engine:
 
     def source(self, path: str) -> SourceText:
         """Read a note and say whether it is still what was indexed; file I/O, so off the loop."""
-        indexed_hash, indexed_text = self._thread.call(lambda: self._indexed(path)).result()
+        indexed = self._thread.call(lambda: self._with_index(indexed_note, path)).result()
+        indexed_hash, indexed_text = indexed or (None, "")
         return read_source(self.root, path, indexed_hash, indexed_text)
 
     def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
@@ -246,7 +259,8 @@ class Engine:
         """Stop the threads and close the files; a second call does nothing."""
         if self._watcher is not None:
             self._watcher.stop()
-        self._changes.close()
+        for subscription in self._subscriptions:
+            subscription.close()
         # Both threads are told to stop before either is waited for.
         self._indexer.cancel()
         self._thread.close()
@@ -304,17 +318,6 @@ class Engine:
         except IndexMissing:
             return None
 
-    def _indexed(self, path: str) -> tuple[str | None, str]:
-        row = self._with_index(file_row, path)
-        if row is None:
-            return None, ""
-        chunks = self._with_index(_chunks_of, path) or {}
-        lines: dict[int, str] = {}
-        for chunk in chunks.values():
-            lines.update(enumerate(chunk.text.split("\n"), start=chunk.start_line))
-        text = "\n".join(lines.get(number, "") for number in range(1, max(lines, default=0) + 1))
-        return row.hash, text
-
     def _look_now(self) -> Look:
         discovery = discover(self._scope)
         try:
@@ -326,21 +329,21 @@ class Engine:
 
     def _cost(self) -> RebuildCost:
         try:
-            rows = self._retriever.read(_hashes_and_lengths)
+            chunks = self._retriever.read(chunk_lengths)
         except (IndexMissing, IndexUnusable):
             # What cannot be read has no known cost, and a rebuild is its cure.
             return RebuildCost(0, 0, 0, 0, False)
-        lengths = dict(rows)
         identity = self._holder.identity
-        known: set[str] = set()
+        known: dict[str, Any] = {}
         if identity is not None:
             with mapped_errors(self._folder.cache_path):
-                known = set(self._cache.get_many(identity, lengths))
-        characters = sum(size for text_hash, size in lengths.items() if text_hash not in known)
-        cached = sum(1 for text_hash, _ in rows if text_hash in known)
-        tokens = characters // CHARACTERS_A_TOKEN if identity is not None else 0
-        return RebuildCost(
-            self.status().files, len(rows), cached, tokens, self._holder.state().remote
+                known = self._cache.get_many(identity, [text_hash for text_hash, _ in chunks])
+        return cost_of(
+            chunks,
+            known,
+            files=self.status().files,
+            embeds=identity is not None,
+            remote=self._holder.state().remote,
         )
 
     # --- changes of the files -------------------------------------------------------------
@@ -356,6 +359,10 @@ class Engine:
         )
         self._watcher.start()
 
+    def _handler_failed(self, event: Event, error: Exception) -> None:
+        text = f"{type(event).__name__}: {type(error).__name__}: {error}"
+        self._indexer.record("bus", text)
+
     def _is_indexing(self) -> bool:
         progress = self._indexer.snapshot().progress
         # A run that has done everything publishes its end before it is over.
@@ -365,18 +372,6 @@ class Engine:
 def _depth(ranking: Ranking) -> int:
     """How many hits to fetch of each leg: enough that k and the weights can change without I/O."""
     return max(ranking.candidates, 50)
-
-
-def _chunks_of(connection: Connection, path: str) -> dict[int, Chunk]:
-    rows = connection.execute(
-        "SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id WHERE f.path = ?", (path,)
-    ).fetchall()
-    return fetch_chunks(connection, [int(str(row[0])) for row in rows])
-
-
-def _hashes_and_lengths(connection: Connection) -> list[tuple[str, int]]:
-    rows = connection.execute("SELECT hash, length(text) FROM chunks").fetchall()
-    return [(str(text_hash), int(str(length))) for text_hash, length in rows]
 
 
 def _choice(settings: Settings) -> EmbeddingChoice:

@@ -62,6 +62,12 @@ def state_of(snapshot: IndexerSnapshot, provider: ProviderState) -> IndexState:
         return IndexState.NO_INDEX
     if snapshot.problem is not None or provider.state is Reason.PROVIDER_FAILED:
         return IndexState.DEGRADED
-    if snapshot.pending_count:
+    if snapshot.pending_count or _lacks_vectors(snapshot, provider):
         return IndexState.STALE
     return IndexState.READY
+
+
+def _lacks_vectors(snapshot: IndexerSnapshot, provider: ProviderState) -> bool:
+    """Whether chunks still wait for a vector, as after a run that was stopped."""
+    counts = snapshot.counts
+    return provider.model is not None and counts.vectors < counts.chunks

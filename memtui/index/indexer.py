@@ -100,6 +100,10 @@ class Indexer:
         if not self._lock.held:
             raise self._lock.refusal()
 
+    def record(self, where: str, message: str) -> None:
+        """Add to the errors that the status lists."""
+        self._state.record(where, message, self._now())
+
     def expect(self, paths: Sequence[str]) -> None:
         """Show files as pending that a sync, asked for later, will read."""
         self._state.saw(paths)

@@ -115,6 +115,9 @@ class _Folder:
     """How far a glob has matched."""
 
 
+_MTIME_LIMIT = 2**63 - 1
+
+
 class _Search:
     """One run of discovery, with what it has found so far."""
 
@@ -270,7 +273,8 @@ class _Search:
                 absolute=Path(path),
                 source=SOURCE,
                 size=state.st_size,
-                mtime_ns=state.st_mtime_ns,
+                # A file may be dated beyond what 64 bits of nanoseconds hold (the year 2262).
+                mtime_ns=max(-_MTIME_LIMIT, min(_MTIME_LIMIT, state.st_mtime_ns)),
                 inode=state.st_ino,
             )
 

@@ -292,3 +292,18 @@ def test_closing_twice_and_searching_afterwards_is_harmless(engine: Engine) -> N
     engine.close()
     engine.close()
     assert engine.submit("router") > 0
+
+
+def test_a_subscriber_that_fails_ends_no_thread_and_is_named(root: Path, tmp_path: Path) -> None:
+    bus = Bus()
+
+    def fail(event: Event) -> None:
+        raise ValueError("boom")
+
+    bus.subscribe(SyncFinished, fail)
+    with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", bus=bus) as engine:
+        engine.sync(wait=True)
+        (root / "memory/owl.md").write_text("An owl.\n", encoding="utf-8")
+        engine.sync(wait=True)
+        assert engine.status().files == 7
+        assert any("boom" in error.message for error in engine.status().errors)

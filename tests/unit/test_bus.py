@@ -59,15 +59,18 @@ def test_a_failing_handler_is_reported_and_stops_nobody_else() -> None:
     assert [str(error) for _, error in failures] == ["boom"]
 
 
-def test_without_an_error_handler_a_failure_reaches_the_publisher() -> None:
+def test_without_an_error_handler_a_failure_reaches_the_publisher_last() -> None:
     bus = Bus()
+    seen: list[Event] = []
 
     def fail(event: Event) -> None:
         raise ValueError("boom")
 
     bus.subscribe(IndexSwapped, fail)
+    bus.subscribe(IndexSwapped, seen.append)
     with pytest.raises(ValueError, match="boom"):
         bus.publish(IndexSwapped(1))
+    assert seen == [IndexSwapped(1)]
 
 
 def test_a_queue_keeps_the_newest_event_of_a_key() -> None:

@@ -482,3 +482,12 @@ def test_candidates_by_either_spelling_of_a_linked_root(tmp_path: Path) -> None:
     scope = Scope(tmp_path / "link")
     assert is_candidate(tmp_path / "link" / "memory" / "n.md", scope)
     assert is_candidate(tmp_path / "real" / "memory" / "n.md", scope)
+
+
+def test_a_file_dated_after_2262_is_an_ordinary_file(tmp_path: Path) -> None:
+    note = tmp_path / "MEMORY.md"
+    note.write_text("later\n", encoding="utf-8")
+    year_2300 = 10_413_792_000
+    os.utime(note, (year_2300, year_2300))
+    (found,) = discover(Scope(tmp_path)).files
+    assert found.mtime_ns == min(note.stat().st_mtime_ns, 2**63 - 1)
