@@ -34,12 +34,14 @@ def state_detail(status: IndexStatus) -> str:
         case IndexState.INDEXING if status.progress is not None:
             progress = status.progress
             return f"{safe_line(progress.phase)} {fmt.percent(progress.done, progress.total)}"
-        case IndexState.STALE:
+        case IndexState.STALE if status.pending_count:
             return f"{fmt.counted(status.pending_count, 'file')} waiting"
+        case IndexState.STALE:
+            return f"{fmt.counted(status.chunks - status.vectors, 'chunk')} without a vector"
         case IndexState.DEGRADED:
             return f"keyword only: {fmt.reason_words(status.provider.state)}"
         case IndexState.ERROR if status.errors:
-            return safe_line(status.errors[0].message)
+            return safe_line(status.errors[-1].message)
         case IndexState.NO_INDEX:
             return "r indexes this folder"
         case _:
@@ -144,7 +146,7 @@ def error_line(status: IndexStatus, now: datetime | None = None) -> Content:
     """The newest error with its age, or `none`."""
     if not status.errors:
         return Content.styled("none", fmt.MUTED)
-    error = status.errors[0]
+    error = status.errors[-1]
     return Content.assemble(
         (safe_line(error.message), "$state-error"),
         (f"  {safe_line(error.where)}, {fmt.ago(error.at, now)}", fmt.MUTED),
