@@ -15,19 +15,23 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from rich.cells import cell_len
 from textual.pilot import Pilot
 from textual.widgets import Input
 
 from memtui.bus import Bus
+from memtui.embedding import minilm
+from memtui.embedding.provider import EmbeddingChoice, Provider, register, unregister
 from memtui.engine import Engine
+from memtui.errors import Cancelled
 from memtui.memory.demo import DEMO_PRESENT
 from memtui.memory.workspace import demo_root
 from memtui.model import Decay, Mmr, Ranking
@@ -42,7 +46,7 @@ CELL = 12.2
 """Width of a cell in the pictures that Textual draws."""
 
 Act = Callable[[MemtuiApp, Pilot[int]], Awaitable[None]]
-Memory = Literal["demo", "empty", "unindexed", "broken"]
+Memory = Literal["demo", "unindexed", "indexing", "broken"]
 
 
 @dataclass(frozen=True)
@@ -97,11 +101,46 @@ PICTURES = (
     Picture("explain-80x24", (80, 24), ranking=BOTH, act=press_explain),
     Picture("index-120x40", (120, 40), act=open_index),
     Picture("help-120x40", (120, 40), act=open_help),
-    Picture("indexing-120x40", (120, 40), memory="unindexed"),
+    Picture("indexing-120x40", (120, 40), memory="indexing"),
+    Picture("unindexed-80x24", (80, 24), memory="unindexed"),
     Picture("empty-80x24", (80, 24), query="恐龙"),
     Picture("error-80x24", (80, 24), memory="broken"),
     Picture("nocolor-80x24", (80, 24), ranking=BOTH, environment=(("NO_COLOR", "1"),)),
 )
+
+
+class Paused:
+    """The bundled model, which stops after some texts until it is let go on."""
+
+    def __init__(self, provider: Provider, texts: int) -> None:
+        self._provider = provider
+        self._left = texts
+        self.go_on = threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._provider, name)
+
+    def embed_documents(
+        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
+    ) -> Any:
+        """Embed until the texts are used up, then wait."""
+        self._left -= len(texts)
+        while self._left < 0 and not self.go_on.wait(0.05):
+            if cancelled is not None and cancelled():
+                raise Cancelled
+        return self._provider.embed_documents(texts, cancelled=cancelled)
+
+
+@contextmanager
+def paused_model(texts: int) -> Iterator[Paused]:
+    """Put a pausing model in the place of the bundled one."""
+    made = Paused(minilm.create(EmbeddingChoice()), texts)
+    register(replace(minilm.REGISTRATION, create=lambda choice: cast("Provider", made)))
+    try:
+        yield made
+    finally:
+        made.go_on.set()
+        unregister(minilm.NAME)
 
 
 class Stage:
@@ -123,14 +162,19 @@ class Stage:
         settings, data = Settings(), self.data
         if memory == "unindexed":
             settings, data = Settings(embedding=EmbeddingSettings(provider="none")), data / "new"
+        elif memory == "indexing":
+            data = data / "filling"
         elif memory == "broken":
             settings = Settings(embedding=EmbeddingSettings(model="no-such-model"))
-        watch = memory == "demo"
+        watch = memory in ("demo", "indexing")
         return Engine.open(self.root, settings, bus=bus, data_dir=data, now=standing, watch=watch)
 
     async def take(self, picture: Picture) -> tuple[str, list[str]]:
         """Take a picture: the SVG, and the screen as lines of text."""
         with ExitStack() as stack:
+            if picture.memory == "indexing":
+                shutil.rmtree(self.data / "filling", ignore_errors=True)
+                stack.enter_context(paused_model(96))
             for name, value in picture.environment:
                 stack.callback(os.environ.pop, name, None)
                 os.environ[name] = value
@@ -160,13 +204,17 @@ class Stage:
             return
         engine = screen.engine
         assert engine is not None
-        await until(pilot, lambda: engine.status().last_sync is not None, 60)
+        if picture.memory == "indexing":
+            await until(pilot, lambda: engine.status().vectors >= 96, 60)
+        else:
+            await until(pilot, lambda: engine.status().last_sync is not None, 60)
         await until(pilot, lambda: engine.status().watcher.mode == "events", 60)
         screen.refresh_status()
         # The first question loads the model; the one in the picture finds it loaded.
         screen.query_input.value = "warm"
         await until(pilot, lambda: screen.flow.answered == "warm", 60)
         screen.query_input.value = picture.query
+        screen.query_input.cursor_position = len(picture.query)
         await until(pilot, lambda: screen.flow.answered == picture.query, 60)
         await rest(app, pilot)
         if picture.act is not None:

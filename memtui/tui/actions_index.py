@@ -13,6 +13,8 @@ from memtui.tui.messages import LegChanged, RebuildPriced, SyncEnded
 from memtui.tui.widgets.index_status import IndexStatusPane
 from memtui.tui.widgets.status_bar import StatusBar
 
+PRICE = "price the rebuild"
+
 
 class IndexActions(SourceActions):
     """Status bar, index pane and the keys of the index."""
@@ -78,7 +80,7 @@ class IndexActions(SourceActions):
             return
         self._price_rebuild(self.engine)
 
-    @work(thread=True, exclusive=True, group="price", exit_on_error=False, description="price")
+    @work(thread=True, exclusive=True, group="price", exit_on_error=False, description=PRICE)
     def _price_rebuild(self, engine: EngineDoor) -> None:
         self.post_message(RebuildPriced(engine.rebuild_cost()))
 

@@ -23,6 +23,7 @@ HIGHLIGHT_SECONDS = 2.0
 REFRESH_SECONDS = 0.5
 """At most two refreshes a second while the index changes under the list."""
 RECENT = 30
+_RECENT = "list the recent notes"
 
 
 class SearchActions(SearchBase):
@@ -182,11 +183,13 @@ class SearchActions(SearchBase):
             self.show_message(messages.nothing_found(ranked))
         self.results.border_title = Content(self._list_title(ranked))
         self.results.border_subtitle = self._list_subtitle(ranked)
-        if self.has_class("-near"):
-            self.near.show_drops(ranked.drops, self.look, keep)
         chosen = self.results.chosen_id
-        if keep is not None and self.near.has_focus and self.near.chosen_id == keep:
-            chosen = keep
+        if self.has_class("-near"):
+            # In the near misses, or reading one of them: that place is kept.
+            away = not (self.query_input.has_focus or self.results.has_focus)
+            self.near.show_drops(ranked.drops, self.look, keep if away else None)
+            if keep is not None and away and self.near.chosen_id == keep:
+                chosen = keep
         self.select(chosen)
 
     def _list_title(self, ranked: Ranked) -> str:
@@ -277,7 +280,7 @@ class SearchActions(SearchBase):
         else:
             self._load_recent(self.engine)
 
-    @work(thread=True, exclusive=True, group="recent", exit_on_error=False, description="recent")
+    @work(thread=True, exclusive=True, group="recent", exit_on_error=False, description=_RECENT)
     def _load_recent(self, engine: EngineDoor) -> None:
         self.post_message(RecentLoaded(engine.recent(RECENT)))
 

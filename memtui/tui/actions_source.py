@@ -244,7 +244,7 @@ class SourceActions(RankingActions):
 
         return f"history-{workspace_id(self.options.root)}.json"
 
-    @work(thread=True, group="history", exit_on_error=False, description="load history")
+    @work(thread=True, group="history", exit_on_error=False, description="load the history")
     def _load_history(self) -> None:
         from memtui.settings.state import StateFolder
         from memtui.tui.history import load
@@ -263,7 +263,7 @@ class SourceActions(RankingActions):
         if self.options.history and self.options.state_dir is not None:
             self._write_history(self.history.queries)
 
-    @work(thread=True, group="history", exit_on_error=False, description="save history")
+    @work(thread=True, group="history", exit_on_error=False, description="save the history")
     def _write_history(self, queries: tuple[str, ...]) -> None:
         from memtui.settings.state import StateFolder
         from memtui.tui.history import save

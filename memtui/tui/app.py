@@ -15,6 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widgets import Input
+from textual.worker import Worker
 
 from memtui.bus import Bus
 from memtui.text.sanitize import safe_line
@@ -36,6 +37,7 @@ from memtui.tui.messages import (
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.main import MainScreen
 from memtui.tui.theme import THEMES, automatic_theme, variable_defaults
+from memtui.tui.worker_errors import tell_worker_error
 
 if TYPE_CHECKING:
     from memtui.memory.workspace import Found
@@ -162,6 +164,10 @@ class MemtuiApp(App[int]):
         if self.search_screen.is_built:
             self.search_screen.leg_changed(message)
 
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Tell what went wrong beside the loop."""
+        tell_worker_error(self, event)
+
     # --- actions --------------------------------------------------------------------------------
 
     async def run_action(
@@ -212,7 +218,7 @@ class MemtuiApp(App[int]):
             thread=True,
             exit_on_error=False,
             group="screenshot",
-            description="save screenshot",
+            description="save the screenshot",
         )
 
     def _write_svg(self, path: Path, svg: str) -> None:

@@ -9,6 +9,7 @@ from textual.getters import query_one
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Input
+from textual.worker import Worker
 
 from memtui.model import Chunk, Drop, Hit, IndexStatus, Ranked
 from memtui.tui.door import EngineDoor, SourceText
@@ -23,6 +24,7 @@ from memtui.tui.widgets.query_bar import QueryBar
 from memtui.tui.widgets.result_list import ResultList
 from memtui.tui.widgets.results_message import ResultsMessage
 from memtui.tui.widgets.status_bar import StatusBar
+from memtui.tui.worker_errors import tell_worker_error
 
 if TYPE_CHECKING:
     from memtui.tui.widgets.result_row import RowLook
@@ -107,6 +109,10 @@ class SearchBase(Screen[None]):
     def engine_now(self) -> datetime:
         """The clock of the engine, which the demo sets to the end of its story."""
         return self.engine.now() if self.engine is not None else datetime.now(UTC)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Tell what went wrong beside the loop."""
+        tell_worker_error(self.app, event)
 
     def tell(self, text: str, *, error: bool = False, warning: bool = False) -> None:
         """Show a toast: what happened, and what to do next."""

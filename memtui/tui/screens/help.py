@@ -18,6 +18,7 @@ from textual.widgets import Input, Static
 
 from memtui.tui import format as fmt
 from memtui.tui.keys import KnownKey, key_label, known_keys
+from memtui.tui.widgets.safe_input import SafeInput
 
 _KEYS = 16
 
@@ -133,7 +134,7 @@ class HelpScreen(ModalScreen[None]):
         with Vertical(id="help-box") as box:
             box.border_title = "Keys"
             box.border_subtitle = Content("type to search  ↑↓ scroll  esc back")
-            yield Input(placeholder="search the keys", id="help-filter", compact=True)
+            yield SafeInput(placeholder="search the keys", id="help-filter", compact=True)
             with VerticalScroll(id="help-scroll", can_focus=False):
                 yield Static(id="help-text", markup=False)
 

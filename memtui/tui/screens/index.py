@@ -14,10 +14,12 @@ from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import DataTable, Static
+from textual.worker import Worker
 
 from memtui.model import IndexState, IndexStatus, SkippedFile
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.actions_index import PRICE
 from memtui.tui.door import EngineDoor
 from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.messages import RebuildPriced
@@ -35,6 +37,7 @@ from memtui.tui.widgets.index_status import (
     watcher_line,
 )
 from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.worker_errors import tell_worker_error
 
 REFRESH_SECONDS = 1.0
 ERRORS_SHOWN = 20
@@ -220,7 +223,7 @@ class IndexScreen(Screen[None]):
         """Go back to the search."""
         self.app.pop_screen()
 
-    @work(thread=True, exclusive=True, group="price", exit_on_error=False, description="price")
+    @work(thread=True, exclusive=True, group="price", exit_on_error=False, description=PRICE)
     def _price(self, engine: EngineDoor) -> None:
         self.post_message(RebuildPriced(engine.rebuild_cost()))
 
@@ -230,6 +233,10 @@ class IndexScreen(Screen[None]):
         provider = self.engine.status().provider if self.engine is not None else None
         name = (provider.actual or provider.requested) if provider is not None else ""
         self.app.push_screen(ConfirmRebuild(message.cost, name), self._confirmed)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Tell what went wrong beside the loop."""
+        tell_worker_error(self.app, event)
 
     def _confirmed(self, confirmed: bool | None) -> None:
         if confirmed and self.engine is not None:
@@ -274,7 +281,7 @@ def index_facts(status: IndexStatus, now: datetime) -> list[Fact]:
 
 def table_rows(status: IndexStatus, now: datetime) -> dict[str, tuple[Rows, int]]:
     """The rows of every table by its id, and how many there are in all."""
-    errors = status.errors[:ERRORS_SHOWN]
+    errors = status.errors[: -ERRORS_SHOWN - 1 : -1]  # they come oldest first
     return {
         "index-sources": (
             tuple(

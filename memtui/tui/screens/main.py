@@ -75,7 +75,7 @@ class MainScreen(PaneActions):
             self._look_for_first_run()
         self.set_interval(1.0, self.tick)
 
-    @work(thread=True, group="welcome", exit_on_error=False, description="first run?")
+    @work(thread=True, group="welcome", exit_on_error=False, description="look for a first run")
     def _look_for_first_run(self) -> None:
         from memtui.settings.state import StateFolder
 

@@ -26,8 +26,14 @@ class NearMisses(RowList):
         self.border_title = Content("Not shown")
 
     def show_drops(self, drops: Sequence[Drop], look: RowLook, keep: str | None = None) -> None:
-        """Show why these chunks of the pool are not in the list."""
-        self.set_rows([_row(drop, look) for drop in drops[:SHOWN]], keep)
+        """Show why these chunks of the pool are not in the list.
+
+        Without a chunk to keep, another list starts at its top.
+        """
+        rows = [_row(drop, look) for drop in drops[:SHOWN]]
+        if keep is None and [row.id for row in rows] == [row.id for row in self.rows]:
+            keep = self.chosen_id
+        self.set_rows(rows, keep)
         more = f", first {SHOWN}" if len(drops) > SHOWN else ""
         self.border_title = Content(f"Not shown ({fmt.count(len(drops))}{more})")
         self.border_subtitle = Content("n hides")

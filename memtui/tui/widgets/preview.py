@@ -103,6 +103,7 @@ class Preview(ScrollView, can_focus=True):
         read. A note that is gone is shown grey. Without either there is a hint.
         """
         moved = _place(source, chunk) != _place(self._source, self._chunk)
+        moved = moved or (chunk is not None and tuple(terms) != self._terms)
         same_text = source is not None and source is self._source and self._highlighter is not None
         self._source, self._chunk, self._terms = source, chunk, tuple(terms)
         self._strips.clear()
@@ -160,8 +161,24 @@ class Preview(ScrollView, can_focus=True):
         self._place_chunk_later = False
         line = 0
         if self._chunk is not None:
-            line = self._chunk.start_line - self._first - CONTEXT_LINES
+            start = self._chunk.start_line - self._first
+            line = _top_line(start, self._first_match(), self.scrollable_content_region.height)
         self.scroll_to(x=0, y=max(0, line), animate=False, force=True)
+
+    def _first_match(self) -> int | None:
+        """The first line of the chunk that holds a word of the query."""
+        if self._chunk is None or not self._terms:
+            return None
+        start = max(0, self._chunk.start_line - self._first)
+        end = min(len(self._lines), self._chunk.end_line - self._first + 1)
+        return next(
+            (
+                index
+                for index in range(start, end)
+                if match_spans(display_line(self._lines[index]), self._terms)
+            ),
+            None,
+        )
 
     def on_resize(self) -> None:
         """Place the chunk once there is a size to place it in."""
@@ -336,6 +353,16 @@ class Preview(ScrollView, can_focus=True):
 def _place(source: SourceText | None, chunk: Chunk | None) -> tuple[str | None, str | None]:
     """What the reader looks at: reading the same note again does not scroll."""
     return source.path if source is not None else None, chunk.id if chunk is not None else None
+
+
+def _top_line(start: int, match: int | None, height: int) -> int:
+    """The first line to show: the chunk's beginning with context, but never without the match."""
+    top = start - CONTEXT_LINES
+    if match is None or match < top + height:
+        return top
+    if match < start + height:
+        return match - height + 1
+    return match - CONTEXT_LINES
 
 
 def _state(source: SourceText) -> str:
