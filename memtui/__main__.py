@@ -22,9 +22,22 @@ def open_interface(workspace: Found, loaded: Loaded, *, demo: bool) -> int:
 
 def main() -> None:
     """Run the program with the arguments of the process."""
+    fill_closed_streams()
     from memtui.cli.main import run
 
     leave(run(sys.argv[1:], open_interface))
+
+
+def fill_closed_streams() -> None:
+    """Put the null device in the place of standard streams that were closed before the start.
+
+    Python has `None` for them, and the next file to be opened would get their descriptor.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            mode = "r" if number == 0 else "w"
+            # Lasts as long as the process does.
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def leave(code: int) -> NoReturn:

@@ -89,6 +89,8 @@ class SyncFailed(Event):
 
     error: str
     at: datetime
+    exit_code: int = 1
+    """What the command line returns for it, as `MemtuiError.exit_code`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,15 @@ class IndexSwapped(Event):
     """Another generation is live."""
 
     generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChanged(Event):
+    """Another process committed to the live index."""
+
+    @property
+    def key(self) -> Hashable:
+        return "index-changed"
 
 
 @dataclass(frozen=True, slots=True)

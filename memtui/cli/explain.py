@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from memtui.cli import words
 from memtui.cli.documents import drop_entry, hit_entry, ranking_entry
 from memtui.cli.invocation import Invocation
 from memtui.cli.results import excerpt_of
@@ -45,7 +46,10 @@ def _chosen(session: Session, ranked: Ranked, options: Mapping[str, Any]) -> tup
     rank = options["rank"] or 1
     if rank <= len(ranked.hits):
         return ranked.hits[rank - 1].chunk.id, ""
-    return None, f"there is no rank {rank}: the search has {len(ranked.hits)} results"
+    return (
+        None,
+        f"there is no rank {rank}: the search has {words.count(len(ranked.hits), 'result')}",
+    )
 
 
 def _chunk_at(session: Session, ranked: Ranked, place: str) -> tuple[str | None, str]:

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from memtui.cli.output import delivering
+
 OPEN = "open"
 """Name of the hidden command that opens the terminal interface on a folder."""
 
@@ -43,7 +45,8 @@ class FolderGroup(click.Group):
         """Run a command and hand its output over; raises `ReaderGone` when nobody wants it."""
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()
+            with delivering():
+                sys.stdout.flush()
         except BrokenPipeError as error:
             raise ReaderGone from error
         return result

@@ -9,10 +9,20 @@ from typing import Any
 from memtui.bus import Bus, SyncFailed, SyncFinished, SyncProgressed
 from memtui.cli import words
 from memtui.cli.invocation import Invocation
-from memtui.cli.output import Output
+from memtui.cli.output import Output, OutputFailed
 from memtui.cli.session import Session, open_session
 from memtui.errors import MemtuiError
 from memtui.model import IndexState, IndexStatus, Reason, SyncStats
+
+
+class IndexingFailed(MemtuiError):
+    """A sync or rebuild that failed, with the exit code of what went wrong in it."""
+
+    code = "indexing_failed"
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 def run_index(invocation: Invocation, *, force: bool, watch: bool, dry_run: bool) -> int:
@@ -23,10 +33,8 @@ def run_index(invocation: Invocation, *, force: bool, watch: bool, dry_run: bool
             return _dry_run(invocation, output, session, force=force)
     bus = Bus()
     bus.subscribe(SyncProgressed, lambda event: output.progress(progress_line(event)))
-    failed: list[SyncFailed] = []
-    finished: list[SyncFinished] = []
-    bus.subscribe(SyncFailed, failed.append)
-    bus.subscribe(SyncFinished, finished.append)
+    ends: list[SyncFailed | SyncFinished] = []
+    bus.subscribe((SyncFailed, SyncFinished), ends.append)
     with open_session(invocation, write=True, watch=watch, bus=bus) as session:
         for warning in session.loaded.warnings:
             output.note(f"memtui: {warning}")
@@ -36,20 +44,26 @@ def run_index(invocation: Invocation, *, force: bool, watch: bool, dry_run: bool
         else:
             session.engine.sync(wait=True)
         output.progress("")
+        stats = _outcome(ends)
         session.engine.refresh_status()
-        status = session.engine.status()
-        if failed or not finished:
-            raise MemtuiError(failed[-1].error if failed else "nothing was indexed")
-        _report(invocation, output, status, _main_work(finished))
+        _report(invocation, output, session.engine.status(), stats)
         if watch:
             _follow(invocation, output, session, bus)
     return 0
 
 
-def _main_work(finished: Sequence[SyncFinished]) -> SyncStats:
-    """The rebuild, if there was one (a short sync always follows it), else the last sync."""
-    rebuilds = [event.stats for event in finished if event.stats.rebuild]
-    return rebuilds[-1] if rebuilds else finished[-1].stats
+def _outcome(ends: Sequence[SyncFailed | SyncFinished]) -> SyncStats:
+    """The rebuild, if there was one (a short sync always follows it), else the last sync.
+
+    What ended last decides: a damaged index is a failure first and then built again.
+    """
+    last = ends[-1] if ends else None
+    if last is None:
+        raise MemtuiError("nothing was indexed")
+    if isinstance(last, SyncFailed):
+        raise IndexingFailed(last.error, last.exit_code)
+    finished = [event.stats for event in ends if isinstance(event, SyncFinished)]
+    return next((stats for stats in reversed(finished) if stats.rebuild), finished[-1])
 
 
 def progress_line(event: SyncProgressed) -> str:
@@ -91,7 +105,7 @@ def _report(invocation: Invocation, output: Output, status: IndexStatus, stats: 
     )
     for skipped in status.skipped:
         reason = words.reason_words(skipped.reason)
-        output.note(f"memtui: skipped {skipped.path}: {skipped.detail or reason}")
+        output.note(output.clean(f"memtui: skipped {skipped.path}: {skipped.detail or reason}"))
     if status.provider.state is Reason.PROVIDER_FAILED:
         output.note(f"memtui: no vectors were made: {status.provider.detail}")
     for warning in status.warnings:
@@ -140,7 +154,7 @@ def _dry_run(invocation: Invocation, output: Output, session: Session, *, force:
         where = "to a remote provider" if cost.remote else "on this machine"
         output.line(
             f"would index {words.count(cost.files, 'file')}, {words.count(cost.chunks, 'chunk')}; "
-            f"{cost.cached} vectors from the cache, "
+            f"{words.count(cost.cached, 'vector')} from the cache, "
             f"about {cost.tokens_estimate} tokens to embed {where}"
         )
     else:
@@ -151,17 +165,24 @@ def _dry_run(invocation: Invocation, output: Output, session: Session, *, force:
 
 
 def _follow(invocation: Invocation, output: Output, session: Session, bus: Bus) -> None:
-    """Print every later sync, until Ctrl-C."""
+    """Print every later sync, until Ctrl-C or until nobody reads any more."""
+    unread: list[OSError | OutputFailed] = []
+    ended = threading.Event()
 
     def report(event: SyncFinished) -> None:
         output.progress("")
-        if invocation.json:
-            output.record({"sync": event.stats})
-        else:
-            output.line(sync_line(event.stats))
-        output.flush()
+        try:
+            if invocation.json:
+                output.record({"sync": event.stats})
+            else:
+                output.line(sync_line(event.stats))
+            output.flush()
+        except (OSError, OutputFailed) as error:
+            unread.append(error)
+            ended.set()
 
     bus.subscribe(SyncFinished, report)
     bus.subscribe(SyncFailed, lambda event: output.note(f"memtui: {event.error}"))
     output.note(f"memtui: following changes of {session.workspace.root}; Ctrl-C ends")
-    threading.Event().wait()
+    ended.wait()
+    raise unread[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,9 +58,7 @@ class Invocation:
 
         if self.demo:
             return Found(demo_root(), "the bundled demo")
-        return find_workspace(
-            folder, env=self.env, cwd=Path.cwd(), home=Path.home(), root=self.root
-        )
+        return find_workspace(folder, env=self.env, cwd=_here(), home=_home(), root=self.root)
 
     def workspace_if_any(self) -> Found | None:
         """The memory to work on, `None` when none was named and none is found.
@@ -78,3 +77,19 @@ class Invocation:
         from memtui.settings import load_settings
 
         return load_settings(flags=self.flags, env=self.env, root=root)
+
+
+def _here() -> Path:
+    """The current folder; the top folder when it was removed."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path(os.sep)
+
+
+def _home() -> Path:
+    """The home folder; the top folder for a user who has none."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path(os.sep)

@@ -11,8 +11,8 @@ import click
 from memtui.cli.commands import program
 from memtui.cli.group import ReaderGone
 from memtui.cli.invocation import Interface, Invocation
-from memtui.cli.output import Output, silence_stdout
-from memtui.errors import MemtuiError
+from memtui.cli.output import Output, OutputFailed, silence_stdout
+from memtui.errors import MemtuiError, SettingsError
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -32,6 +32,9 @@ def run(arguments: Sequence[str], interface: Interface) -> int:
     except (BrokenPipeError, ReaderGone):
         silence_stdout()
         return 0
+    except OutputFailed as error:
+        silence_stdout()
+        return _fail(env, False, error.code, error.message, error.hint, error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return _fail(env, as_json, "interrupted", "interrupted", "", EXIT_INTERRUPTED)
     except click.UsageError as error:
@@ -79,7 +82,7 @@ def _fail(
             if hint:
                 output.note(f"  {hint}")
         output.flush()
-    except BrokenPipeError:
+    except (BrokenPipeError, OutputFailed):
         silence_stdout()
     return exit_code
 
@@ -90,11 +93,13 @@ def _crash(env: dict[str, str], as_json: bool, error: Exception) -> int:
 
     from memtui.settings.state import StateFolder
 
-    state = StateFolder()
-    where = str(state.path / "crash.log")
     try:
+        state = StateFolder()
+        where = str(state.path / "crash.log")
         state.write_text("crash.log", "".join(traceback.format_exception(error)))
     except OSError as failure:
         where = f"nowhere ({failure.strerror})"
+    except SettingsError as failure:
+        where = f"nowhere ({failure.message})"
     message = f"this should not have happened: {type(error).__name__}: {error}"
     return _fail(env, as_json, "internal", message, f"traceback in {where}", EXIT_FAILED)

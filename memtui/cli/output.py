@@ -7,17 +7,40 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import date
 from enum import Enum
 from pathlib import PurePath
 from typing import Any, Final, TextIO
 
+from memtui.errors import MemtuiError
+
 SCHEMA_VERSION: Final = 1
 """Version of every JSON document; rises when a field changes its meaning or goes away."""
 
 _NOT_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+class OutputFailed(MemtuiError):
+    """Stdout or stderr that takes nothing more, such as a full disk."""
+
+    code = "output"
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"the output cannot be written: {error.strerror or error}")
+
+
+@contextmanager
+def delivering() -> Iterator[None]:
+    """Turn what a stream raises into `OutputFailed`; a reader that has gone stays what it is."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputFailed(error) from error
 
 
 def plain(value: Any) -> Any:
@@ -119,9 +142,11 @@ class Output:
 
     def flush(self) -> None:
         """Hand everything to the system."""
-        self._out.flush()
-        self._err.flush()
+        with delivering():
+            self._out.flush()
+            self._err.flush()
 
+    @delivering()
     def _write(self, stream: TextIO, text: str) -> None:
         encoding = getattr(stream, "encoding", None) or "utf-8"
         try:
@@ -138,6 +163,7 @@ class Output:
             except UnicodeEncodeError:
                 buffer.write(text.encode(encoding, "backslashreplace"))
 
+    @delivering()
     def _write_json(self, text: str) -> None:
         """JSON is UTF-8, whatever the locale says."""
         buffer = getattr(self._out, "buffer", None)

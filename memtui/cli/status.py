@@ -48,7 +48,10 @@ def status_lines(status: IndexStatus) -> Iterator[str]:
     yield f"state     {status.state.value.replace('_', ' ')}{_pending(status)}"
     yield f"memory    {status.root}"
     yield f"index     {status.index_dir} (generation {status.generation})"
-    sources = ", ".join(f"{s.source} {s.files} files {s.chunks} chunks" for s in status.sources)
+    sources = ", ".join(
+        f"{s.source} {words.count(s.files, 'file')} {words.count(s.chunks, 'chunk')}"
+        for s in status.sources
+    )
     yield (
         f"holds     {words.count(status.files, 'file')}, {words.count(status.chunks, 'chunk')}, "
         f"{words.count(status.vectors, 'vector')}" + (f" ({sources})" if sources else "")

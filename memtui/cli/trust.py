@@ -26,10 +26,13 @@ def run_trust(invocation: Invocation, *, dry_run: bool, revoke_it: bool) -> int:
     layer, _ = file_layer(Source.PROJECT, file)
     keys = protected_keys(layer.values)
     state = StateFolder()
-    if revoke_it and not dry_run:
-        revoke(file.path, state)
-    elif not dry_run:
-        trust(file, state)
+    try:
+        if revoke_it and not dry_run:
+            revoke(file.path, state)
+        elif not dry_run:
+            trust(file, state)
+    except OSError as error:
+        raise SettingsError(f"cannot write in {state.path}: {error.strerror}") from error
     output = invocation.output()
     allowed: list[dict[str, Any]] = [
         {"key": key, "value": layer.values[key], "place": layer.place(key)} for key in keys

@@ -6,6 +6,7 @@ files: two SQLite libraries in one process drop each other's file locks.
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
 from collections.abc import Callable, Iterator
@@ -27,7 +28,7 @@ _CACHE_KIB = 64 * 1024
 _MMAP_BYTES = 2**30
 _JOURNAL_BYTES = 64 * 2**20
 _PROGRESS_STEPS = 20_000
-_CANNOT_OPEN = (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class IndexDamaged(IndexUnusable):
@@ -85,9 +86,11 @@ def mapped_errors(path: Path) -> Iterator[None]:
             f"{path} cannot be opened: {error}", hint="check the folder's permissions"
         ) from error
     except apsw.FullError as error:
-        raise IndexUnusable(
-            f"no space left to write {path.name}", hint="free some disk space"
-        ) from error
+        raise _no_space(path) from error
+    except OSError as error:
+        if error.errno not in _NO_SPACE:
+            raise
+        raise _no_space(path) from error
     except (apsw.BusyError, apsw.LockedError) as error:
         raise IndexUnusable(
             f"{path.name} stayed locked for {BUSY_TIMEOUT_MS / 1000:g} s",
@@ -97,6 +100,10 @@ def mapped_errors(path: Path) -> Iterator[None]:
         raise IndexUnusable(
             f"{path} cannot be read or written: {error}", hint="check the disk"
         ) from error
+
+
+def _no_space(path: Path) -> IndexUnusable:
+    return IndexUnusable(f"no space left to write {path.name}", hint="free some disk space")
 
 
 @contextmanager

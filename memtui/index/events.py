@@ -117,7 +117,6 @@ class _WatchdogSource:
     def __init__(
         self, folders: tuple[WatchedFolder, ...], changed: Callable[[Change], None]
     ) -> None:
-        from watchdog import events
         from watchdog.observers import Observer
 
         self._folders = folders
@@ -126,7 +125,18 @@ class _WatchdogSource:
         self._observer = Observer()
         self._log = _WatchdogLog(self._overflowed)
         _quieten(self._log)
-        for folder in folders:
+        try:
+            self._start()
+        except BaseException:
+            # The folders before the one that was refused are watched already.
+            logging.getLogger("watchdog").removeHandler(self._log)
+            self._observer.stop()
+            raise
+
+    def _start(self) -> None:
+        from watchdog import events
+
+        for folder in self._folders:
             self._observer.schedule(
                 self._handler(),
                 folder.real,

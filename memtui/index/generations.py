@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _CURRENT = "CURRENT"
 _CURRENT_NEW = "CURRENT.tmp"
 _BUILDING = ".building"
-_GENERATION = re.compile(r"index-(\d+)\.db(\.building)?(-wal|-shm|-journal)?")
+_GENERATION = re.compile(r"index-(\d{1,15})\.db(\.building)?(-wal|-shm|-journal)?")
 # Long enough to outlast another process that only asks who holds the lock.
 _LOCK_SECONDS = 0.3
 
@@ -171,6 +171,7 @@ class WriterLock:
         self._folder = folder
         self._guard = threading.Lock()
         self._held = False
+        self._identity: tuple[int, int] | None = None
         self._lock = _file_lock(folder.lock_path)
 
     @property
@@ -195,9 +196,31 @@ class WriterLock:
                     f"the lock {self._folder.lock_path} cannot be taken: {error}",
                     hint="check the folder's permissions",
                 ) from error
+            try:
+                self._write_owner()
+            except OSError as error:
+                self._lock.release()
+                raise IndexUnusable(
+                    f"{self._folder.owner_path} cannot be written: {error.strerror}",
+                    hint="check the disk and the folder's permissions",
+                ) from error
+            self._identity = _identity(self._folder.lock_path)
             self._held = True
-            self._write_owner()
             return True
+
+    def confirm(self) -> bool:
+        """Tell whether the lock is held, taking it again where its file was deleted or replaced.
+
+        Another process can lock a new file of that name, and both would write.
+        """
+        with self._guard:
+            if not self._held:
+                return False
+            if _identity(self._folder.lock_path) == self._identity:
+                return True
+            self._held = False
+            self._lock.release()
+        return self.try_acquire()
 
     def acquire(self) -> None:
         """Take the lock; raises `WriterLocked` naming the process that has it."""
@@ -270,6 +293,14 @@ class WriterLock:
         trace: TracebackType | None,
     ) -> None:
         self.release()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _file_lock(path: Path) -> BaseFileLock:

@@ -10,6 +10,7 @@ from functools import partial
 
 from memtui.bus import (
     Bus,
+    IndexChanged,
     IndexSwapped,
     LegRecovered,
     StatusChanged,
@@ -21,6 +22,7 @@ from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Provider
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import IndexDamaged, mapped_errors, vector_extension
+from memtui.index.files import known_files, plan_changes
 from memtui.index.generations import IndexFolder, WriterLock
 from memtui.index.job import Job, ProviderFactory, SyncResult
 from memtui.index.progress import VECTORS, ProgressReporter
@@ -29,7 +31,7 @@ from memtui.index.rebuild import rebuild
 from memtui.index.recipe import Recipe
 from memtui.index.state import IndexerSnapshot, IndexerState, Work
 from memtui.index.sync import sync
-from memtui.memory.discover import Scope
+from memtui.memory.discover import Scope, discover
 from memtui.model import Leg, ProviderState
 
 __all__ = ["Indexer", "IndexerSnapshot", "Work"]
@@ -76,6 +78,7 @@ class Indexer:
         self._live = LiveIndex(folder)
         self._stamp: Stamp | None = None
         self._count_again = 0.0
+        self._settle_again = 0.0
         self._degraded = False
         self._cancelled = threading.Event()
         self._state = IndexerState()
@@ -179,7 +182,8 @@ class Indexer:
                 return
             self._state.record("index", text, self._now())
             self._state.update(failure=text)
-            self._bus.publish(SyncFailed(text, self._now()))
+            exit_code = error.exit_code if isinstance(error, MemtuiError) else 1
+            self._bus.publish(SyncFailed(text, self._now(), exit_code))
 
     def _next(self) -> Work | None:
         """Wait for something to do: work, `Work.NONE` to look around, `None` to end."""
@@ -229,6 +233,8 @@ class Indexer:
         self._bus.publish(SyncFinished(result.stats))
 
     def _perform(self, work: Work, reporter: ProgressReporter) -> SyncResult:
+        if not self._lock.confirm():
+            raise self._lock.refusal()
         job = self._job(reporter)
         if work is Work.REBUILD:
             return rebuild(job)
@@ -292,14 +298,34 @@ class Indexer:
             # Whatever the former owner left undone.
             self.sync()
             return
+        self._settle()
         before, generation = self._stamp, self._state.snapshot().generation
         writer = self._state.snapshot().writer
         self._count()
         if self._stamp is not None and self._stamp.generation != generation:
             self._bus.publish(IndexSwapped(self._stamp.generation))
+        elif self._stamp != before:
+            self._bus.publish(IndexChanged())
         if self._stamp != before or self._writer_name() != writer:
             self._state.update(failure=None, writer=self._writer_name())
             self._bus.publish(StatusChanged())
+
+    def _settle(self) -> None:
+        """Forget the files that wait here when the writing process has taken them in."""
+        now = time.monotonic()
+        waiting = self._state.waiting()
+        if not waiting or now < self._settle_again:
+            return
+        try:
+            found = discover(self._scope, cancelled=lambda: self._state.closing)
+            plan = plan_changes(found.files, known_files(self._live.connection()))
+        except (Cancelled, IndexMissing):
+            return
+        differing = {*plan.changed, *plan.removed}
+        if settled := [path for path in waiting if path not in differing]:
+            self._state.settled(settled)
+            self._bus.publish(StatusChanged())
+        self._settle_again = now + (time.monotonic() - now) / _COUNT_SHARE
 
     def _look(self) -> None:
         self._count()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memtui.errors import IndexUnusable
-from memtui.index.database import number, vector_extension
+from memtui.index.database import IndexDamaged, number, vector_extension
 from memtui.text.tokens import FTS5_TOKENIZE
 
 if TYPE_CHECKING:
@@ -106,8 +106,12 @@ def write_meta(connection: Connection, values: Mapping[str, str]) -> None:
 
 
 def check_version(meta: Mapping[str, str], path: Path) -> None:
-    """Raise `IndexUnusable` when a newer memtui wrote the file."""
-    version = meta.get("schema_version", "0")
+    """Raise `IndexDamaged` for a file that is no index, `IndexUnusable` for a newer memtui's."""
+    version = meta.get("schema_version")
+    if version is None:
+        raise IndexDamaged(
+            f"{path.name} is no index of memtui", hint="memtui index builds it again"
+        )
     if not version.isdecimal() or int(version) > SCHEMA_VERSION:
         raise IndexUnusable(
             f"{path.name} has schema {version}, this memtui knows {SCHEMA_VERSION}",

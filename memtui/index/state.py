@@ -104,6 +104,17 @@ class IndexerState:
         with self.condition:
             self._seen.update(dict.fromkeys(paths))
 
+    def waiting(self) -> tuple[str, ...]:
+        """Tell the files that are known to have changed and that nobody works on."""
+        with self.condition:
+            return tuple(self._seen)
+
+    def settled(self, paths: Sequence[str]) -> None:
+        """Note files that wait no longer, because another process indexed them."""
+        with self.condition:
+            for path in paths:
+                self._seen.pop(path, None)
+
     def take(self) -> None:
         """Begin to work on everything seen so far."""
         with self.condition:

@@ -13,7 +13,13 @@ from pathlib import Path
 from memtui.bus import Bus, FilesChanged, StatusChanged
 from memtui.errors import Cancelled
 from memtui.index.debounce import ANYTHING, Debouncer
-from memtui.index.events import Change, EventSource, start_events, watched_folders
+from memtui.index.events import (
+    Change,
+    EventSource,
+    WatchedFolder,
+    start_events,
+    watched_folders,
+)
 from memtui.memory.discover import Scope, discover, is_candidate, may_contain
 from memtui.memory.paths import stored_path
 from memtui.model import WatcherState
@@ -26,6 +32,7 @@ OFF = "off"
 _SCAN_SHARE = 0.05
 
 Scan = dict[str, tuple[int, int, int]]
+Places = frozenset[tuple[WatchedFolder, tuple[int, int] | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +83,7 @@ class Watcher:
         self._state = WatcherState(OFF, "not started")
         self._debouncer = Debouncer(quiet=self._times.quiet, longest=self._times.longest)
         self._events: EventSource | None = None
-        self._identity: tuple[int, int] | None = None
+        self._places: Places | None = None
         self._known: Scan | None = None
         self._next_scan = 0.0
         self._next_check = 0.0
@@ -121,16 +128,16 @@ class Watcher:
 
     def _run(self) -> None:
         try:
-            self._open()
+            self._guarded(self._open)
             while self._wait():
-                self._guarded_step()
+                self._guarded(lambda: self._step(time.monotonic()))
         finally:
             self._close_events()
             self._set_state(OFF, "stopped")
 
-    def _guarded_step(self) -> None:
+    def _guarded(self, action: Callable[[], None]) -> None:
         try:
-            self._step(time.monotonic())
+            action()
         except Exception as error:
             # Watching goes on by looking again; the status says why.
             self._close_events()
@@ -178,16 +185,16 @@ class Watcher:
     def _open(self) -> None:
         """Try for events; look at all files for the first time; ask for a first sync."""
         now = time.monotonic()
+        self._debouncer.note(ANYTHING, now)
+        self._next_check = now + self._times.check
         self._try_events(now)
         self._known = self._scan()
         self._schedule_scan(now)
-        self._next_check = now + self._times.check
-        self._debouncer.note(ANYTHING, now)
 
     def _try_events(self, now: float) -> None:
         self._next_retry = now + self._times.retry
-        self._identity = self._root_identity()
-        if self._identity is None:
+        self._places = self._places_now()
+        if self._places is None:
             self._fall_back("the folder is not there")
             return
         try:
@@ -200,18 +207,18 @@ class Watcher:
         self._set_state(EVENTS, "")
 
     def _check(self, now: float) -> None:
-        """See whether the root is still the same folder and events still flow."""
-        identity = self._root_identity()
-        if identity != self._identity:
+        """See whether the folders are still the same ones and events still flow."""
+        places = self._places_now()
+        if places != self._places:
             self._close_events()
             self._try_events(now)
             self._schedule_scan(now)
-            # Of a folder that came back, everything may have changed.
+            # In a folder that came or came back, everything may have changed.
             self._note(ANYTHING, now)
         elif self._events is not None and not self._events.alive():
             self._close_events()
             self._fall_back("file events stopped")
-        elif self._events is None and identity is not None and now >= self._next_retry:
+        elif self._events is None and places is not None and now >= self._next_retry:
             self._try_events(now)
 
     def _look_at_all(self, now: float) -> None:
@@ -228,7 +235,7 @@ class Watcher:
 
     def _scan(self) -> Scan | None:
         """Look at the stat of all files; `None` when the folder is gone or it is time to end."""
-        if self._root_identity() is None:
+        if _identity(self._root) is None:
             return None
         try:
             discovery = discover(self._scope, cancelled=lambda: self._closing)
@@ -251,12 +258,12 @@ class Watcher:
         if events is not None:
             events.stop()
 
-    def _root_identity(self) -> tuple[int, int] | None:
-        try:
-            found = os.stat(self._root)
-        except OSError:
+    def _places_now(self) -> Places | None:
+        """Tell which folders there are to watch; `None` while the root is not there."""
+        if _identity(self._root) is None:
             return None
-        return found.st_dev, found.st_ino
+        folders = watched_folders(self._scope)
+        return frozenset((folder, _identity(folder.real)) for folder in folders)
 
     def _set_state(self, mode: str, detail: str) -> None:
         with self._condition:
@@ -265,6 +272,14 @@ class Watcher:
             self._condition.notify_all()
         if (before.mode, before.detail) != (mode, detail):
             self._bus.publish(StatusChanged())
+
+
+def _identity(folder: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _differences(before: Scan, after: Scan) -> tuple[str, ...]:

@@ -18,21 +18,12 @@ from memtui.memory.documents import MAX_FILE_BYTES, reason_of
 from memtui.memory.paths import parts_below, stored_path, written
 from memtui.memory.patterns import Glob, has_magic, name_filter
 from memtui.model import Reason, SkippedFile, SourceFile
+from memtui.model.documents import DEFAULT_IGNORE
 
 ROOT_FILES = ("MEMORY.md", "USER.md")
 MEMORY_FOLDER = "memory"
 SUFFIXES = (".md", ".markdown")
 SOURCE = "memory"
-
-DEFAULT_IGNORE = (
-    *(".git", ".hg", ".svn", ".jj", ".bzr"),
-    *("node_modules", "bower_components", ".pnpm-store", ".yarn"),
-    *(".venv", "venv", "site-packages", "__pycache__", ".tox", ".nox", ".direnv", ".eggs"),
-    *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".cache", ".gradle", ".terraform"),
-    *(".obsidian", ".trash", ".Trash", ".Trash-*", "$RECYCLE.BIN", ".stversions", ".stfolder"),
-    *(".openclaw-repair", ".#*"),
-)
-"""Names and globs of folders, and of files that editors put beside a note, that are not entered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +106,7 @@ class _Folder:
     """How far a glob has matched."""
 
 
-_MTIME_LIMIT = 2**63 - 1
+_INT64_MAX = 2**63 - 1
 
 
 class _Search:
@@ -165,8 +156,9 @@ class _Search:
                 self._skip(written(extra), reason, f"extra path: {_said(error)}")
             return
         name = stored_path(path, self._root)
-        if stat.S_ISLNK(state.st_mode):
-            self._skip(name, Reason.SYMLINK, _link_target(path))
+        link = _first_link(path, self._root)
+        if link is not None:
+            self._skip(name, Reason.SYMLINK, _link_target(link))
         elif stat.S_ISDIR(state.st_mode):
             self._walk([self._folder(path)])
         elif stat.S_ISREG(state.st_mode) and not is_markdown(path):
@@ -177,9 +169,10 @@ class _Search:
 
     def _glob(self, extra: str, glob: Glob) -> None:
         before = self._reached
-        if os.path.islink(glob.base):
+        link = _first_link(glob.base, self._root)
+        if link is not None:
             name = stored_path(glob.base, self._root)
-            self._skip(name, Reason.SYMLINK, _link_target(glob.base))
+            self._skip(name, Reason.SYMLINK, _link_target(link))
         elif os.path.isdir(glob.base):
             self._walk([self._folder(glob.base, glob.start)], glob)
         if self._reached == before:
@@ -274,8 +267,9 @@ class _Search:
                 source=SOURCE,
                 size=state.st_size,
                 # A file may be dated beyond what 64 bits of nanoseconds hold (the year 2262).
-                mtime_ns=max(-_MTIME_LIMIT, min(_MTIME_LIMIT, state.st_mtime_ns)),
-                inode=state.st_ino,
+                mtime_ns=max(-_INT64_MAX, min(_INT64_MAX, state.st_mtime_ns)),
+                # File systems that make numbers up (pooled, networked) use all 64 bits and more.
+                inode=state.st_ino & _INT64_MAX,
             )
 
     def _refusal(self, path: str, stored: str, state: os.stat_result) -> tuple[Reason, str] | None:
@@ -316,6 +310,16 @@ def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:
         return False
+
+
+def _first_link(path: str, root: str) -> str | None:
+    """Find the link that an absolute path is, or, below the root, leads through."""
+    place = root
+    for name in (parts_below(path, root) or ())[:-1]:
+        place = os.path.join(place, name)
+        if os.path.islink(place):
+            return place
+    return path if path != root and os.path.islink(path) else None
 
 
 def _link_target(path: str) -> str:

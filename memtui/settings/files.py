@@ -15,6 +15,9 @@ from typing import Any, Final
 from memtui.settings.problems import Problem, ProblemCode
 
 MAX_CONFIG_BYTES: Final = 1_000_000
+# Reading such a key takes time that grows with the square of its parts.
+_KEY_PART = r"""(?:[\w-]{1,200}+|"(?:[^"\\\n]|\\.){0,200}+"|'[^'\n]{0,200}+')"""
+_DEEP_KEY = re.compile(rf"(?<![\w-])(?:{_KEY_PART}[ \t]*+\.[ \t]*+){{200}}")
 _LINE = re.compile(r"\(at line (\d+), column (\d+)\)\Z")
 
 
@@ -62,8 +65,13 @@ def read_config(path: Path, prefix: tuple[str, ...] = ()) -> ConfigFile | Proble
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        if prefix and ".".join(prefix).encode() not in data:
+            return None
         line = data.count(b"\n", 0, error.start) + 1
         return Problem(ProblemCode.SYNTAX, f"{path}:{line}", "", "not UTF-8")
+    if (deep := _DEEP_KEY.search(text)) is not None:
+        line = text.count("\n", 0, deep.start()) + 1
+        return Problem(ProblemCode.SYNTAX, f"{path}:{line}", "", "a key of too many parts")
     try:
         document: Any = tomllib.loads(text)
     except (ValueError, RecursionError) as error:

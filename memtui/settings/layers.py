@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from memtui.settings.files import ConfigFile
 from memtui.settings.keys import ACTION_IDS
 from memtui.settings.leaves import (
-    KEYMAP,
     KEYMAP_PRESET,
     binding_id,
     known_keys,
@@ -90,12 +89,18 @@ def _flatten(
             problems.append(
                 Problem(ProblemCode.WRONG_VALUE, file.place(here), key, f"must be a table [{key}]")
             )
-        elif path[:1] == (KEYMAP,) and isinstance(value, dict):
+        elif isinstance(value, dict) and _leads_to_binding(key):
             _flatten(file, value, here, raw, paths, problems)
         elif binding_id(key) in ACTION_IDS:
             raw[key], paths[key] = value, here
         else:
             problems.append(unknown_key(file.place(here), key))
+
+
+def _leads_to_binding(key: str) -> bool:
+    """Whether a table holds bindings because its ids have dots, as in `[keymap.query]`."""
+    table = binding_id(key)
+    return table is not None and any(id_.startswith(f"{table}.") for id_ in ACTION_IDS)
 
 
 def unknown_key(place: str, key: str) -> Problem:

@@ -8,17 +8,7 @@ from typing import Annotated, Final, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from memtui.model import Decay, Fusion, Mmr, Ranking, Rerank, Stage
-
-DEFAULT_IGNORE: Final = (
-    *(".git", ".hg", ".svn", ".jj", ".bzr"),
-    *("node_modules", "bower_components", ".pnpm-store", ".yarn"),
-    *(".venv", "venv", "site-packages", "__pycache__", ".tox", ".nox", ".direnv", ".eggs"),
-    *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".cache", ".gradle", ".terraform"),
-    *(".obsidian", ".trash", ".Trash", ".Trash-*", "$RECYCLE.BIN", ".stversions", ".stfolder"),
-    *(".openclaw-repair", ".#*"),
-)
-"""Names and globs that discovery leaves out; the same as `memtui.memory.discover` has, which is
-above this layer."""
+from memtui.model.documents import DEFAULT_IGNORE
 
 ProfileName = Literal[
     "memtui", "openclaw-2026.2", "openclaw-2026.4", "openclaw-2026.7", "openclaw-2026.9", "memini"

@@ -22,6 +22,8 @@ from memtui.tui.widgets.result_list import query_terms, sorted_hits
 HIGHLIGHT_SECONDS = 2.0
 REFRESH_SECONDS = 0.5
 """At most two refreshes a second while the index changes under the list."""
+PROBLEM_SECONDS = 0.5
+"""Without keys for so long, what is wrong with the query is told."""
 RECENT = 30
 _RECENT = "list the recent notes"
 
@@ -33,6 +35,7 @@ class SearchActions(SearchBase):
     _results_height: int | str = "1fr"
     _debounce: Timer | None = None
     _slow: Timer | None = None
+    _problem_timer: Timer | None = None
     _refresh_timer: Timer | None = None
 
     # --- asking ---------------------------------------------------------------------------------
@@ -106,7 +109,10 @@ class SearchActions(SearchBase):
             return
         if ranked.ranking != self.ranking and self.engine is not None:
             ranked = self.engine.rerank(ranked.pool, self.ranking)
-        keep = self.selected_id if same_query or self.selected_by_user else None
+        # The first row of a part of the answer was nobody's choice.
+        is_refresh = same_query and self.shown_complete
+        keep = self.selected_id if is_refresh or self.selected_by_user else None
+        self.shown_complete = message.complete
         entered = self._entered(ranked) if same_query else frozenset()
         if not same_query:
             self.selected_by_user = self.selected_by_user and keep in ranked.pool.chunks
@@ -188,8 +194,8 @@ class SearchActions(SearchBase):
             # In the near misses, or reading one of them: that place is kept.
             away = not (self.query_input.has_focus or self.results.has_focus)
             self.near.show_drops(ranked.drops, self.look, keep if away else None)
-            if keep is not None and away and self.near.chosen_id == keep:
-                chosen = keep
+            if self.near.has_focus or (away and keep is not None and self.near.chosen_id == keep):
+                chosen = self.near.chosen_id or chosen
         self.select(chosen)
 
     def _list_title(self, ranked: Ranked) -> str:
@@ -255,9 +261,21 @@ class SearchActions(SearchBase):
     def show_problems(self, text: str) -> None:
         """Show below the box what of the query cannot be understood."""
         # Imported late: nothing of retrieval is needed for the first paint.
-        from memtui.retrieval.query import parse_query
+        from memtui.retrieval.query import MAX_LENGTH, parse_query
 
-        problems = parse_query(text).problems if ":" in text or '"' in text else ()
+        if self._problem_timer is not None:
+            self._problem_timer.stop()
+        suspect = ":" in text or '"' in text or len(text) > MAX_LENGTH
+        problems = parse_query(text).problems if suspect else ()
+        if problems and not self._problems:
+            # Half a filter is no problem yet, and a line that comes and goes moves the list.
+            self._problem_timer = self.set_timer(
+                PROBLEM_SECONDS, lambda: self._draw_problems(problems)
+            )
+        else:
+            self._draw_problems(problems)
+
+    def _draw_problems(self, problems: tuple[str, ...]) -> None:
         if problems == self._problems:
             return
         self._problems = problems

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from textual import on, work
+from textual import events, on, work
 from textual.app import SuspendNotSupported
 from textual.getters import query_one
 
@@ -44,12 +44,21 @@ class SourceActions(RankingActions):
             return
         if message.by_user:
             self.selected_by_user = True
-        elif message.row_list is self.near and not self.near.has_focus:
-            return
+        elif self.ranked is not None:
+            return  # whoever draws an answer selects in it
         if self.ranked is not None:
             self.select(row_id)
         elif row_id.startswith(FILE):
             self._want_source(row_id.removeprefix(FILE))
+
+    @on(events.DescendantFocus)
+    def list_entered(self, event: events.DescendantFocus) -> None:
+        """Show the row that is marked in the list that got the keys."""
+        if self.ranked is None or not isinstance(event.widget, RowList):
+            return
+        chosen = event.widget.chosen_id
+        if chosen is not None and chosen != self.selected_id:
+            self.select(chosen)
 
     def select(self, chunk_id: str | None) -> None:
         """Show a chunk of the pool in the preview and the why-panel."""
@@ -132,7 +141,8 @@ class SourceActions(RankingActions):
         """Show the note that was read, or read the one that is wanted by now."""
         self._loading_path = None
         if message.source is not None:
-            self.source = message.source
+            if message.source != self.source:
+                self.source = message.source
         elif message.path == self._wanted_path:
             self.tell(safe_line(f"cannot show {message.path}: {message.error}"), error=True)
             return

@@ -35,6 +35,7 @@ from memtui.tui.messages import (
     SyncEnded,
 )
 from memtui.tui.options import UiOptions
+from memtui.tui.pauses import short_pauses
 from memtui.tui.screens.main import MainScreen
 from memtui.tui.theme import THEMES, automatic_theme, variable_defaults
 from memtui.tui.worker_errors import tell_worker_error
@@ -55,7 +56,8 @@ class MemtuiApp(App[int]):
     TITLE = "memtui"
     CSS_PATH = "screens/main.tcss"
     BINDINGS: ClassVar[list[BindingType]] = list(APP_BINDINGS)
-    COMMANDS = App.COMMANDS | {MemtuiCommands}
+    COMMANDS: ClassVar[set[Any]] = {MemtuiCommands}
+    """Without Textual's own: its keys, maximize and screenshot are not this program's."""
     COMMAND_PALETTE_BINDING = "ctrl+p"
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
@@ -108,6 +110,8 @@ class MemtuiApp(App[int]):
     def _open(self) -> None:
         try:
             engine = self._open_engine(self.bus)
+            # What the first answer needs, imported here: on the loop it would be a stall.
+            import memtui.tui.widgets.result_row  # noqa: F401
         except Exception as error:
             # Whatever keeps the engine from opening is shown on the screen that is already there.
             self.post_message(EngineFailed(str(error) or type(error).__name__))
@@ -146,11 +150,13 @@ class MemtuiApp(App[int]):
 
     def on_index_status_changed(self, message: IndexStatusChanged) -> None:
         """Show the index status."""
+        self._bridge.taken(message)
         if self.search_screen.is_built:
             self.search_screen.refresh_status()
 
     def on_index_content_changed(self, message: IndexContentChanged) -> None:
         """Follow a changed index."""
+        self._bridge.taken(message)
         if self.search_screen.is_built:
             self.search_screen.content_changed()
 
@@ -297,7 +303,8 @@ def run(workspace: Found, loaded: Loaded, *, demo: bool = False) -> int:
 
     app = MemtuiApp(open_engine, options_from(loaded, workspace.root, demo=demo))
     try:
-        code = app.run(mouse=loaded.settings.ui.mouse)
+        with short_pauses():
+            code = app.run(mouse=loaded.settings.ui.mouse)
     finally:
         app.close_engine()
     return app.return_code or code or 0

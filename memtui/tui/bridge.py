@@ -12,6 +12,7 @@ from memtui.bus import (
     FileIndexed,
     FilesChanged,
     FileSkipped,
+    IndexChanged,
     IndexSwapped,
     LegDegraded,
     LegRecovered,
@@ -33,6 +34,9 @@ from memtui.tui.messages import (
     SyncEnded,
 )
 
+_BURSTS = frozenset({IndexContentChanged, IndexStatusChanged})
+"""Messages without content: while one waits to be handled, another would say nothing new."""
+
 Post = Callable[[Message], object]
 
 _STATUS = (StatusChanged, SyncStarted, SyncProgressed, FilesChanged, FileSkipped)
@@ -42,6 +46,7 @@ _OTHERS = (
     FileIndexed,
     SyncFinished,
     SyncFailed,
+    IndexChanged,
     IndexSwapped,
     LegDegraded,
     LegRecovered,
@@ -53,6 +58,7 @@ class Bridge:
 
     def __init__(self, bus: Bus, post: Post) -> None:
         self._post = post
+        self._waiting: set[type[Message]] = set()
         self._subscription = bus.subscribe((*_STATUS, *_OTHERS), self._forward)
 
     def close(self) -> None:
@@ -61,7 +67,16 @@ class Bridge:
 
     def _forward(self, event: Event) -> None:
         for message in messages_for(event):
+            kind = type(message)
+            if kind in _BURSTS:
+                if kind in self._waiting:
+                    continue
+                self._waiting.add(kind)
             self._post(message)
+
+    def taken(self, message: Message) -> None:
+        """Let the next message of this kind through; call it before looking at what changed."""
+        self._waiting.discard(type(message))
 
 
 def messages_for(event: Event) -> tuple[Message, ...]:
@@ -77,7 +92,7 @@ def messages_for(event: Event) -> tuple[Message, ...]:
             return (*changed, ended, IndexStatusChanged())
         case SyncFailed():
             return (SyncEnded("", event.error), IndexStatusChanged())
-        case FileIndexed() | IndexSwapped():
+        case FileIndexed() | IndexSwapped() | IndexChanged():
             return (IndexContentChanged(), IndexStatusChanged())
         case LegDegraded():
             reason = event.detail or event.reason.value.replace("_", " ")

@@ -121,6 +121,7 @@ class MemtuiCommands(Provider):
         yield from self._actions()
         if hasattr(self.app, "search_screen"):
             yield from self._rankings(cast("MemtuiApp", self.app))
+        yield Command("theme", "choose other colours", self.app.search_themes)
         for name in sorted(self.app.available_themes):
             shade = "dark" if self.app.available_themes[name].dark else "light"
             run = partial(setattr, self.app, "theme", name)

@@ -63,6 +63,7 @@ class SearchBase(Screen[None]):
         self.selected_id: str | None = None
         """Chunk id of the chosen result or near miss."""
         self.selected_by_user = False
+        self.shown_complete = False
         self.near_wanted: bool | None = None
         """Whether near misses are shown; `None` lets the size decide."""
         self.preview_place = options.preview

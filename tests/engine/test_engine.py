@@ -10,7 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from memtui.bus import Bus, Event, EventQueue, IndexSwapped, SearchFailed, SearchReady, SyncFinished
+from memtui.bus import (
+    Bus,
+    Event,
+    EventQueue,
+    IndexChanged,
+    IndexSwapped,
+    SearchFailed,
+    SearchReady,
+    SyncFinished,
+)
 from memtui.engine import Engine
 from memtui.errors import IndexMissing, WriterLocked
 from memtui.model import Decay, Fusion, IndexState, Leg, LegStatus, Mmr, Reason
@@ -273,9 +282,13 @@ def test_a_second_engine_follows_the_first(root: Path, tmp_path: Path) -> None:
             follower.require_writer()
         writer.sync(wait=True)
         assert paths(follower, "omada router")
+        while not isinstance(event := changes.get(timeout=20), IndexSwapped):
+            assert event is not None, "the follower never told of the first index"
         (root / "memory/owl.md").write_text("An owl in the barn.\n", encoding="utf-8")
         writer.sync(wait=True)
         assert paths(follower, "owl barn")[0] == "memory/owl.md"
+        while not isinstance(event := changes.get(timeout=20), IndexChanged):
+            assert event is not None, "the follower never told that the index changed"
         while follower.status().files != 7:
             assert changes.get(timeout=20) is not None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import stat
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from memtui.errors import IndexMissing, WriterLocked
+from memtui.errors import IndexMissing, IndexUnusable, WriterLocked
 from memtui.index.database import IndexDamaged, Interrupted, numbers, open_database
 from memtui.index.generations import IndexFolder, WriterLock
 from memtui.index.reader import LiveIndex
@@ -278,3 +279,30 @@ def test_a_damaged_owner_file_names_nobody(folder: IndexFolder) -> None:
     with pytest.raises(WriterLocked, match="another process"):
         second.acquire()
     first.release()
+
+
+def test_a_full_disk_does_not_keep_the_lock(
+    folder: IndexFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: WriterLock) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(WriterLock, "_write_owner", full)
+        lock = WriterLock(folder)
+        with pytest.raises(IndexUnusable, match="No space left"):
+            lock.try_acquire()
+        assert not lock.held
+    assert WriterLock(folder).try_acquire(seconds=0)
+
+
+def test_a_full_disk_is_an_unusable_index(
+    folder: IndexFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    building = build(folder, 1)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(IndexUnusable, match="no space left"):
+        folder.commit(building)

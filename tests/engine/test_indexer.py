@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -24,7 +25,9 @@ from memtui.bus import (
     SyncStarted,
 )
 from memtui.embedding.provider import Provider, ProviderIdentity, Vector
-from memtui.errors import WriterLocked
+from memtui.errors import WorkspaceNotFound, WriterLocked
+from memtui.index.database import IndexDamaged
+from memtui.index.generations import WriterLock
 from memtui.index.indexer import Indexer, IndexerSnapshot, Work
 from memtui.index.progress import ProgressReporter
 from memtui.index.reader import LiveIndex, file_rows
@@ -471,3 +474,54 @@ def test_progress_is_published_ten_times_a_second_and_at_the_end() -> None:
         reporter.advance(1, "a.md")
     assert 10 <= len(events) <= 12
     assert (events[-1].done, events[-1].total, events[-1].current) == (1000, 1000, "a.md")
+
+
+def test_what_the_writer_indexed_no_longer_waits_in_a_follower(
+    workspace: Workspace, indexer: Indexer
+) -> None:
+    bus = Bus()
+    queue = bus.queue(StatusChanged)
+    follower = workspace.indexer(bus=bus)
+    follower.start()
+    try:
+        workspace.write("new.md", "a new note\n")
+        follower.sync(("new.md",))
+        assert follower.snapshot().pending == ("new.md",)
+        indexer.sync(("new.md",))
+        until(queue, lambda: follower.snapshot().pending_count == 0)
+    finally:
+        follower.close()
+
+
+def test_a_failure_carries_its_exit_code(workspace: Workspace, indexer: Indexer) -> None:
+    queue = workspace.bus.queue(SyncFailed)
+    shutil.rmtree(workspace.root)
+    indexer.sync()
+    failed = queue.get(WAIT)
+    assert isinstance(failed, SyncFailed)
+    assert failed.exit_code == WorkspaceNotFound.exit_code
+
+
+def test_an_index_folder_that_was_deleted_has_one_writer(
+    workspace: Workspace, indexer: Indexer
+) -> None:
+    shutil.rmtree(workspace.data)
+    indexer.sync()
+    assert indexer.wait_idle(WAIT)
+    assert indexer.snapshot().counts.files > 0
+    assert not WriterLock(workspace.folder).try_acquire(seconds=0)
+
+
+def test_a_file_that_is_no_index_is_built_again(workspace: Workspace, indexer: Indexer) -> None:
+    indexer.sync()
+    assert indexer.wait_idle(WAIT)
+    for path in workspace.data.glob("index-*"):
+        path.unlink()
+    (workspace.data / "index-1.db").touch()
+    live = LiveIndex(workspace.folder)
+    with pytest.raises(IndexDamaged, match="no index of memtui"):
+        live.connection()
+    indexer.sync()
+    assert indexer.wait_idle(WAIT)
+    assert indexer.snapshot().failure is None
+    assert indexer.snapshot().generation == 2

@@ -15,7 +15,7 @@ import pytest
 from memtui.bus import Bus, FilesChanged
 from memtui.index import events
 from memtui.index.debounce import ANYTHING, Debouncer
-from memtui.index.events import inotify_limit, watched_folders
+from memtui.index.events import WatchedFolder, inotify_limit, start_events, watched_folders
 from memtui.index.watcher import EVENTS, OFF, POLLING, Watcher, WatchTimes
 from memtui.memory.discover import Scope
 from tests.support.indexing import Workspace
@@ -54,6 +54,11 @@ class Watched:
             told = self._condition.wait_for(lambda: set(paths) <= set(self._told), WAIT)
             assert told, (paths, self._told)
             self._told.clear()
+
+    def tells(self, path: str, seconds: float) -> bool:
+        """Wait until this is told; whether it was."""
+        with self._condition:
+            return self._condition.wait_for(lambda: path in self._told, seconds)
 
     def told(self) -> list[str]:
         with self._condition:
@@ -385,3 +390,30 @@ def test_a_flood_of_names_becomes_anything() -> None:
     assert debouncer.note(["more.md"], 0.1) == ANYTHING
     assert debouncer.note(["and more.md"], 0.2) is None
     assert debouncer.take() == ANYTHING
+
+
+def test_an_extra_folder_that_comes_later_is_watched(
+    root: Path, watch: Callable[..., Watched]
+) -> None:
+    later = root.parent / "later"
+    watched = watch(Scope(root, extra_paths=("../later",))).start()
+    later.mkdir()
+    watched.expect("*")
+    for number in range(100):
+        # The first ones may be written before the folder is watched, and count as anything.
+        (later / f"{number}.md").write_text("a\n")
+        if watched.tells(f"../later/{number}.md", 0.2):
+            return
+    pytest.fail("no note in the new folder was told")
+
+
+def test_a_refused_folder_leaves_nothing_running(root: Path) -> None:
+    before = set(threading.enumerate()), list(logging.getLogger("watchdog").handlers)
+    gone = str(root / "gone")
+    folders = (WatchedFolder(str(root), str(root), True), WatchedFolder(gone, gone, True))
+    with pytest.raises(FileNotFoundError):
+        start_events(folders, lambda change: None)
+    for thread in set(threading.enumerate()) - before[0]:
+        thread.join(10)
+        assert not thread.is_alive()
+    assert logging.getLogger("watchdog").handlers == before[1]

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.memory.discover import DEFAULT_IGNORE, Scope, discover, is_candidate, may_contain
+from memtui.memory.discover import Scope, discover, is_candidate, may_contain
 from memtui.memory.paths import absolute_path, parts_below, stored_path, unwritten, written
 from memtui.memory.patterns import Glob
 from memtui.model import Reason
+from memtui.model.documents import DEFAULT_IGNORE
 
 FOLDERS = st.sampled_from(["memory", "a", "b b", ".git", "node_modules", "note.md"])
 NAMES = st.sampled_from(

@@ -79,3 +79,10 @@ def test_presets_start_from_the_configured_ranking() -> None:
         assert changed.k == 9
         assert changed.min_score == 0.1
     assert PRESETS[-1].change(configured) == configured
+
+
+async def test_the_palette_offers_only_what_is_this_programs_own() -> None:
+    async with running(size=(120, 40)) as run:
+        await run.pilot.press("ctrl+p")
+        await until(run.pilot, lambda: "Edit the query" in run.text)
+        assert "Maximize" not in run.text

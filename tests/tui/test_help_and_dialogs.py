@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 import pytest
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Input
@@ -87,6 +88,17 @@ async def test_the_help_follows_the_keymap() -> None:
         text = screen_text(app)
         assert "F9" in text
         assert "F2" not in text
+
+
+async def test_hostile_text_can_be_pasted_into_the_search_of_the_help() -> None:
+    app = KeyApp(Preview())
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.push_screen(HelpScreen())
+        await pilot.pause()
+        app.screen.query_one(Input).post_message(events.Paste("\x1b[31m[/x] \u202e"))
+        await pilot.pause()
+        assert "\x1b" not in screen_text(app)
+        assert "no key does that" in screen_text(app)
 
 
 async def test_typing_narrows_the_help() -> None:

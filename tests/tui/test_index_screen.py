@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from memtui.model import IndexState, Reason, SkippedFile
+from memtui.model import ErrorRecord, IndexState, Reason, SkippedFile
 from memtui.tui.screens import index as index_screen
 from memtui.tui.screens.dialogs import ConfirmRebuild
 from memtui.tui.screens.index import IndexScreen, StatusTable
@@ -90,6 +90,13 @@ async def test_it_follows_the_status_while_it_is_in_front(monkeypatch: pytest.Mo
         app.engine.snapshot = status(IndexState.INDEXING)
         words = ("indexing", "memory/2026-02-10.md")
         await until(pilot, lambda: all(word in screen_text(app) for word in words))
+
+
+def test_the_newest_errors_are_shown_newest_first() -> None:
+    errors = tuple(ErrorRecord(NOW, "index", f"error {n}") for n in range(30))
+    rows, total = index_screen.table_rows(replace(status(), errors=errors), NOW)["index-errors"]
+    assert total == 30
+    assert [row[2] for row in rows] == [f"error {n}" for n in range(29, 9, -1)]
 
 
 async def test_keys_sync_ask_before_a_rebuild_and_go_back() -> None:

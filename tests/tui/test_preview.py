@@ -37,6 +37,32 @@ async def test_it_scrolls_to_the_chunk_with_two_lines_of_context() -> None:
         assert "memory/2026-02-10.md#L12-L31" in text
 
 
+@pytest.mark.parametrize("match", [13, 22, 25, 29])
+async def test_the_first_match_is_visible_and_the_chunk_start_when_both_fit(match: int) -> None:
+    preview = Preview()
+    lines = ["plain"] * 60
+    lines[match - 1] = lines[29] = "the router"
+    async with ReaderApp(preview).run_test(size=SIZE) as pilot:
+        await _shown(pilot, preview, Source("memory/2026-02-10.md", lines))
+        height = preview.scrollable_content_region.height
+        top = preview.scroll_offset.y + 1
+        assert top <= match < top + height
+        assert (top <= 12) is (match < 12 + height)
+
+
+async def test_other_words_scroll_to_their_first_match() -> None:
+    preview = Preview()
+    lines = ["plain"] * 60
+    lines[29] = "a gateway"
+    source = Source("memory/2026-02-10.md", lines)
+    async with ReaderApp(preview).run_test(size=(60, 8)) as pilot:
+        await _shown(pilot, preview, source)
+        assert "gateway" not in screen_text(pilot.app)
+        preview.show(source, ranked().hits[0].chunk, ["gateway"])
+        await pilot.pause()
+        assert "gateway" in screen_text(pilot.app)
+
+
 async def test_showing_before_the_layout_scrolls_afterwards() -> None:
     preview = Preview()
     preview.show(_first(), ranked().hits[0].chunk, ())

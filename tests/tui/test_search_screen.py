@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from textual import events
 
 from memtui.bus import (
     Bus,
@@ -199,9 +200,28 @@ async def test_an_empty_query_shows_recent_notes_and_queries() -> None:
 async def test_problems_of_the_query_are_shown_under_the_box() -> None:
     async with running() as run:
         await run.search("router after:notaday")
-        assert "notaday" in run.text.splitlines()[1]
+        await until(run.pilot, lambda: "notaday" in run.text.splitlines()[1])
         await run.search("router")
         assert "notaday" not in run.text
+
+
+async def test_half_a_filter_is_no_problem_while_it_is_typed() -> None:
+    async with running() as run:
+        await run.search()
+        await run.pilot.press(*" after:2026-1")
+        await settle(run.app, run.pilot)
+        assert not run.app.search_screen.query_one("#problems").display
+        await until(run.pilot, lambda: "is no day" in run.text.splitlines()[1])
+        assert not run.app._notifications
+
+
+async def test_a_long_paste_of_many_lines_is_cut_and_told() -> None:
+    async with running() as run:
+        run.app.screen.post_message(events.Paste("one\n\ntwo\n" + "word " * 2000))
+        await until(run.pilot, lambda: "4000 characters" in run.text.splitlines()[1])
+        value = run.app.search_screen.query_input.value
+        assert value.startswith("one  two word")
+        assert len(value) == 5000
 
 
 # --- keeping the place --------------------------------------------------------------------------
@@ -390,6 +410,42 @@ async def test_a_near_miss_can_be_chosen_and_explained() -> None:
         await run.pilot.press("escape")
         await settle(run.app, run.pilot)
         assert run.app.screen is screen
+
+
+async def test_near_misses_go_back_to_the_top_after_a_ranking_unless_they_are_read() -> None:
+    async with running(options=options(Ranking(k=4))) as run:
+        await run.search()
+        near = run.app.search_screen.near
+        await run.pilot.press("escape", "n")
+        await settle(run.app, run.pilot)
+        near.scroll_to(y=4, animate=False)
+        await settle(run.app, run.pilot)
+        assert near.scroll_offset.y > 0
+        await run.pilot.press("F")
+        await settle(run.app, run.pilot)
+        assert near.scroll_offset.y == 0
+        near.focus()
+        await run.pilot.press("G")
+        await settle(run.app, run.pilot)
+        chosen = near.chosen_id
+        await run.pilot.press("F")
+        await settle(run.app, run.pilot)
+        assert run.app.search_screen.selected_id == near.chosen_id == chosen
+
+
+async def test_what_is_marked_in_the_focused_list_is_what_is_shown() -> None:
+    async with running(options=options(Ranking(k=2)), size=(120, 40)) as run:
+        await run.search()
+        screen = run.app.search_screen
+        await run.pilot.press("escape", "tab", "j")
+        await settle(run.app, run.pilot)
+        assert screen.selected_id == screen.near.chosen_id
+        await run.pilot.press("enter", "d")
+        await settle(run.app, run.pilot)
+        assert screen.selected_id == screen.near.chosen_id
+        await run.pilot.press("escape")
+        await settle(run.app, run.pilot)
+        assert screen.selected_id == screen.results.chosen_id
 
 
 async def test_tab_goes_round_the_panes_and_back() -> None:

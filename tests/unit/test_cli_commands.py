@@ -436,3 +436,10 @@ def test_trust_allows_protected_keys_for_this_content(memtui: Run, notes: Path) 
 
 def test_trust_without_a_file(memtui: Run, notes: Path) -> None:
     assert memtui("trust", str(notes), "--json").error["exit_code"] == 2
+
+
+def test_trust_that_cannot_be_kept_is_told(memtui: Run, notes: Path, home: Path) -> None:
+    (notes / ".memtui.toml").write_text('editor = "vi"\n')
+    (home / "state").write_text("a file where the folder belongs\n")
+    answer = memtui("trust", str(notes), "--json")
+    assert (answer.code, answer.error["code"]) == (2, "settings")

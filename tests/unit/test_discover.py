@@ -12,7 +12,6 @@ import pytest
 
 from memtui.errors import Cancelled
 from memtui.memory.discover import (
-    DEFAULT_IGNORE,
     Discovery,
     Scope,
     discover,
@@ -23,6 +22,7 @@ from memtui.memory.discover import (
 from memtui.memory.documents import read_document
 from memtui.memory.paths import absolute_path
 from memtui.model import Reason
+from memtui.model.documents import DEFAULT_IGNORE
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="needs POSIX file names and kinds")
 
@@ -491,3 +491,31 @@ def test_a_file_dated_after_2262_is_an_ordinary_file(tmp_path: Path) -> None:
     os.utime(note, (year_2300, year_2300))
     (found,) = discover(Scope(tmp_path)).files
     assert found.mtime_ns == min(note.stat().st_mtime_ns, 2**63 - 1)
+
+
+def test_a_link_on_the_way_to_an_extra_path_is_not_followed(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    write(outside, "deep/secret.md")
+    write(root, "MEMORY.md")
+    (root / "link").symlink_to(outside)
+    found = find(root, "link/deep/secret.md", "link/deep", "link/deep/*.md")
+    assert [file.path for file in found.files] == ["MEMORY.md"]
+    assert {(file.path, file.reason) for file in found.skipped} == {
+        ("link/deep/secret.md", Reason.SYMLINK),
+        ("link/deep", Reason.SYMLINK),
+    }
+
+
+def test_an_inode_number_fits_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "note.md")
+    lstat = os.lstat
+
+    def unsigned(path: str) -> os.stat_result:
+        state = lstat(path)
+        values = list(state)
+        values[1] = 2**64 - 5
+        return os.stat_result(values, {"st_mtime_ns": state.st_mtime_ns})
+
+    monkeypatch.setattr(os, "lstat", unsigned)
+    found = find(tmp_path / "root", str(tmp_path / "note.md"))
+    assert [file.inode for file in found.files] == [2**63 - 5]

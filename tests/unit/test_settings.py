@@ -21,7 +21,7 @@ from memtui.settings import (
     load_settings,
 )
 from memtui.settings.leaves import leaves
-from memtui.settings.schema import DEFAULT_IGNORE, ProfileName
+from memtui.settings.schema import ProfileName
 
 
 @pytest.fixture
@@ -346,9 +346,7 @@ def test_stages_that_a_profile_lacks_are_named() -> None:
     assert wanted.without_effect(short) == ("ranking.mmr.enabled", "ranking.dedup")
 
 
-def test_profiles_and_ignored_folders_are_those_of_the_layers_above() -> None:
-    from memtui.memory.discover import DEFAULT_IGNORE as DISCOVERED
+def test_profiles_are_those_of_the_layer_above() -> None:
     from memtui.ranking.profiles import PROFILES
 
     assert set(get_args(ProfileName)) == set(PROFILES)
-    assert DEFAULT_IGNORE == DISCOVERED

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from textual.keys import _character_to_key
 
-from memtui.settings import Settings, StateFolder, load_settings
+from memtui.errors import SettingsError
+from memtui.settings import Settings, StateFolder, check_settings, data_dir, load_settings
 from memtui.settings.files import ConfigFile, read_config
 from memtui.settings.keys import ACTIONS
 from memtui.settings.leaves import leaves
@@ -282,3 +283,40 @@ def test_actions_are_the_bindings_of_the_terminal_interface() -> None:
 
     bindings = {binding.id: set(binding.key.split(",")) for binding in all_bindings()}
     assert {action.id: {named(key) for key in action.keys} for action in ACTIONS} == bindings
+
+
+@pytest.mark.parametrize("depth", [150, 3000, 100_000])
+@pytest.mark.parametrize("start", ["keymap", "nope"])
+def test_a_key_of_very_many_parts_is_a_problem_and_no_burden(
+    tmp_path: Path, start: str, depth: int
+) -> None:
+    (tmp_path / ".memtui.toml").write_text(f"{start}{'.a' * depth} = 1\n")
+    (problem,) = check_settings(env={}, root=tmp_path)
+    assert problem.place.startswith(f"{tmp_path}/.memtui.toml")
+
+
+def test_a_place_below_the_current_folder_is_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    def relative(*names: str, **options: object) -> Path:
+        return Path("here")
+
+    def missing(*names: str, **options: object) -> Path:
+        raise RuntimeError
+
+    for find in (relative, missing):
+        monkeypatch.setattr("platformdirs.user_data_path", find)
+        with pytest.raises(SettingsError, match="no home folder"):
+            data_dir()
+
+
+def test_a_configuration_of_an_unknown_user_is_not_there() -> None:
+    with pytest.raises(SettingsError, match="no such file"):
+        load_settings(env={"MEMTUI_CONFIG": "~nobody-of-this-name/config.toml"})
+
+
+def test_a_broken_file_of_other_programs_is_none_of_its_business(tmp_path: Path) -> None:
+    file = tmp_path / "pyproject.toml"
+    file.write_bytes(b"[project]\nname = '\xff'\n")
+    assert check_settings(env={}, root=tmp_path) == ()
+    file.write_bytes(b"[tool.memtui]\neditor = '\xff'\n")
+    (problem,) = check_settings(env={}, root=tmp_path)
+    assert problem.fatal

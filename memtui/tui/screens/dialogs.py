@@ -23,7 +23,7 @@ def cost_words(cost: RebuildCost, provider: str) -> str:
     name = f"{safe_line(provider)} ({place})" if provider else place
     missing = cost.chunks - cost.cached
     if missing <= 0:
-        return f"no chunk needs embedding: all {fmt.count(cost.chunks)} vectors are cached"
+        return f"no chunk needs embedding: {fmt.counted(cost.chunks, 'vector')} in the cache"
     return (
         f"re-embed {fmt.counted(missing, 'chunk')}, ~{fmt.rounded(cost.tokens_estimate)} tokens"
         f" with {name}; {fmt.percent(cost.cached, cost.chunks)} cached"

@@ -193,17 +193,21 @@ class IndexStatusPane(Widget):
         self.border_title = "Index"
         self._status: IndexStatus | None = None
         self._now: datetime | None = None
+        self._counted = 0
+        """Lines when the height was chosen."""
 
     def show(self, status: IndexStatus, now: datetime | None = None) -> None:
         """Show a snapshot; ages count from `now`, by default the present moment."""
         self._status = status
         self._now = now
-        width = self.content_size.width
-        self.refresh(layout=len(self._lines(width)) != self.content_size.height)
+        lines = len(self._lines(self.content_size.width))
+        # Not against the height at hand, which may be capped: that would be a layout every time.
+        self.refresh(layout=lines != self._counted)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Count the lines."""
-        return len(self._lines(width))
+        self._counted = len(self._lines(width))
+        return self._counted
 
     def render(self) -> Content:
         """Write the lines at the present width."""

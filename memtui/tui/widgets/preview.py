@@ -39,6 +39,7 @@ class Preview(ScrollView, can_focus=True):
         border: round $foreground 25%;
         border-title-color: $text-muted;
         border-subtitle-color: $text-muted;
+        overflow-x: scroll;
         scrollbar-size-horizontal: 0;
         scrollbar-size-vertical: 1;
         background: transparent;
@@ -132,7 +133,7 @@ class Preview(ScrollView, can_focus=True):
             self._message = "This note is empty." if source.state != "gone" else _state(source)
         path = source.path if source is not None else chunk.path if chunk is not None else ""
         self._highlighter = Highlighter(self._lines, path)
-        self.virtual_size = Size(0, len(self._lines))
+        self._set_extent(0)
 
     def _name_place(self) -> None:
         source, chunk = self._source, self._chunk
@@ -316,7 +317,19 @@ class Preview(ScrollView, can_focus=True):
             self._widest = cells
 
     def _grow(self) -> None:
-        self.virtual_size = Size(self._widest + self.margin_cells, len(self._lines))
+        self._set_extent(self._widest + self.margin_cells)
+
+    def _set_extent(self, cells: int) -> None:
+        """Say how far there is to scroll.
+
+        Not by assigning `virtual_size`: that would lay out the whole screen for every note, though
+        neither the size nor the place of anything depends on how long a note is.
+        """
+        extent = Size(cells, len(self._lines))
+        if extent != self.virtual_size:
+            self.set_reactive(ScrollView.virtual_size, extent)
+            if self.is_mounted and self.size:
+                self._scroll_update(extent)
 
     def _characters_left_of(self, index: int, cells: int) -> int:
         if not cells:

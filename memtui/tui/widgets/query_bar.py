@@ -10,6 +10,9 @@ from textual.widgets import Static
 from memtui.tui import format as fmt
 from memtui.tui.widgets.safe_input import SafeInput
 
+LONGEST = 5000
+"""More than a query may have, so that what is pasted beyond is told and not lost in silence."""
+
 
 class QueryBar(Horizontal):
     """One line: prompt, input, and how many results of how many candidates in what time."""
@@ -40,7 +43,7 @@ class QueryBar(Horizontal):
         """Prompt, input, count."""
         yield Static(Content(f" {self._prompt} "), id="prompt", markup=False)
         yield SafeInput(
-            placeholder="search what was remembered", id="query", compact=True, max_length=2000
+            placeholder="search what was remembered", id="query", compact=True, max_length=LONGEST
         )
         yield Static(id="count", markup=False)
 

@@ -46,7 +46,7 @@ class ResultsMessage(Static, can_focus=True):
 
     def show(self, content: Content) -> None:
         """Show these lines."""
-        self.update(content)
+        self.update(content, layout=self.styles.auto_dimensions)
 
 
 def nothing_found(ranked: Ranked) -> Content:

@@ -109,17 +109,21 @@ class WhyPanel(Widget, can_focus=True):
         self.border_title = "Why this rank"
         self._ranked: Ranked | None = None
         self._chunk_id: str | None = None
+        self._counted = 0
+        """Lines when the height was chosen."""
 
     def show(self, ranked: Ranked | None, chunk_id: str | None) -> None:
         """Explain a chunk of a result list; nothing when there is none."""
         self._ranked = ranked
         self._chunk_id = chunk_id
-        width = self.content_size.width
-        self.refresh(layout=len(self._lines(width)) != self.content_size.height)
+        lines = len(self._lines(self.content_size.width))
+        # Not against the height at hand, which may be capped: that would be a layout every time.
+        self.refresh(layout=lines != self._counted)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Count the lines at this width."""
-        return len(self._lines(width))
+        self._counted = len(self._lines(width))
+        return self._counted
 
     def render(self) -> Content:
         """Write the lines at the present width."""
