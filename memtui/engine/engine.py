@@ -31,7 +31,7 @@ from memtui.engine.providers import ProviderHolder
 from memtui.engine.reading import chunk_lengths, cost_of, indexed_note
 from memtui.engine.retriever import Retriever
 from memtui.engine.source import RebuildCost, RecentFile, SourceText, read_source
-from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
+from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError, SettingsError
 from memtui.index.database import mapped_errors, open_database
 from memtui.index.generations import IndexFolder
 from memtui.index.indexer import Indexer
@@ -382,7 +382,14 @@ def _choice(settings: Settings) -> EmbeddingChoice:
 
 def _data_dir(settings: Settings) -> Path:
     configured = settings.index.data_dir
+    if not configured:
+        return default_data_dir()
     with suppress(RuntimeError):
-        if configured:
-            return Path(configured).expanduser()
-    return default_data_dir()
+        folder = Path(configured).expanduser()
+        if folder.is_absolute():
+            return folder
+    # Anything else would depend on the current folder, which may be the memory itself.
+    raise SettingsError(
+        f"index.data_dir is {configured!r}",
+        hint="give an absolute folder, or one that begins with ~",
+    )

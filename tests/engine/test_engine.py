@@ -21,7 +21,7 @@ from memtui.bus import (
     SyncFinished,
 )
 from memtui.engine import Engine
-from memtui.errors import IndexMissing, WriterLocked
+from memtui.errors import IndexMissing, SettingsError, WriterLocked
 from memtui.model import Decay, Fusion, IndexState, Leg, LegStatus, Mmr, Reason
 from memtui.settings import EmbeddingSettings, IndexSettings, Settings
 from tests.support.embedding import HashedProvider, registered_hashed
@@ -320,3 +320,10 @@ def test_a_subscriber_that_fails_ends_no_thread_and_is_named(root: Path, tmp_pat
         engine.sync(wait=True)
         assert engine.status().files == 7
         assert any("boom" in error.message for error in engine.status().errors)
+
+
+def test_an_index_folder_that_depends_on_the_current_folder_is_refused(root: Path) -> None:
+    settings = Settings(index=IndexSettings(data_dir="here"))
+    with pytest.raises(SettingsError, match="data_dir"):
+        Engine.open(root, settings)
+    assert not (root / "here").exists()
