@@ -115,6 +115,7 @@ class Paused:
     def __init__(self, provider: Provider, texts: int) -> None:
         self._provider = provider
         self._left = texts
+        self.waits = threading.Event()
         self.go_on = threading.Event()
 
     def __getattr__(self, name: str) -> Any:
@@ -125,6 +126,8 @@ class Paused:
     ) -> Any:
         """Embed until the texts are used up, then wait."""
         self._left -= len(texts)
+        if self._left < 0:
+            self.waits.set()
         while self._left < 0 and not self.go_on.wait(0.05):
             if cancelled is not None and cancelled():
                 raise Cancelled
@@ -151,6 +154,7 @@ class Stage:
 
     def __init__(self, home: Path) -> None:
         self.home = home
+        self.paused: Paused | None = None
         self.root = home / "memory"
         self.data = home / ".local" / "share" / "memtui"
         shutil.copytree(demo_root(), self.root)
@@ -174,7 +178,7 @@ class Stage:
         with ExitStack() as stack:
             if picture.memory == "indexing":
                 shutil.rmtree(self.data / "filling", ignore_errors=True)
-                stack.enter_context(paused_model(96))
+                self.paused = stack.enter_context(paused_model(96))
             for name, value in picture.environment:
                 stack.callback(os.environ.pop, name, None)
                 os.environ[name] = value
@@ -205,7 +209,8 @@ class Stage:
         engine = screen.engine
         assert engine is not None
         if picture.memory == "indexing":
-            await until(pilot, lambda: engine.status().vectors >= 96, 60)
+            assert self.paused is not None
+            await until(pilot, self.paused.waits.is_set, 60)
         else:
             await until(pilot, lambda: engine.status().last_sync is not None, 60)
         await until(pilot, lambda: engine.status().watcher.mode == "events", 60)

@@ -50,6 +50,9 @@ from memtui.settings import data_dir as default_data_dir
 if TYPE_CHECKING:
     from memtui.index.database import Connection
 
+QUIET_SECONDS = 0.15
+"""So long after an answer nobody types: time for what only a later toggle needs."""
+
 A = TypeVar("A")
 T = TypeVar("T")
 
@@ -290,7 +293,7 @@ class Engine:
                 query, _depth(request.ranking), cancelled, lambda part: publish(part, False)
             )
             publish(pool, True)
-            if not cancelled():
+            if self._thread.is_quiet(request.sequence, QUIET_SECONDS):
                 self._prepare_toggles(pool, request.ranking)
         except Cancelled:
             return
