@@ -8,6 +8,7 @@ with the program.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import html
 import os
 import re
@@ -23,6 +24,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.cells import cell_len
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -31,16 +34,18 @@ from memtui.bus import Bus
 from memtui.embedding import minilm
 from memtui.embedding.provider import EmbeddingChoice, Provider, register, unregister
 from memtui.engine import Engine
-from memtui.errors import Cancelled
+from memtui.errors import Cancelled, ProviderError
 from memtui.memory.demo import DEMO_PRESENT
 from memtui.memory.workspace import demo_root
 from memtui.model import Decay, Mmr, Ranking
 from memtui.settings import EmbeddingSettings, Settings
+from memtui.text.tokens import dominant_script_latin
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from tests.tui.harness import render_lines, settle, until
 
 FOLDER = Path(__file__).parent.parent / "screenshots"
+VECTORS = Path(__file__).parent / "data" / "demo-vectors.npz"
 QUERY = "router vlan config"
 CELL = 12.2
 """Width of a cell in the pictures that Textual draws."""
@@ -109,8 +114,70 @@ PICTURES = (
 )
 
 
+class Recorded:
+    """The bundled model's own vectors, recorded: the same numbers on every processor.
+
+    With `recording`, the model is asked and what it says is kept for `save`.
+    """
+
+    name, model, dimensions, fingerprint = minilm.identity(EmbeddingChoice())
+    remote = False
+    batch_size = 8
+
+    def __init__(self, *, recording: bool) -> None:
+        self._model = minilm.create(EmbeddingChoice()) if recording else None
+        self._vectors: dict[str, NDArray[np.float32]] = {}
+        if not recording:
+            with np.load(VECTORS) as file:
+                self._vectors = dict(zip(file["hashes"].tolist(), file["vectors"], strict=True))
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Give the vector of a text; raises `ProviderError` for one that was not recorded."""
+        key = hashlib.sha256(text.encode()).hexdigest()
+        if self._model is not None:
+            self._vectors[key] = self._model.embed_query(text)
+        if key not in self._vectors:
+            raise ProviderError("not recorded", hint="run `python -m tests.screenshots`")
+        return self._vectors[key]
+
+    def embed_documents(
+        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
+    ) -> NDArray[np.float32]:
+        """Give the vectors of texts."""
+        return np.stack([self.embed_query(text) for text in texts])
+
+    def reads(self, text: str) -> bool:
+        """Whether the model reads the script of a text."""
+        return dominant_script_latin(text)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def save(self) -> None:
+        """Write what was recorded, in an order that does not change."""
+        hashes = sorted(self._vectors)
+        vectors = np.stack([self._vectors[key] for key in hashes])
+        np.savez_compressed(VECTORS, hashes=np.array(hashes), vectors=vectors)
+
+
+def stand_in(model: Recorded | Paused) -> None:
+    """Put a model in the place of the bundled one."""
+    register(replace(minilm.REGISTRATION, create=lambda choice: cast("Provider", model)))
+
+
+@contextmanager
+def recorded_model(*, recording: bool = False) -> Iterator[Recorded]:
+    """Put the recorded vectors in the place of the bundled model."""
+    model = Recorded(recording=recording)
+    stand_in(model)
+    try:
+        yield model
+    finally:
+        unregister(minilm.NAME)
+
+
 class Paused:
-    """The bundled model, which stops after some texts until it is let go on."""
+    """A model that stops after some texts until it is let go on."""
 
     def __init__(self, provider: Provider, texts: int) -> None:
         self._provider = provider
@@ -135,15 +202,15 @@ class Paused:
 
 
 @contextmanager
-def paused_model(texts: int) -> Iterator[Paused]:
-    """Put a pausing model in the place of the bundled one."""
-    made = Paused(minilm.create(EmbeddingChoice()), texts)
-    register(replace(minilm.REGISTRATION, create=lambda choice: cast("Provider", made)))
+def paused_model(model: Recorded, texts: int) -> Iterator[Paused]:
+    """Let the recorded model pause after so many texts."""
+    made = Paused(cast("Provider", model), texts)
+    stand_in(made)
     try:
         yield made
     finally:
         made.go_on.set()
-        unregister(minilm.NAME)
+        stand_in(model)
 
 
 class Stage:
@@ -152,8 +219,9 @@ class Stage:
     The caller makes `home` the home folder, so that the pictures show `~`.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, model: Recorded) -> None:
         self.home = home
+        self.model = model
         self.paused: Paused | None = None
         self.root = home / "memory"
         self.data = home / ".local" / "share" / "memtui"
@@ -178,7 +246,7 @@ class Stage:
         with ExitStack() as stack:
             if picture.memory == "indexing":
                 shutil.rmtree(self.data / "filling", ignore_errors=True)
-                self.paused = stack.enter_context(paused_model(96))
+                self.paused = stack.enter_context(paused_model(self.model, 96))
             for name, value in picture.environment:
                 stack.callback(os.environ.pop, name, None)
                 os.environ[name] = value
@@ -240,11 +308,12 @@ def comparable(lines: list[str]) -> list[str]:
     """Lines of a screen without what differs from run to run and from processor to processor.
 
     Numbers become `#` (scores of a quantised model differ in the third digit between processors,
-    durations always), runs of bar glyphs and white space become one.
+    durations always) and a rate may be missing, runs of bar glyphs and white space become one.
     """
     text = (re.sub(r"-[0-9a-f]{12}\b", "-#", line) for line in lines)
     text = (re.sub(r"[−-]?\d+(?:[.,]\d+)?", "#", line) for line in text)
     text = (re.sub(r"[█▒╌◇━╸─]+", "▒", line) for line in text)
+    text = (re.sub(r"\s*#/s\b", "", line) for line in text)
     return [re.sub(r"\s+", " ", line).strip() for line in text]
 
 
@@ -287,9 +356,10 @@ def to_png(svg: str, target: Path) -> None:
 async def main(names: list[str]) -> None:
     """Take the named pictures, or all of them, and write them to `screenshots/`."""
     FOLDER.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
         os.environ["HOME"] = temporary
-        stage = Stage(Path(temporary))
+        model = stack.enter_context(recorded_model(recording=True))
+        stage = Stage(Path(temporary), model)
         for picture in PICTURES:
             if names and picture.name not in names:
                 continue
@@ -297,6 +367,8 @@ async def main(names: list[str]) -> None:
             (FOLDER / f"{picture.name}.svg").write_text(svg, encoding="utf-8")
             to_png(svg, FOLDER / f"{picture.name}.png")
             print(picture.name)
+        if not names:
+            model.save()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.screenshots import FOLDER, PICTURES, Picture, Stage, comparable, svg_lines
+from tests.screenshots import (
+    FOLDER,
+    PICTURES,
+    Picture,
+    Stage,
+    comparable,
+    recorded_model,
+    svg_lines,
+)
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +23,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
-        yield Stage(home)
+        with recorded_model() as model:
+            yield Stage(home, model)
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=[picture.name for picture in PICTURES])
