@@ -305,15 +305,15 @@ async def rest(app: MemtuiApp, pilot: Pilot[Any]) -> None:
 
 
 def comparable(lines: list[str]) -> list[str]:
-    """Lines of a screen without what differs from run to run and from processor to processor.
+    """Lines of a screen without what differs from run to run.
 
-    Numbers become `#` (scores of a quantised model differ in the third digit between processors,
-    durations always) and a rate may be missing, runs of bar glyphs and white space become one.
+    Numbers become `#` (durations always differ), what is counted only now and then while an index
+    fills may be missing, runs of bar glyphs and of white space become one.
     """
     text = (re.sub(r"-[0-9a-f]{12}\b", "-#", line) for line in lines)
     text = (re.sub(r"[−-]?\d+(?:[.,]\d+)?", "#", line) for line in text)
     text = (re.sub(r"[█▒╌◇━╸─]+", "▒", line) for line in text)
-    text = (re.sub(r"\s*#/s\b", "", line) for line in text)
+    text = (re.sub(r"\s*#/s\b|# of # +(?=exact)", "", line) for line in text)
     return [re.sub(r"\s+", " ", line).strip() for line in text]
 
 
