@@ -74,6 +74,7 @@ class EmbeddingCache:
         self._writable = writable
         self._now = now
         self._lock = threading.Lock()
+        self._opening = threading.RLock()
         self._local = threading.local()
         self._connections: WeakSet[apsw.Connection] = WeakSet()
         self._generation = 0
@@ -148,13 +149,16 @@ class EmbeddingCache:
     def _open(self) -> apsw.Connection:
         if self._writable:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-        connection = self._open_database(self._path)
-        try:
-            if self._writable:
-                connection.execute(_SCHEMA)
-        except BaseException:
-            connection.close()
-            raise
+        # One at a time: two threads that turn a new file to WAL together are refused at once,
+        # whatever their busy timeout.
+        with self._opening:
+            connection = self._open_database(self._path)
+            try:
+                if self._writable:
+                    connection.execute(_SCHEMA)
+            except BaseException:
+                connection.close()
+                raise
         with self._lock:
             self._connections.add(connection)
         return connection
