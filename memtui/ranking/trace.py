@@ -1,4 +1,4 @@
-"""Reading a trace: repeat its arithmetic, compare two lists, explain one chunk."""
+"""Reading a trace: compare two lists, explain one chunk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from memtui.model import (
     Drop,
     Hit,
-    Operation,
     Ranked,
     Ranking,
     Stage,
@@ -49,27 +48,6 @@ def difference(before: Ranked | None, after: Ranked) -> Difference:
 def movement(hit: Hit) -> int:
     """Places gained (above 0) or lost between fusion and the final list."""
     return hit.stages[0].rank - hit.rank if hit.stages else 0
-
-
-def replay(scored: Hit | Drop) -> list[float]:
-    """Repeat the arithmetic of every stage from its shown parts; one value per stage."""
-    values = []
-    for stage in scored.stages:
-        match stage.operation:
-            case Operation.SUM:
-                value = 0.0
-                for leg in scored.legs.values():
-                    value += leg.contribution
-            case Operation.MULTIPLY if stage.operand is not None:
-                value = stage.before * stage.operand
-            case Operation.SUBTRACT if stage.operand is not None:
-                value = stage.before - stage.operand
-            case Operation.REPLACE if stage.operand is not None:
-                value = stage.operand
-            case _:
-                value = stage.before
-        values.append(value)
-    return values
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from textual.timer import Timer
 from memtui.model import Ranking
 from memtui.tui import parameters as steps
 from memtui.tui.actions_search import SearchActions
-from memtui.tui.widgets.param_strip import ParamStrip
+from memtui.tui.widgets.parameter_area import ParameterArea
 
 NOTE_SECONDS = 6.0
 
@@ -106,8 +106,8 @@ class RankingActions(SearchActions):
 
     # --- mouse ----------------------------------------------------------------------------------
 
-    @on(ParamStrip.Clicked)
-    def parameter_clicked(self, message: ParamStrip.Clicked) -> None:
+    @on(ParameterArea.Clicked)
+    def parameter_clicked(self, message: ParameterArea.Clicked) -> None:
         """A click toggles a switch and goes to the next fusion method."""
         match message.parameter:
             case "mmr":
@@ -117,8 +117,8 @@ class RankingActions(SearchActions):
             case "fusion":
                 self.action_cycle_fusion()
 
-    @on(ParamStrip.Wheeled)
-    def parameter_wheeled(self, message: ParamStrip.Wheeled) -> None:
+    @on(ParameterArea.Wheeled)
+    def parameter_wheeled(self, message: ParameterArea.Wheeled) -> None:
         """The wheel steps λ, the half-life, a weight or k."""
         match message.parameter:
             case "mmr":

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from textual import events
 from textual.content import Content
 from textual.style import Style
-from textual.widget import Widget
 
 from memtui.model import Ranking
 from memtui.tui.glyphs import Glyphs
@@ -18,12 +16,12 @@ from memtui.tui.parameters import (
     changed_count,
     parameters,
 )
-from memtui.tui.widgets.param_strip import ParamStrip
+from memtui.tui.widgets.parameter_area import ParameterArea
 
 _METER = 10
 
 
-class ParamPanel(Widget):
+class ParamPanel(ParameterArea):
     """Every ranking parameter in a line of its own; the same clicks and wheel as the strip."""
 
     DEFAULT_CSS = """
@@ -76,27 +74,6 @@ class ParamPanel(Widget):
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
         """Ten lines, whatever the width."""
         return 10
-
-    def on_click(self, event: events.Click) -> None:
-        """Toggle or step what was clicked."""
-        parameter = event.style.meta.get("parameter")
-        if isinstance(parameter, str):
-            self.post_message(ParamStrip.Clicked(parameter))
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Step the parameter under the pointer up."""
-        self._wheel(event, 1)
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Step the parameter under the pointer down."""
-        self._wheel(event, -1)
-
-    def _wheel(self, event: events.MouseEvent, steps: int) -> None:
-        style = self.screen.get_style_at(event.screen_x, event.screen_y)
-        parameter = style.meta.get("parameter")
-        if isinstance(parameter, str):
-            event.stop()
-            self.post_message(ParamStrip.Wheeled(parameter, steps))
 
     def _switch(self, key: str, parameter: Parameter, name: str) -> Content:
         word, style = ("on", "$state-ok bold") if parameter.on else ("off", "$foreground 60%")

@@ -4,38 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from textual import events
 from textual.content import Content
-from textual.message import Message
 from textual.style import Style
-from textual.widget import Widget
 
 from memtui.tui.parameters import Parameter
+from memtui.tui.widgets.parameter_area import ParameterArea
 
 _SWITCHES = ("mmr", "decay")
 
 
-class ParamStrip(Widget):
+class ParamStrip(ParameterArea):
     """Pills for the switches and plain words for the rest; clicking and wheeling change them."""
 
     DEFAULT_CSS = """
     ParamStrip { height: 1; padding: 0 1 0 2; background: $background; color: $foreground; }
     """
-
-    class Clicked(Message):
-        """A parameter was clicked."""
-
-        def __init__(self, parameter: str) -> None:
-            super().__init__()
-            self.parameter = parameter
-
-    class Wheeled(Message):
-        """The wheel was turned over a parameter; `steps` is 1 upwards, -1 downwards."""
-
-        def __init__(self, parameter: str, steps: int) -> None:
-            super().__init__()
-            self.parameter = parameter
-            self.steps = steps
 
     def __init__(self) -> None:
         super().__init__(id="param-strip")
@@ -64,27 +47,6 @@ class ParamStrip(Widget):
             return line
         padding = max(width - line.cell_length - note.cell_length, 2 if line else 0)
         return Content.assemble(line, " " * padding, note).truncate(max(width, 1), ellipsis=True)
-
-    def on_click(self, event: events.Click) -> None:
-        """Toggle or step what was clicked."""
-        parameter = event.style.meta.get("parameter")
-        if isinstance(parameter, str):
-            self.post_message(self.Clicked(parameter))
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Step the parameter under the pointer up."""
-        self._wheel(event, 1)
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Step the parameter under the pointer down."""
-        self._wheel(event, -1)
-
-    def _wheel(self, event: events.MouseEvent, steps: int) -> None:
-        style = self.screen.get_style_at(event.screen_x, event.screen_y)
-        parameter = style.meta.get("parameter")
-        if isinstance(parameter, str):
-            event.stop()
-            self.post_message(self.Wheeled(parameter, steps))
 
 
 def draw_parameter(parameter: Parameter) -> Content:
