@@ -94,6 +94,14 @@ class SyncFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignExamined(Event):
+    """The truth report of another program's index was made, or could not be."""
+
+    problem: str
+    """One line; empty when the report is there."""
+
+
+@dataclass(frozen=True, slots=True)
 class IndexSwapped(Event):
     """Another generation is live."""
 

@@ -12,6 +12,8 @@ from memtui.model.rankings import (
     Ranking,
     Rerank,
     ScoreMapping,
+    SearchMode,
+    TieRule,
 )
 from memtui.model.reasons import Leg, Numbers, Reason, Stage
 from memtui.model.results import (
@@ -65,6 +67,7 @@ __all__ = [
     "Reason",
     "Rerank",
     "ScoreMapping",
+    "SearchMode",
     "SkippedFile",
     "SourceCount",
     "SourceFile",
@@ -72,6 +75,7 @@ __all__ = [
     "StageScore",
     "StageTrace",
     "SyncStats",
+    "TieRule",
     "Trace",
     "WatcherState",
     "citation",

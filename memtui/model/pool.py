@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from memtui.model.documents import Chunk
+from memtui.model.rankings import SearchMode
 from memtui.model.reasons import Leg, Numbers, Reason
 
 
@@ -25,9 +26,15 @@ class LegHit:
     terms: tuple[str, ...] = ()
     """Keyword leg only: the query terms the chunk holds, as the query spells them."""
     path_raw: float | None = None
-    """Score of a match on the path alone, where a profile uses one."""
+    """Score of a match on the path, where a profile uses one; 0 to 1."""
     path_tier: int = 0
     """3 full path, 2 file name, 1 stem, 0 none: how exactly the query names the file."""
+    score: float | None = None
+    """Keyword leg: the text score where there is no BM25 value, as of a substring match."""
+    boosted: float | None = None
+    """Keyword leg: the text score with the release's lexical boost, the best of all keywords."""
+    has_body: bool = True
+    """False for a chunk that was found by its path alone."""
 
 
 class LegStatus(StrEnum):
@@ -62,6 +69,10 @@ class CandidatePool:
     states: Mapping[Leg, LegState]
     limit: int
     """How many hits were asked of each leg."""
+    sized: bool = False
+    """The legs chose their candidates by a release's own rule for this `limit`: none is cut."""
+    search_mode: SearchMode = SearchMode.HYBRID
+    """Which legs could search at all, which changes how an OpenClaw release ranks."""
     generation: int = 0
     elapsed_ms: float = 0.0
     derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)

@@ -37,10 +37,11 @@ NATIVE_STAGES = (
 
 
 class DateRule(StrEnum):
-    """How a chunk's date is found; OpenClaw's rules are those of releases 2026.2-7 and 2026.8+."""
+    """How a chunk's date is found; OpenClaw's rules by the release that brought them."""
 
     MEMTUI = "memtui"
     OPENCLAW_2026_2 = "openclaw-2026.2"
+    OPENCLAW_2026_4 = "openclaw-2026.4"
     OPENCLAW_2026_8 = "openclaw-2026.8"
 
 
@@ -50,6 +51,22 @@ class MinScoreRule(StrEnum):
     PLAIN = "plain"
     RELAXED = "relaxed"
     FILL = "fill"
+
+
+class SearchMode(StrEnum):
+    """Which legs rank: both, or one alone with weight 1."""
+
+    HYBRID = "hybrid"
+    KEYWORD_ONLY = "keyword_only"
+    VECTOR_ONLY = "vector_only"
+
+
+class TieRule(StrEnum):
+    """What decides between equal scores: the order so far, that of the legs, or the place."""
+
+    STABLE = "stable"
+    LEG_ORDER = "leg_order"
+    LOCATION = "location"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +126,18 @@ class Ranking:
     """Fused score times 0.75 + 0.05 * importance (OpenClaw 2026.9)."""
     project_keys: tuple[str, ...] = ()
     """The active project keys; empty turns the project multiplier off."""
+    search_mode: SearchMode = SearchMode.HYBRID
+    lexical_boost: bool = False
+    """The keyword leg's boosted score is weighted where there is one (OpenClaw)."""
+    relaxed_min_score: float | None = None
+    """What keyword hits need when nothing reaches the minimum; `None`: the lower of the minimum
+    and the keyword weight."""
+    tie_rule: TieRule = TieRule.STABLE
     media_keeps_vector: bool = False
     """A vector-only hit on a file that is not text keeps its whole vector score (2026.9)."""
 
     @property
     def candidates(self) -> int:
         """How many hits of each leg take part in the ranking."""
-        wanted = max(1, self.k * self.candidate_multiplier)
+        wanted = max(1, int(self.k * self.candidate_multiplier))
         return max(self.min_candidates, min(self.max_candidates, wanted))

@@ -17,8 +17,11 @@ class Stage(StrEnum):
     """A step of the ranking pipeline; the order in which they run is `Ranking.stages`."""
 
     FUSION = "fusion"
-    BOOST = "boost"
+    IDENTITY = "identity"
     DECAY = "decay"
+    IMPORTANCE = "importance"
+    PROJECT = "project"
+    TIERS = "tiers"
     RERANK = "rerank"
     DEDUP = "dedup"
     MIN_SCORE = "min_score"
@@ -55,11 +58,13 @@ class Reason(StrEnum):
     DIMENSIONS_DIFFER = "dimensions_differ"
     INDEX_FAILED = "index_failed"
     EXTENSION_MISSING = "extension_missing"
+    NOT_REPRODUCIBLE = "not_reproducible"
     # where the date of a chunk came from
     FILE_NAME = "file_name"
     FRONT_MATTER = "front_matter"
     FILE_TIME = "file_time"
     EVERGREEN = "evergreen"
+    NO_DATE = "no_date"
     # chunks that were dropped
     OUTSIDE_CANDIDATES = "outside_candidates"
     DUPLICATE_TEXT = "duplicate_text"
@@ -70,6 +75,7 @@ class Reason(StrEnum):
     OFF = "off"
     RELAXED = "relaxed"
     EXACT_PATH = "exact_path"
+    SUBSTRING_ONLY = "substring_only"
     REDUNDANT = "redundant"
     FIRST = "first"
 

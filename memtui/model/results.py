@@ -23,6 +23,8 @@ class LegScore:
     contribution: float
     position: int
     terms: tuple[str, ...] = ()
+    text_score: float | None = None
+    """Keyword leg: the mapped BM25 value before any lexical boost; `None` where none was added."""
 
 
 class Operation(StrEnum):

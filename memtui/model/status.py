@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from memtui.model.documents import SkippedFile
+from memtui.model.foreign import ForeignStatus
 from memtui.model.reasons import Reason
 
 
@@ -118,3 +119,5 @@ class IndexStatus:
     cache_misses: int
     errors: tuple[ErrorRecord, ...]
     warnings: tuple[str, ...] = ()
+    foreign: ForeignStatus | None = None
+    """Set when another program owns the index, and memtui only reads it."""

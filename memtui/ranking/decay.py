@@ -17,7 +17,8 @@ _DATED_2026_2 = re.compile(r"(?:^|/)memory/(\d{4})-(\d{2})-(\d{2})\.md$")
 _DATED_2026_8 = re.compile(r"(?:^|/)memory/(?:[^/]+/)*(\d{4})-(\d{2})-(\d{2})(?:-[^/]+)?\.md$")
 _EVERGREEN_FILES = {
     DateRule.MEMTUI: frozenset({"MEMORY.md", "USER.md"}),
-    DateRule.OPENCLAW_2026_2: frozenset({"MEMORY.md"}),
+    DateRule.OPENCLAW_2026_2: frozenset({"MEMORY.md", "memory.md"}),
+    DateRule.OPENCLAW_2026_4: frozenset({"MEMORY.md"}),
     DateRule.OPENCLAW_2026_8: frozenset({"MEMORY.md", "USER.md"}),
 }
 
@@ -54,23 +55,32 @@ def chunk_day(chunk: Chunk, rule: DateRule) -> tuple[datetime | None, Reason]:
 
     The memtui rule takes the date in the file name, then the one in the front matter; `MEMORY.md`,
     `USER.md` and undated notes under `memory/` are evergreen; everything else has its file time.
+    OpenClaw's rules (`temporal-decay.ts`) leave a file without a known time as it is.
     """
     if rule is DateRule.MEMTUI:
         if chunk.day is not None:
             return _midnight(chunk.day), chunk.day_from or Reason.FILE_NAME
-        evergreen = chunk.path.startswith("memory/")
-    else:
-        path = chunk.path.replace("\\", "/").removeprefix("./")
-        pattern = _DATED_2026_2 if rule is DateRule.OPENCLAW_2026_2 else _DATED_2026_8
-        match = pattern.search(path)
-        day = _valid_day(match) if match else None
-        if day is not None:
-            return _midnight(day), Reason.FILE_NAME
-        # An impossible date matches the pattern: such a file is neither dated nor evergreen.
-        evergreen = match is None and path.startswith("memory/")
-    if evergreen or chunk.path.removeprefix("./") in _EVERGREEN_FILES[rule]:
+        if chunk.path.startswith("memory/") or _is_evergreen_file(chunk.path, rule):
+            return None, Reason.EVERGREEN
+        return _EPOCH + timedelta(microseconds=chunk.mtime_ns // 1000), Reason.FILE_TIME
+    path = chunk.path.replace("\\", "/").removeprefix("./")
+    pattern = _DATED_2026_8 if rule is DateRule.OPENCLAW_2026_8 else _DATED_2026_2
+    match = pattern.search(path)
+    day = _valid_day(match) if match else None
+    if day is not None:
+        return _midnight(day), Reason.FILE_NAME
+    # An impossible date matches the pattern: such a file is neither dated nor evergreen.
+    undated_note = match is None and path.startswith("memory/")
+    if chunk.source == "memory" and (undated_note or _is_evergreen_file(path, rule)):
         return None, Reason.EVERGREEN
-    return _EPOCH + timedelta(microseconds=chunk.mtime_ns // 1000), Reason.FILE_TIME
+    if chunk.mtime_ns <= 0:
+        return None, Reason.NO_DATE
+    # A JavaScript date holds whole milliseconds.
+    return _EPOCH + timedelta(milliseconds=chunk.mtime_ns // 1_000_000), Reason.FILE_TIME
+
+
+def _is_evergreen_file(path: str, rule: DateRule) -> bool:
+    return path.removeprefix("./") in _EVERGREEN_FILES[rule]
 
 
 def _valid_day(match: re.Match[str]) -> date | None:

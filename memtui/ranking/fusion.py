@@ -20,52 +20,85 @@ from memtui.model import (
     LegScore,
     Ranking,
     ScoreMapping,
+    SearchMode,
 )
 from memtui.ranking.scores import bm25_score, min_max
 
 LEG_ORDER = (Leg.VECTOR, Leg.KEYWORD)
 """Vector first: ties keep the order in which OpenClaw's `mergeHybridResults` merges the legs."""
 
+ONLY_LEG: Mapping[SearchMode, Leg] = {
+    SearchMode.KEYWORD_ONLY: Leg.KEYWORD,
+    SearchMode.VECTOR_ONLY: Leg.VECTOR,
+}
+
 TEXT_SUFFIXES = frozenset({".md", ".markdown", ".txt", ".jsonl"})
 RRF_K_DEFAULT = 5.0
 
 
 class FusedRow(NamedTuple):
-    """A candidate and its parts: leg -> (hit, mapped score, weight)."""
+    """A candidate and its parts: leg -> (hit, mapped score, weight), in the order of the legs."""
 
     chunk: Chunk
     parts: tuple[tuple[Leg, LegHit, float, float], ...]
     score: float
+    path_tier: int
+    """How exactly the query names the file, over all legs."""
 
     @property
-    def path_tier(self) -> int:
-        """How exactly the query names the file, over all legs."""
-        return max((hit.path_tier for _, hit, _, _ in self.parts), default=0)
+    def keyword_hit(self) -> LegHit | None:
+        """What the keyword leg found, if it did."""
+        leg, hit, _, _ = self.parts[-1]
+        return hit if leg is Leg.KEYWORD else None
 
-    def leg_scores(self) -> dict[Leg, LegScore]:
+    def leg_scores(self, mapping: ScoreMapping) -> dict[Leg, LegScore]:
         """The parts as they are shown."""
         return {
-            leg: LegScore(hit.raw, mapped, weight, weight * mapped, hit.position, hit.terms)
+            leg: LegScore(
+                hit.raw,
+                mapped,
+                weight,
+                weight * mapped,
+                hit.position,
+                hit.terms,
+                None if hit.boosted is None else text_score(hit, mapping),
+            )
             for leg, hit, mapped, weight in self.parts
         }
 
 
+def text_score(hit: LegHit, mapping: ScoreMapping) -> float:
+    """The score of a keyword hit's text before any boost: what the leg gave, else its BM25."""
+    return hit.score if hit.score is not None else bm25_score(hit.raw, mapping)
+
+
 def weighted_sum(hits: Mapping[Leg, Sequence[LegHit]], ranking: Ranking) -> dict[Leg, list[float]]:
-    """The cosine as it is, BM25 through the profile's mapping; no normalisation of either leg.
+    """The cosine as it is, the text through the profile's mapping; no normalisation of either leg.
 
-    A cosine that is not finite counts as 0. A hit on the path alone maps its path score instead
-    of the missing body score.
+    A cosine that is not finite counts as 0.
     """
-    mapping = ranking.keyword_mapping
-
-    def keyword(hit: LegHit) -> float:
-        body = bm25_score(hit.raw, mapping)
-        return hit.path_raw if hit.path_raw is not None and body <= 0 else body
-
     return {
         Leg.VECTOR: [hit.raw if isfinite(hit.raw) else 0.0 for hit in hits[Leg.VECTOR]],
-        Leg.KEYWORD: [keyword(hit) for hit in hits[Leg.KEYWORD]],
+        Leg.KEYWORD: [keyword_value(hit, ranking) for hit in hits[Leg.KEYWORD]],
     }
+
+
+def keyword_value(hit: LegHit, ranking: Ranking) -> float:
+    """What the profile weights of a keyword hit.
+
+    The text score, boosted where the profile boosts. A hit without a text score (a path alone)
+    counts by its path score, unless the query names the file exactly: that is another stage's
+    business (OpenClaw 2026.9 `hybrid.ts`). On its own the keyword leg counts every body match,
+    and an exact name without one as 1.
+    """
+    text = text_score(hit, ranking.keyword_mapping) if hit.has_body else 0.0
+    boosted = hit.boosted if ranking.lexical_boost and hit.boosted is not None else text
+    alone = ranking.search_mode is SearchMode.KEYWORD_ONLY
+    if text > 0 or (alone and hit.has_body):
+        return boosted
+    if hit.path_tier > 0:
+        return 1.0 if alone else 0.0
+    return hit.path_raw if hit.path_raw is not None else text
 
 
 def relative_score(
@@ -102,10 +135,11 @@ def fuse(pool: CandidatePool, ranking: Ranking) -> tuple[list[FusedRow], list[st
     Returns the candidates in the order in which the legs name them (vector first), unsorted, and
     the ids of chunks of the pool that no leg has among its candidates.
     """
-    window = ranking.candidates
-    hits = {leg: pool.hits.get(leg, ())[:window] for leg in LEG_ORDER}
+    hits = {leg: _candidates(pool, leg, ranking) for leg in LEG_ORDER}
     mapped = METHODS[ranking.fusion](hits, ranking)
     weights = {Leg.VECTOR: ranking.vector_weight, Leg.KEYWORD: ranking.keyword_weight}
+    if ranking.search_mode is not SearchMode.HYBRID:
+        weights = dict.fromkeys(LEG_ORDER, 1.0)
     parts: dict[str, list[tuple[Leg, LegHit, float, float]]] = {}
     for leg in LEG_ORDER:
         weight = weights[leg]
@@ -116,16 +150,28 @@ def fuse(pool: CandidatePool, ranking: Ranking) -> tuple[list[FusedRow], list[st
     return rows, outside
 
 
+def _candidates(pool: CandidatePool, leg: Leg, ranking: Ranking) -> Sequence[LegHit]:
+    """The hits that take part in the ranking."""
+    if ONLY_LEG.get(ranking.search_mode, leg) is not leg:
+        return ()
+    hits = pool.hits.get(leg, ())
+    if pool.sized and pool.limit == ranking.candidates:
+        return hits
+    return hits[: ranking.candidates]
+
+
 def _row(chunk: Chunk, parts: list[tuple[Leg, LegHit, float, float]], ranking: Ranking) -> FusedRow:
-    if ranking.media_keeps_vector and _is_vector_only_media(chunk, parts):
+    keeps = ranking.media_keeps_vector and ranking.vector_weight > 0
+    if keeps and _is_vector_only_media(chunk, parts):
         leg, hit, value, _ = parts[0]
         parts = [(leg, hit, value, 1.0)]
-    score = 0.0
-    for _, _, value, weight in parts:
+    score, tier = 0.0, 0
+    for _, hit, value, weight in parts:
         score += weight * value
-    return FusedRow(chunk, tuple(parts), score)
+        tier = max(tier, hit.path_tier)
+    return FusedRow(chunk, tuple(parts), score, tier)
 
 
 def _is_vector_only_media(chunk: Chunk, parts: list[tuple[Leg, LegHit, float, float]]) -> bool:
-    is_media = splitext(chunk.path)[1].lower() not in TEXT_SUFFIXES
-    return is_media and len(parts) == 1 and parts[0][0] is Leg.VECTOR
+    is_vector_only = len(parts) == 1 and parts[0][0] is Leg.VECTOR
+    return is_vector_only and splitext(chunk.path)[1].lower() not in TEXT_SUFFIXES

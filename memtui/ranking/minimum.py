@@ -33,12 +33,18 @@ def relaxed(
     ranking: Ranking,
     minimum: float,
 ) -> Kept:
-    """Strict hits alone if there are any, else keyword hits above min(minimum, keyword weight)."""
+    """Strict hits alone if there are any, else keyword hits above a lower minimum.
+
+    That is `relaxed_min_score`, or min(minimum, keyword weight) where it is not set.
+    """
     strict, _ = plain(order, scores, rows, ranking, minimum)
     if strict:
         return strict, set()
-    lower = min(minimum, ranking.keyword_weight)
-    rescued = [i for i in order if scores[i] >= lower and _has_keyword(rows[i])]
+    lower = ranking.relaxed_min_score
+    if lower is None:
+        lower = min(minimum, ranking.keyword_weight)
+    named = _keyword_ranges(rows)
+    rescued = [i for i in order if scores[i] >= lower and _range(rows[i]) in named]
     return rescued, set(rescued)
 
 
@@ -51,12 +57,21 @@ def fill(
 ) -> Kept:
     """Strict hits first, free places for keyword-only hits below the minimum (OpenClaw 2026.9)."""
     strict, _ = plain(order, scores, rows, ranking, minimum)
+    named = _keyword_ranges(rows)
     if not strict:
-        rescued = [i for i in order if scores[i] >= 0 and _has_keyword(rows[i])]
+        rescued = [i for i in order if scores[i] >= 0 and _range(rows[i]) in named]
         return rescued, set(rescued)
-    passed = set(strict)
-    weak = [i for i in order if i not in passed and _is_keyword_only(rows[i])]
-    filled = weak[: max(0, ranking.k - len(strict))]
+    taken = {_range(rows[i]) for i in strict[: max(0, ranking.k)]}
+    filled: list[int] = []
+    for index in order:
+        place = _range(rows[index])
+        if len(strict) + len(filled) >= ranking.k:
+            break
+        if scores[index] >= minimum or place in taken or place not in named:
+            continue
+        if _cosine(rows[index]) == 0:
+            taken.add(place)
+            filled.append(index)
     return strict + filled, set(filled)
 
 
@@ -67,10 +82,15 @@ RULES: Mapping[MinScoreRule, Rule] = {
 }
 
 
-def _has_keyword(row: FusedRow) -> bool:
-    return any(leg is Leg.KEYWORD for leg, _, _, _ in row.parts)
+def _range(row: FusedRow) -> tuple[str, str, int, int]:
+    """What the program tells results apart by: two models' chunks of one range are the same."""
+    chunk = row.chunk
+    return chunk.source, chunk.path, chunk.start_line, chunk.end_line
 
 
-def _is_keyword_only(row: FusedRow) -> bool:
-    cosine = next((value for leg, _, value, _ in row.parts if leg is Leg.VECTOR), 0.0)
-    return cosine == 0 and _has_keyword(row)
+def _keyword_ranges(rows: Sequence[FusedRow]) -> frozenset[tuple[str, str, int, int]]:
+    return frozenset(_range(row) for row in rows if row.keyword_hit is not None)
+
+
+def _cosine(row: FusedRow) -> float:
+    return next((value for leg, _, value, _ in row.parts if leg is Leg.VECTOR), 0.0)

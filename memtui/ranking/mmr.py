@@ -8,6 +8,7 @@ computed once per pool and every later re-rank is a few vector operations.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -84,21 +85,31 @@ def similarity_matrix(chunks: Sequence[Chunk], empty: str) -> Matrix:
 
     texts = [snippet_text(chunk) for chunk in chunks]
     sets = [tokenize(text) for text in texts]
-    columns: dict[str, int] = {}
-    for tokens in sets:
-        for token in tokens:
-            columns.setdefault(token, len(columns))
-    incidence = np.zeros((len(sets), max(1, len(columns))), dtype=np.float32)
-    for row, tokens in enumerate(sets):
-        if tokens:
-            incidence[row, [columns[token] for token in tokens]] = 1.0
-    # Counts stay far below 2^24, so single precision holds them exactly.
-    shared = (incidence @ incidence.T).astype(np.float64)
     sizes = np.array([len(tokens) for tokens in sets], dtype=np.float64)
+    shared = _shared_counts(sets)
+    np.fill_diagonal(shared, sizes)
     union = sizes[:, None] + sizes[None, :] - shared
     matrix = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
     _fill_empty(matrix, [i for i, tokens in enumerate(sets) if not tokens], texts, empty)
     return matrix
+
+
+def _shared_counts(sets: Sequence[frozenset[str]]) -> Matrix:
+    """How many tokens each pair has in common: float64 (n, n); the diagonal has no meaning."""
+    import numpy as np
+
+    counts: Counter[str] = Counter()
+    for tokens in sets:
+        counts.update(tokens)
+    # Most tokens occur in one text only, and those no pair has in common.
+    common = [token for token, count in counts.items() if count > 1]
+    columns = dict(zip(common, range(len(common)), strict=True))
+    incidence = np.zeros((len(sets), max(1, len(columns))), dtype=np.float32)
+    for row, tokens in enumerate(sets):
+        incidence[row, [columns[token] for token in tokens if token in columns]] = 1.0
+    # Counts stay far below 2^24, so single precision holds them exactly.
+    shared: Matrix = (incidence @ incidence.T).astype(np.float64)
+    return shared
 
 
 def _fill_empty(

@@ -16,13 +16,20 @@ from memtui.model import (
     Ranking,
     Rerank,
     ScoreMapping,
+    SearchMode,
     Stage,
+    TieRule,
 )
 
-_OPENCLAW_STAGES = (
+_OPENCLAW_STAGES = (Stage.FUSION, Stage.DECAY, Stage.MMR, Stage.MIN_SCORE, Stage.CUT)
+
+_OPENCLAW_2026_9_STAGES = (
     Stage.FUSION,
-    Stage.BOOST,
+    Stage.IDENTITY,
     Stage.DECAY,
+    Stage.IMPORTANCE,
+    Stage.PROJECT,
+    Stage.TIERS,
     Stage.MMR,
     Stage.EXACT_PATH,
     Stage.MIN_SCORE,
@@ -39,7 +46,8 @@ _OPENCLAW = Ranking(
     vector_weight=0.7,
     keyword_weight=0.3,
     keyword_mapping=ScoreMapping.SIGNED,
-    decay=Decay(dates=DateRule.OPENCLAW_2026_2),
+    decay=Decay(dates=DateRule.OPENCLAW_2026_4),
+    tie_rule=TieRule.LEG_ORDER,
     min_score=0.35,
     min_score_rule=MinScoreRule.RELAXED,
 )
@@ -63,22 +71,57 @@ PROFILES: Mapping[str, Ranking] = MappingProxyType(
             profile="openclaw-2026.2",
             keyword_mapping=ScoreMapping.CLAMP,
             min_score_rule=MinScoreRule.PLAIN,
+            decay=Decay(dates=DateRule.OPENCLAW_2026_2),
         ),
         "openclaw-2026.4": _OPENCLAW,
-        "openclaw-2026.7": replace(_OPENCLAW, profile="openclaw-2026.7"),
+        "openclaw-2026.7": replace(_OPENCLAW, profile="openclaw-2026.7", relaxed_min_score=0.0),
         "openclaw-2026.9": replace(
             _OPENCLAW,
             profile="openclaw-2026.9",
+            stages=_OPENCLAW_2026_9_STAGES,
             min_candidates=200,
             decay=Decay(enabled=True, dates=DateRule.OPENCLAW_2026_8),
             mmr=Mmr(enabled=True, empty_similarity="text"),
             min_score_rule=MinScoreRule.FILL,
+            lexical_boost=True,
             importance_multiplier=True,
+            tie_rule=TieRule.LOCATION,
             media_keeps_vector=True,
         ),
         "memini": _MEMINI,
     }
 )
+
+
+def for_mode(ranking: Ranking, mode: SearchMode) -> Ranking:
+    """What an OpenClaw release does when only one leg can search.
+
+    Without a provider the keyword leg ranks by its boosted score, decay applies (not in 2026.2),
+    MMR does not, and when nothing reaches the minimum every match is kept (from 2026.3.2). With
+    hybrid search off the vector leg ranks alone: neither decay nor MMR up to 2026.7, decay from
+    2026.8.
+    """
+    if mode is SearchMode.HYBRID:
+        return ranking
+    without = {Stage.MMR}
+    if mode is SearchMode.VECTOR_ONLY:
+        without |= {Stage.IDENTITY, Stage.TIERS, Stage.EXACT_PATH}
+    is_first = ranking.min_score_rule is MinScoreRule.PLAIN
+    is_last = Stage.IDENTITY in ranking.stages
+    if is_first or (mode is SearchMode.VECTOR_ONLY and not is_last):
+        without.add(Stage.DECAY)
+    alone = replace(
+        ranking,
+        search_mode=mode,
+        stages=tuple(stage for stage in ranking.stages if stage not in without),
+    )
+    if mode is SearchMode.VECTOR_ONLY:
+        return replace(alone, min_score_rule=MinScoreRule.PLAIN)
+    if is_first:
+        return alone
+    return replace(
+        alone, lexical_boost=True, min_score_rule=MinScoreRule.RELAXED, relaxed_min_score=0.0
+    )
 
 
 def profile(name: str) -> Ranking:

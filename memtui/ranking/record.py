@@ -135,7 +135,14 @@ def _hit(record: Record, index: int, rank: int, last: int) -> Hit:
     effective = next(
         (step.scores[index] for step in reversed(record.steps) if step.stage is Stage.MMR), score
     )
-    return Hit(row.chunk, rank, score, effective, row.leg_scores(), record.stages_of(index, last))
+    return Hit(
+        row.chunk,
+        rank,
+        score,
+        effective,
+        row.leg_scores(record.ranking.keyword_mapping),
+        record.stages_of(index, last),
+    )
 
 
 def _drops(record: Record) -> Iterator[Drop]:
@@ -147,7 +154,15 @@ def _drops(record: Record) -> Iterator[Drop]:
             reason, numbers = step.describe(index)
             stages = record.stages_of(index, number)
             score = record.score_after(index, number)
-            yield Drop(row.chunk, step.stage, reason, score, row.leg_scores(), stages, numbers)
+            yield Drop(
+                row.chunk,
+                step.stage,
+                reason,
+                score,
+                row.leg_scores(record.ranking.keyword_mapping),
+                stages,
+                numbers,
+            )
     window = record.ranking.candidates
     for chunk_id in record.outside:
         positions = {

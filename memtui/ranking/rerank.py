@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from memtui.model import Chunk, Ranking, Rerank
+from memtui.model import Rerank
 
 NEUTRAL_IMPORTANCE = 0.5
+INVALID_PROJECT = "!invalid-project-annotation"
+"""The project key that OpenClaw gives an annotation it could not read."""
 
 
 def recency(age_days: float, scale_days: float) -> float:
@@ -45,12 +47,6 @@ def project_multiplier(keys: Sequence[str], active: Sequence[str]) -> float:
     if not keys or not active:
         return 1.0
     return 1.15 if set(keys) <= set(active) else 0.9
-
-
-def boost(chunk: Chunk, ranking: Ranking) -> float:
-    """The product of the multipliers that the profile uses."""
-    factor = importance_multiplier(chunk.importance) if ranking.importance_multiplier else 1.0
-    return factor * project_multiplier(chunk.project_keys, ranking.project_keys)
 
 
 def text_key(text: str) -> str:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from memtui.model import (
+    Chunk,
     Drop,
     Hit,
+    Leg,
     Ranked,
     Ranking,
     Stage,
@@ -102,6 +104,13 @@ def find(ranked: Ranked, chunk_id: str) -> Hit | Drop:
         if drop.chunk.id == chunk_id:
             return drop
     raise KeyError(chunk_id)
+
+
+def other_model(ranked: Ranked, chunk: Chunk) -> str | None:
+    """The model of a chunk whose vector the query's cannot be compared with; else `None`."""
+    state = ranked.pool.states.get(Leg.VECTOR)
+    searched = state.facts.get("model") if state is not None else None
+    return chunk.model if searched and chunk.model and chunk.model != searched else None
 
 
 def stage_score(scored: Hit | Drop, stage: Stage) -> StageScore | None:

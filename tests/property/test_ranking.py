@@ -41,7 +41,7 @@ def recompute(scored: Hit | Drop) -> float | None:
             assert value is not None
             assert stage.operand is not None
             value = value * stage.operand
-        elif stage.stage is Stage.EXACT_PATH:
+        elif stage.stage in {Stage.EXACT_PATH, Stage.IDENTITY, Stage.TIERS}:
             value = stage.operand
         if stage.stage is not Stage.MMR:
             assert stage.after == value

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +15,9 @@ from memtui.model import (
     DateRule,
     Decay,
     Fusion,
+    Hit,
+    Leg,
+    LegHit,
     MinScoreRule,
     Mmr,
     Ranked,
@@ -30,21 +31,15 @@ from memtui.ranking import decay, mmr, rerank
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.scores import bm25_score, min_max
+from tests.support.known import cases, load, stated
 from tests.support.pools import chunk, pool
 
-DATA = Path(__file__).parent.parent / "data"
 NOW = datetime(2026, 2, 10, tzinfo=UTC)
 RELEASE_4, RELEASE_9 = PROFILES["openclaw-2026.4"], PROFILES["openclaw-2026.9"]
 
 
-def load(name: str) -> Any:
-    return json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
-
-
-def cases(name: str, key: str = "cases") -> list[Any]:
-    return [
-        pytest.param(case, id=str(case.get("name", n))) for n, case in enumerate(load(name)[key])
-    ]
+# The answers' keys for the two releases that the files state most.
+MERGED = {"expected_2026_4_26": RELEASE_4, "expected_2026_9_6": RELEASE_9}
 
 
 # --- BM25 -------------------------------------------------------------------------------------
@@ -57,10 +52,26 @@ def test_bm25_score(case: dict[str, Any]) -> None:
     assert bm25_score(raw, ScoreMapping.SIGNED) == pytest.approx(case["signed_form"], abs=1e-15)
 
 
-def test_bm25_score_orders_as_upstream_asserts() -> None:
-    best_to_worst = [bm25_score(raw, ScoreMapping.SIGNED) for raw in (-4.2, -2.1, -0.5)]
-    assert best_to_worst == sorted(best_to_worst, reverse=True)
-    assert len(set(best_to_worst)) == 3
+@pytest.mark.parametrize("case", load("bm25_score")["asserted_upstream"], ids=str)
+def test_bm25_score_as_upstream_asserts(case: dict[str, Any]) -> None:
+    def score(raw: float) -> float:
+        return bm25_score(float(raw), ScoreMapping.SIGNED)
+
+    if "ordering_best_to_worst" in case:
+        ordered = [score(raw) for raw in case["ordering_best_to_worst"]]
+        assert ordered == sorted(ordered, reverse=True)
+        assert case["strict"] is (len(set(ordered)) == len(ordered))
+    elif "close_to" in case:
+        assert score(case["rank"]) == pytest.approx(case["close_to"], abs=0.01)
+    else:
+        assert score(case["rank"]) < score(case["less_than_score_of"])
+
+
+def test_the_mapping_of_scores_changed_once() -> None:
+    assert "clamp form up to 2026.3.2" in load("bm25_score")["version_change"]
+    mappings = {name: ranking.keyword_mapping for name, ranking in PROFILES.items()}
+    assert mappings.pop("openclaw-2026.2") is ScoreMapping.CLAMP
+    assert set(mappings.values()) == {ScoreMapping.SIGNED}
 
 
 # --- merge ------------------------------------------------------------------------------------
@@ -112,14 +123,8 @@ def merge_ranking(base: Ranking, data: dict[str, Any]) -> Ranking:
     )
 
 
-@pytest.mark.parametrize("case", cases("hybrid_merge"))
-@pytest.mark.parametrize(
-    ("key", "base"), [("expected_2026_4_26", RELEASE_4), ("expected_2026_9_6", RELEASE_9)]
-)
+@pytest.mark.parametrize(("case", "key", "base"), stated("hybrid_merge", "cases", MERGED))
 def test_hybrid_merge(case: dict[str, Any], key: str, base: Ranking) -> None:
-    if key not in case:
-        assert "expected_2026_9_6" in case, "a case states an answer for at least one release"
-        return
     data = case["input"]
     now = datetime.fromtimestamp(data.get("nowMs", 0) / 1000, UTC)
     ranked = rank(merge_pool(data), merge_ranking(base, data), now=now)
@@ -163,8 +168,11 @@ def test_relaxed_minimum_score_of_release_4(case: dict[str, Any]) -> None:
         min_score=case.get("minScore", RELEASE_4.min_score),
         keyword_mapping=ScoreMapping.GIVEN,
     )
+    assert case["in_keyword_results"], "what no keyword found cannot be rescued"
     ranked = rank(pool([chunk("a")], [], [("a", text_score)]), ranking, now=NOW)
     assert bool(ranked.hits) is case["kept"]
+    unfound = replace(ranking, vector_weight=case["merged_score"])
+    assert not rank(pool([chunk("a")], [("a", 1.0)]), unfound, now=NOW).hits
 
 
 @pytest.mark.parametrize("case", cases("hybrid_merge", "importance_multiplier"))
@@ -176,10 +184,11 @@ def test_importance_multiplier(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", cases("hybrid_merge", "exact_path_tie"))
 def test_exact_path_content(case: dict[str, Any]) -> None:
     candidates = pool([chunk("a")], [("a", case["content"])], [], tiers={"a": 1})
-    ranking = replace(RELEASE_9, vector_weight=1.0, min_score=None, decay=Decay(), mmr=Mmr())
+    ranking = replace(RELEASE_9, vector_weight=1.0, min_score=None, mmr=Mmr())
     hit = rank(candidates, ranking, now=NOW).hits[0]
-    exact = next(stage for stage in hit.stages if stage.stage is Stage.EXACT_PATH)
-    assert exact.numbers["content"] == case["score"]
+    identity = next(stage for stage in hit.stages if stage.stage is Stage.IDENTITY)
+    assert identity.after == case["score"]
+    assert hit.score == 1.0
 
 
 # --- MMR --------------------------------------------------------------------------------------
@@ -206,10 +215,21 @@ def test_mmr_score(case: dict[str, Any]) -> None:
     assert value == pytest.approx(case["expected"], abs=1e-15)
 
 
-@pytest.mark.parametrize("case", cases("mmr", "rerank"))
-@pytest.mark.parametrize(
-    ("key", "base"), [("order_2026_4_26", RELEASE_4), ("order_2026_9_6", RELEASE_9)]
-)
+def test_mmr_defaults() -> None:
+    defaults = load("mmr")["defaults"]
+    assert Mmr() == Mmr(enabled=defaults["enabled_in_function"], lambda_=defaults["lambda"])
+    by_release = defaults["config_default_enabled"]
+    for name, ranking in PROFILES.items():
+        if name.startswith("openclaw"):
+            key = ">=2026.8.1" if name == "openclaw-2026.9" else "<=2026.7.1"
+            assert ranking.mmr.enabled is by_release[key]
+            assert ranking.mmr.lambda_ == defaults["lambda"]
+
+
+ORDERS = {"order_2026_4_26": RELEASE_4, "order_2026_9_6": RELEASE_9}
+
+
+@pytest.mark.parametrize(("case", "key", "base"), stated("mmr", "rerank", ORDERS))
 def test_mmr_order(case: dict[str, Any], key: str, base: Ranking) -> None:
     items = case["items"]
     config = case["config"]
@@ -242,7 +262,7 @@ def test_decay_factor(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", load("temporal_decay")["path_dates"])
 @pytest.mark.parametrize(
     ("rule", "suffix"),
-    [(DateRule.OPENCLAW_2026_2, "2026_4_26"), (DateRule.OPENCLAW_2026_8, "2026_9_6")],
+    [(DateRule.OPENCLAW_2026_4, "2026_4_26"), (DateRule.OPENCLAW_2026_8, "2026_9_6")],
 )
 def test_path_dates(case: dict[str, Any], rule: DateRule, suffix: str) -> None:
     day, source = decay.chunk_day(chunk("a", path=case["path"]), rule)
@@ -251,10 +271,7 @@ def test_path_dates(case: dict[str, Any], rule: DateRule, suffix: str) -> None:
     assert (source is Reason.EVERGREEN) == case[f"evergreen_{suffix}"]
 
 
-@pytest.mark.parametrize("case", cases("temporal_decay", "merged"))
-@pytest.mark.parametrize(
-    ("key", "base"), [("expected_2026_4_26", RELEASE_4), ("expected_2026_9_6", RELEASE_9)]
-)
+@pytest.mark.parametrize(("case", "key", "base"), stated("temporal_decay", "merged", MERGED))
 def test_decayed_merge(case: dict[str, Any], key: str, base: Ranking) -> None:
     hits = case["vector"]
     candidates = pool(
@@ -274,33 +291,75 @@ def test_decayed_merge(case: dict[str, Any], key: str, base: Ranking) -> None:
         assert hit.score == pytest.approx(row["score"], rel=1e-12)
 
 
-def test_evergreen_files_ignore_their_file_time() -> None:
-    case = load("temporal_decay")["file_cases"][0]
+def decayed(case: dict[str, Any], base: Ranking, item: Chunk, score: float) -> Hit:
+    """The one hit of a pool with one vector hit of that score, with decay on."""
+    ranking = replace(
+        base,
+        vector_weight=1.0,
+        min_score=None,
+        mmr=Mmr(),
+        decay=replace(base.decay, enabled=True, half_life_days=case.get("half_life_days", 30)),
+    )
+    return rank(pool([item], [("a", score)]), ranking, now=NOW).hits[0]
+
+
+OPENCLAW = [ranking for name, ranking in PROFILES.items() if name.startswith("openclaw")]
+BY_PROFILE: dict[str, Any] = {"ids": lambda ranking: ranking.profile}
+
+
+def file_case(name: str) -> dict[str, Any]:
+    (found,) = [case for case in load("temporal_decay")["file_cases"] if case["name"] == name]
+    return dict(found)
+
+
+def test_every_file_case_is_known_here() -> None:
+    names = {case["name"] for case in load("temporal_decay")["file_cases"]}
+    assert names == {EVERGREEN, FILE_TIME, STORED_TIME}
+
+
+EVERGREEN = "evergreen ignores old mtime"
+FILE_TIME = "non-memory source uses file mtime (<=2026.7)"
+STORED_TIME = "sessions use indexed source mtime column (2026.9)"
+
+
+@pytest.mark.parametrize("base", OPENCLAW, **BY_PROFILE)
+def test_evergreen_files_ignore_their_file_time(base: Ranking) -> None:
+    case = file_case(EVERGREEN)
     for file, score_in, score_out in zip(
         case["files"], case["scores_in"], case["scores_out"], strict=True
     ):
         old = int(datetime.fromisoformat(file["mtime"]).replace(tzinfo=UTC).timestamp())
-        item = chunk("a", path=file["path"], mtime_ns=old * 10**9)
-        ranking = replace(
-            RELEASE_4, vector_weight=1.0, decay=replace(RELEASE_4.decay, enabled=True)
-        )
-        ranked = rank(pool([item], [("a", score_in)]), ranking, now=NOW)
-        assert ranked.hits[0].score == score_out
+        item = replace(chunk("a", path=file["path"], mtime_ns=old * 10**9), source=case["source"])
+        assert decayed(case, base, item, score_in).score == score_out
 
 
-def test_files_outside_memory_decay_by_file_time() -> None:
-    case = load("temporal_decay")["file_cases"][1]
+@pytest.mark.parametrize("base", OPENCLAW[:3], **BY_PROFILE)
+def test_files_outside_memory_decay_by_file_time(base: Ranking) -> None:
+    case = file_case(FILE_TIME)
     (file,) = case["files"]
     when = NOW - timedelta(days=file["mtime_days_before_now"])
-    item = chunk("a", path=file["path"], mtime_ns=int(when.timestamp()) * 10**9)
-    ranking = replace(
-        RELEASE_4,
-        vector_weight=1.0,
-        decay=replace(RELEASE_4.decay, enabled=True, half_life_days=case["half_life_days"]),
+    item = replace(
+        chunk("a", path=file["path"], mtime_ns=int(when.timestamp()) * 10**9),
+        source=case["source"],
     )
-    hit = rank(pool([item], [("a", case["score_in"])]), ranking, now=NOW).hits[0]
+    hit = decayed(case, base, item, case["score_in"])
     assert hit.score == pytest.approx(case["score_out_close_to"])
     assert hit.stages[1].reason is Reason.FILE_TIME
+
+
+def test_sessions_of_release_9_decay_by_their_stored_time() -> None:
+    case = file_case(STORED_TIME)
+    assert case["rule"].startswith("timestamp comes from the stored source mtime; absent means no")
+    when = NOW - timedelta(days=30)
+    item = replace(
+        chunk("a", path="sessions/main/x.jsonl", mtime_ns=int(when.timestamp()) * 10**9),
+        source=case["source"],
+    )
+    hit = decayed(case, RELEASE_9, item, 0.8)
+    assert hit.score == pytest.approx(0.4)
+    unknown = decayed(case, RELEASE_9, replace(item, mtime_ns=0), 0.8)
+    assert unknown.score == 0.8
+    assert Reason.NO_DATE in {stage.reason for stage in unknown.stages}
 
 
 # --- memini -----------------------------------------------------------------------------------
@@ -312,6 +371,20 @@ def assert_scores(ranked: Ranked, expected: list[tuple[str, float]], tolerance: 
         assert hit.score == pytest.approx(score, abs=tolerance)
 
 
+def assert_upstream(ranked: Ranked, asserted: dict[str, Any]) -> None:
+    """What the program's own tests assert of a fused list."""
+    order = [hit.chunk.id for hit in ranked.hits]
+    scores = [hit.score for hit in ranked.hits]
+    if "first" in asserted:
+        assert order[0] == asserted["first"]
+    assert asserted.get("order", order) == order
+    for key in ("count", "unique"):
+        assert asserted.get(key, len(set(order))) == len(order)
+    assert asserted.get("scores", scores) == scores
+    if "scores_close_to" in asserted:
+        assert scores == pytest.approx([asserted["scores_close_to"]] * len(scores))
+
+
 def memini_pool(lists: list[Any]) -> CandidatePool:
     """memini names its lists by number; the first is the vector leg, the second the keyword leg."""
     legs = [[(i, score) for i, score in entries] for entries in lists] + [[], []]
@@ -319,7 +392,10 @@ def memini_pool(lists: list[Any]) -> CandidatePool:
     return pool(chunks, legs[0], legs[1])
 
 
-@pytest.mark.parametrize("case", [c for c in load("memini_fuse")["cases"] if "lists" in c])
+PASSAGE = "matched chunk survives from either leg (newer memini)"
+
+
+@pytest.mark.parametrize("case", [case for case in cases("memini_fuse") if case.id != PASSAGE])
 def test_memini_rrf(case: dict[str, Any]) -> None:
     ranking = Ranking(
         fusion=Fusion.RRF,
@@ -330,6 +406,41 @@ def test_memini_rrf(case: dict[str, Any]) -> None:
     )
     ranked = rank(memini_pool(case["lists"]), ranking, now=NOW)
     assert_scores(ranked, case["expected"], 1e-15)
+    assert_upstream(ranked, case.get("asserted", {}))
+
+
+@pytest.mark.parametrize("fusion", Fusion)
+def test_a_passage_of_either_leg_stays_on_the_fused_hit(fusion: Fusion) -> None:
+    (case,) = [case for case in load("memini_fuse")["cases"] if case["name"] == PASSAGE]
+    assert case["asserted"] == "a passage attached by either leg is kept on the fused hit"
+    passages = {name: chunk(name, f"all of {name}", snippet=f"of {name}") for name in "abc"}
+    found = pool(passages.values(), [("a", 0.9), ("b", 0.5)])
+    keyword = (
+        LegHit("b", 0, -2.0, terms=("router",)),
+        LegHit("c", 1, -1.0, terms=("vlan",)),
+    )
+    found = replace(found, hits={**found.hits, Leg.KEYWORD: keyword})
+    hits = {hit.chunk.id: hit for hit in rank(found, Ranking(fusion=fusion), now=NOW).hits}
+    assert {name: hit.chunk for name, hit in hits.items()} == passages
+    terms = {name: hit.legs[Leg.KEYWORD].terms for name, hit in hits.items() if name != "a"}
+    assert terms == {"b": ("router",), "c": ("vlan",)}
+
+
+def test_memini_defaults() -> None:
+    memini = PROFILES["memini"]
+    assert Ranking().rrf_k == load("memini_fuse")["default_rrfk"]
+    alpha = load("memini_fuse_scores")["default_alpha"]
+    assert (memini.vector_weight, memini.keyword_weight) == (alpha, 1 - alpha)
+    assert load("memini_rerank")["bench_headline"]["pool"] == "max(k*5, 50) per leg"
+    for k in (1, 6, 10, 11, 30):
+        assert replace(memini, k=k).candidates == max(k * 5, 50)
+
+
+def test_the_classic_constant_of_reciprocal_rank_fusion() -> None:
+    classic = load("memini_fuse")["classic"]
+    ranking = Ranking(fusion=Fusion.RRF, rrf_k=classic, vector_weight=1.0, keyword_weight=1.0)
+    ranked = rank(pool([chunk("a")], [("a", 1.0)], [("a", -1.0)]), ranking, now=NOW)
+    assert ranked.hits[0].score == 2 / 60
 
 
 @pytest.mark.parametrize("case", cases("memini_fuse_scores"))
@@ -344,13 +455,20 @@ def test_memini_relative_score(case: dict[str, Any]) -> None:
     )
     ranked = rank(memini_pool(case["lists"]), ranking, now=NOW)
     assert_scores(ranked, case["expected"], 1e-15)
+    assert_upstream(ranked, case.get("asserted", {}))
 
 
-def seed_version() -> list[Any]:
-    return list(load("memini_rerank")["seed_version"]["cases"])
+SEED_VERSION: dict[str, Any] = load("memini_rerank")["seed_version"]
 
 
-@pytest.mark.parametrize("case", seed_version(), ids=lambda case: str(case["name"]))
+def test_memini_rerank_weights() -> None:
+    weights = SEED_VERSION["weights"]
+    assert Rerank(enabled=True, **weights) == PROFILES["memini"].rerank
+    assert SEED_VERSION["recency"].startswith("exp(-age/7days)")
+    assert rerank.recency(7, Rerank().recency_scale_days) == 1 / math.e
+
+
+@pytest.mark.parametrize("case", SEED_VERSION["cases"], ids=lambda case: str(case["name"]))
 def test_memini_rerank(case: dict[str, Any]) -> None:
     now_ns = int(NOW.timestamp()) * 10**9
     chunks = [
@@ -372,6 +490,10 @@ def test_memini_rerank(case: dict[str, Any]) -> None:
     hits = [(item["id"], item["relevance"]) for item in case["items"]]
     ranked = rank(pool(chunks, hits), ranking, now=NOW)
     assert_scores(ranked, case["expected"], 1e-12)
+    order = [hit.chunk.id for hit in ranked.hits]
+    asserted = case.get("asserted", {})
+    assert order[0] == asserted.get("first", order[0])
+    assert order == asserted.get("order", order)
 
 
 @pytest.mark.parametrize("case", load("memini_rerank")["dedup"]["cases"])
@@ -412,7 +534,7 @@ def test_a_leg_without_spread_is_all_ones() -> None:
 
 
 def test_minimum_score_rules_differ_only_below_the_minimum() -> None:
-    chunks = [chunk("strong"), chunk("weak")]
+    chunks = [chunk("strong"), chunk("weak", line=9)]
     candidates = pool(chunks, [("strong", 0.9)], [("weak", 0.4)])
     for rule in MinScoreRule:
         ranking = replace(
