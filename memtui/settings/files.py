@@ -55,7 +55,7 @@ def read_config(path: Path, prefix: tuple[str, ...] = ()) -> ConfigFile | Proble
     is none of memtui's business.
     """
     try:
-        data = _read_bytes(path)
+        data = read_bytes(path)
     except FileNotFoundError:
         return None
     except NotADirectoryError:
@@ -87,7 +87,8 @@ def read_config(path: Path, prefix: tuple[str, ...] = ()) -> ConfigFile | Proble
     return ConfigFile(path, text, hashlib.sha256(data).hexdigest(), document, prefix)
 
 
-def _read_bytes(path: Path) -> bytes:
+def read_bytes(path: Path, limit: int = MAX_CONFIG_BYTES) -> bytes:
+    """Read a regular file; raises OSError, `ValueError` when it is none or above `limit` bytes."""
     if str(path) == os.devnull:
         return b""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -95,11 +96,11 @@ def _read_bytes(path: Path) -> bytes:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise ValueError("not a regular file")
         with open(handle, "rb", closefd=False) as file:
-            data = file.read(MAX_CONFIG_BYTES + 1)
+            data = file.read(limit + 1)
     finally:
         os.close(handle)
-    if len(data) > MAX_CONFIG_BYTES:
-        raise ValueError(f"larger than {MAX_CONFIG_BYTES} bytes")
+    if len(data) > limit:
+        raise ValueError(f"larger than {limit} bytes")
     return data
 
 

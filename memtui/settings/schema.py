@@ -173,6 +173,10 @@ class RankingSettings(Section):
         le=1,
         description="Results below this score are not shown; empty: no minimum.",
     )
+    project_keys: _Strings | None = Field(
+        default=None,
+        description="Projects at work: in openclaw-2026.9 their notes count more, others' less.",
+    )
     mmr: MmrSettings = MmrSettings()
     decay: DecaySettings = DecaySettings()
     rerank: RerankSettings = RerankSettings()
@@ -189,6 +193,7 @@ class RankingSettings(Section):
             keyword_weight=keyword,
             rrf_k=_chosen(self.rrf_k, base.rrf_k),
             dedup=_chosen(self.dedup, base.dedup),
+            project_keys=_chosen(self.project_keys, base.project_keys),
             min_score=_chosen(self.min_score, base.min_score),
             mmr=self._mmr(base.mmr),
             decay=self._decay(base.decay),
@@ -202,6 +207,7 @@ class RankingSettings(Section):
             Stage.DECAY: ("ranking.decay.enabled", self.decay.enabled),
             Stage.RERANK: ("ranking.rerank.enabled", self.rerank.enabled),
             Stage.DEDUP: ("ranking.dedup", self.dedup),
+            Stage.PROJECT: ("ranking.project_keys", bool(self.project_keys)),
             Stage.MIN_SCORE: ("ranking.min_score", self.min_score is not None),
         }
         return tuple(key for stage, (key, on) in asked.items() if on and stage not in base.stages)

@@ -1,0 +1,190 @@
+"""Reading a JSON5 file with its includes and the variables it names."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from memtui.settings.files import read_bytes
+
+MAX_BYTES: Final = 2 * 2**20
+"""Largest file that is read; also OpenClaw's limit for an included one."""
+MAX_DEPTH: Final = 200
+"""Objects and lists inside one another."""
+MAX_INCLUDES: Final = 10
+"""Includes inside one another, as OpenClaw has it."""
+MAX_FILES: Final = 100
+"""Included files altogether."""
+INCLUDE: Final = "$include"
+
+_POSITION = re.compile(r"(?: starting)? near (\d+)")
+_CODE_POINT = re.compile(r"U\+([0-9A-Fa-f]{4,6})")
+_NAMED = re.compile(r"b'([^']*)'")
+_VARIABLE = re.compile(r"(\$?)\$\{([A-Z_][A-Z0-9_]*)\}")
+
+
+class Unreadable(Exception):
+    """A file that cannot be used; the message is one line with place, cause and position."""
+
+
+def parse(path: Path) -> Any:
+    """Read a JSON5 file; raises `Unreadable`.
+
+    Only the position and the kind of an error are repeated, never the text around it: the file
+    holds secrets.
+    """
+    try:
+        data = read_bytes(path, MAX_BYTES)
+    except OSError as error:
+        raise Unreadable(
+            f"{path}: cannot be read: {error.strerror or type(error).__name__}"
+        ) from None
+    except ValueError as error:
+        raise Unreadable(f"{path}: cannot be read: {error}") from None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise Unreadable(f"{path}:{line}: not UTF-8") from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise Unreadable(f"{path}:{line}: holds a NUL character, so it is no text")
+    return _decoded(path, text)
+
+
+def _decoded(path: Path, text: str) -> Any:
+    import pyjson5
+
+    try:
+        return pyjson5.decode(text, maxdepth=MAX_DEPTH)
+    except pyjson5.Json5Exception as error:
+        raise Unreadable(_explained(path, text, str(error.args[0]))) from None
+    except (ValueError, OverflowError, RecursionError):
+        raise Unreadable(f"{path}: broken JSON5: holds what cannot be read") from None
+
+
+def _explained(path: Path, text: str, message: str) -> str:
+    """`file:line:column: broken JSON5: what`, from the parser's message with its character offset.
+
+    Its offsets count from 1; only that of extra data is the end of what came before it.
+    """
+    found = _POSITION.search(message)
+    what = _POSITION.sub("", message)
+    what = _NAMED.sub(r"\1", _CODE_POINT.sub(_character, what))
+    offset = max(0, int(found[1]) - 1) if found else 0
+    if message.startswith("Extra data"):
+        offset += 1
+        while offset < len(text) and text[offset].isspace():
+            offset += 1
+    offset = min(offset, len(text))
+    line = text.count("\n", 0, offset) + 1
+    column = offset - (text.rfind("\n", 0, offset) + 1) + 1
+    return f"{path}:{line}:{column}: broken JSON5: {what[:1].lower()}{what[1:]}"
+
+
+def _character(found: re.Match[str]) -> str:
+    character = chr(min(int(found[1], 16), 0x10FFFF))
+    return repr(character) if character.isprintable() else found[0]
+
+
+class Includes:
+    """Puts the content of included files in the place of `$include`.
+
+    A file outside the folder of the configuration, one that includes itself, more than ten inside
+    one another and files that cannot be read are problems; the keys beside the include still hold.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = os.path.realpath(root.parent)
+        self._files = 0
+        self.problems: list[str] = []
+
+    def resolved(self, value: Any, chain: tuple[Path, ...], *, deep: bool = True) -> Any:
+        """A value with its includes done, in itself and, if `deep`, in everything below it.
+
+        Included files are always done as a whole: their includes are relative to themselves.
+
+        `chain` are the files on the way here, the one that holds the value last.
+        """
+        if isinstance(value, list) and deep:
+            return [self.resolved(item, chain) for item in value]
+        if not isinstance(value, dict):
+            return value
+        rest = {
+            name: self.resolved(item, chain) if deep else item
+            for name, item in value.items()
+            if name != INCLUDE
+        }
+        if INCLUDE not in value:
+            return rest
+        merged: Any = {}
+        for name in self._names(value[INCLUDE], chain[-1]):
+            merged = merge(merged, self._file(name, chain))
+        if rest and not isinstance(merged, dict):
+            self.problems.append(f"{chain[-1]}: {INCLUDE} beside other keys must name an object")
+            return rest
+        return merge(merged, rest) if rest else merged
+
+    def _names(self, value: Any, where: Path) -> list[str]:
+        if isinstance(value, str):
+            return [value]
+        if isinstance(value, list) and all(isinstance(name, str) for name in value):
+            return value
+        self.problems.append(f"{where}: {INCLUDE} must be a path or a list of paths")
+        return []
+
+    def _file(self, name: str, chain: tuple[Path, ...]) -> Any:
+        path = Path(os.path.normpath(chain[-1].parent / name))
+        self._files += 1
+        if not self._inside(path):
+            problem = "leads out of the folder of the configuration"
+        elif path in chain:
+            problem = "includes itself"
+        elif len(chain) > MAX_INCLUDES:
+            problem = f"is more than {MAX_INCLUDES} includes deep"
+        elif self._files > MAX_FILES:
+            problem = f"is left out: more than {MAX_FILES} included files"
+        else:
+            try:
+                return self.resolved(parse(path), (*chain, path))
+            except Unreadable as error:
+                problem = f"is not usable: {error}"
+        self.problems.append(f"{chain[-1]}: {INCLUDE} {name[:200]!r} {problem}")
+        return {}
+
+    def _inside(self, path: Path) -> bool:
+        try:
+            return os.path.commonpath([self._root, os.path.realpath(path)]) == self._root
+        except (ValueError, OSError):
+            return False
+
+
+def merge(base: Any, over: Any) -> Any:
+    """Merge as OpenClaw merges includes: lists one after the other, objects key by key."""
+    if isinstance(base, list) and isinstance(over, list):
+        return [*base, *over]
+    if isinstance(base, dict) and isinstance(over, dict):
+        merged = dict(base)
+        for name, value in over.items():
+            merged[name] = merge(merged[name], value) if name in merged else value
+        return merged
+    return over
+
+
+def filled(text: str, env: Mapping[str, str]) -> str:
+    """A text with `${NAME}` replaced from `env`, `$${NAME}` by `${NAME}` itself.
+
+    Raises `ValueError` for a variable that is not set or empty. Only names in capitals count.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        if found[1]:
+            return found[0][1:]
+        if not env.get(found[2]):
+            raise ValueError(f"names ${{{found[2]}}}, which is not set here")
+        return env[found[2]]
+
+    return _VARIABLE.sub(value, text)

@@ -1,0 +1,162 @@
+"""What a release makes of a configuration: keys it does not know, values it has fixed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from memtui.settings.openclaw.schema import (
+    KEYS,
+    NEW_LAYOUT,
+    OLD_LAYOUT,
+    Layout,
+    MemorySearchConfig,
+    OpenClawConfig,
+)
+
+Release = Literal["2026.2", "2026.4", "2026.7", "2026.9"]
+RELEASES: Final[tuple[Release, ...]] = ("2026.2", "2026.4", "2026.7", "2026.9")
+"""The releases that rankings have profiles for."""
+
+_PREFIX: Final = "openclaw-"
+_VERSION = re.compile(r"v?(\d{4})\.(\d{1,3})(?:\.(\d{1,5}))?")
+
+_DEFAULT_MODELS: Final = {
+    "openai": "text-embedding-3-small",
+    "gemini": "gemini-embedding-001",
+    "voyage": "voyage-4-large",
+    "mistral": "mistral-embed",
+    "ollama": "nomic-embed-text",
+}
+_MODEL_PREFIXES: Final = {
+    "openai": ("openai/",),
+    "voyage": ("voyage/",),
+    "mistral": ("mistral/",),
+    "gemini": ("models/", "gemini/", "google/"),
+}
+
+_UNKNOWN_TO_OLDEST: Final = (
+    "store.fts.tokenizer",
+    "multimodal",
+    "outputDimensionality",
+    "inputType",
+    "queryInputType",
+    "documentInputType",
+    "sync.sessions.postCompactionForce",
+    "rememberAcrossConversations",
+)
+_NOT_IN: Final[dict[Release, tuple[str, ...]]] = {
+    "2026.2": _UNKNOWN_TO_OLDEST,
+    "2026.4": ("rememberAcrossConversations",),
+    "2026.7": ("rememberAcrossConversations", "store.path"),
+    "2026.9": ("chunking", "query.hybrid", "cache.maxEntries", "store.path", "sync"),
+}
+"""Keys and whole tables that have no effect in a release."""
+
+_FIXED_2026_9: Final[dict[str, Any]] = {
+    "mmr_enabled": True,
+    "decay_enabled": True,
+    "cache_max_entries": 50_000,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """A configuration as a release acts on it, and the written keys that it takes no notice of."""
+
+    search: MemorySearchConfig
+    ignored: tuple[str, ...]
+
+
+def effective(config: MemorySearchConfig, release: str) -> Effective:
+    """Put the values that hold in `release` in the place of those that are written.
+
+    Provider `auto` (also: none written) is `openai` from 2026.6 on, and the model is the
+    provider's default where none is written and the provider is known. Raises `ValueError` for a
+    release without a profile.
+    """
+    known = known_release(release)
+    left_out = {key.field: key.name for key in KEYS if has_no_effect(key.name, known)}
+    base = MemorySearchConfig()
+    values = {field: getattr(base, field) for field in left_out}
+    if known == "2026.9":
+        values |= _FIXED_2026_9
+    else:
+        values["extra_path_patterns"] = ()
+    if not (config.session_memory or known == "2026.9"):
+        values["sources"] = tuple(s for s in config.sources if s != "sessions") or base.sources
+    provider = config.provider
+    if provider == "auto" and known in {"2026.7", "2026.9"}:
+        provider = "openai"
+    model = plain_model(provider, config.model) or default_model(provider)
+    ignored = tuple(name for name in left_out.values() if name in config.set_keys)
+    return Effective(replace(config, **values, provider=provider, model=model), ignored)
+
+
+def has_no_effect(key: str, release: str) -> bool:
+    """Whether a release takes no notice of a dotted key."""
+    return any(
+        key == name or key.startswith(f"{name}.") for name in _NOT_IN[known_release(release)]
+    )
+
+
+def default_model(provider: str) -> str:
+    """The model of a provider when none is written; empty where memtui cannot know it."""
+    return _DEFAULT_MODELS.get(provider, "")
+
+
+def plain_model(provider: str, model: str) -> str:
+    """A model's name without the provider in front of it, as the index stores it."""
+    for prefix in _MODEL_PREFIXES.get(provider, ()):
+        if model.startswith(prefix):
+            return model.removeprefix(prefix)
+    return model
+
+
+def known_release(release: str) -> Release:
+    """One of `RELEASES` for its name or that of its profile; raises `ValueError` for any other."""
+    name = release.removeprefix(_PREFIX)
+    for known in RELEASES:
+        if name == known:
+            return known
+    raise ValueError(f"unknown OpenClaw release {release!r}: one of {', '.join(RELEASES)}")
+
+
+def release_of_version(version: str) -> Release | None:
+    """The release whose rules a version follows: `2026.4.26` has those of 2026.4.
+
+    Versions before 2026.3.13 follow 2026.2, up to 2026.5 2026.4, up to 2026.7 2026.7, later ones
+    2026.9. `None` for what is no version.
+    """
+    found = _VERSION.match(version.strip())
+    if found is None:
+        return None
+    number = (int(found[1]), int(found[2]), int(found[3] or 0))
+    bounds: tuple[tuple[tuple[int, int, int], Release], ...] = (
+        ((2026, 3, 13), "2026.2"),
+        ((2026, 6, 0), "2026.4"),
+        ((2026, 8, 0), "2026.7"),
+    )
+    return next((release for bound, release in bounds if number < bound), "2026.9")
+
+
+def layout_of(release: str) -> Layout:
+    """Where a release has the keys of memory search."""
+    return NEW_LAYOUT if known_release(release) == "2026.9" else OLD_LAYOUT
+
+
+def release_of(config: OpenClawConfig) -> tuple[Release, str]:
+    """The release that a configuration is for, and how that was told, as a phrase.
+
+    The version that wrote the file decides where it has this layout, else the layout: the newer
+    one is that of 2026.9, the older one was last that of 2026.7. Without any key, 2026.9.
+    """
+    written = release_of_version(config.version)
+    if written is not None and config.layout in {None, layout_of(written)}:
+        return written, f"the configuration was last written by {config.version}"
+    if config.layout == OLD_LAYOUT:
+        return "2026.7", f"the last release that has its keys under {OLD_LAYOUT}"
+    if config.layout == NEW_LAYOUT:
+        return "2026.9", f"its keys are under {NEW_LAYOUT}"
+    return "2026.9", "the configuration does not tell, so the newest"
