@@ -79,9 +79,11 @@ def test_known_chunks(case: dict[str, Any], release: str) -> None:
         assert chunk.text.endswith(want.get("tail", ""))
 
 
+@pytest.mark.parametrize("rules", RELEASES.values())
 @pytest.mark.parametrize("case", VECTORS["remap"], ids=lambda case: case["name"])
-def test_known_remapping(case: dict[str, Any]) -> None:
-    chunks = remap_lines(chunk_text(case["content"], **case["options"]), case["lineMap"])
+def test_known_remapping(case: dict[str, Any], rules: Rules) -> None:
+    chunks = chunk_text(case["content"], **case["options"], rules=rules)
+    chunks = remap_lines(chunks, case["lineMap"])
     assert [[chunk.start_line, chunk.end_line] for chunk in chunks] == case["lines"]
 
 

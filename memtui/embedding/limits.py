@@ -1,0 +1,118 @@
+"""How much text one embedding input and one request may hold, in UTF-8 bytes.
+
+OpenClaw counts a byte as a token (OPENCLAW.md section 3): more is never sent than a model takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+Item = TypeVar("Item")
+
+DEFAULT_LIMIT: Final = 8192
+LOCAL_LIMIT: Final = 2048
+"""For a model that runs in the program itself and declares no limit."""
+BATCH_BYTES: Final = 8000
+"""Of one request, and of one input when an index is made."""
+
+KNOWN_LIMITS: Final[Mapping[tuple[str, str], int]] = MappingProxyType(
+    {
+        ("openai", "text-embedding-3-small"): 8192,
+        ("openai", "text-embedding-3-large"): 8192,
+        ("openai", "text-embedding-ada-002"): 8191,
+        ("gemini", "text-embedding-004"): 2048,
+        ("voyage", "voyage-3"): 32000,
+        ("voyage", "voyage-3-lite"): 16000,
+        ("voyage", "voyage-code-3"): 32000,
+    }
+)
+"""By provider and model: the table of releases up to 2026.2."""
+
+_CONTINUATION_FIRST, _CONTINUATION_LAST = 0x80, 0xBF
+
+
+def input_limit(
+    provider: str,
+    model: str = "",
+    *,
+    declared: int | None = None,
+    hard_cap: int | None = None,
+    known: Mapping[tuple[str, str], int] = MappingProxyType({}),
+) -> int:
+    """The most bytes of one input.
+
+    What the model declares, else what is `known` of it, else 2048 for the provider `local` and
+    8192 for others; never more than `hard_cap`. Values below 1 say nothing.
+    """
+    default = LOCAL_LIMIT if provider == "local" else DEFAULT_LIMIT
+    limit = _stated(declared) or known.get((provider, model)) or default
+    return min(limit, _stated(hard_cap) or limit)
+
+
+def byte_size(text: str) -> int:
+    """UTF-8 bytes of a text; a lone surrogate counts three, as the character that replaces it."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def split_input(text: str, limit: int) -> list[str]:
+    """Cut text into parts of at most `limit` UTF-8 bytes, never inside a character.
+
+    The parts joined are the text. A character of more than `limit` bytes is a part by itself. Text
+    within the limit, the empty one too, is one part. Raises `ValueError` for a limit below 1.
+    """
+    if limit < 1:
+        raise ValueError(f"an input cannot be at most {limit} bytes long")
+    if text.isascii():
+        return [text[at : at + limit] for at in range(0, len(text), limit)] or [text]
+    data = text.encode("utf-8", "surrogatepass")
+    parts: list[str] = []
+    start = 0
+    while start < len(data):
+        end = _character_start(data, start + limit)
+        if end <= start:
+            end = _next_character(data, start)
+        parts.append(data[start:end].decode("utf-8", "surrogatepass"))
+        start = end
+    return parts
+
+
+def batches(
+    items: Iterable[Item], size: Callable[[Item], int], limit: int = BATCH_BYTES
+) -> Iterator[list[Item]]:
+    """Fill batches of at most `limit` with items, in order, each as full as it can be.
+
+    An item that is larger than a batch goes alone. Gives a batch as soon as it is full.
+    """
+    batch: list[Item] = []
+    used = 0
+    for item in items:
+        needed = size(item)
+        if batch and used + needed > limit:
+            yield batch
+            batch, used = [], 0
+        batch.append(item)
+        used += needed
+    if batch:
+        yield batch
+
+
+def _stated(value: int | None) -> int | None:
+    return value if value is not None and value > 0 else None
+
+
+def _character_start(data: bytes, at: int) -> int:
+    """The last place at or before `at` where a character begins or the data ends."""
+    if at >= len(data):
+        return len(data)
+    while _CONTINUATION_FIRST <= data[at] <= _CONTINUATION_LAST:
+        at -= 1
+    return at
+
+
+def _next_character(data: bytes, at: int) -> int:
+    at += 1
+    while at < len(data) and _CONTINUATION_FIRST <= data[at] <= _CONTINUATION_LAST:
+        at += 1
+    return at

@@ -1,0 +1,105 @@
+"""When a failed embedding request is tried again, after which pause, and when it is halved.
+
+What a failure is, is read from its message, as OpenClaw does (`manager-embedding-policy.ts`): a
+service says in words that it is busy, and a broken connection by the name of the error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+ATTEMPTS: Final = 3
+BASE_MS: Final = 500
+LONGEST_MS: Final = 8000
+JITTER: Final = 0.2
+"""Share of a pause that chance adds at most."""
+
+_BUSY = re.compile(
+    r"rate[_ ]limit|too many requests|resource has been exhausted|tokens per day|cloudflare"
+    r"|\b429\b|\b5\d\d\b",
+    re.IGNORECASE | re.ASCII,
+)
+_CUT = (
+    r"other side closed|ECONNRESET|EPIPE|UND_ERR_SOCKET|socket hang up|socket terminated"
+    r"|read ECONN|connection (?:reset|aborted)"
+)
+"""The other side ended a connection that carried a request: a smaller one may get through."""
+_UNREACHED = re.compile(
+    rf"{_CUT}|fetch failed|network error|timed out|UND_ERR_|ECONN(?:REFUSED|ABORTED)|ETIMEDOUT"
+    r"|E(?:HOST|NET)UNREACH|EAI_AGAIN|connection (?:refused|timed out)",
+    re.IGNORECASE | re.ASCII,
+)
+_TOO_LARGE = re.compile(
+    rf"{_CUT}|request_headers_too_large|request header fields too large|max input length is \d",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def is_retryable(message: str) -> bool:
+    """Whether the same request may succeed later: a busy service or a broken connection."""
+    return _BUSY.search(message) is not None or _UNREACHED.search(message) is not None
+
+
+def is_splittable(message: str) -> bool:
+    """Whether a request with fewer inputs may succeed where this one failed."""
+    return _TOO_LARGE.search(message) is not None
+
+
+def with_jitter(delay_ms: float, random: float, longest_ms: float = LONGEST_MS) -> int:
+    """A pause in ms with up to a fifth more, at most `longest_ms`; `random` is 0 to 1."""
+    # Rounds half up, as JavaScript does.
+    return int(min(longest_ms, int(delay_ms * (1 + random * JITTER) + 0.5)))
+
+
+def pauses(base_ms: int = BASE_MS, attempts: int = ATTEMPTS) -> Iterator[int]:
+    """The pauses in ms between so many attempts, each twice the one before."""
+    return (base_ms << number for number in range(attempts - 1))
+
+
+def retried(
+    run: Callable[[], Result],
+    *,
+    wait: Callable[[int], None],
+    base_ms: int = BASE_MS,
+    attempts: int = ATTEMPTS,
+    retryable: Callable[[str], bool] = is_retryable,
+) -> Result:
+    """Run until it succeeds, at most `attempts` times, and wait before each further one.
+
+    `wait` gets the pause in ms and may raise to give up. What the last attempt raises is raised.
+    """
+    for pause in pauses(base_ms, attempts):
+        try:
+            return run()
+        except Exception as error:
+            if not retryable(str(error)):
+                raise
+        wait(pause)
+    return run()
+
+
+def halved(
+    items: Sequence[Item],
+    run: Callable[[Sequence[Item]], Sequence[Result]],
+    *,
+    splittable: Callable[[str], bool] = is_splittable,
+) -> list[Result]:
+    """Run a batch, and where it fails by its size both halves, down to single items; in order.
+
+    The first half is the larger one. Raises what a single item, or any other failure, raises.
+    """
+    try:
+        return list(run(items))
+    except Exception as error:
+        if len(items) < 2 or not splittable(str(error)):
+            raise
+    middle = (len(items) + 1) // 2
+    return [
+        *halved(items[:middle], run, splittable=splittable),
+        *halved(items[middle:], run, splittable=splittable),
+    ]
