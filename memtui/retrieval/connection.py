@@ -32,6 +32,20 @@ class Connection(Protocol):
     def interrupt(self) -> None:
         """Stop what runs on this connection; may be called from any thread."""
 
+    def create_scalar_function(
+        self,
+        name: str,
+        function: Callable[..., Any] | None,
+        arguments: int = -1,
+        /,
+        *,
+        deterministic: bool = False,
+    ) -> None:
+        """Make a Python function known to SQL."""
+
+    def register_fts5_function(self, name: str, function: Callable[..., Any]) -> None:
+        """Make a Python function known to FTS5 as an auxiliary function (ranking, highlighting)."""
+
     def fts5_tokenizer(self, name: str, args: list[str] | None = None) -> Callable[..., Any]:
         """Give an FTS5 tokenizer: (UTF-8 bytes, flags, locale) to a list of tokens."""
 

@@ -1,0 +1,163 @@
+"""The vector leg of OpenClaw's releases: sqlite-vec where it can read the index, else a scan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
+from typing import TYPE_CHECKING, TypeAlias
+
+from memtui.retrieval.connection import Connection
+from memtui.retrieval.openclaw.release import Release
+from memtui.retrieval.openclaw.tables import IndexTables, SearchScope
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Vector: TypeAlias = "NDArray[np.float64]"
+VectorReader: TypeAlias = Callable[[SearchScope], Iterable[tuple[Sequence[str], "Vector"]]]
+"""Reads chunk ids and their vectors (n, dims) of the model, in the order of rows, in batches."""
+
+OVERSAMPLE = 8
+VEC0, SCAN = "sqlite-vec", "scan"
+
+
+@dataclass(frozen=True, slots=True)
+class VectorAnswer:
+    """Chunk ids with their cosine, best first, and how they were found."""
+
+    hits: tuple[tuple[str, float], ...]
+    backend: str
+    searched: int
+    """How many vectors were compared, or asked of the vector table."""
+
+
+class OpenClawVectorLeg:
+    """Searches the vectors of one index as one release does; the connection's thread."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        tables: IndexTables,
+        release: Release,
+        read_vectors: VectorReader,
+        *,
+        vec_readable: bool,
+    ) -> None:
+        self._connection = connection
+        self._tables = tables
+        self._release = release
+        self._read = read_vectors
+        self._vec = tables.vec if vec_readable else None
+
+    def search(self, vector: Vector, limit: int, scope: SearchScope) -> VectorAnswer:
+        """Find the `limit` nearest chunks of the scope's model; nothing for a zero vector."""
+        if limit <= 0 or not len(vector) or not vector.any():
+            return VectorAnswer((), SCAN, 0)
+        if self._vec is not None:
+            found = self._by_extension(self._vec, vector, limit, scope)
+            if found is not None:
+                return found
+        return self._by_scan(vector, limit, scope)
+
+    def _by_extension(
+        self, vec: str, vector: Vector, limit: int, scope: SearchScope
+    ) -> VectorAnswer | None:
+        blob = vector.astype("<f4").tobytes()
+        if not self._release.has_knn:
+            rows = self._all_rows(vec, blob, limit, scope)
+            return VectorAnswer(rows, VEC0, len(rows))
+        ceiling = self._release.max_knn
+        asked = limit * OVERSAMPLE if ceiling is None else min(limit * OVERSAMPLE, ceiling)
+        rows = self._nearest(vec, blob, asked, limit, scope)
+        if len(rows) >= limit:
+            return VectorAnswer(rows, VEC0, asked)
+        return self._widened(vec, blob, asked, limit, scope, rows)
+
+    def _widened(
+        self,
+        vec: str,
+        blob: bytes,
+        asked: int,
+        limit: int,
+        scope: SearchScope,
+        rows: tuple[tuple[str, float], ...],
+    ) -> VectorAnswer | None:
+        """Ask again for every vector where the model's own are too few among the nearest."""
+        where, values = self._filter(scope)
+        matching = self._count(f"{self._tables.chunks} c WHERE 1=1{where}", values)
+        if matching <= len(rows):
+            return VectorAnswer(rows, VEC0, asked)
+        stored, ceiling = self._count(vec, ()), self._release.max_knn
+        wider = stored if ceiling is None else min(stored, ceiling)
+        if wider > asked:
+            rows, asked = self._nearest(vec, blob, wider, limit, scope), wider
+        too_many = ceiling is not None and stored > ceiling
+        if too_many and len(rows) < min(limit, matching):
+            return None
+        return VectorAnswer(rows, VEC0, asked)
+
+    def _nearest(
+        self, vec: str, blob: bytes, asked: int, limit: int, scope: SearchScope
+    ) -> tuple[tuple[str, float], ...]:
+        where, values = self._filter(scope)
+        sql = (
+            f"SELECT c.id, vec_distance_cosine(v.embedding, ?) AS dist FROM {vec} v "
+            f"JOIN {self._tables.chunks} c ON c.id = v.id "
+            f"WHERE v.embedding MATCH ? AND k = ?{where} ORDER BY dist ASC LIMIT ?"
+        )
+        rows = self._connection.execute(sql, (blob, blob, asked, *values, limit))
+        return tuple((chunk_id, 1 - distance) for chunk_id, distance in rows.fetchall())
+
+    def _all_rows(
+        self, vec: str, blob: bytes, limit: int, scope: SearchScope
+    ) -> tuple[tuple[str, float], ...]:
+        where, values = self._filter(scope)
+        sql = (
+            f"SELECT c.id, vec_distance_cosine(v.embedding, ?) AS dist FROM {vec} v "
+            f"JOIN {self._tables.chunks} c ON c.id = v.id WHERE 1=1{where} "
+            "ORDER BY dist ASC LIMIT ?"
+        )
+        rows = self._connection.execute(sql, (blob, *values, limit))
+        return tuple((chunk_id, 1 - distance) for chunk_id, distance in rows.fetchall())
+
+    def _by_scan(self, vector: Vector, limit: int, scope: SearchScope) -> VectorAnswer:
+        """Compare every vector in double precision; equal cosines keep the order of rows."""
+        best: list[tuple[float, int, str]] = []
+        searched = 0
+        for ids, stored in self._read(scope):
+            cosines = cosine_similarities(vector, stored)
+            found = [
+                (-cosine, searched + place, chunk_id)
+                for place, (chunk_id, cosine) in enumerate(zip(ids, cosines, strict=True))
+                if math.isfinite(cosine)
+            ]
+            best = nsmallest(limit, [*best, *found])
+            searched += len(ids)
+        hits = tuple((chunk_id, -negative) for negative, _, chunk_id in best)
+        return VectorAnswer(hits, SCAN, searched)
+
+    def _filter(self, scope: SearchScope) -> tuple[str, tuple[str, ...]]:
+        wanted, sources = scope.source_filter("c.source", self._tables)
+        return f" AND c.model = ?{wanted}", (scope.model or "", *sources)
+
+    def _count(self, tables: str, values: tuple[str, ...]) -> int:
+        rows = self._connection.execute(f"SELECT COUNT(*) FROM {tables}", values).fetchall()
+        return int(rows[0][0])
+
+
+def cosine_similarities(vector: Vector, matrix: Vector) -> list[float]:
+    """The cosine of a vector (dims,) with each row (n, dims), over the shorter length.
+
+    0 where either is empty or zero.
+    """
+    import numpy as np
+
+    size = min(len(vector), matrix.shape[1])
+    first, rows = vector[:size], matrix[:, :size].astype(np.float64, copy=False)
+    norms = np.sqrt(first @ first) * np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    products = rows @ first
+    cosines = np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
+    return [float(value) for value in cosines]

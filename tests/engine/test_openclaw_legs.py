@@ -1,0 +1,408 @@
+"""The keyword leg of every release on real FTS5 tables, made as the release makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memtui.index.database import Connection, open_database
+from memtui.model import ScoreMapping
+from memtui.ranking.scores import bm25_score
+from memtui.retrieval.openclaw import body
+from memtui.retrieval.openclaw.body import BodySearch
+from memtui.retrieval.openclaw.keyword import KeywordAnswer, OpenClawKeywordLeg
+from memtui.retrieval.openclaw.keyword_hit import KeywordHit
+from memtui.retrieval.openclaw.plan import KeywordPlan
+from memtui.retrieval.openclaw.release import RELEASES, Release
+from memtui.retrieval.openclaw.tables import IndexTables, SearchScope
+from tests.support.known import cases, load
+
+FIRST, SECOND, THIRD, FOURTH = RELEASES.values()
+PROFILES = {"2026.4.26": SECOND, "2026.9.6": FOURTH}
+BY_PROFILE: dict[str, Any] = {"ids": lambda release: release.profile}
+MODEL, OTHER_MODEL = "text-embedding-3-small", "nomic-embed-text"
+WITH_PROVIDER, WITHOUT_PROVIDER = SearchScope(MODEL), SearchScope(None)
+MAPPING = ScoreMapping.SIGNED
+CROSS_MODEL = "keyword search ignores the embedding model column"
+
+
+class Tables:
+    """The tables of one index, filled row by row."""
+
+    def __init__(self, connection: Connection, tokenizer: str) -> None:
+        self.connection = connection
+        self.names = IndexTables(
+            chunks="chunks", fts="fts", vec=None, paths_fts="paths", tokenizer=tokenizer
+        )
+        option = ", tokenize='trigram case_sensitive 0'" if tokenizer == "trigram" else ""
+        connection.execute(
+            "CREATE TABLE chunks(id TEXT PRIMARY KEY, path, source, start_line, end_line, text);"
+            "CREATE VIRTUAL TABLE fts USING fts5(text, id UNINDEXED, path UNINDEXED,"
+            f" source UNINDEXED, model UNINDEXED, start_line UNINDEXED, end_line UNINDEXED{option});"
+            f"CREATE VIRTUAL TABLE paths USING fts5(path, source UNINDEXED{option})"
+        )
+
+    def add(
+        self,
+        chunk_id: str,
+        text: str,
+        path: str = "memory/note.md",
+        *,
+        model: str = MODEL,
+        source: str = "memory",
+        line: int = 1,
+        alive: bool = True,
+    ) -> None:
+        if alive:
+            self.connection.execute(
+                "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?)",
+                (chunk_id, path, source, line, line, text),
+            )
+        self.connection.execute(
+            "INSERT INTO fts(text, id, path, source, model, start_line, end_line)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (text, chunk_id, path, source, model, line, line),
+        )
+        self.connection.execute(
+            "INSERT INTO paths(path, source) SELECT ?1, ?2 WHERE NOT EXISTS"
+            " (SELECT 1 FROM paths WHERE path = ?1 AND source = ?2)",
+            (path, source),
+        )
+
+    def search(
+        self, release: Release, query: str, scope: SearchScope = WITH_PROVIDER, limit: int = 24
+    ) -> KeywordAnswer:
+        leg = OpenClawKeywordLeg(self.connection, self.names, release, MAPPING)
+        return leg.search(query, limit, scope)
+
+    def found(
+        self, release: Release, query: str, scope: SearchScope = WITH_PROVIDER, limit: int = 24
+    ) -> list[str]:
+        return [hit.id for hit in self.search(release, query, scope, limit).hits]
+
+    def body_hits(self, release: Release, query: str) -> list[KeywordHit]:
+        search = BodySearch(self.connection, self.names, release)
+        return search.search(query, 24, WITH_PROVIDER, mapping=MAPPING)
+
+    def paths_found(self, query: str, limit: int = 24) -> list[KeywordHit]:
+        """What 2026.9 finds by paths alone."""
+        hits = self.search(FOURTH, query, limit=limit).hits
+        return [hit for hit in hits if not hit.has_body]
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[Connection]:
+    opened = open_database(tmp_path / "index.db")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def words(connection: Connection) -> Tables:
+    return Tables(connection, "unicode61")
+
+
+@pytest.fixture
+def trigrams(connection: Connection) -> Tables:
+    return Tables(connection, "trigram")
+
+
+# --- known answers ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", PROFILES)
+@pytest.mark.parametrize(
+    "case",
+    [case for case in cases("keyword_plan", "search_expectations") if case.id != CROSS_MODEL],
+)
+def test_known_searches(
+    connection: Connection, case: dict[str, Any], version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = PROFILES[version]
+    tables = Tables(connection, case["tokenizer"])
+    for row in case["rows"]:
+        tables.add(row["id"], row["text"], row["path"])
+    forced = case.get("forced_match_expression")
+    if forced is not None:
+        monkeypatch.setattr(body, "plan_keyword", lambda *_, **__: KeywordPlan(forced))
+    hits = tables.body_hits(release, case["query"])
+    if forced is not None and not release.match_failure:
+        # Up to 2026.5 the leg finds nothing (OPENCLAW.md section 6).
+        assert hits == []
+        return
+    assert [hit.id for hit in hits] == case["ids"]
+    if "textScore_first" in case:
+        assert hits[0].text_score == case["textScore_first"][version]
+
+
+@pytest.mark.parametrize(
+    ("release", "shown"),
+    [
+        (FIRST, ["mine"]),
+        (SECOND, ["mine"]),
+        (THIRD, ["mine", "other"]),
+        (FOURTH, ["mine", "other"]),
+    ],
+    ids=lambda value: getattr(value, "profile", ""),
+)
+def test_the_model_of_a_chunk(words: Tables, release: Release, shown: Sequence[str]) -> None:
+    (case,) = [c for c in load("keyword_plan")["search_expectations"] if c["name"] == CROSS_MODEL]
+    assert "(release 2026.6+; up to 2026.4.26 the model filter applied)" in case["rule"]
+    words.add("mine", "router settings")
+    words.add("other", "router settings", line=9, model=OTHER_MODEL)
+    assert words.found(release, "router") == shown
+    assert words.found(release, "router", WITHOUT_PROVIDER) == ["mine", "other"]
+
+
+# --- body -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("release", RELEASES.values(), **BY_PROFILE)
+def test_every_word_must_be_there_and_rare_ones_come_first(words: Tables, release: Release) -> None:
+    words.add("both", "the router and its vlan")
+    words.add("one", "the router alone")
+    words.add("often", "router router router vlan vlan", line=5)
+    answer = words.search(release, "router vlan")
+    assert {hit.id for hit in answer.hits[:2]} == {"both", "often"}
+    assert answer.match == '"router" AND "vlan"'
+    assert all(hit.rank is not None and hit.rank < 0 for hit in answer.hits[:2])
+    assert all(hit.text_score == bm25_score(hit.rank or 0, MAPPING) for hit in answer.hits[:2])
+
+
+@pytest.mark.parametrize("release", RELEASES.values(), **BY_PROFILE)
+def test_sources_are_filtered_before_the_cut(words: Tables, release: Release) -> None:
+    for number in range(5):
+        words.add(f"s{number}", "router", f"sessions/{number}.jsonl", source="sessions")
+    words.add("note", "router and many more words of a longer note")
+    scope = SearchScope(MODEL, ("memory",))
+    assert words.found(release, "router", scope, limit=1) == ["note"]
+    assert words.found(release, "router", SearchScope(MODEL, ()), limit=1) == []
+
+
+@pytest.mark.parametrize("release", RELEASES.values(), **BY_PROFILE)
+def test_rows_without_a_chunk(words: Tables, release: Release) -> None:
+    words.add("gone", "router", alive=False)
+    assert words.found(release, "router") == ([] if release.live_chunks_only else ["gone"])
+
+
+@pytest.mark.parametrize("release", [SECOND, THIRD, FOURTH], **BY_PROFILE)
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [("%", []), ("_", []), ("\\", []), ("成%", ["plain", "marked"]), ("_成", ["marked"])],
+)
+def test_wildcards_in_a_short_term_are_letters(
+    trigrams: Tables, release: Release, query: str, found: list[str]
+) -> None:
+    """Only the underscore is part of a term, and stands for itself."""
+    trigrams.add("plain", "今天成语接龙")
+    trigrams.add("marked", "x_成 y", line=5)
+    hits = trigrams.body_hits(release, query)
+    expected = found
+    if query == "_" and release is FOURTH:
+        expected = ["marked"]
+    assert [hit.id for hit in hits] == expected
+
+
+@pytest.mark.parametrize(("version", "release"), PROFILES.items())
+def test_short_words_of_other_scripts(trigrams: Tables, version: str, release: Release) -> None:
+    """Up to 2026.5 a short Latin word asks for what the trigram tokenizer cannot find."""
+    trigrams.add("ab", "the AB test")
+    hits = trigrams.search(release, "ab").hits
+    assert [hit.id for hit in hits] == (["ab"] if version == "2026.9.6" else [])
+    assert all((hit.rank, hit.text_score) == (None, 0.0) for hit in hits)
+
+
+def test_2026_9_finds_short_terms_however_they_are_composed(trigrams: Tables) -> None:
+    trigrams.add("composed", "un caf\u00e9 \u00e9\u00e0")
+    trigrams.add("decomposed", "un cafe\u0301 e\u0301a\u0300", line=5)
+    assert set(trigrams.found(FOURTH, "\u00c9\u00c0")) == {"composed", "decomposed"}
+
+
+@pytest.mark.parametrize("query", ["", "  ", "!?", '"', "\x00", "🎉"])
+@pytest.mark.parametrize("release", RELEASES.values(), **BY_PROFILE)
+def test_queries_without_a_word_find_nothing(words: Tables, release: Release, query: str) -> None:
+    words.add("a", "router 🎉")
+    for scope in (WITH_PROVIDER, WITHOUT_PROVIDER):
+        assert words.found(release, query, scope) == []
+
+
+@pytest.mark.parametrize("release", RELEASES.values(), **BY_PROFILE)
+def test_words_of_fts5_are_words(words: Tables, release: Release) -> None:
+    words.add("a", "and or not near NEAR(x) column")
+    for query in ("AND", "NOT OR", "NEAR(x)", "near: column", '"near" -column*'):
+        assert words.found(release, query) == ["a"]
+
+
+def test_a_path_before_the_text_is_taken_off(words: Tables) -> None:
+    words.add("a", "memory/note.md\nrouter")
+    assert words.search(THIRD, "router").hits[0].text == "router"
+
+
+# --- keyword by keyword -----------------------------------------------------------------------
+
+
+def test_2026_2_searches_keyword_by_keyword_without_a_provider(words: Tables) -> None:
+    words.add("router", "router")
+    words.add("vlan", "vlan")
+    words.add("both", "router and vlan", line=9)
+    assert words.found(FIRST, "what was the router vlan") == []
+    answer = words.search(FIRST, "what was the router vlan", WITHOUT_PROVIDER)
+    assert answer.keywords == ("router", "vlan")
+    assert {hit.id for hit in answer.hits} == {"router", "vlan", "both"}
+    alone = {
+        hit.id: hit.score
+        for word in answer.keywords
+        for hit in words.search(FIRST, word, WITHOUT_PROVIDER).hits
+    }
+    assert all(hit.score >= alone[hit.id] for hit in answer.hits if hit.id == "both")
+    assert words.search(FIRST, "router vlan", WITHOUT_PROVIDER).keywords == ("router", "vlan")
+
+
+def test_2026_4_searches_keyword_by_keyword_only_when_the_query_finds_nothing(
+    words: Tables,
+) -> None:
+    words.add("router", "router")
+    words.add("both", "router and vlan", line=9)
+    whole = words.search(SECOND, "router vlan", WITHOUT_PROVIDER)
+    assert ([hit.id for hit in whole.hits], whole.keywords) == (["both"], ())
+    expanded = words.search(SECOND, "what about the router gateway", WITHOUT_PROVIDER)
+    assert expanded.keywords == ("router", "gateway")
+    assert {hit.id for hit in expanded.hits} == {"router", "both"}
+    assert words.found(SECOND, "what about the router gateway", WITH_PROVIDER) == []
+
+
+@pytest.mark.parametrize("scope", [WITH_PROVIDER, WITHOUT_PROVIDER], ids=["with", "without"])
+def test_2026_7_does_so_with_a_provider_too(words: Tables, scope: SearchScope) -> None:
+    words.add("router", "router")
+    answer = words.search(THIRD, "what about the router gateway", scope)
+    assert [hit.id for hit in answer.hits] == ["router"]
+    assert answer.keywords == ("router", "gateway")
+    query = "alpha bravo charlie delta echo foxtrot golf"
+    words.add("golf", "golf")
+    assert len(words.search(THIRD, query, scope).keywords) == 6
+    assert words.found(THIRD, query, scope) == []
+
+
+def test_2026_9_adds_keywords_while_the_query_finds_too_few(words: Tables) -> None:
+    words.add("both", "router and gateway")
+    words.add("router", "router", line=5)
+    few = words.search(FOURTH, "the router gateway")
+    assert [hit.id for hit in few.hits] == ["both", "router"]
+    assert few.keywords == ("router", "gateway")
+    enough = words.search(FOURTH, "router gateway", limit=1)
+    assert (len(enough.hits), enough.keywords) == (1, ())
+
+
+# --- paths ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def named(words: Tables) -> Tables:
+    for number, path in enumerate(
+        (
+            "MEMORY.md",
+            "memory/router.md",
+            "memory/deep/router.md",
+            "memory/router-setup.md",
+            "memory/Caf\u00e9.md",
+            "memory/50%_off.md",
+            "memory/other.md",
+        )
+    ):
+        words.add(f"{number}a", "first words", path, line=1)
+        words.add(f"{number}b", "second words", path, line=7)
+    return words
+
+
+@pytest.mark.parametrize(
+    ("query", "paths"),
+    [
+        ("memory/router.md", ["memory/router.md"]),
+        ("./MEMORY\\Router.md", ["memory/router.md"]),
+        ("router.md", ["memory/deep/router.md", "memory/router.md"]),
+        ("Router", ["memory/deep/router.md", "memory/router.md", "memory/router-setup.md"]),
+        ("cafe\u0301.md", ["memory/Caf\u00e9.md"]),
+        ("50%_off", ["memory/50%_off.md"]),
+        ("deep/router.md", ["memory/deep/router.md"]),
+        ("nothing", []),
+        (".", []),
+        ("", []),
+    ],
+)
+def test_paths_that_a_query_names(named: Tables, query: str, paths: list[str]) -> None:
+    found = [hit.path for hit in named.paths_found(query)]
+    assert found[: len(paths)] == paths
+    assert paths or found == []
+
+
+def test_a_path_stands_for_its_first_chunk(named: Tables) -> None:
+    (hit,) = named.paths_found("setup")
+    assert (hit.id, hit.start_line, hit.has_body) == ("3a", 1, False)
+    assert hit.tier == 0
+    assert 0 < hit.path_score < 1
+    assert hit.text_score == 0.0
+
+
+def test_words_find_no_exact_name_that_the_whole_query_is_not(named: Tables) -> None:
+    hits = named.paths_found("where is the router")
+    assert len(hits) == 3
+    assert {hit.tier for hit in hits} == {0}
+
+
+def test_exact_names_come_first_and_do_not_use_up_places(named: Tables) -> None:
+    named.add("body", "router router router", "memory/body.md")
+    hits = named.search(FOURTH, "router", limit=1).hits
+    assert [hit.tier for hit in hits] == [1, 1, 0]
+    assert [hit.path for hit in hits[:2]] == ["memory/deep/router.md", "memory/router.md"]
+    assert all(hit.score == 1.0 for hit in hits[:2])
+
+
+def test_exact_names_end_at_two_hundred(words: Tables) -> None:
+    for number in range(230):
+        words.add(f"{number}", "text", f"memory/{number:03}/router.md")
+    assert len(words.paths_found("router.md")) == 200
+
+
+@pytest.mark.parametrize("release", [FIRST, SECOND, THIRD], **BY_PROFILE)
+def test_no_release_before_2026_8_looks_at_paths(named: Tables, release: Release) -> None:
+    for scope in (WITH_PROVIDER, WITHOUT_PROVIDER):
+        assert named.found(release, "router.md", scope) == []
+
+
+def test_paths_of_sources_that_are_off_stay_out(words: Tables) -> None:
+    words.add("s", "text", "sessions/main/router.jsonl", source="sessions")
+    words.add("m", "text", "memory/router.md")
+    scope = SearchScope(MODEL, ("memory",))
+    assert words.found(FOURTH, "router", scope) == ["m"]
+    assert set(words.found(FOURTH, "router")) == {"m", "s"}
+
+
+@pytest.mark.parametrize("form", ["caf\u00e9", "cafe\u0301"], ids=["NFC", "NFD"])
+@pytest.mark.parametrize("tokenizer", ["unicode61", "trigram"])
+def test_paths_are_found_in_either_composition(
+    connection: Connection, tokenizer: str, form: str
+) -> None:
+    tables = Tables(connection, tokenizer)
+    tables.add("c", "text", "memory/le caf\u00e9 noir.md")
+    tables.add("d", "text", "memory/le cafe\u0301 blanc.md")
+    assert {hit.path for hit in tables.paths_found(form)} == {
+        "memory/le caf\u00e9 noir.md",
+        "memory/le cafe\u0301 blanc.md",
+    }
+
+
+def test_an_index_without_a_table_of_paths(words: Tables) -> None:
+    words.add("m", "text", "memory/router.md")
+    bare = IndexTables(chunks="chunks", fts="fts", vec=None)
+    leg = OpenClawKeywordLeg(words.connection, bare, FOURTH, MAPPING)
+    assert leg.search("router", 24, WITH_PROVIDER).hits == ()
+
+
+def test_an_index_without_full_text(words: Tables) -> None:
+    bare = IndexTables(chunks="chunks", fts=None, vec=None)
+    for release in RELEASES.values():
+        leg = OpenClawKeywordLeg(words.connection, bare, release, MAPPING)
+        assert leg.search("router", 24, WITH_PROVIDER).hits == ()

@@ -1,0 +1,186 @@
+"""Known answers of OpenClaw's query rules: plans, keywords, boosts, exact names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memtui.errors import SettingsError
+from memtui.ranking.collation import collation_key
+from memtui.retrieval.openclaw.boost import boosted_score
+from memtui.retrieval.openclaw.keywords import extract_keywords
+from memtui.retrieval.openclaw.paths import exact_path_tier
+from memtui.retrieval.openclaw.plan import (
+    KeywordPlan,
+    like_pattern,
+    match_all,
+    plan_keyword,
+    tokens,
+)
+from memtui.retrieval.openclaw.release import RELEASES, ShortTerms, TokenRule, release_of
+from memtui.text.ecmascript import simple_fold, trim, truncate_utf16, utf16_length
+
+DATA = Path(__file__).parent.parent / "data"
+
+
+def cases(name: str, key: str = "cases") -> list[Any]:
+    content = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))[key]
+    return [pytest.param(case, id=str(case.get("name", n))) for n, case in enumerate(content)]
+
+
+SORTED_NAMES = (
+    "../notes/a.md",
+    "MEMORY.md",
+    "memory/_x.md",
+    "memory/(draft).md",
+    "memory/#1.md",
+    "memory/~tmp.md",
+    "memory/10.md",
+    "memory/2026-11-02-vendor.md",
+    "memory/2026-11-02.md",
+    "memory/9.md",
+    "memory/a b.md",
+    "memory/a-b.md",
+    "memory/a.b.md",
+    "memory/a.md",
+    "memory/A.md",
+    "memory/archive/2025-10-08-search.md",
+    "memory/b.md",
+    "memory/cafe.md",
+    "memory/Café.md",
+    "memory/cafz.md",
+    "memory/łódź.md",
+    "memory/notes-zh-1.md",
+    "memory/strasse.md",
+    "memory/straße.md",
+    "memory/α.md",
+    "memory/я.md",
+    "memory/서버.md",
+    "memory/あ.md",
+    "memory/京都.md",
+    "sessions/main/x.jsonl",
+    "USER.md",
+)
+"""In the order that `localeCompare` of Node.js 20 (ICU, root locale) gives."""
+
+
+def as_plan(expected: dict[str, Any]) -> KeywordPlan:
+    return KeywordPlan(expected["matchQuery"], tuple(expected["substringTerms"]))
+
+
+@pytest.mark.parametrize("case", cases("keyword_plan"))
+@pytest.mark.parametrize(
+    ("key", "profile"), [("v2026_4_26", "openclaw-2026.4"), ("v2026_9_6", "openclaw-2026.9")]
+)
+def test_keyword_plan(case: dict[str, Any], key: str, profile: str) -> None:
+    release = RELEASES[profile]
+    plan = plan_keyword(
+        case["query"],
+        tokenizer=case["tokenizer"],
+        rule=release.token_rule,
+        short_terms=release.short_terms,
+    )
+    assert plan == as_plan(case[key])
+
+
+@pytest.mark.parametrize("case", cases("query_expansion"))
+def test_keywords(case: dict[str, Any]) -> None:
+    plain = extract_keywords(case["query"], trigram=False)
+    assert plain == case["keywords_unicode61"]
+    assert extract_keywords(case["query"], trigram=True) == case["keywords_trigram"]
+    assert set(case["contains"]) <= set(plain)
+    assert set(case["excludes"]).isdisjoint(plain)
+
+
+@pytest.mark.parametrize("normalised", [False, True], ids=["2026.4.26", "2026.9.6"])
+@pytest.mark.parametrize("case", cases("fallback_boost"))
+def test_boost(case: dict[str, Any], normalised: bool) -> None:
+    boosted = boosted_score(
+        case["query"], case["path"], case["text"], case["ftsScore"], normalised=normalised
+    )
+    assert boosted == pytest.approx(case["score_2026_4_26"], abs=1e-15)
+
+
+def test_the_boost_of_2026_9_compares_composed_text_without_case() -> None:
+    decomposed, composed = "cafe\u0301 Σ", "CAFÉ ς"
+    text = f"{composed} by the sea"
+    newer = boosted_score(decomposed, "memory/x.md", text, 0.0, normalised=True)
+    older = boosted_score(decomposed, "memory/x.md", text, 0.0, normalised=False)
+    assert newer > older
+
+
+@pytest.mark.parametrize("case", cases("hybrid_merge", "exact_path_specificity"))
+def test_exact_path_tier(case: dict[str, Any]) -> None:
+    for path in case["paths"]:
+        assert exact_path_tier(case["query"], path["path"]) == path["specificity"]
+
+
+@pytest.mark.parametrize(
+    ("query", "path", "tier"),
+    [
+        ("MEMORY\\Deep\\README.MD", "memory/deep/readme.md", 3),
+        ("cafe\u0301.md", "memory/Café.md", 2),
+        (".hidden", "memory/.hidden", 2),
+        ("archive.tar", "memory/archive.tar.gz", 1),
+        ("./", "memory/a.md", 0),
+    ],
+)
+def test_exact_names_fold_case_separators_and_marks(query: str, path: str, tier: int) -> None:
+    assert exact_path_tier(query, path) == tier
+
+
+def test_tokens_by_rule() -> None:
+    assert tokens("Lỗi FOO_bar-1", TokenRule.ASCII) == ["L", "i", "FOO_bar", "1"]
+    assert tokens("Lỗi FOO_bar-1") == ["Lỗi", "FOO_bar", "1"]
+
+
+@pytest.mark.parametrize("case", cases("fts_query"))
+def test_match_expressions_of_every_release(case: dict[str, Any]) -> None:
+    assert match_all(tokens(case["input"], TokenRule.ASCII)) == case["ascii"]
+    for release in RELEASES.values():
+        assert match_all(tokens(case["input"], release.token_rule)) == case["unicode"]
+    assert case["same_in_2026_4_26"]
+
+
+def test_token_rules_by_release() -> None:
+    """The rule of ASCII words is that of 2026.2.1 alone, which no profile stands for."""
+    content = json.loads((DATA / "fts_query.json").read_text(encoding="utf-8"))
+    versions = content["rule_versions"]
+    assert versions.keys() == {str(rule) for rule in TokenRule}
+    assert "release 2026.2.1)" in versions["ascii"]
+    assert "releases 2026.2.17 .. 2026.9.6)" in versions["unicode"]
+    assert {release.token_rule for release in RELEASES.values()} == {TokenRule.UNICODE}
+
+
+def test_short_terms_are_substrings_only_under_trigram() -> None:
+    for rule in ShortTerms:
+        assert plan_keyword("ab 成", tokenizer="unicode61", short_terms=rule).substrings == ()
+    assert plan_keyword("ab", tokenizer="trigram", short_terms=ShortTerms.ALL).match is None
+
+
+def test_like_pattern_finds_its_own_wildcards_literally() -> None:
+    assert like_pattern("50%_\\") == "%50\\%\\_\\\\%"
+
+
+def test_javascript_strings() -> None:
+    assert trim("\ufeff a\u200b \u2029") == "a\u200b"
+    assert trim("\x1ca") == "\x1ca"
+    assert utf16_length("a😀") == 3
+    assert truncate_utf16("ab😀c", 3) == "ab"
+    assert truncate_utf16("ab😀c", 4) == "ab😀"
+    assert truncate_utf16("", 4) == ""
+    assert simple_fold("ẞΣK") == simple_fold("ßσk")
+
+
+def test_names_sort_as_locale_compare_sorts_them() -> None:
+    names = [*SORTED_NAMES[::-1]]
+    names.sort(key=collation_key)
+    assert names == list(SORTED_NAMES)
+
+
+def test_a_profile_that_is_no_release_is_refused() -> None:
+    with pytest.raises(SettingsError, match="memtui is not how the agent's program searches"):
+        release_of("memtui")
