@@ -9,8 +9,10 @@ from __future__ import annotations
 import errno
 import importlib.util
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 
@@ -29,6 +31,42 @@ _MMAP_BYTES = 2**30
 _JOURNAL_BYTES = 64 * 2**20
 _PROGRESS_STEPS = 20_000
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+_BESIDE_TIMEOUT_MS = 1000
+_SYSTEM_CALLS = threading.Lock()
+
+
+class Access(StrEnum):
+    """How a database of another program is read; none of these ways changes a file of it."""
+
+    IMMUTABLE = "immutable"
+    """Without locks and without the log: for a file that nobody has open."""
+    LIVE = "live"
+    """Under SQLite's locks, the log's shared memory mapped read-only: sees every commit."""
+    LOG = "log"
+    """Without locks, the log's index built in memory: for a log that a killed program left."""
+    COPY = "copy"
+    """Reading and writing: for a private copy in which a rollback journal is played back."""
+
+
+class Fault(StrEnum):
+    """What SQLite says is wrong with a database file."""
+
+    DAMAGED = "damaged"
+    LOCKED = "locked"
+    UNFINISHED = "unfinished"
+    """A killed program left a rollback journal, which only a writer can play back."""
+    UNOPENABLE = "unopenable"
+    UNREADABLE = "unreadable"
+    NO_SPACE = "no_space"
+
+
+_PARAMETERS = {
+    Access.IMMUTABLE: "mode=ro&immutable=1",
+    # Without readonly_shm even a read-only connection writes its read marks into -shm.
+    Access.LIVE: "mode=ro&readonly_shm=1",
+    Access.LOG: f"mode=ro&vfs={'win32' if os.name == 'nt' else 'unix'}-none",
+    Access.COPY: "mode=rw",
+}
 
 
 class IndexDamaged(IndexUnusable):
@@ -57,6 +95,92 @@ def open_database(path: Path, *, readonly: bool = False, bulk: bool = False) -> 
             connection.close()
             raise
     return connection
+
+
+def open_beside(path: Path, access: Access) -> apsw.Connection:
+    """Open another program's database without leaving a trace; sqlite-vec is loaded if it can be.
+
+    Waits 1 s for a lock. Only `Access.LIVE` may be used while a program has the file open;
+    `Access.LOG` and `Access.IMMUTABLE` read what is there now and notice no change.
+    Raises what SQLite raises; `fault` tells what it means.
+    """
+    from urllib.parse import quote_from_bytes
+
+    name = quote_from_bytes(os.fsencode(path.absolute().as_posix()))
+    uri = f"file:{'' if name.startswith('/') else '/'}{name}?{_PARAMETERS[access]}"
+    write = apsw.SQLITE_OPEN_READWRITE if access is Access.COPY else apsw.SQLITE_OPEN_READONLY
+    with _keeping_owners():
+        return _opened_beside(uri, write | apsw.SQLITE_OPEN_URI, access)
+
+
+def _opened_beside(uri: str, flags: int, access: Access) -> apsw.Connection:
+    connection = apsw.Connection(uri, flags=flags)
+    try:
+        # The last connection to close would fold the log into the file and remove it.
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        connection.set_busy_timeout(_BESIDE_TIMEOUT_MS)
+        if access is Access.LOG:
+            # Before the first read: makes SQLite index the log in memory and not in a -shm file.
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        # The owner may shorten the file at any time, and reading a mapped page that is gone kills.
+        connection.execute("PRAGMA mmap_size = 0").fetchall()
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        _load_vector_extension(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+@contextmanager
+def _keeping_owners() -> Iterator[None]:
+    """Keep SQLite from giving the log to the owner of the file, which it does for root.
+
+    Even where the owner stays the same, that sets the time of the log's inode. Only around an
+    opening, because memtui's own files are to belong to the owner of their folder.
+    """
+    if os.name == "nt" or os.geteuid() != 0:
+        yield
+        return
+    import ctypes
+
+    # Takes no argument, has no effect, and what fchown answers is not looked at.
+    harmless = ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p).value
+    with _SYSTEM_CALLS:
+        system = apsw.VFS("memtui-system-calls", base="unix")
+        try:
+            usual = system.xGetSystemCall("fchown")
+            system.xSetSystemCall("fchown", harmless or 0)
+            try:
+                yield
+            finally:
+                system.xSetSystemCall("fchown", usual or 0)
+        finally:
+            system.unregister()
+
+
+def fault(error: BaseException) -> Fault | None:
+    """Tell what an exception says about the database file; `None` when it is about the query."""
+    match error:
+        case apsw.NotADBError() | apsw.CorruptError():
+            return Fault.DAMAGED
+        case apsw.BusyError() | apsw.LockedError():
+            return Fault.LOCKED
+        case apsw.ReadOnlyError():
+            code = getattr(error, "extendedresult", None)
+            return Fault.UNFINISHED if code == apsw.SQLITE_READONLY_ROLLBACK else Fault.LOCKED
+        case apsw.CantOpenError() | apsw.PermissionsError() | PermissionError():
+            return Fault.UNOPENABLE
+        case apsw.FullError():
+            return Fault.NO_SPACE
+        case OSError():
+            return Fault.NO_SPACE if error.errno in _NO_SPACE else Fault.UNREADABLE
+        case apsw.IOError():
+            return Fault.UNREADABLE
+    return None
 
 
 def vector_extension(connection: apsw.Connection) -> str | None:

@@ -1,0 +1,1 @@
+"""Indexes that OpenClaw made, read without leaving a trace."""

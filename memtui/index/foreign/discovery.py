@@ -1,0 +1,361 @@
+"""The files that OpenClaw would index, found by its own rules, release by release.
+
+They differ from memtui's own in almost every point (names, links, ignored folders, `~`, what a
+root without a memory means), so that the same walk cannot serve both. Only folders are listed
+and file states asked; no file is opened.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import translate
+from pathlib import Path
+from typing import Final
+
+from memtui.errors import Cancelled
+from memtui.index.foreign.findings import Code, finding
+from memtui.model.foreign import Finding
+from memtui.settings.openclaw import MemorySearchConfig, effective, known_release
+from memtui.settings.openclaw.places import expanded
+
+ROOT_FILE: Final = "MEMORY.md"
+LOWER_CASE: Final = "memory.md"
+USER_FILE: Final = "USER.md"
+MEMORY_FOLDER: Final = "memory"
+REPAIR_FOLDER: Final = ".openclaw-repair"
+_NOTE_LIKE: Final = (".md", ".markdown", ".mdx", ".mdown", ".mkd", ".txt", ".rst", ".org")
+_MEDIA: Final = {
+    "image": (".jpg", ".jpeg", ".png", ".webp", ".gif", ".heic", ".heif"),
+    "audio": (".mp3", ".wav", ".ogg", ".opus", ".m4a", ".aac", ".flac"),
+}
+
+
+class Why(StrEnum):
+    """Why something on disk is left out, as a phrase."""
+
+    LINK = "a link, which the program never follows"
+    NOT_MARKDOWN = "its name does not end in .md"
+    REPAIR = "below .openclaw-repair, which the program does not enter"
+    LOWER_CASE = "this release indexes only a file named exactly MEMORY.md"
+    NOT_YET = "this release does not index USER.md"
+    OUTSIDE = "outside memory/ and the extra paths"
+    PATTERN = "outside the pattern of its extra path"
+    DUPLICATE = "reached before under another path"
+    NOT_REGULAR = "not a regular file"
+    UNREADABLE = "cannot be read"
+    TOO_LARGE = "larger than multimodal.maxFileBytes"
+    SOURCE_OFF = "its source is not enabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file that belongs to the index; `mtime_ms` in ms since the epoch, `size` in bytes."""
+
+    path: str
+    """As the index would store it."""
+    absolute: str
+    root: str
+    """What brought it in: the root file, `memory/` or the extra path as it is written."""
+    size: int
+    mtime_ms: float
+    media: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Something on disk that the rules leave out."""
+
+    path: str
+    why: Why
+    detail: str = ""
+
+    @property
+    def reason(self) -> str:
+        """The reason as one phrase."""
+        return f"{self.why.value} ({self.detail})" if self.detail else self.why.value
+
+
+@dataclass(slots=True)
+class Listing:
+    """What the disk holds: files by stored path, what was left out, and what is odd about it."""
+
+    found: dict[str, Found] = field(default_factory=dict)
+    left_out: dict[str, LeftOut] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    problem: str = ""
+    """Why the workspace itself cannot be listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Root:
+    label: str
+    media: tuple[str, ...] = ()
+    pattern: re.Pattern[str] | None = None
+    base: str = ""
+
+
+def list_memory(
+    workspace: Path,
+    config: MemorySearchConfig | None,
+    release: str,
+    *,
+    home: Path | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Listing:
+    """List the notes of a workspace as `release` finds them (OPENCLAW.md section 1).
+
+    Without a configuration no extra path is known. Raises `Cancelled` when `cancelled()` turns
+    true, `ValueError` for a release without a profile.
+    """
+    search = _Search(workspace, config, release, home, cancelled)
+    if search.root_files():
+        search.memory_folder()
+        search.extra_paths()
+    return search.listing
+
+
+def as_stored(path: str) -> str:
+    """Write a path as the program does: `/` between parts, bytes that are no UTF-8 as U+FFFD."""
+    text = path.replace(os.sep, "/") if os.sep != "/" else path
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+class _Search:
+    def __init__(
+        self,
+        workspace: Path,
+        config: MemorySearchConfig | None,
+        release: str,
+        home: Path | None,
+        cancelled: Callable[[], bool] | None,
+    ) -> None:
+        self.listing = Listing()
+        self._release = known_release(release)
+        self._workspace = os.path.abspath(workspace)
+        self._config = effective(config, release).search if config is not None else None
+        self._home = home
+        self._cancelled = cancelled
+        self._seen: set[str] = set()
+        self._reals: dict[str, str] = {}
+        self._media_suffixes = self._suffixes()
+
+    def _suffixes(self) -> tuple[str, ...]:
+        if self._config is None or not self._config.multimodal_enabled:
+            return ()
+        kinds = self._config.multimodal_modalities
+        return tuple(suffix for kind in kinds for suffix in _MEDIA.get(kind, ()))
+
+    def root_files(self) -> bool:
+        """Look at the workspace itself; False when it cannot be listed."""
+        try:
+            with os.scandir(self._workspace) as entries:
+                top = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            self.listing.problem = error.strerror or str(error)
+            return False
+        order = (ROOT_FILE, LOWER_CASE, USER_FILE)
+        for entry in sorted(top, key=lambda entry: (entry.name not in order, entry.name)):
+            self._root_entry(entry)
+        return True
+
+    def _root_entry(self, entry: os.DirEntry[str]) -> None:
+        name = entry.name
+        refusal = self._root_refusal(name)
+        if refusal is None:
+            self._entry(entry, "", _Root(f"root file {name}"))
+        elif name.endswith(".md") and entry.is_file(follow_symlinks=False):
+            self._leave(as_stored(name), refusal)
+
+    def _root_refusal(self, name: str) -> Why | None:
+        if name == ROOT_FILE:
+            return None
+        if name == USER_FILE:
+            return None if self._release == "2026.9" else Why.NOT_YET
+        if name == LOWER_CASE and self._release == "2026.2":
+            return None
+        return Why.LOWER_CASE if name.lower() == LOWER_CASE else Why.OUTSIDE
+
+    def memory_folder(self) -> None:
+        """Walk `memory/`, unless it is a link."""
+        media = () if self._release in {"2026.2", "2026.9"} else self._media_suffixes
+        path = os.path.join(self._workspace, MEMORY_FOLDER)
+        if os.path.islink(path):
+            self._leave(MEMORY_FOLDER, Why.LINK, _target(path))
+        elif os.path.isdir(path):
+            self._walk(path, f"{MEMORY_FOLDER}/", _Root(f"{MEMORY_FOLDER}/", media))
+
+    def extra_paths(self) -> None:
+        """Look at every extra path once."""
+        config = self._config
+        if config is None:
+            return
+        patterns = dict(config.extra_path_patterns)
+        media = () if self._release == "2026.2" else self._media_suffixes
+        seen: set[tuple[str, str]] = set()
+        for written in config.extra_paths:
+            text = written.strip()
+            pattern = patterns.get(written, "")
+            path = self._resolved(text)
+            if text and (path, pattern) not in seen:
+                seen.add((path, pattern))
+                compiled = _compiled(pattern) if pattern else None
+                self._extra(text, path, _Root(f"extra path {text}", media, compiled, path))
+
+    def _resolved(self, text: str) -> str:
+        if self._release == "2026.9" and text.startswith("~") and self._home is not None:
+            return str(expanded(text, self._home))
+        return os.path.abspath(os.path.join(self._workspace, text))
+
+    def _extra(self, text: str, path: str, root: _Root) -> None:
+        try:
+            state = os.lstat(path)
+        except (OSError, ValueError) as error:
+            self._extra_error(text, path, error)
+            return
+        stored = as_stored(os.path.relpath(path, self._workspace))
+        if stat.S_ISLNK(state.st_mode):
+            self._note(
+                Code.EXTRA_PATH_LINK,
+                f"extra path {text} is a link ({_target(path)}): the program skips it, nothing"
+                " below it is indexed; name the folder that it leads to",
+                text,
+            )
+            self._leave(stored, Why.LINK, _target(path))
+        elif stat.S_ISDIR(state.st_mode):
+            self._walk(path, "" if stored == "." else f"{stored}/", root)
+        elif stat.S_ISREG(state.st_mode) and self._wanted(path, root):
+            self._file(path, stored, root, state)
+        else:
+            self._leave(stored, Why.NOT_MARKDOWN)
+            message = f"extra path {text} is neither a folder nor a .md file: it adds nothing"
+            self._note(Code.EXTRA_PATH_SKIPPED, message, text)
+
+    def _extra_error(self, text: str, path: str, error: Exception) -> None:
+        if text.startswith("~") and self._release != "2026.9":
+            message = (
+                f"extra path {text} is looked for at {path}: this release does not expand ~;"
+                " write the whole path"
+            )
+            self._note(Code.EXTRA_PATH_TILDE, message, text)
+        else:
+            said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            message = f"extra path {text} adds nothing: {path}: {said.lower()}"
+            self._note(Code.EXTRA_PATH_MISSING, message, text)
+
+    def _note(self, code: Code, message: str, name: str) -> None:
+        self.listing.findings.append(finding(code, message, [name]))
+
+    def _walk(self, folder: str, prefix: str, root: _Root) -> None:
+        waiting = [(folder, prefix)]
+        while waiting:
+            place, stored = waiting.pop()
+            for entry in self._list(place, stored):
+                if self._entry(entry, stored, root):
+                    waiting.append((entry.path, f"{stored}{as_stored(entry.name)}/"))
+
+    def _list(self, folder: str, prefix: str) -> list[os.DirEntry[str]]:
+        if self._cancelled is not None and self._cancelled():
+            raise Cancelled
+        try:
+            with os.scandir(folder) as entries:
+                return sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            self._leave(prefix.rstrip("/") or ".", Why.UNREADABLE, (error.strerror or "").lower())
+            return []
+
+    def _entry(self, entry: os.DirEntry[str], prefix: str, root: _Root) -> bool:
+        """Take an entry in or leave it out; True for a folder to enter."""
+        name, stored = entry.name, prefix + as_stored(entry.name)
+        try:
+            if entry.is_symlink():
+                if name.lower().endswith(_NOTE_LIKE) or entry.is_dir():
+                    self._leave(stored, Why.LINK, _target(entry.path))
+                return False
+            if entry.is_dir(follow_symlinks=False):
+                if name == REPAIR_FOLDER and self._release != "2026.2":
+                    self._leave(stored, Why.REPAIR)
+                    return False
+                return True
+            if self._wanted(entry.path, root):
+                self._file(entry.path, stored, root, entry.stat(follow_symlinks=False))
+            elif name.lower().endswith(_NOTE_LIKE):
+                self._leave(stored, Why.NOT_MARKDOWN)
+        except OSError as error:
+            self._leave(stored, Why.UNREADABLE, (error.strerror or "").lower())
+        return False
+
+    def _wanted(self, path: str, root: _Root) -> bool:
+        return path.endswith((".md", *root.media))
+
+    def _file(self, path: str, stored: str, root: _Root, state: os.stat_result) -> None:
+        media = not path.endswith(".md")
+        refusal = self._refusal(path, root, state, media)
+        folder, name = os.path.split(path)
+        if folder not in self._reals:
+            self._reals[folder] = os.path.realpath(folder)
+        real = os.path.join(self._reals[folder], name)
+        if refusal is not None:
+            self._leave(stored, refusal)
+        elif real in self._seen:
+            if stored not in self.listing.found:
+                self._leave(stored, Why.DUPLICATE)
+        else:
+            self._seen.add(real)
+            self.listing.left_out.pop(stored, None)
+            self.listing.found[stored] = Found(
+                stored, path, root.label, state.st_size, state.st_mtime_ns / 1e6, media
+            )
+
+    def _refusal(self, path: str, root: _Root, state: os.stat_result, media: bool) -> Why | None:
+        if not stat.S_ISREG(state.st_mode):
+            return Why.NOT_REGULAR
+        if root.pattern is not None:
+            below = as_stored(os.path.relpath(path, root.base))
+            if root.pattern.fullmatch(below) is None:
+                return Why.PATTERN
+        exact = self._release != "2026.2"
+        if exact and path == os.path.join(self._workspace, LOWER_CASE):
+            return Why.LOWER_CASE
+        limit = self._config.multimodal_max_file_bytes if self._config is not None else 0
+        if media and state.st_size > limit:
+            return Why.TOO_LARGE
+        if not state.st_mode & stat.S_IROTH and not _may_read(path):
+            return Why.UNREADABLE
+        return None
+
+    def _leave(self, stored: str, why: Why, detail: str = "") -> None:
+        if stored not in self.listing.found:
+            self.listing.left_out[stored] = LeftOut(stored, why, detail)
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compile a POSIX glob relative to its folder: `**` is any number of folders."""
+    parts = pattern.strip("/").split("/")
+    text = ""
+    for at, part in enumerate(parts):
+        last = at == len(parts) - 1
+        if part == "**":
+            text += ".+" if last else "(?:[^/]+/)*"
+        else:
+            # fnmatch knows no folders: its "any character" must stop at the slash.
+            inner = translate(part).removeprefix("(?s:").rpartition(")")[0]
+            text += inner.replace(".*", "[^/]*") + ("" if last else "/")
+    return re.compile(text)
+
+
+def _may_read(path: str) -> bool:
+    return os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _target(path: str) -> str:
+    try:
+        return f"to {as_stored(os.readlink(path))}"
+    except OSError as error:
+        return (error.strerror or "not readable").lower()

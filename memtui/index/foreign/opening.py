@@ -1,0 +1,368 @@
+"""Opening another program's index: whatever state it is in, no byte, time or file changes.
+
+How a database is read depends on what lies beside it:
+
+- `-wal` and `-shm`: a program has it open, or was killed. SQLite's own locks, with the shared
+  memory mapped read-only; when nobody else holds it, SQLite indexes the log in memory.
+- `-wal` with content, no `-shm`: the log is indexed in memory, without locks.
+- a rollback journal, or a file whose journal is not the log: SQLite's own locks; a journal that a
+  killed program left is played back in a private copy.
+- neither: `immutable`, which touches nothing but the file.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memtui.errors import IndexMissing, IndexUnusable
+from memtui.index.database import (
+    Access,
+    DatabaseError,
+    Fault,
+    Interrupted,
+    fault,
+    open_beside,
+    vector_extension,
+)
+from memtui.index.foreign.layout import KNOWN_SCHEMA, Layout, recognise
+from memtui.text.sanitize import safe_line
+
+if TYPE_CHECKING:
+    from memtui.index.database import Connection
+
+_MAGIC = b"SQLite format 3\0"
+_WRITE_VERSION = 18
+_WAL_VERSION = 2
+_ATTEMPTS = 3
+
+
+class IndexChanged(IndexUnusable):
+    """Another program changed the file while it was read; opening it again is the cure."""
+
+    code = "index_changed"
+
+
+@dataclass(frozen=True, slots=True)
+class FileStamp:
+    """What a file is told apart by: `mtime_ns` in nanoseconds, `size` in bytes."""
+
+    inode: int
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """The state of a database and what lies beside it; `None`: there is no such file."""
+
+    database: FileStamp | None
+    log: FileStamp | None
+    journal: FileStamp | None
+    shared: bool
+    """Whether the log's shared memory is there: some program has, or had, the database open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open index. One connection belongs to one thread; close it when it is not needed.
+
+    While it is open, a program that ends cannot fold its log back into the file.
+    """
+
+    connection: Connection
+    layout: Layout
+    path: Path
+    """As it was asked for."""
+    real: Path
+    """The file itself, links followed."""
+    how: Access
+    vec_readable: bool
+    """Whether sqlite-vec is loaded and the vec0 table answers."""
+    fingerprint: Fingerprint
+    warnings: tuple[str, ...] = ()
+    copy: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
+
+    def is_current(self) -> bool:
+        """Compare the files with what they were at opening; four stats, no file is opened.
+
+        False: something was committed, the files were exchanged, or a program has opened or
+        closed the database since; close this and open it again.
+        """
+        return _is_same(self.real, self.fingerprint)
+
+    def errors(self) -> AbstractContextManager[None]:
+        """Guard queries: `IndexChanged` when the file changed under them, else `foreign_errors`."""
+        return foreign_errors(self.path, self.is_current)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let all queries of the block see the same commit; keep it short.
+
+        Until it ends, a program that writes cannot empty its log.
+        """
+        self.connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            # SQLite may already have ended it on its own (I/O error).
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Close the connection and remove the private copy, if there is one."""
+        self.connection.close()
+        if self.copy is not None:
+            self.copy.cleanup()
+
+
+def open_foreign(path: Path) -> Opened:
+    """Open an OpenClaw index of any generation, strictly read-only.
+
+    Raises `IndexMissing` when there is no such file, `IndexUnusable` when it is no OpenClaw
+    index, damaged, locked or not readable, `IndexChanged` when it changes faster than it can
+    be opened.
+    """
+    with foreign_errors(path):
+        real = _existing(path)
+    for _ in range(_ATTEMPTS):
+        seen = fingerprint_of(real)
+        try:
+            with foreign_errors(path, partial(_is_same, real, seen)):
+                opened = _open(path, real, seen)
+        except IndexChanged:
+            continue
+        if opened.how is Access.LIVE or opened.is_current():
+            return opened
+        opened.close()
+    raise _changed(path)
+
+
+def fingerprint_of(real: Path) -> Fingerprint:
+    """Stat a database and the files beside it."""
+    return Fingerprint(
+        database=_stamp(real),
+        log=_stamp(_beside(real, "-wal")),
+        journal=_stamp(_beside(real, "-journal")),
+        shared=_stamp(_beside(real, "-shm")) is not None,
+    )
+
+
+def _is_same(real: Path, seen: Fingerprint) -> bool:
+    return fingerprint_of(real) == seen
+
+
+@contextmanager
+def foreign_errors(path: Path, current: Callable[[], bool] | None = None) -> Iterator[None]:
+    """Turn what SQLite and the system raise about a foreign file into one line for people.
+
+    `current` tells whether the file is still what was opened: when it is not, the error becomes
+    `IndexChanged`. Errors that are about the query itself pass through.
+    """
+    try:
+        yield
+    except Exception as error:
+        found = fault(error)
+        of_the_file = found is not None or isinstance(error, DatabaseError)
+        if not of_the_file or isinstance(error, Interrupted):
+            raise
+        # A table that is gone, too, may be the doing of another program.
+        if current is not None and not current():
+            raise _changed(path) from error
+        if found is None:
+            raise
+        raise _line(path, found, error) from error
+
+
+def _changed(path: Path) -> IndexChanged:
+    return IndexChanged(
+        f"{_shown(path)} changed while it was read",
+        hint="another program is writing to it; try again",
+    )
+
+
+def _line(path: Path, found: Fault, error: Exception) -> IndexUnusable:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    reason = safe_line(reason)
+    name = _shown(path)
+    match found:
+        case Fault.DAMAGED:
+            return IndexUnusable(
+                f"{name} is damaged: {reason}", hint="openclaw memory index --force builds it again"
+            )
+        case Fault.LOCKED:
+            return IndexUnusable(
+                f"{name} is locked: memtui waited 1 s for another program that holds it",
+                hint="try again when that program has finished writing",
+            )
+        case Fault.UNFINISHED:
+            return IndexUnusable(
+                f"{name} holds a transaction that was cut off",
+                hint="start the agent once: it plays the journal back",
+            )
+        case Fault.UNOPENABLE:
+            return IndexUnusable(
+                f"{name} cannot be opened: {reason}", hint="check the permissions of its folder"
+            )
+        case Fault.NO_SPACE:
+            return IndexUnusable(
+                f"no space left for a private copy of {name}", hint="free some disk space"
+            )
+        case Fault.UNREADABLE:
+            return IndexUnusable(f"{name} cannot be read: {reason}", hint="check the disk")
+
+
+def _shown(path: Path) -> str:
+    return safe_line(str(path))
+
+
+def _beside(real: Path, suffix: str) -> Path:
+    return real.with_name(real.name + suffix)
+
+
+def _stamp(path: Path) -> FileStamp | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return FileStamp(found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _existing(path: Path) -> Path:
+    """The file that a path leads to; anything but a regular file with content is refused."""
+    try:
+        real = path.resolve(strict=True)
+        found = real.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the name
+        raise IndexMissing(
+            f"{_shown(path)} is not there", hint="memtui agents lists what is on this machine"
+        ) from None
+    except RuntimeError:  # a loop of links, up to Python 3.12
+        raise IndexUnusable(
+            f"{_shown(path)} is a link that leads to itself", hint="give the file itself"
+        ) from None
+    if stat.S_ISDIR(found.st_mode):
+        raise IndexUnusable(
+            f"{_shown(path)} is a folder", hint="give the .sqlite file, or --agent NAME"
+        )
+    if not stat.S_ISREG(found.st_mode):
+        raise IndexUnusable(f"{_shown(path)} is not a file", hint="give the .sqlite file")
+    if found.st_size == 0:
+        raise IndexUnusable(
+            f"{_shown(path)} is empty (0 bytes)", hint="openclaw memory index builds the index"
+        )
+    return real
+
+
+def _open(path: Path, real: Path, seen: Fingerprint) -> Opened:
+    connection, how, copy = _connect(path, real, seen)
+    try:
+        layout = recognise(connection, _shown(path))
+        vec_readable, warnings = _probe_vectors(connection, layout)
+        return Opened(
+            connection=connection,
+            layout=layout,
+            path=path,
+            real=real,
+            how=how,
+            vec_readable=vec_readable,
+            fingerprint=seen,
+            warnings=_schema_warnings(connection, layout) + warnings,
+            copy=copy,
+        )
+    except BaseException:
+        connection.close()
+        if copy is not None:
+            copy.cleanup()
+        raise
+
+
+def _connect(
+    path: Path, real: Path, seen: Fingerprint
+) -> tuple[Connection, Access, tempfile.TemporaryDirectory[str] | None]:
+    with_log = seen.log is not None and (seen.shared or seen.log.size > 0)
+    if not with_log and _keeps_a_log(path, real):
+        if _journal_is_hot(real):
+            # Cut off while the journal was exchanged for the log: only a writer can tell.
+            return _connect_to_copy(real)
+        return open_beside(real, Access.IMMUTABLE), Access.IMMUTABLE, None
+    try:
+        return open_beside(real, Access.LIVE), Access.LIVE, None
+    except Exception as error:
+        found = fault(error)
+        if found is Fault.UNFINISHED:
+            return _connect_to_copy(real)
+        # The attempt also told that no program holds the database for itself, which is the one
+        # way to have a log open without shared memory.
+        if found is not Fault.UNOPENABLE or seen.log is None or seen.shared:
+            raise
+    return open_beside(real, Access.LOG), Access.LOG, None
+
+
+def _journal_is_hot(real: Path) -> bool:
+    # SQLite overwrites the first bytes with zeros when a kept journal is not needed any more.
+    try:
+        with _beside(real, "-journal").open("rb") as journal:
+            return journal.read(1) not in (b"", b"\0")
+    except FileNotFoundError:
+        return False
+
+
+def _keeps_a_log(path: Path, real: Path) -> bool:
+    with real.open("rb") as file:
+        header = file.read(_WRITE_VERSION + 1)
+    if not header.startswith(_MAGIC):
+        raise IndexUnusable(
+            f"{_shown(path)} is not an SQLite database", hint="give the .sqlite file"
+        )
+    return header[_WRITE_VERSION : _WRITE_VERSION + 1] == bytes([_WAL_VERSION])
+
+
+def _connect_to_copy(
+    real: Path,
+) -> tuple[Connection, Access, tempfile.TemporaryDirectory[str]]:
+    folder = tempfile.TemporaryDirectory(prefix="memtui-", ignore_cleanup_errors=True)
+    try:
+        for suffix in ("", "-journal", "-wal"):
+            source = _beside(real, suffix)
+            target = Path(folder.name) / f"copy.sqlite{suffix}"
+            with suppress(FileNotFoundError):
+                shutil.copyfile(source, target)
+                os.chmod(target, stat.S_IRUSR | stat.S_IWUSR)
+        return open_beside(Path(folder.name) / "copy.sqlite", Access.COPY), Access.COPY, folder
+    except BaseException:
+        folder.cleanup()
+        raise
+
+
+def _probe_vectors(connection: Connection, layout: Layout) -> tuple[bool, tuple[str, ...]]:
+    if layout.vec is None or vector_extension(connection) is None:
+        return False, ()
+    try:
+        connection.execute(f"SELECT id FROM {layout.vec} LIMIT 1").fetchall()
+    except Exception as error:
+        if fault(error) is Fault.LOCKED:
+            raise
+        return False, (f"the vector table cannot be read: {safe_line(str(error))}",)
+    return True, ()
+
+
+def _schema_warnings(connection: Connection, layout: Layout) -> tuple[str, ...]:
+    if layout.schema is None:
+        return ()
+    rows = connection.execute(f"SELECT max(schema_version) FROM {layout.schema}").fetchall()
+    version = rows[0][0]
+    if not isinstance(version, int) or version <= KNOWN_SCHEMA:
+        return ()
+    return (
+        f"the database has schema {version}, newer than the newest that memtui knows"
+        f" ({KNOWN_SCHEMA}): what it adds is not shown",
+    )

@@ -1,0 +1,135 @@
+"""What lies around an OpenClaw index: other databases, left-over files, the configuration."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from memtui.index.foreign import rows
+from memtui.index.foreign.findings import Code, finding
+from memtui.index.foreign.layout import KNOWN_SCHEMA
+from memtui.index.foreign.leftovers import Leftover, LeftoverKind, find_leftovers
+from memtui.index.foreign.opening import Opened, fingerprint_of
+from memtui.index.foreign.places import Databases
+from memtui.model.foreign import Finding, Identity, Severity
+from memtui.settings.openclaw import MemorySearchConfig, effective, known_release
+from memtui.settings.openclaw.identity import KEYWORD_ONLY_MODEL, NO_PROVIDER
+from memtui.text.sanitize import safe_line
+
+_BUSY_S: Final = 120.0
+"""What was written to within this time may be a rebuild under way."""
+_QMD_UNTIL: Final = frozenset({"2026.4", "2026.7"})
+
+_KINDS: Final = {
+    LeftoverKind.LOCK: (Code.LOCK_FILE, "reindex lock: searches may wait for it and time out"),
+    LeftoverKind.SHADOW: (Code.SHADOW_FILE, "shadow file of a rebuild that did not end"),
+    LeftoverKind.TEMPORARY: (Code.TEMPORARY_FILE, "new index of a full reindex that did not end"),
+    LeftoverKind.BACKUP: (Code.BACKUP_FILE, "index from before a full reindex"),
+    LeftoverKind.LOG: (Code.LOG_BESIDE, "log: a program has the database open, or was killed"),
+}
+
+
+def leftover_findings(database: Path, now: datetime) -> tuple[list[Finding], tuple[str, ...]]:
+    """List what reindexing left beside a database, as findings and as lines."""
+    found: list[Finding] = []
+    lines: list[str] = []
+    for leftover in find_leftovers(database, now.timestamp()):
+        code, text = _KINDS[leftover.kind]
+        line = f"{leftover.path.name}: {_described(leftover)}"
+        lines.append(safe_line(line))
+        busy = leftover.kind is not LeftoverKind.LOG and leftover.age_s < _BUSY_S
+        if busy:
+            text += "; written to just now, so it may be under way"
+        severity = Severity.INFO if busy else None
+        found.append(finding(code, f"{line}: {text}", [leftover.path.name], severity=severity))
+    return found, tuple(lines)
+
+
+def _described(leftover: Leftover) -> str:
+    parts = [f"{leftover.size:,} bytes", f"{_age(leftover.age_s)} old"]
+    if leftover.chunks is not None:
+        parts.append(f"{leftover.chunks:,} chunks")
+    elif leftover.problem:
+        parts.append(leftover.problem)
+    return ", ".join(parts)
+
+
+def _age(seconds: float) -> str:
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def database_findings(opened: Opened, databases: Databases | None) -> tuple[list[Finding], str]:
+    """Tell which database the program would read, and what is odd about this one."""
+    found: list[Finding] = []
+    line = f"{opened.path}: as it was asked for"
+    if databases is not None and databases.read is not None:
+        line = f"{databases.read}: {databases.reason}"
+        if os.path.realpath(databases.read) != os.path.realpath(opened.path):
+            text = f"the program reads {databases.read} and not {opened.path}: {databases.reason}"
+            found.append(finding(Code.OTHER_DATABASE_READ, text, [str(databases.read)]))
+        elif databases.sidecar is not None and databases.agent is not None:
+            other = databases.agent if databases.read == databases.sidecar else databases.sidecar
+            text = f"{databases.reason}: {other} is not read"
+            found.append(finding(Code.BOTH_GENERATIONS, text, [str(other)]))
+    version = rows.origin(opened.connection, opened.layout).schema_version
+    if version is not None and version > KNOWN_SCHEMA:
+        text = f"the agent's database has schema {version}, memtui knows {KNOWN_SCHEMA}"
+        found.append(finding(Code.SCHEMA_NEWER, f"{text}: what it adds is not shown"))
+    if not _may_write(opened.real) or not _may_write(opened.real.parent):
+        text = f"this user may not write {opened.real}: a program run by this user cannot index"
+        found.append(finding(Code.DATABASE_NOT_WRITABLE, text, [str(opened.real)]))
+    return found, safe_line(line)
+
+
+def _may_write(path: Path) -> bool:
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+def replaced_findings(opened: Opened) -> list[Finding]:
+    """Say whether the file at this path is still the one that is open."""
+    seen, current = opened.fingerprint.database, fingerprint_of(opened.real).database
+    if seen is None or (current is not None and current.inode == seen.inode):
+        return []
+    text = f"{opened.path} was exchanged for another file while it was open: open it again;"
+    text += " an agent that has run since before may still search the deleted one"
+    return [finding(Code.DATABASE_REPLACED, text, [str(opened.path)])]
+
+
+def configuration_findings(
+    search: MemorySearchConfig | None, stored: Identity, release: str, backend: str
+) -> list[Finding]:
+    """Say what of the configuration keeps this index from answering."""
+    known = known_release(release)
+    found: list[Finding] = []
+    if backend == "qmd" and known in _QMD_UNTIL:
+        text = "memory.backend is qmd: that program answers, and this index only when it fails"
+        found.append(finding(Code.QMD_BACKEND, text, [backend]))
+    if search is None:
+        return found
+    held = effective(search, release).search
+    if not held.enabled:
+        text = "memory search is switched off for this agent (enabled: false)"
+        found.append(finding(Code.SEARCH_DISABLED, text))
+    vectors = held.provider != NO_PROVIDER and stored.model != KEYWORD_ONLY_MODEL
+    if known != "2026.9" and held.hybrid_enabled and vectors:
+        found += _dropped(held, known)
+    return found
+
+
+def _dropped(held: MemorySearchConfig, release: str) -> Sequence[Finding]:
+    # 2026.2 gives every keyword hit the text score 1, later releases one below 1.
+    best, least = held.text_weight, held.min_score
+    if best > least or (release == "2026.2" and best == least):
+        return []
+    at_most = "is" if release == "2026.2" else "is below"
+    text = (
+        f"a hit of the keywords alone scores {held.text_weight:g} * textScore, which {at_most}"
+        f" {best:g}, and minScore is {least:g}: no such hit is ever returned; lower minScore"
+    )
+    return [finding(Code.KEYWORD_HITS_DROPPED, text)]

@@ -1,0 +1,585 @@
+"""Opening OpenClaw indexes in every state they can be in, without leaving a trace."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from memtui.errors import IndexMissing, IndexUnusable
+from memtui.index.database import Access, open_beside, open_database
+from memtui.index.foreign import opening, rows
+from memtui.index.foreign.layout import recognise, tokenizer
+from memtui.index.foreign.opening import IndexChanged, Opened, foreign_errors, open_foreign
+from memtui.index.foreign.vectors import parse_vector, read_indexed, read_vectors
+from memtui.model.foreign import IndexGeneration
+from tests.support.hostile import ALL
+from tests.support.openclaw import (
+    AGENT,
+    AGENT_BLOB,
+    CHUNKS,
+    DIMS,
+    RELEASES,
+    SIDECAR,
+    WORD,
+    State,
+    connect,
+    count_of,
+    edit,
+    hash_tree,
+    make_state,
+    other_program,
+    use_everything,
+    without_privileges,
+)
+
+GENERATIONS = {
+    SIDECAR: IndexGeneration.SIDECAR,
+    AGENT: IndexGeneration.AGENT,
+    AGENT_BLOB: IndexGeneration.AGENT_BLOB,
+}
+
+
+@pytest.fixture(params=RELEASES)
+def release(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def state(tmp_path: Path, release: str) -> State:
+    return make_state(tmp_path / "state", release)
+
+
+@pytest.fixture
+def sidecar(tmp_path: Path) -> State:
+    return make_state(tmp_path / "state", SIDECAR)
+
+
+def read_unseen(state: State, how: Access, word: int = 0) -> Opened:
+    """Open, use everything, close; nothing of the state folder may have changed."""
+    before = hash_tree(state.folder)
+    opened = open_foreign(state.database)
+    try:
+        assert opened.how is how
+        assert opened.is_current()
+        use_everything(opened)
+        assert count_of(opened, WORD) == word
+    finally:
+        opened.close()
+    assert hash_tree(state.folder) == before
+    return opened
+
+
+def test_an_idle_index(state: State, release: str) -> None:
+    opened = read_unseen(state, Access.IMMUTABLE)
+    assert opened.layout.generation is GENERATIONS[release]
+    assert opened.vec_readable
+    assert opened.warnings == ()
+    assert opened.layout.vec_dims == DIMS
+    assert opened.layout.tokenizer == "unicode61"
+
+
+def test_a_live_writer_beside(state: State) -> None:
+    with other_program(state.database) as program:
+        read_unseen(state, Access.LIVE, word=1)
+        program.commit()
+        read_unseen(state, Access.LIVE, word=2)
+        program.close()
+    read_unseen(state, Access.IMMUTABLE, word=2)
+
+
+def test_the_log_keeps_its_owner(state: State) -> None:
+    # Of the superuser SQLite makes a present: the log goes to the owner of the file.
+    if os.geteuid() == 0:
+        os.chown(state.database, 1, 1)
+    with other_program(state.database):
+        if os.geteuid() == 0:
+            os.chown(state.beside("-wal"), 2, 2)
+            os.chown(state.beside("-shm"), 2, 2)
+        read_unseen(state, Access.LIVE, word=1)
+
+
+def test_what_is_not_committed_is_not_seen(state: State) -> None:
+    with other_program(state.database, "uncommitted"):
+        read_unseen(state, Access.LIVE, word=1)
+
+
+def test_a_live_connection_sees_later_commits(state: State) -> None:
+    with other_program(state.database) as program:
+        opened = open_foreign(state.database)
+        assert count_of(opened, WORD) == 1
+        program.commit()
+        assert not opened.is_current()
+        assert count_of(opened, WORD) == 2
+        with opened.snapshot():
+            assert count_of(opened, WORD) == 2
+            program.commit()
+            assert count_of(opened, WORD) == 2
+        assert count_of(opened, WORD) == 3
+        opened.close()
+        program.close()
+    assert not state.beside("-wal").exists()
+
+
+@pytest.mark.parametrize("lost", [(), ("-shm",)])
+def test_the_log_of_a_killed_program(state: State, lost: tuple[str, ...]) -> None:
+    with other_program(state.database) as program:
+        program.commit()
+        program.die()
+    for suffix in lost:
+        state.beside(suffix).unlink()
+    read_unseen(state, Access.LOG if lost else Access.LIVE, word=2)
+
+
+def test_a_program_that_comes_to_a_log_left_behind(state: State) -> None:
+    with other_program(state.database) as program:
+        program.die()
+    state.beside("-shm").unlink()
+    opened = open_foreign(state.database)
+    with other_program(state.database) as program:
+        assert not opened.is_current()
+        opened.close()
+        read_unseen(state, Access.LIVE, word=2)
+
+
+def test_an_empty_log_with_shared_memory(sidecar: State) -> None:
+    # What a plain read-only connection leaves beside an idle database.
+    connection = connect(sidecar.database)
+    connection.execute("SELECT count(*) FROM chunks").fetchall()
+    copies = {suffix: sidecar.beside(suffix).read_bytes() for suffix in ("-wal", "-shm")}
+    connection.close()
+    assert copies["-wal"] == b""
+    for suffix, content in copies.items():
+        sidecar.beside(suffix).write_bytes(content)
+    read_unseen(sidecar, Access.LIVE)
+    sidecar.beside("-shm").unlink()
+    read_unseen(sidecar, Access.IMMUTABLE)
+
+
+def test_a_rollback_journal_that_was_left_is_played_back_in_a_copy(state: State) -> None:
+    with other_program(state.database, "journal") as program:
+        program.die()
+    assert state.beside("-journal").stat().st_size > 0
+    opened = read_unseen(state, Access.COPY)
+    assert opened.copy is not None
+    assert not Path(opened.copy.name).exists()
+
+
+def test_an_older_index_that_keeps_no_log(state: State) -> None:
+    edit(state.database, "PRAGMA journal_mode = DELETE")
+    read_unseen(state, Access.LIVE)
+    state.beside("-wal").touch()
+    read_unseen(state, Access.LIVE)
+
+
+@pytest.mark.parametrize("mode", ["journal", "locked", "exclusive"])
+def test_an_index_that_another_program_holds(state: State, mode: str) -> None:
+    with other_program(state.database, mode):
+        before = hash_tree(state.folder)
+        with pytest.raises(IndexUnusable, match=r"is locked: memtui waited 1 s for another"):
+            open_foreign(state.database)
+        assert hash_tree(state.folder) == before
+
+
+def test_a_link_to_an_index(sidecar: State, tmp_path: Path) -> None:
+    link = tmp_path / "link.sqlite"
+    link.symlink_to(sidecar.database)
+    with other_program(sidecar.database):
+        before = hash_tree(tmp_path)
+        opened = open_foreign(link)
+        assert count_of(opened, WORD) == 1
+        assert opened.path == link
+        assert opened.real == sidecar.database.resolve()
+        opened.close()
+        assert hash_tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["a b#c?d%41.sqlite", "new\nline.sqlite", "\udcff.sqlite", "é.sqlite"]
+)
+def test_odd_file_names(sidecar: State, name: str) -> None:
+    path = sidecar.database.with_name(name)
+    sidecar.database.rename(path)
+    read_unseen(replace(sidecar, database=path), Access.IMMUTABLE)
+
+
+@pytest.fixture
+def readable_by_all(release: str) -> Iterator[State]:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield make_state(Path(folder) / "state", release)
+
+
+def forbid_writing(state: State) -> None:
+    for path in [state.folder, *state.folder.rglob("*")]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+
+
+def allow_writing(state: State) -> None:
+    for path in [state.folder, *state.folder.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+@pytest.mark.parametrize("mode", ["idle", "live", "killed", "log", "journal"])
+def test_folders_and_files_that_cannot_be_written(readable_by_all: State, mode: str) -> None:
+    state = readable_by_all
+    hows = {"idle": Access.IMMUTABLE, "log": Access.LOG, "journal": Access.COPY}
+    if mode == "idle":
+        forbid_writing(state)
+        with without_privileges():
+            read_unseen(state, Access.IMMUTABLE)
+    else:
+        with other_program(state.database, "journal" if mode == "journal" else "live") as program:
+            if mode != "live":
+                program.die()
+            if mode == "log":
+                state.beside("-shm").unlink()
+            forbid_writing(state)
+            with without_privileges():
+                read_unseen(state, hows.get(mode, Access.LIVE), word=0 if mode == "journal" else 1)
+    allow_writing(state)
+
+
+def test_a_file_that_may_not_be_read(readable_by_all: State) -> None:
+    readable_by_all.database.chmod(0)
+    with without_privileges(), pytest.raises(IndexUnusable, match="cannot be opened") as raised:
+        open_foreign(readable_by_all.database)
+    assert raised.value.exit_code == 3
+
+
+def refusal(path: Path) -> IndexUnusable | IndexMissing:
+    before = hash_tree(path.parent)
+    with pytest.raises((IndexUnusable, IndexMissing)) as raised:
+        open_foreign(path)
+    assert hash_tree(path.parent) == before
+    error = raised.value
+    assert isinstance(error, IndexUnusable | IndexMissing)
+    assert error.exit_code == 3
+    assert error.hint
+    assert "\n" not in str(error)
+    return error
+
+
+def test_what_is_no_database(tmp_path: Path) -> None:
+    assert "is not there" in str(refusal(tmp_path / "none.sqlite"))
+    assert "is not there" in str(refusal(tmp_path / "nul\0byte.sqlite"))
+    (tmp_path / "empty.sqlite").touch()
+    assert "is empty (0 bytes)" in str(refusal(tmp_path / "empty.sqlite"))
+    (tmp_path / "text.sqlite").write_text("# notes\n" * 500)
+    assert "is not an SQLite database" in str(refusal(tmp_path / "text.sqlite"))
+    (tmp_path / "short.sqlite").write_bytes(b"SQL")
+    assert "is not an SQLite database" in str(refusal(tmp_path / "short.sqlite"))
+    (tmp_path / "folder.sqlite").mkdir()
+    assert "is a folder" in str(refusal(tmp_path / "folder.sqlite"))
+    os.mkfifo(tmp_path / "pipe.sqlite")
+    assert "is not a file" in str(refusal(tmp_path / "pipe.sqlite"))
+    (tmp_path / "dangling.sqlite").symlink_to(tmp_path / "none")
+    assert "is not there" in str(refusal(tmp_path / "dangling.sqlite"))
+    (tmp_path / "loop.sqlite").symlink_to(tmp_path / "loop.sqlite")
+    refusal(tmp_path / "loop.sqlite")
+
+
+def test_names_from_outside_reach_no_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "\x1b]2;title\x07\nx.sqlite"
+    path.write_text("no")
+    assert "\x1b" not in str(refusal(path))
+    edit(
+        tmp_path / "b.sqlite",
+        'CREATE TABLE "{}"(x)'.format(ALL.split("\x00")[0].replace('"', '""')),
+    )
+    assert "\x1b" not in str(refusal(tmp_path / "b.sqlite"))
+
+
+def test_databases_that_are_something_else(tmp_path: Path) -> None:
+    from memtui.index.schema import create
+
+    own = open_database(tmp_path / "own.db")
+    create(own, 4)
+    own.close()
+    assert "it is an index of memtui" in str(refusal(tmp_path / "own.db"))
+    edit(tmp_path / "other.sqlite", *(f"CREATE TABLE t{n}(x)" for n in range(6)))
+    assert "its tables are t0, t1, t2, t3 and 2 more" in str(refusal(tmp_path / "other.sqlite"))
+    edit(tmp_path / "agent.sqlite", "CREATE TABLE schema_meta(schema_version INTEGER)")
+    assert "has no memory tables" in str(refusal(tmp_path / "agent.sqlite"))
+    edit(tmp_path / "none.sqlite", "CREATE TABLE t(x)", "DROP TABLE t")
+    assert "the database has no tables" in str(refusal(tmp_path / "none.sqlite"))
+    half = "CREATE TABLE meta(key, value)", "CREATE TABLE chunks(id, path, text)"
+    edit(tmp_path / "half.sqlite", *half, "CREATE TABLE files(path, hash, mtime, size)")
+    assert "is not an OpenClaw memory index" in str(refusal(tmp_path / "half.sqlite"))
+
+
+@pytest.mark.parametrize("kept", [100, 4096, 8192, 100_000])
+def test_a_truncated_index(state: State, kept: int) -> None:
+    with state.database.open("r+b") as file:
+        file.truncate(kept)
+    assert "is damaged" in str(refusal(state.database))
+
+
+def test_a_damaged_page_is_named_where_it_is_met(sidecar: State) -> None:
+    with sidecar.database.open("r+b") as file:
+        file.seek(400_000)
+        file.write(os.urandom(1_500_000))
+    before = hash_tree(sidecar.folder)
+    opened = open_foreign(sidecar.database)
+    with pytest.raises(IndexUnusable, match="is damaged"):
+        use_everything(opened)
+    opened.close()
+    assert hash_tree(sidecar.folder) == before
+
+
+def test_a_damaged_vector_table_is_a_warning(sidecar: State) -> None:
+    edit(sidecar.database, "DROP TABLE chunks_vec_rowids")
+    opened = open_foreign(sidecar.database)
+    assert not opened.vec_readable
+    assert len(opened.warnings) == 1
+    assert "vector table cannot be read" in opened.warnings[0]
+    opened.close()
+
+
+def test_a_newer_schema_opens_with_a_warning(tmp_path: Path) -> None:
+    state = make_state(tmp_path / "state", AGENT_BLOB)
+    edit(
+        state.database,
+        "UPDATE schema_meta SET schema_version = 99",
+        "ALTER TABLE memory_index_chunks ADD COLUMN future TEXT",
+    )
+    opened = read_unseen(state, Access.IMMUTABLE)
+    assert opened.warnings == (
+        "the database has schema 99, newer than the newest that memtui knows (23): what it adds"
+        " is not shown",
+    )
+
+
+def test_a_half_made_index(state: State) -> None:
+    opened = open_foreign(state.database)
+    layout = opened.layout
+    opened.close()
+    edit(state.database, f"DELETE FROM {layout.meta}", f"DELETE FROM {layout.chunks}")
+    edit(state.database, f"DROP TABLE {layout.fts}", f"DROP TABLE {layout.vec}")
+    opened = open_foreign(state.database)
+    assert (opened.layout.fts, opened.layout.vec, opened.vec_readable) == (None, None, False)
+    found = rows.identity(opened.connection, opened.layout)
+    assert not found.present
+    assert found.problems == ("the index metadata is missing",)
+    assert rows.chunk_counts(opened.connection, opened.layout) == {}
+    assert read_indexed(opened.connection, opened.layout) is None
+    assert [part.rowids.size for part in read_vectors(opened.connection, opened.layout)] == []
+    opened.close()
+
+
+def test_the_oldest_files_have_no_source(sidecar: State) -> None:
+    edit(
+        sidecar.database,
+        "DROP INDEX idx_chunks_source",
+        "ALTER TABLE chunks DROP COLUMN source",
+        "ALTER TABLE files DROP COLUMN source",
+    )
+    read_unseen(sidecar, Access.IMMUTABLE)
+    opened = open_foreign(sidecar.database)
+    connection, layout = opened.connection, opened.layout
+    assert (layout.chunks_have_source, layout.files_have_source) == (False, False)
+    assert layout.fts_has_source
+    assert rows.chunk_counts(connection, layout) == {"memory": CHUNKS[SIDECAR]}
+    assert {file.source for file in rows.files(connection, layout)} == {"memory"}
+    assert next(rows.all_chunks(connection, layout)).source == "memory"
+    opened.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("", "unicode61"),
+        (", tokenize='trigram case_sensitive 0'", "trigram"),
+        (', tokenize = "trigram"', "trigram"),
+        (", tokenize=trigram", "trigram"),
+        (", tokenize='unicode61'", "unicode61"),
+        (
+            ", TOKENIZE='porter unicode61 remove_diacritics 2'",
+            "porter unicode61 remove_diacritics 2",
+        ),
+        (", tokenize='unicode61 tokenchars ''-_'''", "unicode61 tokenchars '-_'"),
+    ],
+)
+def test_the_tokenizer_is_read_from_the_table(options: str, expected: str) -> None:
+    assert tokenizer(f"CREATE VIRTUAL TABLE chunks_fts USING fts5(\n  text{options}\n)") == expected
+
+
+def test_ordinary_tables_of_these_names_are_not_taken_for_search_tables(sidecar: State) -> None:
+    edit(sidecar.database, "DROP TABLE chunks_fts", "DROP TABLE chunks_vec")
+    edit(sidecar.database, "CREATE TABLE chunks_fts(text)", "CREATE TABLE chunks_vec(id)")
+    connection = connect(sidecar.database)
+    layout = recognise(connection)
+    connection.close()
+    assert (layout.fts, layout.vec, layout.vec_dims) == (None, None, None)
+
+
+def test_a_writer_that_appears_makes_an_idle_connection_old(state: State) -> None:
+    opened = open_foreign(state.database)
+    assert opened.is_current()
+    with other_program(state.database) as program:
+        assert not opened.is_current()
+        opened.close()
+        again = open_foreign(state.database)
+        assert again.how is Access.LIVE
+        again.close()
+        program.close()
+
+
+def test_an_exchanged_file_makes_a_connection_old(sidecar: State) -> None:
+    opened = open_foreign(sidecar.database)
+    other = sidecar.database.with_name("new")
+    other.write_bytes(sidecar.database.read_bytes())
+    os.utime(other, ns=(0, sidecar.database.stat().st_mtime_ns))
+    other.replace(sidecar.database)
+    assert not opened.is_current()
+    sidecar.database.unlink()
+    assert not opened.is_current()
+    opened.close()
+
+
+def test_an_error_because_the_file_changed_is_told_apart(sidecar: State) -> None:
+    opened = open_foreign(sidecar.database)
+    with pytest.raises(Exception, match="no such column"), opened.errors():
+        opened.connection.execute("SELECT absent FROM chunks")
+    with sidecar.database.open("r+b") as file:
+        file.truncate(8192)
+    with pytest.raises(IndexChanged, match="changed while it was read"), opened.errors():
+        opened.connection.execute("SELECT sum(length(text)) FROM chunks").fetchall()
+    opened.close()
+    assert issubclass(IndexChanged, IndexUnusable)
+
+
+def test_an_index_that_never_stands_still(sidecar: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    def writes_meanwhile(path: Path, access: Access) -> object:
+        connection = open_beside(path, access)
+        os.utime(path)
+        return connection
+
+    monkeypatch.setattr(opening, "open_beside", writes_meanwhile)
+    with pytest.raises(IndexChanged):
+        open_foreign(sidecar.database)
+
+
+def test_errors_of_the_system_become_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    with pytest.raises(IndexUnusable, match="no space left"), foreign_errors(path):
+        raise OSError(28, "No space left on device")
+    with (
+        pytest.raises(IndexUnusable, match=r"cannot be read: Input/output error"),
+        foreign_errors(path),
+    ):
+        raise OSError(5, "Input/output error")
+    with pytest.raises(KeyError), foreign_errors(path):
+        raise KeyError
+
+
+def test_what_the_databases_say_about_themselves(state: State, release: str) -> None:
+    opened = open_foreign(state.database)
+    connection, layout = opened.connection, opened.layout
+    identity = rows.identity(connection, layout)
+    assert identity.present
+    assert identity.identity.model == "text-embedding-3-small"
+    assert identity.identity.sources == ("memory",)
+    assert identity.identity.vector_dims == DIMS
+    assert (identity.identity.chunk_tokens, identity.identity.chunk_overlap) == (400, 80)
+    versions = (identity.identity.chunking_version, identity.identity.provenance_version)
+    assert versions == ((5, 1) if release == AGENT_BLOB else (None, None))
+    assert rows.vector_rebuild(connection, layout) == ("clean" if release == AGENT_BLOB else None)
+    assert rows.revision(connection, layout) == {SIDECAR: None, AGENT: 81, AGENT_BLOB: 134}[release]
+    origin = rows.origin(connection, layout)
+    assert (origin.schema_version, origin.agent_id, origin.app_version) == {
+        SIDECAR: (None, None, None),
+        AGENT: (1, "main", None),
+        AGENT_BLOB: (23, "main", "2026.9.6"),
+    }[release]
+    assert rows.model_counts(connection, layout) == {
+        ("memory", "text-embedding-3-small"): CHUNKS[release]
+    }
+    file = rows.files(connection, layout)[0]
+    assert (file.path, file.source, len(file.hash)) == ("MEMORY.md", "memory", 64)
+    opened.close()
+
+
+@pytest.mark.parametrize(
+    ("stored", "problem"),
+    [
+        ("not json", "is not a JSON object: not json"),
+        ("[1]", "is not a JSON object"),
+        ("[" * 100_000, "is not a JSON object"),
+        ('{"model": 5}', "has an odd model: 5"),
+        ('{"chunkTokens": "400"}', 'has an odd chunkTokens: "400"'),
+        ('{"vectorDims": true}', "has an odd vectorDims: true"),
+        ('{"sources": "memory"}', 'has odd sources: "memory"'),
+    ],
+)
+def test_odd_metadata_is_a_problem_and_no_failure(
+    sidecar: State, stored: str, problem: str
+) -> None:
+    edit(sidecar.database, "UPDATE meta SET value = '{}'".format(stored.replace("'", "''")))
+    opened = open_foreign(sidecar.database)
+    found = rows.identity(opened.connection, opened.layout)
+    assert found.present
+    assert found.identity.model is None
+    assert len(found.problems) == 1
+    assert problem in found.problems[0]
+    opened.close()
+
+
+def test_damaged_vectors_are_reported_by_their_chunk(state: State, release: str) -> None:
+    opened = open_foreign(state.database)
+    layout = opened.layout
+    ids = [chunk.id for chunk in rows.all_chunks(opened.connection, layout)][:5]
+    opened.close()
+    bad = (
+        ["x'010203'", "x'000000000000f87f'", "x''", "x'0000000000000000'"]
+        if release == AGENT_BLOB
+        else ["'[1,2'", "'[1,null]'", "'[]'", "'[0.5]'"]
+    )
+    for name, value in zip(ids, bad, strict=False):
+        edit(state.database, f"UPDATE {layout.chunks} SET embedding = {value} WHERE id = '{name}'")
+    opened = open_foreign(state.database)
+    parts = list(read_vectors(opened.connection, layout))
+    assert [item.chunk_id for part in parts for item in part.damaged] == ids[:2]
+    assert [rowid for part in parts for rowid in part.without] == [3]
+    assert sorted((part.vectors.shape[1], part.rowids.size) for part in parts) == [
+        (1, 1),
+        (DIMS, CHUNKS[release] - 4),
+    ]
+    opened.close()
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [None, 5, "{}", "nonsense", "[[1]]", '["1"]', "[1e999]", "[NaN]", "[1, [2]]", b"1234567"],
+)
+def test_what_is_no_vector(stored: object) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        parse_vector(stored)
+
+
+def test_the_vector_table_tells_what_has_no_chunk(sidecar: State) -> None:
+    edit(sidecar.database, "DELETE FROM chunks WHERE rowid = 7")
+    opened = open_foreign(sidecar.database)
+    indexed = read_indexed(opened.connection, opened.layout)
+    assert indexed is not None
+    assert len(indexed.orphans) == 1
+    assert indexed.vectors.shape == (CHUNKS[SIDECAR] - 1, DIMS)
+    assert 7 not in indexed.rowids
+    opened.close()
+
+
+def test_importance_and_project_of_the_newest_generation(tmp_path: Path) -> None:
+    state = make_state(tmp_path / "state", AGENT_BLOB)
+    edit(
+        state.database,
+        "UPDATE memory_index_chunk_recall_metadata SET importance = 7, project_key = 'p'"
+        " WHERE chunk_id = (SELECT id FROM memory_index_chunks WHERE chunk_rowid = 2)",
+    )
+    opened = open_foreign(state.database)
+    chunk = rows.chunks(opened.connection, opened.layout, [2])[2]
+    assert (chunk.importance, chunk.project_key) == (7, "p")
+    opened.close()

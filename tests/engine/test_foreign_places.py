@@ -1,0 +1,311 @@
+"""Finding agents and their indexes on a machine, and what reindexing left beside them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from memtui.errors import IndexMissing
+from memtui.index.foreign.leftovers import LeftoverKind, find_leftovers, kind_of
+from memtui.index.foreign.places import (
+    database_of,
+    find_agent,
+    find_agents,
+    state_dirs,
+)
+from memtui.model.foreign import IndexGeneration
+from tests.support.openclaw import (
+    AGENT,
+    AGENT_BLOB,
+    CHUNKS,
+    DIMS,
+    FILES,
+    RELEASES,
+    SIDECAR,
+    edit,
+    hash_tree,
+    make_state,
+    other_program,
+    without_privileges,
+)
+
+NOW = 2_000_000_000.0
+UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return folder
+
+
+def test_state_folders_in_their_order(home: Path, tmp_path: Path) -> None:
+    assert state_dirs({}, home) == ()
+    for name in (".openclaw", ".moltbot", ".clawdbot", ".openclaw-work", ".openclawother"):
+        (home / name).mkdir()
+    (home / ".openclaw-file").touch()
+    expected = [".openclaw", ".openclaw-work", ".clawdbot", ".moltbot"]
+    assert state_dirs({}, home) == tuple(home / name for name in expected)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert state_dirs({"OPENCLAW_STATE_DIR": f" {elsewhere} "}, home)[0] == elsewhere
+    assert state_dirs({"OPENCLAW_STATE_DIR": "~/.clawdbot"}, home) == (
+        home / ".clawdbot",
+        home / ".openclaw",
+        home / ".openclaw-work",
+        home / ".moltbot",
+    )
+    assert state_dirs({"OPENCLAW_PROFILE": "work"}, home)[0] == home / ".openclaw-work"
+    assert state_dirs({"OPENCLAW_STATE_DIR": "", "OPENCLAW_HOME": "undefined"}, home)[0] == (
+        home / ".openclaw"
+    )
+    assert state_dirs({"OPENCLAW_HOME": str(elsewhere)}, home) == ()
+
+
+def test_one_folder_under_two_names_is_one(home: Path) -> None:
+    (home / ".openclaw").mkdir()
+    (home / ".clawdbot").symlink_to(home / ".openclaw")
+    assert state_dirs({}, home) == (home / ".openclaw",)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_an_agent_with_everything_about_it(home: Path, release: str) -> None:
+    state = make_state(home / ".openclaw", release)
+    before = hash_tree(home)
+    (agent,) = find_agents({}, home)
+    assert hash_tree(home) == before
+    assert (agent.name, agent.state_dir, agent.database) == ("main", state.folder, state.database)
+    assert (
+        agent.generation
+        is {
+            SIDECAR: IndexGeneration.SIDECAR,
+            AGENT: IndexGeneration.AGENT,
+            AGENT_BLOB: IndexGeneration.AGENT_BLOB,
+        }[release]
+    )
+    assert agent.workspace == state.workspace
+    assert agent.provider == ("openai-compatible" if release == AGENT_BLOB else "openai")
+    assert (agent.model, agent.dimensions) == ("text-embedding-3-small", DIMS)
+    assert (agent.files, agent.chunks) == (FILES, CHUNKS[release])
+    assert agent.changed is not None
+    assert agent.changed.tzinfo is UTC
+    assert agent.changed.year == 2026
+    assert agent.problem == ""
+
+
+def test_agents_of_all_generations_and_state_folders(home: Path) -> None:
+    make_state(home / ".openclaw", SIDECAR, "old")
+    make_state(home / ".openclaw", AGENT_BLOB, "new")
+    make_state(home / ".clawdbot", SIDECAR, "ancient")
+    (home / ".openclaw" / "agents" / "quiet" / "sessions").mkdir(parents=True)
+    agents = find_agents({}, home)
+    assert [agent.name for agent in agents] == ["new", "old", "quiet", "ancient"]
+    assert [agent.problem for agent in agents] == ["", "", "has no memory index yet", ""]
+    assert agents[1].workspace == home / ".openclaw" / "workspace-old"
+    assert agents[2].workspace is None
+    assert find_agent("ancient", {}, home).state_dir == home / ".clawdbot"
+
+
+def test_an_unknown_agent_names_those_there_are(home: Path) -> None:
+    with pytest.raises(IndexMissing, match="set OPENCLAW_STATE_DIR"):
+        find_agent("none", {}, home)
+    make_state(home / ".openclaw", SIDECAR, "old")
+    with pytest.raises(IndexMissing, match="there are: old"):
+        find_agent("no\x1b[2Jne", {}, home)
+
+
+def test_the_configuration_tells_the_workspace(home: Path, tmp_path: Path) -> None:
+    make_state(home / ".openclaw", SIDECAR)
+    asked: list[tuple[Path, str]] = []
+
+    def workspace_of(state_dir: Path, name: str) -> Path:
+        asked.append((state_dir, name))
+        return tmp_path / "notes"
+
+    (agent,) = find_agents({}, home, workspace_of=workspace_of)
+    assert agent.workspace == tmp_path / "notes"
+    assert asked == [(home / ".openclaw", "main")]
+
+
+def test_the_configuration_tells_where_the_sidecar_is(home: Path) -> None:
+    state = make_state(home / ".openclaw", SIDECAR)
+    elsewhere = home / "store.sqlite"
+    state.database.rename(elsewhere)
+    (state.folder / "agents" / "main").mkdir(parents=True)
+    (agent,) = find_agents({}, home, store_of=lambda _state_dir, name: home / "store.sqlite")
+    assert (agent.name, agent.database, agent.chunks) == ("main", elsewhere, CHUNKS[SIDECAR])
+    (agent,) = find_agents({}, home)
+    assert agent.problem == "has no memory index yet"
+
+
+def test_which_database_of_two_the_program_reads(home: Path) -> None:
+    old = make_state(home, SIDECAR)
+    alone = database_of(home, "main")
+    assert (alone.read, alone.left_over, alone.agent) == (old.database, None, None)
+    new = make_state(home, AGENT)
+    both = database_of(home, "main")
+    assert (both.read, both.left_over, both.sidecar) == (new.database, old.database, old.database)
+    assert "left over" in both.reason
+    edit(new.database, "DELETE FROM memory_index_chunks", "DELETE FROM memory_index_sources")
+    empty = database_of(home, "main")
+    assert (empty.read, empty.left_over) == (old.database, None)
+    assert "are empty" in empty.reason
+    new.database.unlink()
+    edit(new.database, "CREATE TABLE transcript_events(x)")
+    without = database_of(home, "main")
+    assert (without.read, without.left_over) == (old.database, None)
+    assert "no memory tables" in without.reason
+    new.database.write_bytes(b"no database" * 1000)
+    damaged = database_of(home, "main")
+    assert (damaged.read, damaged.left_over) == (new.database, old.database)
+    assert "is not an SQLite database" in damaged.reason
+    assert database_of(home, "nobody").read is None
+
+
+def test_broken_indexes_do_not_keep_the_others_from_the_list(home: Path) -> None:
+    state = home / ".openclaw"
+    make_state(state, SIDECAR, "a-good")
+    (state / "memory" / "b-empty.sqlite").touch()
+    (state / "memory" / "c-text.sqlite").write_text("text " * 1000)
+    (state / "memory" / "d-folder.sqlite").mkdir()
+    os.mkfifo(state / "memory" / "e-pipe.sqlite")
+    (state / "memory" / "f-link.sqlite").symlink_to(state / "nothing")
+    cut = make_state(state, AGENT_BLOB, "g-cut")
+    with cut.database.open("r+b") as file:
+        file.truncate(50_000)
+    (state / "memory" / "line\nbreak.sqlite").touch()
+    (state / "memory" / "\x1b[2J.sqlite").touch()
+    (state / "agents" / "\udcff").mkdir()
+    (state / "agents" / ".hidden").mkdir()
+    (state / "agents" / "file").touch()
+    half = make_state(state, SIDECAR, "h-half")
+    edit(half.database, "DELETE FROM meta")
+    agents = find_agents({}, home)
+    problems = {agent.name: agent.problem for agent in agents}
+    assert problems.pop("a-good") == ""
+    assert problems.keys() == {
+        "b-empty",
+        "c-text",
+        "d-folder",
+        "e-pipe",
+        "f-link",
+        "g-cut",
+        "h-half",
+        "line\nbreak",
+        "\x1b[2J",
+        "\udcff",
+    }
+    assert all(problems.values())
+    assert not any("\n" in problem or "\x1b" in problem for problem in problems.values())
+    found = {agent.name: agent for agent in agents}["h-half"]
+    assert (found.chunks, found.model, found.dimensions) == (65, "text-embedding-3-small", DIMS)
+    assert found.problem == "the index metadata is missing"
+
+
+def test_a_locked_index_has_its_row(home: Path) -> None:
+    state = make_state(home / ".openclaw", SIDECAR)
+    with other_program(state.database, "locked"):
+        (agent,) = find_agents({}, home)
+    assert agent.database == state.database
+    assert "is locked" in agent.problem
+
+
+def test_an_agent_that_is_running(home: Path) -> None:
+    state = make_state(home / ".openclaw", AGENT_BLOB)
+    with other_program(state.database):
+        before = hash_tree(home)
+        (agent,) = find_agents({}, home)
+        assert hash_tree(home) == before
+    assert agent.chunks == CHUNKS[AGENT_BLOB] + 1
+
+
+def test_folders_that_may_not_be_read() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        home.chmod(0o755)
+        make_state(home / ".openclaw", SIDECAR, "shut")
+        make_state(home / ".openclaw", AGENT, "inside")
+        memory, inside = home / ".openclaw" / "memory", home / ".openclaw" / "agents" / "inside"
+        memory.chmod(0)
+        inside.chmod(0)
+        with without_privileges():
+            agents = find_agents({}, home)
+        memory.chmod(0o755)
+        inside.chmod(0o755)
+    assert [agent.name for agent in agents] == ["inside", "?"]
+    assert "cannot be opened" in agents[0].problem
+    assert "memory cannot be read: Permission denied" in agents[1].problem
+
+
+def test_times_out_of_range_fall_back_to_the_file(home: Path) -> None:
+    state = make_state(home / ".openclaw", SIDECAR)
+    edit(state.database, "UPDATE chunks SET updated_at = 9000000000000000000")
+    os.utime(state.database, (1_700_000_000, 1_700_000_000))
+    (agent,) = find_agents({}, home)
+    assert agent.changed == datetime.fromtimestamp(1_700_000_000, UTC)
+
+
+def test_leftovers_are_named_with_age_and_size(tmp_path: Path) -> None:
+    state = make_state(tmp_path, AGENT)
+    shadow = state.beside(f".memory-reindex-{UUID}")
+    shutil.copy(state.database, shadow)
+    shadow.with_name(shadow.name + "-journal").write_bytes(bytes(100))
+    lock = state.beside(".reindex-lock.sqlite")
+    lock.touch()
+    other = state.database.with_name(f"memory-reindex-{UUID}.sqlite")
+    other.write_bytes(b"cut off")
+    state.beside("-wal").touch()
+    state.beside("-shm").write_bytes(bytes(32768))
+    for path in state.database.parent.iterdir():
+        os.utime(path, (NOW - 3600, NOW - 3600))
+    os.utime(lock, (NOW + 50, NOW + 50))
+    before = hash_tree(tmp_path)
+    found = {item.path.name: item for item in find_leftovers(state.database, NOW)}
+    assert hash_tree(tmp_path) == before
+    assert [(item.kind, item.age_s) for item in found.values()] == [
+        (LeftoverKind.SHADOW, 3600),
+        (LeftoverKind.LOG, 3600),
+        (LeftoverKind.SHADOW, 3600),
+        (LeftoverKind.LOCK, 0),
+    ]
+    assert found[shadow.name].chunks == CHUNKS[AGENT]
+    assert found[shadow.name].size == state.database.stat().st_size + 100
+    assert found[shadow.name].problem == ""
+    assert (found[lock.name].size, found[lock.name].chunks) == (0, None)
+    assert found[other.name].chunks is None
+    assert "is not an SQLite database" in found[other.name].problem
+
+
+def test_a_clean_folder_has_no_leftovers(tmp_path: Path) -> None:
+    state = make_state(tmp_path, SIDECAR)
+    make_state(tmp_path, SIDECAR, "main2")
+    assert find_leftovers(state.database, NOW) == ()
+    assert find_leftovers(tmp_path / "no" / "folder.sqlite", NOW) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        (f"main.sqlite.tmp-{UUID}", LeftoverKind.TEMPORARY),
+        (f"main.sqlite.tmp-{UUID}-wal", None),
+        (f"main.sqlite.backup-{UUID}", LeftoverKind.BACKUP),
+        (f"main.sqlite.memory-reindex-{UUID}", LeftoverKind.SHADOW),
+        (f"memory-reindex-{UUID}.sqlite", LeftoverKind.SHADOW),
+        (f"memory-reindex-{UUID}.sqlite-shm", None),
+        ("main.sqlite.reindex-lock.sqlite", LeftoverKind.LOCK),
+        ("main.sqlite-wal", LeftoverKind.LOG),
+        ("main.sqlite-journal", LeftoverKind.LOG),
+        ("main.sqlite", None),
+        ("main2.sqlite", None),
+        (f"other.sqlite.tmp-{UUID}", None),
+        ("notes.md", None),
+    ],
+)
+def test_what_a_name_beside_the_database_means(name: str, kind: LeftoverKind | None) -> None:
+    assert kind_of(name, "main.sqlite") is kind

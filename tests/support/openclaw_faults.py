@@ -1,0 +1,211 @@
+"""Faults that users of OpenClaw reported, planted into a copy of a real index."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from memtui.index.foreign.layout import recognise
+from memtui.index.foreign.opening import open_foreign
+from memtui.index.foreign.places import Databases, database_of
+from memtui.index.foreign.truth import examine
+from memtui.model.foreign import Severity, Truth
+from memtui.settings.openclaw import AgentConfig, MemorySearchConfig
+from tests.support.openclaw import AGENT, AGENT_BLOB, SIDECAR, State, connect, make_state
+
+PROFILES = {SIDECAR: "openclaw-2026.4", AGENT: "openclaw-2026.7", AGENT_BLOB: "openclaw-2026.9"}
+PROVIDERS = {SIDECAR: "openai", AGENT: "openai", AGENT_BLOB: "openai-compatible"}
+MODEL = "text-embedding-3-small"
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+LONG_AGO = NOW.timestamp() - 3 * 86_400
+NOTE = "memory/auth.md"
+
+
+@dataclass(slots=True)
+class Case:
+    """An agent whose index is about to be looked at; a fault changes it in place."""
+
+    state: State
+    version: str
+    config: AgentConfig | None
+    workspace: Path | None
+    databases: Databases | None = None
+    backend: str = "builtin"
+    deep: bool = False
+    release: str = ""
+    """The profile, when it is not that of the version."""
+
+    @property
+    def sessions(self) -> Path:
+        """The folder of the transcripts."""
+        folder = self.state.folder / "agents" / "main" / "sessions"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def search(self, **values: Any) -> None:
+        """Change the configuration of memory search."""
+        assert self.config is not None
+        self.config = replace(self.config, search=replace(self.config.search, **values))
+
+    def sql(self, *statements: str) -> None:
+        """Change the database as a program would; `{chunks}` and the like name its tables."""
+        connection = connect(self.state.database)
+        layout = recognise(connection)
+        names = {field: getattr(layout, field) for field in layout.__slots__}
+        for statement in statements:
+            connection.execute(statement.format_map(names)).fetchall()
+        connection.close()
+
+    def identity(self, **values: Any) -> None:
+        """Change what the index says it was made with; `None` takes a key out."""
+        connection = connect(self.state.database)
+        meta = recognise(connection).meta
+        ((text,),) = connection.execute(
+            f"SELECT value FROM {meta} WHERE key = 'memory_index_meta_v1'"
+        ).fetchall()
+        stored = json.loads(str(text)) | values
+        kept = json.dumps({key: value for key, value in stored.items() if value is not None})
+        connection.execute(
+            f"UPDATE {meta} SET value = ? WHERE key = 'memory_index_meta_v1'", (kept,)
+        ).fetchall()
+        connection.close()
+
+    def note(self, path: str, text: str = "# new\n\nnever indexed\n") -> Path:
+        """Write a file of the workspace."""
+        file = self.state.workspace / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        return file
+
+    def transcript(self, name: str, size: int = 120, changed: float = LONG_AGO) -> None:
+        """Write a transcript of `size` bytes: an event of the database from 2026.9 on."""
+        if self.version == AGENT_BLOB:
+            session = name.removesuffix(".jsonl")
+            self.sql(
+                "INSERT INTO transcript_events(session_id, seq, event_json, created_at)"
+                f" VALUES ('{session}', 1, '[]', {int(changed * 1000)})"
+            )
+            return
+        file = self.sessions / name
+        file.write_text("x" * size, encoding="utf-8")
+        os.utime(file, (changed, changed))
+
+    def transcript_row(self, name: str, size: int = 120) -> None:
+        """Let the index list a transcript."""
+        self.sql(
+            "INSERT INTO {files}(path, source, hash, mtime, size)"
+            f" VALUES ('sessions/{name}', 'sessions', 'h', {int(LONG_AGO * 1000)}, {size})"
+        )
+
+    def with_sessions(self) -> None:
+        """Make transcripts a source, in the configuration and in the index."""
+        self.search(sources=("memory", "sessions"), session_memory=True)
+        self.identity(sources=["memory", "sessions"])
+
+    def beside(self, suffix: str, content: bytes = b"", changed: float = LONG_AGO) -> Path:
+        """Leave a file beside the database."""
+        file = self.state.beside(suffix)
+        file.write_bytes(content)
+        os.utime(file, (changed, changed))
+        return file
+
+    def look(self) -> Truth:
+        """Open the index and examine it."""
+        opened = open_foreign(self.state.database)
+        try:
+            return examine(
+                opened,
+                workspace=self.workspace,
+                config=self.config,
+                release=self.release or PROFILES[self.version],
+                databases=self.databases,
+                now=NOW,
+                home=self.state.folder.parent,
+                backend=self.backend,
+                deep=self.deep,
+            )
+        finally:
+            opened.close()
+
+
+def make_case(folder: Path, version: str) -> Case:
+    """An agent with a clean index, and the configuration that it was made with."""
+    state = make_state(folder / "state", version)
+    search = MemorySearchConfig(provider=PROVIDERS[version], model=MODEL)
+    return Case(state, version, AgentConfig("main", state.workspace, search), state.workspace)
+
+
+def damage_page(case: Case, table: str) -> None:
+    """Overwrite the root page of a table or index, as a torn write does."""
+    connection = apsw.Connection(str(case.state.database))
+    ((root,),) = connection.execute(
+        "SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)
+    ).fetchall()
+    ((size,),) = connection.execute("PRAGMA page_size").fetchall()
+    connection.close()
+    assert isinstance(root, int)
+    assert isinstance(size, int)
+    with case.state.database.open("r+b") as file:
+        file.seek((root - 1) * size)
+        file.write(b"\xff" * size)
+
+
+def lose_rows(case: Case, *paths: str) -> None:
+    """Take files and their chunks out of the index, as an index run that ended early does."""
+    marks = ", ".join(f"'{path}'" for path in paths)
+    fts, vec = [], []
+    if case.version != AGENT_BLOB:
+        fts = [f"DELETE FROM {{fts}} WHERE path IN ({marks})"]
+    vec = [f"DELETE FROM {{vec}} WHERE id IN (SELECT id FROM {{chunks}} WHERE path IN ({marks}))"]
+    case.sql(
+        *fts,
+        *vec,
+        f"DELETE FROM {{chunks}} WHERE path IN ({marks})",
+        f"DELETE FROM {{files}} WHERE path IN ({marks})",
+    )
+
+
+def copy_as(case: Case, suffix: str) -> None:
+    """Leave a copy of the database beside it."""
+    target = case.state.beside(suffix)
+    shutil.copyfile(case.state.database, target)
+    os.utime(target, (LONG_AGO, LONG_AGO))
+
+
+def both_generations(case: Case) -> None:
+    """Put the index of 2026.4 in its place, as an update leaves it."""
+    make_state(case.state.folder, SIDECAR)
+    case.databases = database_of(case.state.folder, "main")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A complaint, how it comes about, and what the report must say."""
+
+    issues: str
+    """Numbers of the reports."""
+    title: str
+    plant: Callable[[Case], object]
+    code: str
+    severity: Severity
+    names: tuple[str, ...] = ()
+    versions: tuple[str, ...] = (SIDECAR, AGENT, AGENT_BLOB)
+
+    @property
+    def id(self) -> str:
+        """What the test is called."""
+        return f"{self.issues.split(',')[0].strip()}-{self.code}"
+
+
+def codes(truth: Truth, *severities: Severity) -> set[str]:
+    """The codes of a report, of all or some severities."""
+    wanted: Iterable[Severity] = severities or tuple(Severity)
+    return {finding.code for finding in truth.findings if finding.severity in wanted}
