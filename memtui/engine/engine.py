@@ -5,12 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from threading import TIMEOUT_MAX
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memtui.bus import (
@@ -18,20 +16,19 @@ from memtui.bus import (
     Event,
     FilesChanged,
     IndexSwapped,
-    SearchFailed,
-    SearchReady,
     SyncStarted,
 )
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import EmbeddingChoice
 from memtui.engine import statuses
 from memtui.engine.drift import Look, look
-from memtui.engine.mailbox import EngineThread, SearchRequest
+from memtui.engine.mailbox import SearchRequest
 from memtui.engine.providers import ProviderHolder
 from memtui.engine.reading import chunk_lengths, cost_of, indexed_note
 from memtui.engine.retriever import Retriever
+from memtui.engine.searching import Partial, SearchLoop
 from memtui.engine.source import RebuildCost, RecentFile, SourceText, read_source
-from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError, SettingsError
+from memtui.errors import IndexMissing, IndexUnusable, SettingsError
 from memtui.index.database import mapped_errors, open_database
 from memtui.index.generations import IndexFolder
 from memtui.index.indexer import Indexer
@@ -40,7 +37,7 @@ from memtui.index.recipe import Recipe
 from memtui.index.watcher import Watcher, WatchTimes
 from memtui.memory.discover import Scope, discover
 from memtui.memory.workspace import workspace_id
-from memtui.model import CandidatePool, IndexStatus, Mmr, Ranked, Ranking
+from memtui.model import CandidatePool, IndexStatus, Ranked, Ranking
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import profile
 from memtui.retrieval.query import Query, parse_query
@@ -49,9 +46,6 @@ from memtui.settings import data_dir as default_data_dir
 
 if TYPE_CHECKING:
     from memtui.index.database import Connection
-
-QUIET_SECONDS = 0.15
-"""So long after an answer nobody types: time for what only a later toggle needs."""
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -107,7 +101,7 @@ class Engine:
             write=write,
         )
         self._retriever = Retriever(folder, self._cache, self._holder, self._is_indexing)
-        self._thread = EngineThread(self._search, self._retriever.interrupt)
+        self._loop = SearchLoop(self, bus)
         self._watcher: Watcher | None = None
         self._look: Look | None = None
         self._subscriptions = (
@@ -146,7 +140,7 @@ class Engine:
         if warm and engine._holder.identity is not None:
             threading.Thread(target=engine._holder.get, name="memtui-model", daemon=True).start()
         engine._indexer.start()
-        engine._thread.start()
+        engine._loop.start()
         if watch and write:
             engine._start_watching()
         return engine
@@ -159,7 +153,7 @@ class Engine:
         Raises `IndexMissing` before the first index, `IndexUnusable` when it cannot be read.
         """
         wanted = ranking or self.ranking
-        return self._thread.call(lambda: self._answer(text, wanted, typing)).result()
+        return self._loop.call(lambda: self._answer(text, wanted, typing)).result()
 
     def submit(self, text: str, *, ranking: Ranking | None = None, typing: bool = True) -> int:
         """Ask for a search and return its sequence number; the latest wins.
@@ -167,13 +161,11 @@ class Engine:
         `SearchReady` events follow, perhaps one with the quicker leg alone first, or one
         `SearchFailed`; nothing follows a search that a newer one superseded.
         """
-        return self._thread.submit(text, ranking or self.ranking, typing=typing)
+        return self._loop.submit(text, ranking or self.ranking, typing=typing)
 
     def rerank(self, pool: CandidatePool, ranking: Ranking) -> Ranked:
         """Rank a pool again; no I/O, quick enough for the thread that draws."""
-        started = perf_counter()
-        ranked = rank(pool, ranking, now=self.now())
-        return replace(ranked, elapsed_ms=(perf_counter() - started) * 1000)
+        return self._loop.timed(pool, ranking)
 
     def parse(self, text: str) -> Query:
         """Take a query apart, for the screen: its terms, filters and problems."""
@@ -181,7 +173,7 @@ class Engine:
 
     def recent(self, limit: int = 20) -> Sequence[RecentFile]:
         """The files that were written last; empty before the first index."""
-        rows = self._thread.call(lambda: self._with_index(recent_files, limit)).result()
+        rows = self._loop.call(lambda: self._with_index(recent_files, limit)).result()
         return [
             RecentFile(row.path, datetime.fromtimestamp(row.mtime_ns / 1e9, UTC), row.lines)
             for row in rows or ()
@@ -207,7 +199,7 @@ class Engine:
 
     def cancel(self) -> None:
         """Stop a running search, sync or rebuild; what was committed stays."""
-        self._thread.cancel()
+        self._loop.cancel()
         self._indexer.cancel()
 
     def require_writer(self) -> None:
@@ -216,11 +208,11 @@ class Engine:
 
     def wait_idle(self, timeout: float = 30.0) -> bool:
         """Wait until no search and no index run is going on; false after `timeout` seconds."""
-        return self._indexer.wait_idle(timeout) and self._thread.wait_idle(timeout)
+        return self._indexer.wait_idle(timeout) and self._loop.wait_idle(timeout)
 
     def rebuild_cost(self) -> RebuildCost:
         """What `rebuild` would take; reads the index and the cache, all zero without an index."""
-        future = self._thread.call(self._cost)
+        future = self._loop.call(self._cost)
         return future.result()
 
     def status(self) -> IndexStatus:
@@ -241,7 +233,7 @@ class Engine:
 
         Raises `IndexUnusable` when there is an index that cannot be read.
         """
-        self._look = self._thread.call(self._look_now).result()
+        self._look = self._loop.call(self._look_now).result()
 
     def _forget_look(self, event: Event) -> None:
         self._look = None
@@ -250,13 +242,13 @@ class Engine:
 
     def source(self, path: str) -> SourceText:
         """Read a note and say whether it is still what was indexed; file I/O, so off the loop."""
-        indexed = self._thread.call(lambda: self._with_index(indexed_note, path)).result()
+        indexed = self._loop.call(lambda: self._with_index(indexed_note, path)).result()
         indexed_hash, indexed_text = indexed or (None, "")
         return read_source(self.root, path, indexed_hash, indexed_text)
 
     def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
         """Where the chunks of a file are."""
-        return self._thread.call(lambda: self._with_index(chunk_ranges, path)).result() or ()
+        return self._loop.call(lambda: self._with_index(chunk_ranges, path)).result() or ()
 
     def close(self) -> None:
         """Stop the threads and close the files; a second call does nothing."""
@@ -266,7 +258,7 @@ class Engine:
             subscription.close()
         # Both threads are told to stop before either is waited for.
         self._indexer.cancel()
-        self._thread.close()
+        self._loop.close()
         self._indexer.close()
         self._retriever.close()
         self._cache.close()
@@ -280,34 +272,20 @@ class Engine:
 
     # --- on the engine thread -------------------------------------------------------------
 
-    def _search(self, request: SearchRequest, cancelled: Callable[[], bool]) -> None:
+    def retrieve(
+        self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial
+    ) -> CandidatePool:
+        """Ask both legs, on the engine thread; see `Searcher`."""
         query = parse_query(request.text, typing=request.typing)
+        return self._retriever.retrieve(query, _depth(request.ranking), cancelled, partial)
 
-        def publish(pool: CandidatePool, complete: bool) -> None:
-            ranked = self.rerank(pool, request.ranking)
-            if not cancelled():
-                self.bus.publish(SearchReady(request.sequence, ranked, complete))
+    def rank(self, pool: CandidatePool, ranking: Ranking) -> Ranked:
+        """Rank a pool at this moment; pure."""
+        return rank(pool, ranking, now=self.now())
 
-        try:
-            pool = self._retriever.retrieve(
-                query, _depth(request.ranking), cancelled, lambda part: publish(part, False)
-            )
-            publish(pool, True)
-            if self._thread.is_quiet(request.sequence, QUIET_SECONDS):
-                self._prepare_toggles(pool, request.ranking)
-        except Cancelled:
-            return
-        except MemtuiError as error:
-            self.bus.publish(SearchFailed(request.sequence, str(error)))
-        except Exception as error:
-            # The thread outlives any one query; the screen says what happened.
-            if not cancelled():
-                text = f"{type(error).__name__}: {error}"
-                self.bus.publish(SearchFailed(request.sequence, text))
-
-    def _prepare_toggles(self, pool: CandidatePool, ranking: Ranking) -> None:
-        """Compute what MMR needs of the texts now, so that the first toggle finds it there."""
-        rank(pool, replace(ranking, mmr=Mmr(enabled=True)), now=self.now())
+    def interrupt(self) -> None:
+        """Stop a running statement; from any thread."""
+        self._retriever.interrupt()
 
     def _answer(self, text: str, ranking: Ranking, typing: bool) -> Ranked:
         query = parse_query(text, typing=typing)

@@ -22,6 +22,8 @@ class SourceText:
     hash: str
     detail: str = ""
     """One line about `state`; empty when current."""
+    on_disk: list[str] | None = None
+    """The file as it is now, where `lines` are the indexed ones: what differs can be shown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,206 @@
+"""Comparing memtui's results with the program's own, stage by stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from memtui.engine.foreign.answers import RecordedQuery, RecordedResult
+from memtui.engine.foreign.replay import VECTOR
+from memtui.model import Drop, Hit, Leg, LegStatus, Operation, Ranked, Stage
+from memtui.ranking.trace import find
+from memtui.text.ecmascript import truncate_utf16
+
+END_TO_END = 1e-6
+"""How far scores may be apart: the program's cosine is single precision."""
+FROM_LEGS = 1e-12
+"""How far scores may be apart that start from the program's own hits."""
+SNIPPET_UNITS = 700
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one query compares."""
+
+    query: str
+    agrees: bool
+    results: int
+    """How many results the program gave."""
+    score_difference: float
+    """The largest difference of a score, a vector score or a text score; 0 to the last bit."""
+    stage: str | None = None
+    """The first stage that differs; `None` when nothing does."""
+    detail: str = ""
+    from_legs: float | None = None
+    """The largest difference of a score that starts from the recorded legs; `None`: not told."""
+
+
+def compare(record: RecordedQuery, ranked: Ranked, legs: Ranked | None) -> Verdict:
+    """Compare one query; `legs` is what the recorded legs rank to, where that can be told."""
+    wanted = [result.place for result in record.results]
+    got = [_place(hit) for hit in ranked.hits]
+    difference = max(
+        (
+            _difference(hit, result)
+            for hit, result in zip(ranked.hits, record.results, strict=False)
+            if _place(hit) == result.place
+        ),
+        default=0.0,
+    )
+    from_legs = _score_difference(legs, record) if legs is not None else None
+    verdict = Verdict(record.text, True, len(wanted), difference, from_legs=from_legs)
+    stage = _first_difference(record, ranked, got, wanted)
+    if stage is None and from_legs is not None and not from_legs <= FROM_LEGS:
+        stage = "recorded legs", f"ranked from them, a score differs by {from_legs:.3g}"
+    if stage is None:
+        return verdict
+    return replace(verdict, agrees=False, stage=stage[0], detail=stage[1])
+
+
+def _first_difference(
+    record: RecordedQuery,
+    ranked: Ranked,
+    got: list[tuple[str, int, int]],
+    wanted: list[tuple[str, int, int]],
+) -> tuple[str, str] | None:
+    """The first stage at which memtui and the program part, and how."""
+    return (
+        _vector_leg_differs(record, ranked)
+        or _parts_differ(record, ranked)
+        or _missing(record, ranked, got)
+        or _extra(ranked, got, wanted)
+        or _order_differs(ranked, got, wanted)
+        or _snippet_differs(record, ranked)
+    )
+
+
+def _vector_leg_differs(record: RecordedQuery, ranked: Ranked) -> tuple[str, str] | None:
+    legs = [leg for leg in record.legs or () if leg.kind == VECTOR]
+    hits = ranked.pool.hits[Leg.VECTOR]
+    if not legs or ranked.pool.states[Leg.VECTOR].status is not LegStatus.OK:
+        return None
+    recorded = [(hit.chunk, hit.score) for leg in legs for hit in leg.hits]
+    if len(recorded) != len(hits):
+        return str(Leg.VECTOR), f"{len(hits)} hits, the program had {len(recorded)}"
+    for hit, (chunk, score) in zip(hits, recorded, strict=True):
+        if abs(hit.raw - score) > END_TO_END:
+            said = f"hit {hit.position + 1} ({chunk}): {hit.raw!r}, the program had {score!r}"
+            return str(Leg.VECTOR), said
+    return None
+
+
+def _parts_differ(record: RecordedQuery, ranked: Ranked) -> tuple[str, str] | None:
+    ours = {_place(hit): hit for hit in ranked.hits}
+    for result in record.results:
+        hit = ours.get(result.place)
+        if hit is None:
+            continue
+        for leg, recorded in ((Leg.VECTOR, result.vector_score), (Leg.KEYWORD, result.text_score)):
+            value = _leg_value(hit, leg)
+            if recorded is not None and abs(value - recorded) > END_TO_END:
+                said = f"{_shown(result)}: {value!r}, the program had {recorded!r}"
+                return str(leg), said
+        if abs(hit.score - result.score) > END_TO_END:
+            said = f"{_shown(result)}: {hit.score!r}, the program had {result.score!r}"
+            return _last_scoring_stage(hit), said
+    return None
+
+
+def _missing(
+    record: RecordedQuery, ranked: Ranked, got: list[tuple[str, int, int]]
+) -> tuple[str, str] | None:
+    present = frozenset(got)
+    places = {_chunk_place(ranked, chunk_id): chunk_id for chunk_id in ranked.pool.chunks}
+    for result in record.results:
+        if result.place in present:
+            continue
+        chunk_id = places.get(result.place)
+        if chunk_id is None:
+            return "candidates", f"{_shown(result)} is in neither leg's candidates"
+        lost = find(ranked, chunk_id)
+        stage = str(lost.stage if isinstance(lost, Drop) else Stage.CUT)
+        return stage, f"{_shown(result)} was lost here; the program shows it"
+    return None
+
+
+def _extra(
+    ranked: Ranked, got: list[tuple[str, int, int]], wanted: list[tuple[str, int, int]]
+) -> tuple[str, str] | None:
+    known = frozenset(wanted)
+    for hit, place in zip(ranked.hits, got, strict=True):
+        if place not in known:
+            stage = Stage.MIN_SCORE if ranked.ranking.min_score is not None else Stage.CUT
+            return str(stage), f"{hit.citation} is shown; the program does not show it"
+    return None
+
+
+def _order_differs(
+    ranked: Ranked, got: list[tuple[str, int, int]], wanted: list[tuple[str, int, int]]
+) -> tuple[str, str] | None:
+    for rank_number, (ours, theirs) in enumerate(zip(got, wanted, strict=False), start=1):
+        if ours != theirs:
+            mmr = ranked.ranking.mmr.enabled and Stage.MMR in ranked.ranking.stages
+            stage = Stage.MMR if mmr else Stage.FUSION
+            said = (
+                f"rank {rank_number}: {ours[0]}:{ours[1]}, the program has {theirs[0]}:{theirs[1]}"
+            )
+            return str(stage), said
+    return None
+
+
+def _snippet_differs(record: RecordedQuery, ranked: Ranked) -> tuple[str, str] | None:
+    for hit, result in zip(ranked.hits, record.results, strict=False):
+        snippet = truncate_utf16(hit.chunk.text, SNIPPET_UNITS)
+        if result.snippet is not None and snippet != result.snippet:
+            return "snippet", f"{_shown(result)}: the text is another"
+    return None
+
+
+def _last_scoring_stage(hit: Hit) -> str:
+    """The last stage that made a score: where a difference came in, if the parts agree."""
+    changing = {Operation.SUM, Operation.MULTIPLY, Operation.REPLACE}
+    stages = [
+        stage.stage
+        for stage in hit.stages
+        if stage.operation in changing and (stage.operation is Operation.SUM or stage.operand)
+    ]
+    return str(stages[-1] if stages else Stage.FUSION)
+
+
+def _difference(hit: Hit, result: RecordedResult) -> float:
+    differences = [abs(hit.score - result.score)]
+    if result.vector_score is not None:
+        differences.append(abs(_leg_value(hit, Leg.VECTOR) - result.vector_score))
+    if result.text_score is not None:
+        differences.append(abs(_leg_value(hit, Leg.KEYWORD) - result.text_score))
+    return max(differences)
+
+
+def _score_difference(ranked: Ranked, record: RecordedQuery) -> float:
+    """The largest difference of a score; infinity when the lists are not the same."""
+    if [_place(hit) for hit in ranked.hits] != [result.place for result in record.results]:
+        return float("inf")
+    pairs = zip(ranked.hits, record.results, strict=True)
+    return max((abs(hit.score - result.score) for hit, result in pairs), default=0.0)
+
+
+def _leg_value(hit: Hit, leg: Leg) -> float:
+    """The cosine, or the text score before any boost; 0 when the leg did not find the chunk."""
+    part = hit.legs.get(leg)
+    if part is None:
+        return 0.0
+    if leg is Leg.VECTOR:
+        return part.raw
+    return part.mapped if part.text_score is None else part.text_score
+
+
+def _place(hit: Hit) -> tuple[str, int, int]:
+    return hit.chunk.path, hit.chunk.start_line, hit.chunk.end_line
+
+
+def _chunk_place(ranked: Ranked, chunk_id: str) -> tuple[str, int, int]:
+    chunk = ranked.pool.chunks[chunk_id]
+    return chunk.path, chunk.start_line, chunk.end_line
+
+
+def _shown(result: RecordedResult) -> str:
+    return f"{result.path}:{result.start_line}"

@@ -1,0 +1,1018 @@
+"""The vector of a query for an index of another program: file, provider, cache, or why not."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memtui.embedding.protocols import SERVICES, address_of, normalised, query_request
+from memtui.engine.agent_remote import AgentRemote
+from memtui.engine.query_vectors import (
+    GivenVectors,
+    NoVector,
+    QueryVector,
+    QueryVectors,
+    RemoteSource,
+    Vector,
+    load_given,
+)
+from memtui.errors import Cancelled, SettingsError
+from memtui.index.foreign.cached import cached_vector
+from memtui.index.foreign.opening import open_foreign
+from memtui.index.foreign.rows import identity as stored_identity
+from memtui.model import Reason
+from memtui.model.foreign import Identity
+from memtui.settings.openclaw import MemorySearchConfig, read_config
+from tests.support.loopback import (
+    HTML,
+    Answer,
+    LoopbackServer,
+    as_json,
+    gemini_answer,
+    loopback,
+    ollama_answer,
+    openai_answer,
+)
+from tests.support.openclaw import RELEASES, edit, make_state
+
+KEY = "sk-SECRET-of-the-environment-5e1f"
+OTHER_KEY = "sk-SECRET-of-the-configuration-77aa"
+SECRETS = (KEY, OTHER_KEY, "SECRET")
+KEYS = {
+    "OPENAI_API_KEY": KEY,
+    "GEMINI_API_KEY": KEY,
+    "VOYAGE_API_KEY": KEY,
+    "MISTRAL_API_KEY": KEY,
+}
+VECTOR = [3.0, 0.0, 4.0]
+MADE_WITH = Identity(
+    model="text-embedding-3-small", provider="openai", vector_dims=3, sources=("memory",)
+)
+Answers = Callable[..., Answer]
+
+
+def never() -> bool:
+    return False
+
+
+def nothing(digest: str) -> Vector | None:
+    return None
+
+
+@pytest.fixture(autouse=True)
+def quiet_secrets(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> Iterator[None]:
+    """No key in any log of any test, the ones of the HTTP library among them."""
+    caplog.set_level(logging.DEBUG)
+    yield
+    out, err = capfd.readouterr()
+    logged = "".join(map(str, map(vars, caplog.get_records("call"))))
+    text = logged + out + err
+    assert not any(secret in text for secret in SECRETS)
+
+
+@pytest.fixture
+def server() -> Iterator[LoopbackServer]:
+    with loopback(openai_answer(VECTOR)) as running:
+        yield running
+
+
+@dataclass
+class Case:
+    """A provider: what it is asked, and how it answers."""
+
+    provider: str
+    model: str
+    base: str
+    path: str
+    body: Mapping[str, Any]
+    answer: Answers
+    key_header: tuple[str, str] | None = ("authorization", f"Bearer {KEY}")
+
+
+CASES = [
+    Case(
+        "openai",
+        "text-embedding-3-small",
+        "/v1",
+        "/v1/embeddings",
+        {"model": "text-embedding-3-small", "input": ["router"]},
+        openai_answer,
+    ),
+    Case(
+        "openai-compatible",
+        "bge-m3",
+        "/v1/",
+        "/v1/embeddings",
+        {"model": "bge-m3", "input": ["router"]},
+        openai_answer,
+        None,
+    ),
+    Case(
+        "mistral",
+        "mistral/mistral-embed",
+        "/v1",
+        "/v1/embeddings",
+        {"model": "mistral-embed", "input": ["router"]},
+        openai_answer,
+    ),
+    Case(
+        "voyage",
+        "voyage/voyage-4-large",
+        "/v1",
+        "/v1/embeddings",
+        {"model": "voyage-4-large", "input": ["router"], "input_type": "query"},
+        openai_answer,
+    ),
+    Case(
+        "gemini",
+        "models/gemini-embedding-001",
+        "/v1beta/openai/",
+        "/v1beta/models/gemini-embedding-001:embedContent",
+        {"content": {"parts": [{"text": "router"}]}, "taskType": "RETRIEVAL_QUERY"},
+        gemini_answer,
+        ("x-goog-api-key", KEY),
+    ),
+    Case(
+        "gemini",
+        "google/gemini-embedding-2",
+        "/v1beta",
+        "/v1beta/models/gemini-embedding-2:embedContent",
+        {"content": {"parts": [{"text": "task: search result | query: router"}]}},
+        gemini_answer,
+        ("x-goog-api-key", KEY),
+    ),
+    Case(
+        "ollama",
+        "nomic-embed-text",
+        "/v1",
+        "/api/embed",
+        {"model": "nomic-embed-text", "input": "search_query: router"},
+        ollama_answer,
+        None,
+    ),
+    Case(
+        "ollama",
+        "ollama/mxbai-embed-large:latest",
+        "",
+        "/api/embed",
+        {
+            "model": "mxbai-embed-large:latest",
+            "input": "Represent this sentence for searching relevant passages: router",
+        },
+        ollama_answer,
+        None,
+    ),
+    Case(
+        "ollama",
+        "qwen3-embedding:0.6b",
+        "",
+        "/api/embed",
+        {
+            "model": "qwen3-embedding:0.6b",
+            "input": "Instruct: Given a user query, retrieve relevant memory notes and documents\n"
+            "Query:router",
+        },
+        ollama_answer,
+        None,
+    ),
+    Case(
+        "ollama",
+        "all-minilm",
+        "/",
+        "/api/embed",
+        {"model": "all-minilm", "input": "router"},
+        ollama_answer,
+        None,
+    ),
+    Case(
+        "lmstudio",
+        "lmstudio/text-embedding-nomic-embed-text-v1.5",
+        "/api/v1",
+        "/v1/embeddings",
+        {"model": "text-embedding-nomic-embed-text-v1.5", "input": ["router"]},
+        openai_answer,
+        None,
+    ),
+    Case(
+        "my-server",
+        "my-server/bge-small",
+        "/v1",
+        "/v1/embeddings",
+        {"model": "bge-small", "input": ["router"]},
+        openai_answer,
+        None,
+    ),
+]
+IDS = [f"{case.provider}-{case.model}" for case in CASES]
+PROVIDERS = list({case.provider: case for case in CASES}.values())
+
+
+def configured(server: LoopbackServer, base: str = "/v1", **more: Any) -> MemorySearchConfig:
+    return MemorySearchConfig(remote_base_url=server.url + base, **more)
+
+
+def finder(
+    config: MemorySearchConfig | None,
+    identity: Identity = MADE_WITH,
+    *,
+    given: GivenVectors | None = None,
+    env: Mapping[str, str] = KEYS,
+    read_cache: Callable[[str], Vector | None] = nothing,
+    remote: RemoteSource | None = None,
+    timeout: float = 5.0,
+) -> QueryVectors:
+    return QueryVectors(
+        identity,
+        config,
+        given=given,
+        env=env,
+        read_cache=read_cache,
+        remote=remote,
+        timeout=timeout,
+        pause=0.0,
+    )
+
+
+def find(vectors: QueryVectors, query: str = "router", *, typing: bool = False) -> Any:
+    found = vectors.find(query, typing=typing, cancelled=never)
+    assert not any(secret in repr(found) for secret in SECRETS)
+    return found
+
+
+# --- the provider
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_each_protocol(server: LoopbackServer, case: Case) -> None:
+    server.answers = [case.answer(VECTOR)]
+    identity = replace(MADE_WITH, provider=case.provider, model=case.model)
+    config = configured(server, case.base, provider=case.provider)
+    found = find(finder(config, identity), " router ")
+    assert isinstance(found, QueryVector)
+    assert found.values.dtype == np.float64
+    assert found.values.tolist() == [0.6, 0.0, 0.8]
+    assert found.origin == "provider"
+    assert found.detail == f"{case.provider}/{case.model} at {server.host}"
+    (seen,) = server.seen
+    assert seen.path == case.path
+    assert seen.body == case.body
+    assert seen.headers["content-type"] == "application/json"
+    if case.key_header is None:
+        assert "authorization" not in seen.headers
+        assert "x-goog-api-key" not in seen.headers
+    else:
+        assert seen.headers[case.key_header[0]] == case.key_header[1]
+
+
+def test_options_of_the_configuration_are_sent(server: LoopbackServer) -> None:
+    more: dict[str, Any] = {
+        "output_dimensionality": 3,
+        "input_type": "any",
+        "query_input_type": "search",
+    }
+    find(finder(configured(server, **more)))
+    assert server.seen[0].body["dimensions"] == 3
+    assert server.seen[0].body["input_type"] == "search"
+    server.answers = [gemini_answer(VECTOR)]
+    made = replace(MADE_WITH, provider="gemini", model="gemini-embedding-001")
+    find(finder(configured(server, output_dimensionality=3), made))
+    assert server.seen[1].body["outputDimensionality"] == 3
+
+
+def test_dimensions_that_the_index_does_not_have_are_not_asked_for(server: LoopbackServer) -> None:
+    assert isinstance(find(finder(configured(server, output_dimensionality=512))), QueryVector)
+    assert "dimensions" not in server.seen[0].body
+
+
+def test_ollama_is_cut_here(server: LoopbackServer) -> None:
+    server.answers = [ollama_answer([3.0, 4.0, 12.0, 84.0])]
+    made = replace(MADE_WITH, provider="ollama", model="all-minilm", vector_dims=2)
+    found = find(finder(configured(server, "", output_dimensionality=2), made))
+    assert found.values.tolist() == [0.6, 0.8]
+
+
+def test_the_oldest_release_stores_vectors_as_returned(server: LoopbackServer) -> None:
+    oldest = replace(MADE_WITH, sources=None)
+    assert find(finder(configured(server), oldest)).values.tolist() == VECTOR
+    server.answers = [Answer(b'{"data": [{"embedding": [NaN, 1, 2]}]}')]
+    found = find(finder(configured(server), oldest))
+    assert found.reason is Reason.NOT_REPRODUCIBLE
+    assert "not finite" in found.why
+
+
+def test_answers_are_remembered(server: LoopbackServer) -> None:
+    vectors = finder(configured(server))
+    first, second = find(vectors), find(vectors, typing=True)
+    assert first.values is second.values
+    assert len(server.seen) == 1
+    find(vectors, "another")
+    assert len(server.seen) == 2
+
+
+def test_a_loopback_address_is_asked_while_typing(server: LoopbackServer) -> None:
+    assert isinstance(find(finder(configured(server)), typing=True), QueryVector)
+
+
+@pytest.mark.parametrize(
+    ("base", "host"),
+    [
+        ("", "api.openai.com"),
+        ("http://192.168.1.5:8080/v1", "192.168.1.5:8080"),
+        ("http://0.0.0.0:8080", "0.0.0.0:8080"),
+        ("http://localhost.example.com", "localhost.example.com"),
+        ("http://[2001:db8::1]:80/v1", "[2001:db8::1]:80"),
+    ],
+)
+def test_text_leaves_the_machine_only_when_it_is_finished(base: str, host: str) -> None:
+    found = find(finder(MemorySearchConfig(remote_base_url=base)), typing=True)
+    assert found == NoVector(
+        Reason.PENDING,
+        f"needs openai/text-embedding-3-small; press Enter to ask {host}",
+        f"press Enter to ask {host}",
+    )
+
+
+@pytest.mark.parametrize("url", ["http://localhost/v1", "http://127.9.9.9:1", "http://[::1]:8/v1"])
+def test_what_counts_as_this_machine(url: str) -> None:
+    assert address_of(SERVICES["openai"], url).is_loopback
+
+
+@pytest.mark.parametrize("typing", [True, False])
+def test_without_a_key_the_host_is_not_asked(typing: bool) -> None:
+    found = find(finder(MemorySearchConfig(), env={}), typing=typing)
+    assert found == NoVector(
+        Reason.NOT_REPRODUCIBLE,
+        "not reproducible here: needs openai/text-embedding-3-small; no key in OPENAI_API_KEY",
+        "no key in OPENAI_API_KEY",
+    )
+    gemini = replace(MADE_WITH, provider="gemini", model="gemini-embedding-001")
+    found = find(finder(MemorySearchConfig(), gemini, env={}), typing=typing)
+    assert found.why == "no key in GEMINI_API_KEY or GOOGLE_API_KEY"
+
+
+@pytest.mark.parametrize(
+    ("config", "identity", "why"),
+    [
+        (None, {}, "the configuration of its agent is not known here"),
+        ({"provider": "voyage"}, {}, "the agent is configured for voyage"),
+        ({"provider": "local"}, {"provider": "local"}, "memtui cannot ask local"),
+        ({}, {"provider": "strange"}, "memtui cannot ask strange"),
+        ({}, {"provider": "openai-compatible"}, "no base URL is configured for it"),
+        ({"remote_base_url": "ftp://x"}, {}, "its base URL is not an http or https address"),
+        ({"remote_base_url": "http://[::1"}, {}, "its base URL is not an address"),
+        (
+            {"remote_base_url": "http://user:SECRET@127.0.0.1/v1"},
+            {},
+            "its base URL holds a user name, which OpenClaw refuses as well",
+        ),
+        (
+            {"set_keys": frozenset({"remote.baseUrl"})},
+            {},
+            "remote.baseUrl of the agent is empty or cannot be read",
+        ),
+    ],
+)
+def test_no_provider_to_ask(
+    config: dict[str, Any] | None, identity: dict[str, Any], why: str
+) -> None:
+    search = None if config is None else MemorySearchConfig(**config)
+    found = find(finder(search, replace(MADE_WITH, **identity)))
+    assert (found.reason, found.why) == (Reason.NOT_REPRODUCIBLE, why)
+
+
+def test_an_index_without_vectors_or_without_identity(server: LoopbackServer) -> None:
+    keyword_only = Identity(model="fts-only", provider="none")
+    assert find(finder(configured(server), keyword_only)).reason is Reason.NO_VECTORS
+    found = find(finder(configured(server), Identity()))
+    assert found.detail == (
+        "not reproducible here: the index does not say which model made its vectors"
+    )
+    assert not server.seen
+
+
+def test_a_fallback_is_asked_at_its_own_address(server: LoopbackServer, tmp_path: Path) -> None:
+    """What is configured as `remote` is the first provider's, and no other gets its key."""
+    remote = agent_remote(
+        tmp_path,
+        {"remote": {"apiKey": OTHER_KEY}},
+        models={"mistral": {"baseUrl": f"{server.url}/v1"}},
+    )
+    config = MemorySearchConfig(
+        provider="openai", fallback="mistral", remote_base_url="http://127.0.0.1:1/v1"
+    )
+    made = replace(MADE_WITH, provider="mistral", model="mistral-embed")
+    assert isinstance(find(finder(config, made, remote=remote)), QueryVector)
+    assert server.seen[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+# --- faults
+
+
+FAULTS: list[tuple[str, list[Answer], str]] = [
+    ("400", [Answer(status=400)], "HTTP 400 from {host}: the request is not accepted"),
+    ("401", [Answer(KEY.encode(), 401)], "HTTP 401 from {host}: {key}"),
+    ("403", [Answer(status=403)], "HTTP 403 from {host}: {key}"),
+    ("404", [Answer(status=404)], "HTTP 404 from {host}: no such model or path"),
+    (
+        "429",
+        [Answer(status=429, headers={"retry-after": "0"})],
+        "HTTP 429 from {host}: too many requests",
+    ),
+    (
+        "429-long",
+        [Answer(status=429, headers={"retry-after": "30"})],
+        "HTTP 429 from {host}: too many requests, again in 30 s",
+    ),
+    ("500", [Answer(status=500)], "HTTP 500 from {host}: the service fails"),
+    (
+        "redirect",
+        [Answer(status=307, headers={"location": "http://127.0.0.1:1/"})],
+        "HTTP 307 from {host}: a redirect, which is not followed",
+    ),
+    ("cut", [Answer(cut=True)], "{host} cut the connection"),
+    ("not-json", [Answer(b"hello")], "{host} answers with what is not JSON"),
+    ("deep", [Answer(b"[" * 100_000)], "{host} answers with what is not JSON"),
+    ("html", [Answer(HTML)], "{host} answers with a web page"),
+    (
+        "gzip",
+        [Answer(b"no gzip", headers={"content-encoding": "gzip"})],
+        "{host} answers with what cannot be decompressed",
+    ),
+    ("list", [as_json([1, 2])], "the answer holds no vector"),
+    ("empty", [as_json({"data": [], "embeddings": []})], "the answer holds no vector"),
+]
+
+
+@pytest.mark.parametrize("case", PROVIDERS, ids=[case.provider for case in PROVIDERS])
+@pytest.mark.parametrize(
+    ("answers", "why"), [fault[1:] for fault in FAULTS], ids=[fault[0] for fault in FAULTS]
+)
+def test_faults_end_in_one_line(
+    server: LoopbackServer, case: Case, answers: list[Answer], why: str
+) -> None:
+    server.answers = answers
+    identity = replace(MADE_WITH, provider=case.provider, model=case.model)
+    found = find(finder(configured(server, case.base), identity))
+    names = SERVICES[case.provider].key_variables if case.provider in SERVICES else ()
+    refused = f"the key in {names[0]} is not accepted" if names else "it wants a key"
+    expected = why.format(host=server.host, key=refused)
+    assert found.reason is Reason.NOT_REPRODUCIBLE
+    assert found.why == expected
+    assert found.detail == (
+        f"not reproducible here: needs {case.provider}/{case.model}; {expected}"
+    )
+
+
+@pytest.mark.parametrize("case", PROVIDERS, ids=[case.provider for case in PROVIDERS])
+@pytest.mark.parametrize(
+    ("numbers", "reason"),
+    [
+        ([1.0, 2.0], Reason.DIMENSIONS_DIFFER),
+        ([0.0, 0.0, 0.0], Reason.ZERO_QUERY_VECTOR),
+        ([float("nan"), float("inf"), 0.0], Reason.ZERO_QUERY_VECTOR),
+        ([1.0, "2", 3.0], Reason.NOT_REPRODUCIBLE),
+        ([True, False, True], Reason.NOT_REPRODUCIBLE),
+        ([10**400, 0, 0], Reason.NOT_REPRODUCIBLE),
+        ([], Reason.NOT_REPRODUCIBLE),
+    ],
+    ids=str,
+)
+def test_vectors_that_cannot_be_used(
+    server: LoopbackServer, case: Case, numbers: list[Any], reason: Reason
+) -> None:
+    server.answers = [case.answer(numbers)]
+    identity = replace(MADE_WITH, provider=case.provider, model=case.model)
+    found = find(finder(configured(server, case.base), identity))
+    assert isinstance(found, NoVector)
+    assert found.reason is reason
+
+
+def test_numbers_that_are_not_finite_become_zero(server: LoopbackServer) -> None:
+    server.answers = [Answer(b'{"data": [{"embedding": [NaN, 3, 1e999]}]}')]
+    assert find(finder(configured(server))).values.tolist() == [0.0, 1.0, 0.0]
+
+
+def test_more_vectors_than_texts(server: LoopbackServer) -> None:
+    entry = {"embedding": VECTOR}
+    server.answers = [as_json({"data": [entry, entry]})]
+    assert find(finder(configured(server))).why == "the answer holds 2 vectors for one text"
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("pause", ["", "0", "Wed, 21 Oct 2015 07:28:00 GMT", "soon"])
+def test_a_second_try(server: LoopbackServer, status: int, pause: str) -> None:
+    headers = {"retry-after": pause} if pause else {}
+    server.answers = [Answer(status=status, headers=headers), openai_answer(VECTOR)]
+    assert isinstance(find(finder(configured(server))), QueryVector)
+    assert len(server.seen) == 2
+
+
+def test_tries_that_are_not_made(server: LoopbackServer) -> None:
+    server.answers = [Answer(status=503, headers={"retry-after": "2.5"}), openai_answer(VECTOR)]
+    assert isinstance(find(finder(configured(server))), NoVector)
+    server.answers = [Answer(status=400), openai_answer(VECTOR)]
+    assert isinstance(find(finder(configured(server))), NoVector)
+    assert len(server.seen) == 2
+
+
+def test_a_redirect_to_another_host_gets_nothing(server: LoopbackServer) -> None:
+    with loopback(openai_answer(VECTOR)) as other:
+        location = {"location": f"{other.url}/v1/embeddings"}
+        for status in (301, 302, 303, 307, 308):
+            server.answers = [Answer(status=status, headers=location)]
+            assert "a redirect" in find(finder(configured(server))).why
+        assert not other.seen
+
+
+def test_nothing_listens(server: LoopbackServer) -> None:
+    with loopback() as gone:
+        config = configured(gone)
+    found = find(finder(config))
+    assert found.why == f"connection refused at {gone.host}"
+
+
+def test_a_hanging_server_ends_in_time(server: LoopbackServer) -> None:
+    server.answers = [Answer(hang=True)]
+    found = find(finder(configured(server), timeout=0.1))
+    assert found.why == f"no answer from {server.host} in 0.1 s"
+
+
+def test_a_hanging_server_is_left_at_once(server: LoopbackServer) -> None:
+    server.answers = [Answer(hang=True)]
+    since: list[float] = []
+
+    def cancelled() -> bool:
+        if server.arrived.is_set() and not since:
+            since.append(time.monotonic())
+        return bool(since)
+
+    vectors = finder(configured(server))
+    taken = []
+    for _ in range(3):
+        since.clear()
+        server.arrived.clear()
+        with pytest.raises(Cancelled):
+            vectors.find("router", typing=True, cancelled=cancelled)
+        taken.append(time.monotonic() - since[0])
+    assert min(taken) < 0.2
+
+
+def test_closing_ends_a_call_and_all_later_ones(server: LoopbackServer) -> None:
+    server.answers = [Answer(hang=True)]
+    vectors = finder(configured(server))
+
+    def close() -> None:
+        server.arrived.wait(10)
+        vectors.close()
+
+    closer = threading.Thread(target=close)
+    closer.start()
+    with pytest.raises(Cancelled):
+        vectors.find("router", typing=False, cancelled=never)
+    closer.join()
+    with pytest.raises(Cancelled):
+        vectors.find("router", typing=False, cancelled=never)
+
+
+def test_a_cancelled_query_is_not_asked(server: LoopbackServer) -> None:
+    with pytest.raises(Cancelled):
+        finder(configured(server)).find("router", typing=False, cancelled=lambda: True)
+    assert not server.seen
+
+
+# --- proxies and keys
+
+
+def test_proxies_are_not_for_this_machine(
+    server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with loopback(openai_answer(VECTOR)) as proxy:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        assert isinstance(find(finder(configured(server))), QueryVector)
+        assert not proxy.seen
+
+
+def test_proxies_are_for_other_hosts_which_get_no_key_of_the_environment(
+    server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy"):
+        monkeypatch.setenv(name, server.url)
+    for name in ("NO_PROXY", "no_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    config = MemorySearchConfig(remote_base_url="http://embeddings.invalid/v1")
+    assert isinstance(find(finder(config)), QueryVector)
+    (seen,) = server.seen
+    assert seen.path == "http://embeddings.invalid/v1/embeddings"
+    assert "authorization" not in seen.headers
+    server.answers = [Answer(status=401)]
+    assert find(finder(config)).why == "HTTP 401 from embeddings.invalid: it wants a key"
+
+
+def test_a_proxy_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy"):
+        monkeypatch.setenv(name, "strange://user:SECRET@127.0.0.1")
+    found = find(finder(MemorySearchConfig(remote_base_url="http://embeddings.invalid/v1")))
+    assert "proxy or certificate settings" in found.why
+
+
+def agent_remote(
+    folder: Path,
+    search: Mapping[str, Any],
+    *,
+    own: Mapping[str, Any] | None = None,
+    models: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
+    new: bool = False,
+) -> AgentRemote:
+    """Write a configuration in either layout, and read the agent `work` of it."""
+    if new:
+        entry = {"memory": {"search": own or {}}}
+        document: dict[str, Any] = {"memory": {"search": search}}
+        document["agents"] = {"entries": {"work": entry}}
+    else:
+        listed = [{"id": "main"}, {"id": "Work", "memorySearch": own or {}}]
+        document = {"agents": {"defaults": {"memorySearch": search}, "list": listed}}
+    document["models"] = {"providers": models or {}}
+    (folder / "openclaw.json").write_text(json.dumps(document), encoding="utf-8")
+    config = read_config({}, folder, state_dir=folder)
+    return AgentRemote(config, "work", env or {})
+
+
+@pytest.mark.parametrize("new", [False, True])
+def test_keys_and_headers_of_the_configuration(
+    server: LoopbackServer, tmp_path: Path, new: bool
+) -> None:
+    remote = agent_remote(
+        tmp_path,
+        {"remote": {"apiKey": "of-all", "headers": {"X-Team": "all"}}},
+        own={"remote": {"apiKey": "${WORK_KEY}", "headers": {"X-Org": "${ORG}"}}},
+        env={"WORK_KEY": OTHER_KEY, "ORG": "o1"},
+        new=new,
+    )
+    assert isinstance(find(finder(configured(server), remote=remote)), QueryVector)
+    headers = server.seen[0].headers
+    assert headers["authorization"] == f"Bearer {OTHER_KEY}"
+    assert headers["x-org"] == "o1"
+    assert "x-team" not in headers
+
+
+def test_a_refused_key_of_the_configuration(server: LoopbackServer, tmp_path: Path) -> None:
+    remote = agent_remote(tmp_path, {"remote": {"apiKey": OTHER_KEY}})
+    server.answers = [Answer(f"Incorrect API key: {OTHER_KEY}".encode(), 401)]
+    found = find(finder(configured(server), remote=remote))
+    assert found.why == (
+        f"HTTP 401 from {server.host}: the key in the agent's configuration is not accepted"
+    )
+
+
+def test_a_configured_authorization_takes_the_place_of_a_key(
+    server: LoopbackServer, tmp_path: Path
+) -> None:
+    remote = agent_remote(tmp_path, {"remote": {"headers": {"Authorization": "Basic SECRET"}}})
+    find(finder(configured(server), remote=remote))
+    assert server.seen[0].headers["authorization"] == "Basic SECRET"
+
+
+def test_secrets_are_read_for_each_call_and_kept_nowhere(
+    server: LoopbackServer, tmp_path: Path
+) -> None:
+    remote = agent_remote(tmp_path, {"remote": {"apiKey": "first-SECRET"}})
+    vectors = finder(configured(server), remote=remote)
+    find(vectors, "one")
+    agent_remote(tmp_path, {"remote": {"apiKey": "second-SECRET"}})
+    find(vectors, "two")
+    keys = [seen.headers["authorization"] for seen in server.seen]
+    assert keys == ["Bearer first-SECRET", "Bearer second-SECRET"]
+    access = remote.read("openai")
+    assert access.api_key == "second-SECRET"
+    assert "SECRET" not in repr(access)
+
+
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [
+        ("${MISSING_KEY}", "remote.apiKey names ${MISSING_KEY}, which is not set here"),
+        ("MISSING_API_KEY", "remote.apiKey names MISSING_API_KEY, which is not set here"),
+        (
+            {"source": "exec", "id": "SECRET"},
+            "remote.apiKey refers to a store that is not read here",
+        ),
+        (
+            {"source": "env", "id": "A_API_KEY"},
+            "remote.apiKey names A_API_KEY, which is not set here",
+        ),
+        (12, "remote.apiKey must be a text"),
+        ("SECRET\nkey", "its key holds characters that cannot be sent"),
+        ("SECRET-é", "its key holds characters that cannot be sent"),
+    ],
+)
+def test_keys_that_cannot_be_read(
+    server: LoopbackServer, tmp_path: Path, key: object, why: str
+) -> None:
+    remote = agent_remote(tmp_path, {"remote": {"apiKey": key}})
+    assert find(finder(configured(server), remote=remote)).why == why
+    assert not server.seen
+
+
+@pytest.mark.parametrize(
+    ("headers", "why"),
+    [
+        ({"X-Org": "SECRET\r\nX: y"}, "its configured header x-org holds what cannot be sent"),
+        (
+            {"bad name": "SECRET"},
+            "one of its configured headers has a name that cannot be sent",
+        ),
+        (
+            {"X-Org": "${NOT_SET}"},
+            "a value of remote.headers names ${NOT_SET}, which is not set here",
+        ),
+    ],
+)
+def test_headers_that_cannot_be_sent(
+    server: LoopbackServer, tmp_path: Path, headers: object, why: str
+) -> None:
+    remote = agent_remote(tmp_path, {"remote": {"headers": headers}})
+    assert find(finder(configured(server), remote=remote)).why == why
+    assert not server.seen
+
+
+def test_the_address_of_models_providers_counts(server: LoopbackServer, tmp_path: Path) -> None:
+    """Without it the text would go to a host that the agent does not use."""
+    own = {"baseUrl": f"{server.url}/v1", "apiKey": OTHER_KEY, "headers": {"X-Own": "1"}}
+    remote = agent_remote(tmp_path, {}, models={"openai": own})
+    assert isinstance(find(finder(MemorySearchConfig(), remote=remote)), QueryVector)
+    headers = server.seen[0].headers
+    assert headers["authorization"] == f"Bearer {OTHER_KEY}"
+    assert headers["x-own"] == "1"
+    with loopback(openai_answer(VECTOR)) as other:
+        find(finder(configured(other), remote=remote))
+        assert other.seen[0].headers["authorization"] == f"Bearer {KEY}"
+        assert "x-own" not in other.seen[0].headers
+
+
+def test_a_broken_configuration_asks_nobody(tmp_path: Path) -> None:
+    remote = agent_remote(tmp_path, {})
+    (tmp_path / "openclaw.json").write_text('{"a": "SECRET', encoding="utf-8")
+    found = find(finder(MemorySearchConfig(), remote=remote))
+    assert found.reason is Reason.NOT_REPRODUCIBLE
+    assert "openclaw.json" in found.why
+
+
+def test_a_request_shows_no_secret() -> None:
+    service = SERVICES["openai"]
+    address = address_of(service, "https://example.org/v1?token=SECRET")
+    request = query_request(service, address, "m", "private", key=KEY)
+    assert "SECRET" not in repr(request)
+    assert request.url == "https://example.org/v1/embeddings?token=SECRET"
+
+
+def test_a_name_from_the_index_leads_to_no_other_path() -> None:
+    service = SERVICES["gemini"]
+    request = query_request(service, address_of(service), "../../x?y#z", "q", key=KEY)
+    assert request.url == (
+        "https://generativelanguage.googleapis.com/v1beta/models/..%2F..%2Fx%3Fy%23z:embedContent"
+    )
+
+
+def test_hostile_names_are_shown_safely() -> None:
+    made = replace(MADE_WITH, model="evil\x1b[2J\u202e" + "m" * 500)
+    found = find(finder(None, made))
+    assert "\x1b" not in found.detail
+    assert "\u202e" not in found.detail
+    assert len(found.detail) < 300
+
+
+def test_no_key_in_a_traceback(server: LoopbackServer) -> None:
+    vectors = finder(configured(server), env={"OPENAI_API_KEY": f"{KEY}\n"})
+    server.answers = [Answer(hang=True)]
+    try:
+        vectors.find("router", typing=False, cancelled=server.arrived.is_set)
+    except Cancelled as error:
+        out = io.StringIO()
+        traceback.print_exception(error, file=out)
+        assert KEY not in out.getvalue()
+    else:
+        pytest.fail("not cancelled")
+
+
+# --- the index's own cache
+
+
+def test_the_cache_comes_last(server: LoopbackServer) -> None:
+    wanted: list[str] = []
+
+    def read(digest: str) -> Vector | None:
+        wanted.append(digest)
+        return np.array([0.0, 1.0, 0.0])
+
+    assert find(finder(configured(server), read_cache=read)).origin == "provider"
+    assert not wanted
+    server.answers = [Answer(status=404)]
+    found = find(finder(configured(server), read_cache=read))
+    assert (found.origin, found.exact) == ("cache", True)
+    assert wanted == [hashlib.sha256(b"router").hexdigest()]
+    pending = finder(MemorySearchConfig(), read_cache=read)
+    assert find(pending, typing=True).origin == "cache"
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "more", "exact"),
+    [
+        ("openai", "text-embedding-3-small", {}, True),
+        ("openai", "m", {"query_input_type": "query"}, False),
+        ("openai", "m", {"input_type": "both"}, True),
+        ("voyage", "voyage-4-large", {}, False),
+        ("gemini", "gemini-embedding-001", {}, False),
+        ("ollama", "nomic-embed-text", {}, False),
+        ("ollama", "all-minilm", {}, True),
+    ],
+)
+def test_a_cached_vector_of_a_note_is_named_as_such(
+    provider: str, model: str, more: dict[str, Any], exact: bool
+) -> None:
+    made = replace(MADE_WITH, provider=provider, model=model)
+    config = MemorySearchConfig(provider="local", **more)
+    found = find(finder(config, made, read_cache=lambda digest: np.array(VECTOR)))
+    assert found.exact is exact
+    assert ("may differ" in found.detail) is not exact
+
+
+def test_a_cached_vector_of_another_length_is_not_used() -> None:
+    found = find(finder(None, read_cache=lambda digest: np.array([1.0])))
+    assert found.reason is Reason.NOT_REPRODUCIBLE
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_cache_of_a_real_index(tmp_path: Path, release: str) -> None:
+    state = make_state(tmp_path / "state", release)
+    opened = open_foreign(state.database)
+    try:
+        layout, connection = opened.layout, opened.connection
+        made = stored_identity(connection, layout).identity
+        rows = connection.execute(
+            f"SELECT text, embedding FROM {layout.chunks} ORDER BY rowid LIMIT 1"
+        ).fetchall()
+        text, stored = str(rows[0][0]), rows[0][1]
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        expected = (
+            np.frombuffer(stored, dtype="<f8")
+            if isinstance(stored, bytes)
+            else np.array(json.loads(str(stored)))
+        )
+        found = cached_vector(connection, layout, made, digest)
+        assert found is not None
+        assert np.array_equal(found, expected)
+        without_key = replace(made, provider_key=None)
+        assert cached_vector(connection, layout, without_key, digest) is not None
+        for other in (
+            replace(made, provider="x"),
+            replace(made, model="x"),
+            replace(made, provider_key="x"),
+        ):
+            assert cached_vector(connection, layout, other, digest) is None
+        assert cached_vector(connection, layout, made, "0" * 64) is None
+        assert cached_vector(connection, layout, Identity(), digest) is None
+        no_table = replace(layout, cache=None)
+        assert cached_vector(connection, no_table, made, digest) is None
+    finally:
+        opened.close()
+
+
+def test_a_damaged_cache_entry_is_none(tmp_path: Path) -> None:
+    state = make_state(tmp_path / "state", RELEASES[0])
+    edit(state.database, "UPDATE embedding_cache SET embedding = 'not json'")
+    opened = open_foreign(state.database)
+    try:
+        made = stored_identity(opened.connection, opened.layout).identity
+        rows = opened.connection.execute("SELECT hash FROM embedding_cache LIMIT 1").fetchall()
+        assert cached_vector(opened.connection, opened.layout, made, str(rows[0][0])) is None
+    finally:
+        opened.close()
+
+
+# --- a given file
+
+
+def write(folder: Path, content: object, name: str = "vectors.json") -> Path:
+    path = folder / name
+    data = content if isinstance(content, bytes) else json.dumps(content).encode()
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"dims": 3, "vectors": {"router": VECTOR}},
+        {"router": VECTOR, "other": [1, 2]},
+        {"query": "router", "vector": VECTOR},
+        [{"query": "router", "vector": VECTOR}, {"query": "x", "vector": [1]}],
+        VECTOR,
+        gzip.compress(json.dumps({"router": VECTOR}).encode(), mtime=0),
+        b"\xef\xbb\xbf" + json.dumps({"router": VECTOR}).encode(),
+    ],
+)
+def test_forms_of_the_file(tmp_path: Path, server: LoopbackServer, content: object) -> None:
+    path = write(tmp_path, content)
+    found = find(finder(configured(server), given=load_given(path)), typing=True)
+    assert found.values.tolist() == VECTOR
+    assert (found.origin, found.detail) == ("file", str(path))
+    assert not server.seen
+
+
+def test_a_query_that_the_file_does_not_hold(tmp_path: Path, server: LoopbackServer) -> None:
+    given = load_given(write(tmp_path, {" other ": VECTOR}))
+    assert find(finder(configured(server), given=given)).origin == "provider"
+    assert find(finder(None, given=given), " other ").origin == "file"
+    found = find(finder(None, given=given))
+    assert found.why.endswith("; the given file does not hold this query")
+
+
+def test_given_vectors_that_do_not_fit(tmp_path: Path) -> None:
+    path = write(tmp_path, {"short": [1, 2], "zero": [0, 0, 0]})
+    vectors = finder(None, given=load_given(path))
+    assert find(vectors, "short") == NoVector(
+        Reason.DIMENSIONS_DIFFER,
+        f"the query vector does not fit: 2 numbers from {path}, the index has 3",
+        f"2 numbers from {path}, the index has 3",
+    )
+    found = find(vectors, "zero")
+    assert (found.reason, found.detail) == (
+        Reason.ZERO_QUERY_VECTOR,
+        f"the query vector from {path} is all zero",
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "where", "what"),
+    [
+        (b"", ":1", "broken JSON"),
+        (b'{\n"a": [1,}', ":2", "broken JSON"),
+        (b"\xff\xfe", ":1", "not UTF-8"),
+        (b"[" * 100_000, "", "broken JSON"),
+        (b"\x1f\x8bnot gzip", "", "broken gzip"),
+        (gzip.compress(b"[1, 2]", mtime=0)[:-9], "", "broken gzip"),
+        ([], "", "it holds no vector"),
+        ({}, "", "it holds no vector"),
+        ("text", "", "it holds no vector"),
+        ({"router": 1}, "", '"router" has no list of numbers'),
+        ({"router": []}, "", '"router" has no list of numbers'),
+        ({"router": [1, "2"]}, "", '"router" has something in its list that is not a number'),
+        ({"router": [True]}, "", '"router" has something in its list that is not a number'),
+        ({"a\x1b[2J": [None]}, "", '"a\u241b[2J" has something'),
+        (b'{"router": [NaN, 1]}', "", '"router" has a number that is not finite'),
+        (b'{"router": [1e999]}', "", '"router" has a number that is not finite'),
+        (f'{{"router": [1{"0" * 400}]}}'.encode(), "", '"router" has a number that is too large'),
+        ([[1, 2]], "", "its list has something in its list that is not a number"),
+        ([{"vector": [1]}], "", 'an entry has no text as its "query"'),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_bad_files_are_one_line(tmp_path: Path, content: object, where: str, what: str) -> None:
+    path = write(tmp_path, content)
+    with pytest.raises(SettingsError) as caught:
+        load_given(path)
+    line = str(caught.value)
+    assert line.startswith(f"cannot use the query vectors in {path}{where}: ")
+    assert what in line
+    assert "\n" not in line
+    assert "\x1b" not in line
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="No such file"):
+        load_given(tmp_path / "missing.json")
+    with pytest.raises(SettingsError, match="not a regular file"):
+        load_given(tmp_path)
+
+
+# --- arithmetic
+
+
+def test_normalising_agrees_with_the_rule() -> None:
+    numbers = np.random.default_rng(7).normal(size=1536)
+    length = 0.0
+    for number in numbers.tolist():
+        length += number * number
+    expected = [number / length**0.5 for number in numbers.tolist()]
+    assert normalised(numbers).tolist() == expected
+    tiny = np.array([1e-11, 0.0])
+    assert normalised(tiny).tolist() == tiny.tolist()
+    assert normalised(np.array([np.nan, np.inf, -2.0])).tolist() == [0.0, 0.0, -1.0]
+    assert not normalised(np.array([1e200, 1e200])).any()
