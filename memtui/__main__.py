@@ -9,15 +9,25 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
+    from memtui.engine.foreign import ForeignEngine
     from memtui.memory.workspace import Found
     from memtui.settings import Loaded
 
 
-def open_interface(workspace: Found, loaded: Loaded, *, demo: bool) -> int:
+def open_interface(
+    workspace: Found | None,
+    loaded: Loaded,
+    *,
+    demo: bool = False,
+    choose: bool = False,
+    foreign: ForeignEngine | None = None,
+) -> int:
     """Open the terminal interface and return the exit code; only this imports it."""
-    from memtui.tui.app import run
+    from memtui.tui.app import run, run_foreign
 
-    return run(workspace, loaded, demo=demo)
+    if foreign is not None:
+        return run_foreign(foreign, loaded)
+    return run(workspace, loaded, demo=demo, choose=choose)
 
 
 def main() -> None:

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import html
 import os
-import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -26,7 +23,6 @@ from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.cells import cell_len
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -37,21 +33,24 @@ from memtui.engine import Engine
 from memtui.errors import Cancelled, ProviderError
 from memtui.memory.demo import DEMO_PRESENT
 from memtui.memory.workspace import demo_root
-from memtui.model import Decay, Mmr, Ranking
+from memtui.model import Decay, IndexStatus, Mmr, Ranking
 from memtui.settings import EmbeddingSettings, Settings
 from memtui.text.tokens import dominant_script_latin
 from memtui.tui.app import MemtuiApp
+from memtui.tui.door import OpenedMemory
 from memtui.tui.options import UiOptions
+from memtui.tui.screens.difference import DifferenceScreen
+from tests.support.agent_scenes import CHANGED, SCENES, AgentStage, Scene
+from tests.support.pictures import to_png
 from tests.tui.harness import render_lines, settle, until
 
 FOLDER = Path(__file__).parent.parent / "screenshots"
 VECTORS = Path(__file__).parent / "data" / "demo-vectors.npz"
 QUERY = "router vlan config"
-CELL = 12.2
-"""Width of a cell in the pictures that Textual draws."""
+AGENT_QUERY = "router VLAN configuration guest wireless"
 
 Act = Callable[[MemtuiApp, Pilot[int]], Awaitable[None]]
-Memory = Literal["demo", "unindexed", "indexing", "broken"]
+Memory = Literal["demo", "unindexed", "indexing", "broken"] | Scene
 
 
 @dataclass(frozen=True)
@@ -93,6 +92,27 @@ async def open_help(app: MemtuiApp, pilot: Pilot[int]) -> None:
     await pilot.press("escape", "question_mark")
 
 
+async def choose_fourth(app: MemtuiApp, pilot: Pilot[int]) -> None:
+    """Go to the fourth result: one that decay moved."""
+    await pilot.press("down", "down", "down")
+
+
+async def open_truth(app: MemtuiApp, pilot: Pilot[int]) -> None:
+    """Open the index screen of an agent's index."""
+    await pilot.press("escape", "i")
+
+
+async def open_difference(app: MemtuiApp, pilot: Pilot[int]) -> None:
+    """Open what changed in a note since the agent's program indexed it."""
+    screen = app.search_screen
+    assert screen.ranked is not None
+    hit = next(hit for hit in screen.ranked.hits if hit.chunk.path == CHANGED)
+    screen.results.choose(hit.chunk.id)
+    await until(pilot, lambda: screen.source is not None and screen.source.path == CHANGED, 30)
+    await pilot.press("f8")
+    await until(pilot, lambda: isinstance(app.screen, DifferenceScreen), 30)
+
+
 BOTH = Ranking(mmr=Mmr(enabled=True), decay=Decay(enabled=True, floor=0.8))
 
 PICTURES = (
@@ -110,6 +130,20 @@ PICTURES = (
     Picture("unindexed-80x24", (80, 24), memory="unindexed"),
     Picture("empty-80x24", (80, 24), query="恐龙"),
     Picture("error-80x24", (80, 24), memory="broken"),
+    Picture("agent-120x40", (120, 40), query=AGENT_QUERY, memory="agent", act=choose_fourth),
+    Picture("agent-80x24", (80, 24), query=AGENT_QUERY, memory="agent", act=choose_fourth),
+    Picture(
+        "agent-light-120x40",
+        (120, 40),
+        query=AGENT_QUERY,
+        memory="agent",
+        theme="memtui-light",
+        act=choose_fourth,
+    ),
+    Picture("truth-120x40", (120, 40), query=AGENT_QUERY, memory="drifted", act=open_truth),
+    Picture(
+        "difference-120x40", (120, 40), query=AGENT_QUERY, memory="changed", act=open_difference
+    ),
     Picture("nocolor-80x24", (80, 24), ranking=BOTH, environment=(("NO_COLOR", "1"),)),
 )
 
@@ -223,11 +257,19 @@ class Stage:
         self.home = home
         self.model = model
         self.paused: Paused | None = None
+        self.agent = AgentStage(home)
         self.root = home / "memory"
         self.data = home / ".local" / "share" / "memtui"
         shutil.copytree(demo_root(), self.root)
         with self.open_engine("demo", Bus()) as engine:
             engine.sync(wait=True)
+
+    def open_memory(self, memory: Memory, bus: Bus) -> Engine | OpenedMemory:
+        """Open what a picture shows: a memory of memtui's own, or an agent's index."""
+        for scene in SCENES:
+            if memory == scene:
+                return self.agent.open(scene, bus)
+        return self.open_engine(memory, bus)
 
     def open_engine(self, memory: Memory, bus: Bus) -> Engine:
         """Open the engine on the memory a picture shows."""
@@ -253,7 +295,7 @@ class Stage:
             options = UiOptions(
                 ranking=picture.ranking, root=self.root, theme=picture.theme, demo=True
             )
-            app = MemtuiApp(lambda bus: self.open_engine(picture.memory, bus), options)
+            app = MemtuiApp(lambda bus: self.open_memory(picture.memory, bus), options)
             async with app.run_test(size=picture.size, notifications=True) as pilot:
                 await self._play(app, pilot, picture)
                 svg = app.export_screenshot(title="memtui", simplify=True)
@@ -279,9 +321,7 @@ class Stage:
         if picture.memory == "indexing":
             assert self.paused is not None
             await until(pilot, self.paused.waits.is_set, 60)
-        else:
-            await until(pilot, lambda: engine.status().last_sync is not None, 60)
-        await until(pilot, lambda: engine.status().watcher.mode == "events", 60)
+        await until(pilot, lambda: is_ready(engine.status(), picture.memory), 60)
         screen.refresh_status()
         # The first question loads the model; the one in the picture finds it loaded.
         screen.query_input.value = "warm"
@@ -295,6 +335,14 @@ class Stage:
         await rest(app, pilot)
 
 
+def is_ready(status: IndexStatus, memory: Memory) -> bool:
+    """Whether everything that goes on by itself is done."""
+    if status.foreign is not None:
+        return status.foreign.truth is not None and not status.foreign.examining
+    is_synced = memory == "indexing" or status.last_sync is not None
+    return is_synced and status.watcher.mode == "events"
+
+
 async def rest(app: MemtuiApp, pilot: Pilot[Any]) -> None:
     """Wait until two looks at the screen in a row see the same."""
     before: list[str] = []
@@ -302,55 +350,6 @@ async def rest(app: MemtuiApp, pilot: Pilot[Any]) -> None:
         before = now
         await settle(app, pilot)
         await pilot.pause(0.15)
-
-
-def comparable(lines: list[str]) -> list[str]:
-    """Lines of a screen without what differs from run to run.
-
-    Numbers become `#` (durations always differ), what is counted only now and then while an index
-    fills may be missing, runs of bar glyphs and of white space become one.
-    """
-    text = (re.sub(r"-[0-9a-f]{12}\b", "-#", line) for line in lines)
-    text = (re.sub(r"[−-]?\d+(?:[.,]\d+)?", "#", line) for line in text)
-    text = (re.sub(r"[█▒╌◇━╸─]+", "▒", line) for line in text)
-    text = (re.sub(r"\s*#/s\b|# of # +(?=exact)", "", line) for line in text)
-    return [re.sub(r"\s+", " ", line).strip() for line in text]
-
-
-def svg_lines(svg: str) -> list[str]:
-    """The lines of text in a picture."""
-    rows: dict[int, list[tuple[float, str]]] = {}
-    pattern = r'<text[^>]*?x="([\d.]+)"[^>]*?clip-path="url\(#[^)]*?line-(\d+)\)"[^>]*>(.*?)</text>'
-    for x, row, content in re.findall(pattern, svg):
-        text = html.unescape(re.sub(r"<[^>]+>", "", content)).replace("\xa0", " ")
-        rows.setdefault(int(row), []).append((float(x), text))
-    return ["".join(text for _, text in sorted(rows[row])) for row in sorted(rows)]
-
-
-def on_grid(svg: str) -> str:
-    """Place every word of a picture on its cell, whatever a renderer makes of spaces."""
-
-    def place(match: re.Match[str]) -> str:
-        before, x, between, content = match.groups()
-        text = html.unescape(content)
-        between = re.sub(r'textLength="[^"]*"', "", between)
-        placed = []
-        for word in re.finditer(r"\S+", text):
-            position = float(x) + CELL * cell_len(text[: word.start()])
-            word_text = html.escape(word.group())
-            placed.append(f'<text{before}x="{position:g}"{between}>{word_text}</text>')
-        return "".join(placed)
-
-    return re.sub(r'<text([^>]*?)x="([\d.]+)"([^>]*clip-path[^>]*)>([^<]*)</text>', place, svg)
-
-
-def to_png(svg: str, target: Path) -> None:
-    """Render a picture with fonts that are installed; needs `rsvg-convert` (librsvg2-bin)."""
-    plain = re.sub(r"@font-face\s*{[^}]*}", "", svg)
-    plain = re.sub(r"font-family:[^;]*;", "font-family: DejaVu Sans Mono, WenQuanYi;", plain)
-    plain = on_grid(plain).replace("font-size: 20px", "font-size: 20.265px")
-    command = ["rsvg-convert", "--format=png", f"--output={target}"]
-    subprocess.run(command, input=plain.encode(), check=True)
 
 
 async def main(names: list[str]) -> None:

@@ -8,24 +8,42 @@ import click
 
 from memtui.cli.group import OPEN, FolderGroup, Subgroup
 from memtui.cli.invocation import Invocation
-from memtui.cli.options import demo_option, place_options, ranking_flags, ranking_options
+from memtui.cli.options import (
+    demo_option,
+    foreign_options,
+    place_options,
+    query_vectors_option,
+    ranking_flags,
+    ranking_options,
+    refused_foreign_options,
+)
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-TOPICS = ("config", "exit-codes", "keys", "ranking", "search")
+TOPICS = ("agents", "config", "exit-codes", "keys", "ranking", "search")
 SHELLS = ("bash", "fish", "zsh")
+READS_AN_INDEX = frozenset({"demo", "explain", "index", "search", "status", "verify", OPEN})
+"""Commands for which `--agent` and `--index` before the command mean something."""
 
 
 @click.group(cls=FolderGroup, context_settings=CONTEXT, invoke_without_command=True)
+@query_vectors_option
+@foreign_options
 @place_options
 @click.option("--version", is_flag=True, help="Print the version; with --json those of libraries.")
 @click.pass_context
-def program(ctx: click.Context, root: str | None, as_json: bool, version: bool) -> int | None:
+def program(
+    ctx: click.Context, /, root: str | None, as_json: bool, version: bool, **foreign: Any
+) -> int | None:
     """See what your AI agent remembers, and why it recalls it.
 
     Without a command, opens FOLDER in the terminal interface; without FOLDER, the memory that is
-    found ($MEMTUI_ROOT, here, the OpenClaw workspace).
+    found ($MEMTUI_ROOT, here, the OpenClaw workspace). With --agent or --index, opens the index
+    of an OpenClaw agent and changes nothing of it; --root FOLDER is then its workspace.
     """
-    ctx.obj = ctx.obj.with_options(root=root, json=as_json)
+    ctx.obj = ctx.obj.with_options(root=root, json=as_json, **foreign)
+    command = ctx.invoked_subcommand
+    if ctx.obj.foreign and command is not None and command not in READS_AN_INDEX:
+        raise click.UsageError(f"--agent and --index mean nothing to `memtui {command}`", ctx)
     if version:
         from memtui.cli.version import show_version
 
@@ -39,13 +57,15 @@ def program(ctx: click.Context, root: str | None, as_json: bool, version: bool) 
 
 @program.command(OPEN, hidden=True)
 @click.argument("folder", type=click.Path())
+@query_vectors_option
+@foreign_options
 @place_options
 @click.pass_obj
-def open_(obj: Invocation, /, folder: str, root: str | None, as_json: bool) -> int:
+def open_(obj: Invocation, /, folder: str, root: str | None, as_json: bool, **foreign: Any) -> int:
     """Open FOLDER in the terminal interface."""
     from memtui.cli.opening import open_folder
 
-    return open_folder(obj.with_options(root=root, json=as_json), folder)
+    return open_folder(obj.with_options(root=root, json=as_json, **foreign), folder)
 
 
 @program.command()
@@ -67,6 +87,8 @@ def demo(obj: Invocation, /, root: str | None, as_json: bool) -> int:
 @click.option("--paths", is_flag=True, help="Only the files of the results, best first.")
 @click.option("--zero-ok", is_flag=True, help="Exit with 0 when nothing is found.")
 @click.option("--raw", is_flag=True, help="Leave control characters of notes as they are.")
+@query_vectors_option
+@foreign_options
 @demo_option
 @place_options
 @click.pass_obj
@@ -77,12 +99,17 @@ def search(
     root: str | None,
     as_json: bool,
     demo: bool,
+    agent: str | None,
+    index: str | None,
+    query_vectors: str | None,
     **options: Any,
 ) -> int:
     """Search the memory for QUERY."""
     from memtui.cli.search import run_search
 
-    called = obj.with_options(root=root, json=as_json, demo=demo)
+    called = obj.with_options(
+        root=root, json=as_json, demo=demo, agent=agent, index=index, query_vectors=query_vectors
+    )
     return run_search(called.with_flags(ranking_flags(options)), " ".join(query), options)
 
 
@@ -92,6 +119,8 @@ def search(
 @click.option("--chunk", metavar="PATH#L4", help="The chunk at this place, shown or not.")
 @ranking_options
 @click.option("--raw", is_flag=True, help="Leave control characters of notes as they are.")
+@query_vectors_option
+@foreign_options
 @demo_option
 @place_options
 @click.pass_obj
@@ -102,6 +131,9 @@ def explain(
     root: str | None,
     as_json: bool,
     demo: bool,
+    agent: str | None,
+    index: str | None,
+    query_vectors: str | None,
     **options: Any,
 ) -> int:
     """Show every number behind the rank of one result of QUERY."""
@@ -109,7 +141,9 @@ def explain(
 
     if options["rank"] is not None and options["chunk"] is not None:
         raise click.UsageError("--rank and --chunk exclude each other")
-    called = obj.with_options(root=root, json=as_json, demo=demo)
+    called = obj.with_options(
+        root=root, json=as_json, demo=demo, agent=agent, index=index, query_vectors=query_vectors
+    )
     return run_explain(called.with_flags(ranking_flags(options)), " ".join(query), options)
 
 
@@ -117,6 +151,7 @@ def explain(
 @click.option("--force", is_flag=True, help="Build the index anew; vectors come from the cache.")
 @click.option("--watch", is_flag=True, help="Go on and follow changes, until Ctrl-C.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@refused_foreign_options
 @demo_option
 @place_options
 @click.pass_obj
@@ -129,26 +164,99 @@ def index(
     force: bool,
     watch: bool,
     dry_run: bool,
+    **foreign: Any,
 ) -> int:
     """Index what has changed since the last time."""
     from memtui.cli.index import run_index
 
     if watch and dry_run:
         raise click.UsageError("--watch and --dry-run exclude each other")
-    called = obj.with_options(root=root, json=as_json, demo=demo)
+    called = obj.with_options(root=root, json=as_json, demo=demo, **foreign)
     return run_index(called, force=force, watch=watch, dry_run=dry_run)
 
 
 @program.command(short_help="Show the state of the index and what is wrong.")
 @click.option("--deep", is_flag=True, help="Ask the provider and check the database, too.")
+@foreign_options
 @demo_option
 @place_options
 @click.pass_obj
-def status(obj: Invocation, /, root: str | None, as_json: bool, demo: bool, deep: bool) -> int:
-    """Show the state of the index, and everything that is wrong with it."""
+def status(
+    obj: Invocation,
+    /,
+    root: str | None,
+    as_json: bool,
+    demo: bool,
+    deep: bool,
+    **foreign: Any,
+) -> int:
+    """Show the state of the index, and everything that is wrong with it.
+
+    With --agent or --index: what the agent's index really holds against what it should hold.
+    That is always a deep look: every file is compared and the database is checked, no provider
+    is asked. Exits with 0 when the index can be searched, whatever is found, and with 3 when it
+    cannot be read or there is none.
+    """
+    called = obj.with_options(root=root, json=as_json, demo=demo, **foreign)
+    if called.foreign:
+        from memtui.cli.status_foreign import run_foreign_status
+
+        return run_foreign_status(called)
     from memtui.cli.status import run_status
 
-    return run_status(obj.with_options(root=root, json=as_json, demo=demo), deep=deep)
+    return run_status(called, deep=deep)
+
+
+@program.command(short_help="Compare with recorded answers of the agent's own program.")
+@click.option(
+    "--against",
+    metavar="FILE",
+    type=click.Path(),
+    multiple=True,
+    required=True,
+    help="Answers of `openclaw memory search --json`; may be repeated.",
+)
+@click.option("--profile", help="Search as this release. [default: the index decides]")
+@click.option("--verbose", is_flag=True, help="Name the queries that agree, too.")
+@query_vectors_option
+@foreign_options
+@place_options
+@click.pass_obj
+def verify(
+    obj: Invocation,
+    /,
+    root: str | None,
+    as_json: bool,
+    agent: str | None,
+    index: str | None,
+    query_vectors: str | None,
+    **options: Any,
+) -> int:
+    """Run recorded queries on an agent's index and compare with the recorded answers.
+
+    Exits with 0 when all agree, with 1 when one differs: the first stage that does is named.
+    """
+    from memtui.cli.verify import run_verify
+
+    called = obj.with_options(
+        root=root, json=as_json, agent=agent, index=index, query_vectors=query_vectors
+    )
+    named = {"agent": called.agent, "index": called.index, "query_vectors": called.query_vectors}
+    return run_verify(called, {**options, **named})
+
+
+@program.command(short_help="List the OpenClaw agents of this machine and their indexes.")
+@place_options
+@click.pass_obj
+def agents(obj: Invocation, /, root: str | None, as_json: bool) -> int:
+    """List the OpenClaw agents of this machine: index, model, size, last change, problems.
+
+    Looks where OpenClaw does: $OPENCLAW_STATE_DIR, ~/.openclaw and its profiles, the older
+    names. Exits with 1 when there is none.
+    """
+    from memtui.cli.agents import run_agents
+
+    return run_agents(obj.with_options(json=as_json))
 
 
 @program.group(cls=Subgroup)
@@ -192,13 +300,37 @@ def config_validate(obj: Invocation, /, root: str | None, as_json: bool) -> int:
 
 @config.command("init")
 @click.option("--force", is_flag=True, help="Replace the file that is there.")
+@click.option("--from-openclaw", is_flag=True, help="Take over what OpenClaw's configuration says.")
+@click.option("--agent", metavar="NAME", help="Whose memory search, with --from-openclaw.")
+@click.option(
+    "--state-dir",
+    metavar="DIR",
+    type=click.Path(),
+    help="Where OpenClaw's configuration is, with --from-openclaw.",
+)
 @place_options
 @click.pass_obj
-def config_init(obj: Invocation, /, root: str | None, as_json: bool, force: bool) -> int:
+def config_init(
+    obj: Invocation,
+    /,
+    root: str | None,
+    as_json: bool,
+    force: bool,
+    from_openclaw: bool,
+    agent: str | None,
+    state_dir: str | None,
+) -> int:
     """Write a configuration file with every key and its default, as comments."""
+    called = obj.with_options(root=root, json=as_json)
+    if from_openclaw:
+        from memtui.cli.config_openclaw import init_from_openclaw
+
+        return init_from_openclaw(called, agent=agent, state_dir=state_dir, force=force)
+    if agent is not None or state_dir is not None:
+        raise click.UsageError("--agent and --state-dir need --from-openclaw")
     from memtui.cli.config import init_config
 
-    return init_config(obj.with_options(root=root, json=as_json), force=force)
+    return init_config(called, force=force)
 
 
 @program.command(short_help="Trust a memory folder's own configuration.")
@@ -241,7 +373,7 @@ def completions(obj: Invocation, /, shell: str, root: str | None, as_json: bool)
 @place_options
 @click.pass_context
 def help_(ctx: click.Context, topic: str | None, root: str | None, as_json: bool) -> int:
-    """Explain TOPIC: config, exit-codes, keys, ranking, search."""
+    """Explain TOPIC: agents, config, exit-codes, keys, ranking, search."""
     from memtui.cli.topics import show_topic
 
     called = ctx.obj.with_options(root=root, json=as_json)

@@ -184,20 +184,29 @@ def validate_config(invocation: Invocation) -> int:
 
 def init_config(invocation: Invocation, *, force: bool) -> int:
     """Write the sample to the user's configuration file; an existing one only with `force`."""
-    path = user_config_file(invocation.env)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(sample_config())
-    except FileExistsError as error:
-        raise SettingsError(
-            f"{path} is there already", hint="`memtui config init --force` replaces it"
-        ) from error
-    except OSError as error:
-        raise SettingsError(f"cannot write {path}: {error.strerror}") from error
+    path = write_config(invocation, sample_config(), force=force)
     output = invocation.output()
     if invocation.json:
         output.document({"path": path, "written": True})
     else:
         output.line(output.clean(f"wrote {path}"))
     return 0
+
+
+def write_config(invocation: Invocation, text: str, *, force: bool) -> Path:
+    """Write the user's configuration file and return its path; an existing one only with `force`.
+
+    Raises `SettingsError` when it is there already or cannot be written.
+    """
+    path = user_config_file(invocation.env)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise SettingsError(
+            f"{path} is there already", hint="`memtui config init --force` replaces it"
+        ) from error
+    except OSError as error:
+        raise SettingsError(f"cannot write {path}: {error.strerror}") from error
+    return path

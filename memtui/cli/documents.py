@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from memtui.model import (
@@ -16,19 +17,25 @@ from memtui.model import (
     StageScore,
     citation,
 )
+from memtui.model.foreign import FileState
+
+FileStates = Mapping[str, FileState]
+"""By path, how the files of an agent's index agree with it."""
 
 
 def search_document(
     ranked: Ranked, snippets: Mapping[str, str], status: IndexStatus, warnings: Sequence[str]
 ) -> dict[str, Any]:
     """The document of a search; `snippets` by chunk id."""
+    states = file_states(status)
     return {
         "query": ranked.pool.query,
         "now": ranked.trace.now,
         "ranking": ranking_entry(ranked),
-        "legs": {leg: _leg_state(state) for leg, state in ranked.pool.states.items()},
+        "search_mode": ranked.pool.search_mode,
+        "legs": legs_entry(ranked),
         "timings": {"pool_ms": ranked.pool.elapsed_ms, "rank_ms": ranked.elapsed_ms},
-        "hits": [hit_entry(hit, snippets.get(hit.chunk.id, "")) for hit in ranked.hits],
+        "hits": [hit_entry(hit, snippets.get(hit.chunk.id, ""), states) for hit in ranked.hits],
         "drops": [drop_entry(drop) for drop in ranked.drops],
         "stages": [
             {
@@ -45,6 +52,11 @@ def search_document(
     }
 
 
+def legs_entry(ranked: Ranked) -> dict[str, Any]:
+    """How each leg answered, and what it searched for."""
+    return {str(leg): _leg_state(state) for leg, state in ranked.pool.states.items()}
+
+
 def ranking_entry(ranked: Ranked) -> dict[str, Any]:
     """Every parameter of the ranking, and how many candidates of each leg that makes."""
     from memtui.cli.output import plain
@@ -53,8 +65,18 @@ def ranking_entry(ranked: Ranked) -> dict[str, Any]:
     return {**entry, "candidates": ranked.ranking.candidates}
 
 
-def hit_entry(hit: Hit, snippet: str) -> dict[str, Any]:
-    """A result."""
+def file_states(status: IndexStatus) -> FileStates | None:
+    """By path, the files of an agent's index as far as they were compared; `None` before that."""
+    truth = status.foreign.truth if status.foreign is not None else None
+    return None if truth is None else {file.path: file.state for file in truth.files}
+
+
+def hit_entry(hit: Hit, snippet: str, states: FileStates | None = None) -> dict[str, Any]:
+    """A result; with `states`, of an agent's index, also how its file is.
+
+    `file_state` is null for a file that nobody could compare.
+    """
+    file_state = {} if states is None else {"file_state": states.get(hit.chunk.path)}
     return {
         "rank": hit.rank,
         **_chunk(hit.chunk),
@@ -63,6 +85,7 @@ def hit_entry(hit: Hit, snippet: str) -> dict[str, Any]:
         "legs": _legs(hit.legs),
         "stages": [_stage(stage) for stage in hit.stages],
         "snippet": snippet,
+        **file_state,
     }
 
 
@@ -95,7 +118,17 @@ def index_entry(status: IndexStatus) -> dict[str, Any]:
         "dimensions": status.provider.dimensions,
         "vector_backend": status.vector_backend,
         "tokenizer": status.tokenizer,
+        **_foreign_entry(status),
     }
+
+
+def _foreign_entry(status: IndexStatus) -> dict[str, Any]:
+    """Whose index it is; the examination is what `memtui status` prints."""
+    foreign = status.foreign
+    if foreign is None:
+        return {}
+    names = [field.name for field in fields(foreign) if field.name not in {"truth", "examining"}]
+    return {"foreign": {name: getattr(foreign, name) for name in names}}
 
 
 def _chunk(chunk: Chunk) -> dict[str, Any]:
@@ -106,6 +139,7 @@ def _chunk(chunk: Chunk) -> dict[str, Any]:
         "start_line": chunk.start_line,
         "end_line": chunk.end_line,
         "citation": citation(chunk.path, chunk.start_line, chunk.end_line),
+        "model": chunk.model,
     }
 
 
@@ -118,6 +152,7 @@ def _legs(legs: Mapping[Any, LegScore]) -> dict[str, Any]:
             "contribution": part.contribution,
             "position": part.position,
             "terms": part.terms,
+            "text_score": part.text_score,
         }
         for leg, part in legs.items()
     }

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from memtui.cli import words
-from memtui.cli.documents import drop_entry, hit_entry, ranking_entry
+from memtui.cli.documents import drop_entry, file_states, hit_entry, legs_entry, ranking_entry
 from memtui.cli.invocation import Invocation
 from memtui.cli.results import excerpt_of
 from memtui.cli.search import EXIT_NOTHING, EXIT_OK, search
 from memtui.cli.session import Session, open_reading
-from memtui.cli.waterfall import print_waterfall
+from memtui.cli.waterfall import print_searched, print_waterfall
 from memtui.errors import QueryError
 from memtui.model import Hit, Ranked
 from memtui.ranking.trace import Explanation, explain
@@ -28,10 +28,16 @@ def run_explain(invocation: Invocation, query: str, options: Mapping[str, Any]) 
         chunk_id, missing = _chosen(session, ranked, options)
         told = explain(ranked, chunk_id) if chunk_id is not None else None
         if invocation.json:
-            output.document(_document(ranked, told, missing, warnings))
+            document = _document(ranked, told, missing, warnings)
+            if told is not None and isinstance(told.scored, Hit):
+                states = file_states(session.engine.status())
+                document["hit"] = hit_entry(told.scored, excerpt_of(told.scored, 300).text, states)
+            output.document(document)
         else:
             for warning in warnings:
                 output.note(f"memtui: {warning}")
+            if session.is_foreign:
+                print_searched(output, ranked)
             if chunk_id is not None:
                 print_waterfall(output, ranked, chunk_id)
             else:
@@ -77,6 +83,8 @@ def _document(
         "query": ranked.pool.query,
         "now": ranked.trace.now,
         "ranking": ranking_entry(ranked),
+        "search_mode": ranked.pool.search_mode,
+        "legs": legs_entry(ranked),
         "shown": told is not None and told.rank is not None,
         "hit": None,
         "drop": None,
@@ -85,9 +93,7 @@ def _document(
     if told is None:
         return {**document, "missing": missing}
     scored = told.scored
-    if isinstance(scored, Hit):
-        document["hit"] = hit_entry(scored, excerpt_of(scored, 300).text)
-    else:
+    if not isinstance(scored, Hit):
         document["drop"] = drop_entry(scored)
     return {
         **document,

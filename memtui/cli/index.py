@@ -8,6 +8,7 @@ from typing import Any
 
 from memtui.bus import Bus, SyncFailed, SyncFinished, SyncProgressed
 from memtui.cli import words
+from memtui.cli.foreign import refuse_foreign
 from memtui.cli.invocation import Invocation
 from memtui.cli.output import Output, OutputFailed
 from memtui.cli.session import Session, open_session
@@ -27,6 +28,7 @@ class IndexingFailed(MemtuiError):
 
 def run_index(invocation: Invocation, *, force: bool, watch: bool, dry_run: bool) -> int:
     """Sync or rebuild and print what was done; with `watch` go on until interrupted."""
+    refuse_foreign(invocation, rebuild=force)
     output = invocation.output()
     if dry_run:
         with open_session(invocation) as session:

@@ -12,14 +12,31 @@ from memtui.errors import SettingsError, WorkspaceNotFound
 
 if TYPE_CHECKING:
     from memtui.cli.output import Output
+    from memtui.engine.foreign import ForeignEngine
     from memtui.memory.workspace import Found
     from memtui.settings import Loaded
 
 
-class Interface(Protocol):
-    """Opens the terminal interface on a memory and returns the exit code."""
+VECTORS_NEED_AN_AGENT = "--query-vectors needs --agent NAME or --index FILE"
 
-    def __call__(self, workspace: Found, loaded: Loaded, *, demo: bool) -> int: ...
+
+class Interface(Protocol):
+    """Opens the terminal interface and returns the exit code.
+
+    On the memory at `workspace`; with `choose` after offering the agents of this machine, which
+    are all there is when `workspace` is `None`. With `foreign`, on that open index of an agent,
+    which the interface closes.
+    """
+
+    def __call__(
+        self,
+        workspace: Found | None,
+        loaded: Loaded,
+        *,
+        demo: bool = False,
+        choose: bool = False,
+        foreign: ForeignEngine | None = None,
+    ) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +50,55 @@ class Invocation:
     demo: bool = False
     flags: Mapping[str, Any] | None = None
     """Settings given as options, by dotted key."""
+    agent: str | None = None
+    """The OpenClaw agent whose index is read."""
+    index: str | None = None
+    """The OpenClaw index that is read."""
+    query_vectors: str | None = None
+    """The file with the vectors of queries."""
+
+    @property
+    def foreign(self) -> bool:
+        """Whether an agent's index is read instead of memtui's own."""
+        return self.agent is not None or self.index is not None
 
     def with_options(
-        self, *, root: str | None = None, json: bool = False, demo: bool = False
+        self,
+        *,
+        root: str | None = None,
+        json: bool = False,
+        demo: bool = False,
+        agent: str | None = None,
+        index: str | None = None,
+        query_vectors: str | None = None,
     ) -> Invocation:
-        """The same with the options of the command; an option before the command holds too."""
-        if demo and (root or self.root):
-            raise SettingsError("--demo and --root exclude each other")
-        return replace(self, root=root or self.root, json=json or self.json, demo=demo or self.demo)
+        """The same with the options of the command; an option before the command holds too.
+
+        Raises `SettingsError` for options that exclude each other.
+        """
+        called = replace(
+            self,
+            root=root or self.root,
+            json=json or self.json,
+            demo=demo or self.demo,
+            agent=self.agent if agent is None else agent,
+            index=self.index if index is None else index,
+            query_vectors=self.query_vectors if query_vectors is None else query_vectors,
+        )
+        called._refuse_contradictions()
+        return called
+
+    def _refuse_contradictions(self) -> None:
+        which = {
+            "--demo": self.demo,
+            "--agent": self.agent is not None,
+            "--index": self.index is not None,
+        }
+        given = [option for option, is_given in which.items() if is_given]
+        if self.demo and self.root:
+            given.append("--root")
+        if len(given) > 1:
+            raise SettingsError(f"{' and '.join(given)} exclude each other")
 
     def with_flags(self, flags: Mapping[str, Any]) -> Invocation:
         """The same with settings given as options."""
@@ -71,6 +129,14 @@ class Invocation:
             if self.root or self.env.get("MEMTUI_ROOT"):
                 raise
             return None
+
+    def here(self) -> Path:
+        """The current folder; the top folder when it was removed."""
+        return _here()
+
+    def home(self) -> Path:
+        """The user's home folder; the top folder when there is none."""
+        return _home()
 
     def settings(self, root: Path | None) -> Loaded:
         """The settings in force for a workspace; raises `SettingsProblems`."""

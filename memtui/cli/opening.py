@@ -6,17 +6,22 @@ import sys
 
 import click
 
-from memtui.cli.invocation import Invocation
+from memtui.cli.invocation import VECTORS_NEED_AN_AGENT, Invocation
 from memtui.errors import SettingsError, WorkspaceNotFound
 
 
 def open_folder(invocation: Invocation, folder: str | None) -> int:
     """Open the terminal interface on `folder`, the demo, or the memory that is found.
 
-    Where no memory is found, a person at a terminal is offered the demo.
+    Where no memory is found, a person at a terminal is offered the demo. With `--agent` or
+    `--index` it is opened on that agent's index.
     """
     if folder is not None and invocation.root is not None:
         raise SettingsError("FOLDER and --root exclude each other")
+    if folder is not None and invocation.foreign:
+        raise SettingsError(
+            "FOLDER excludes --agent and --index", hint="--root FOLDER gives the agent's workspace"
+        )
     if invocation.json:
         raise SettingsError(
             "--json needs a command", hint="`memtui search QUERY --json`, `memtui --help`"
@@ -26,20 +31,52 @@ def open_folder(invocation: Invocation, folder: str | None) -> int:
             "the terminal interface needs a terminal",
             hint="`memtui search QUERY` and `memtui status` work without one",
         )
+    if invocation.foreign:
+        return _open_index(invocation)
+    if invocation.query_vectors is not None:
+        raise SettingsError(VECTORS_NEED_AN_AGENT)
+    named = folder is not None or invocation.root is not None or invocation.demo
+    named = named or bool(invocation.env.get("MEMTUI_ROOT"))
     try:
         workspace = invocation.workspace(folder)
     except WorkspaceNotFound as error:
         if folder is not None or invocation.root is not None:
             raise
-        output = invocation.output()
-        output.note(f"memtui: {error.message}")
-        output.note(f"  {error.hint}")
-        if not click.confirm("Look around in the bundled demo instead?", default=True, err=True):
-            return error.exit_code
-        invocation = invocation.with_options(demo=True)
-        workspace = invocation.workspace()
+        if not named and _has_agents(invocation):
+            return invocation.interface(None, invocation.settings(None), choose=True)
+        return _offer_demo(invocation, error)
     loaded = invocation.settings(workspace.root)
-    return invocation.interface(workspace, loaded, demo=invocation.demo)
+    choose = not named and workspace.root != invocation.here()
+    return invocation.interface(workspace, loaded, demo=invocation.demo, choose=choose)
+
+
+def _open_index(invocation: Invocation) -> int:
+    """Open the interface on an agent's index; what cannot be opened is one line and no screen."""
+    from memtui.cli.foreign import foreign_opening
+
+    loaded = invocation.settings(None)
+    opening = foreign_opening(invocation)
+    engine = opening.open(invocation.env)
+    return invocation.interface(opening.workspace(), loaded, foreign=engine)
+
+
+def _has_agents(invocation: Invocation) -> bool:
+    """Whether an agent of this machine has an index."""
+    from memtui.engine.foreign.target import agents_here
+
+    agents = agents_here(invocation.env, invocation.home())
+    return any(agent.database is not None for agent in agents)
+
+
+def _offer_demo(invocation: Invocation, error: WorkspaceNotFound) -> int:
+    output = invocation.output()
+    output.note(f"memtui: {error.message}")
+    output.note(f"  {error.hint}")
+    if not click.confirm("Look around in the bundled demo instead?", default=True, err=True):
+        return error.exit_code
+    invocation = invocation.with_options(demo=True)
+    workspace = invocation.workspace()
+    return invocation.interface(workspace, invocation.settings(workspace.root), demo=True)
 
 
 def at_terminal() -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -24,6 +26,62 @@ def place_options(function: F) -> F:
     ):
         function = option(function)
     return function
+
+
+def foreign_options(function: F) -> F:
+    """`--agent` and `--index`: an OpenClaw index instead of memtui's own, read-only."""
+    return _foreign_options(function, hidden=False)
+
+
+def refused_foreign_options(function: F) -> F:
+    """The same where memtui would write: taken, so that the command can say why it refuses."""
+    return _foreign_options(function, hidden=True)
+
+
+def _foreign_options(function: F, *, hidden: bool) -> F:
+    for option in (
+        click.option(
+            "--index",
+            metavar="FILE",
+            type=click.Path(),
+            hidden=hidden,
+            help="Read this OpenClaw index.",
+        ),
+        click.option(
+            "--agent",
+            metavar="NAME",
+            hidden=hidden,
+            shell_complete=_agent_names,
+            help="Read the index of this OpenClaw agent.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def query_vectors_option(function: F) -> F:
+    """`--query-vectors`: what to search an agent's vectors with where its model is not at hand."""
+    return click.option(
+        "--query-vectors",
+        "--query-vector",
+        "query_vectors",
+        metavar="FILE",
+        type=click.Path(),
+        help="With --agent or --index: vectors of queries, as JSON.",
+    )(function)
+
+
+def _agent_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The agents of this machine that a shell can be offered."""
+    from memtui.cli.invocation import Invocation
+    from memtui.engine.foreign.target import agents_here
+    from memtui.text.sanitize import safe_line
+
+    obj = ctx.find_object(Invocation)
+    env = os.environ if obj is None else obj.env
+    home = Path(os.path.expanduser("~")) if obj is None else obj.home()
+    names = {agent.name for agent in agents_here(env, home) if agent.database is not None}
+    return sorted(n for n in names if n.startswith(incomplete) and n == safe_line(n))
 
 
 def demo_option(function: F) -> F:
@@ -79,6 +137,7 @@ def ranking_options(function: F) -> F:
         click.option("--weights", type=WeightsType(), help="Weights of vector and keyword leg."),
         click.option("--fusion", help="weighted_sum, relative_score or rrf."),
         click.option("--min-score", type=float, help="Leave out what scores less."),
+        click.option("--project", multiple=True, metavar="KEY", help="Project at work."),
         click.option("--now", type=MomentType(), help="The time that ages count from. [UTC]"),
     )
     for option in reversed(options):
@@ -110,5 +169,6 @@ def ranking_flags(options: Mapping[str, Any]) -> dict[str, Flag]:
         "ranking.keyword_weight": Flag("--weights", keyword),
         "ranking.fusion": Flag("--fusion", options["fusion"]),
         "ranking.min_score": Flag("--min-score", options["min_score"]),
+        "ranking.project_keys": Flag("--project", list(options["project"]) or None),
     }
     return {key: flag for key, flag in given.items() if flag.value is not None}

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from memtui.cli import bars, words
+from memtui.cli.documents import FileStates
 from memtui.cli.output import Output
-from memtui.model import Hit, LegState, LegStatus, Ranked
+from memtui.model import Hit, LegState, LegStatus, Ranked, Reason
+from memtui.model.foreign import FileState
 from memtui.ranking.trace import movement
 
 _BOLD, _DIM, _UNDERLINE = 1, 2, 4
+_NO_STATES: FileStates = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,13 @@ def excerpt_of(hit: Hit, width: int) -> Excerpt:
     return Excerpt(cut.text, tuple(cut.spans))
 
 
-def print_rows(output: Output, ranked: Ranked, *, ascii_only: bool) -> None:
-    """Two lines a result: rank, movement, effective score, bar, place, age; then the excerpt."""
+def print_rows(
+    output: Output, ranked: Ranked, *, ascii_only: bool, states: FileStates = _NO_STATES
+) -> None:
+    """Two lines a result: rank, movement, effective score, bar, place, age; then the excerpt.
+
+    `states` marks the results whose file is not what was indexed.
+    """
     glyphs = bars.ASCII if ascii_only or not output.unicode else bars.UNICODE
     full = bars.full_length(ranked)
     for hit in ranked.hits:
@@ -46,22 +54,24 @@ def print_rows(output: Output, ranked: Ranked, *, ascii_only: bool) -> None:
         )
         place = output.clean(f"{hit.chunk.path}:{hit.chunk.start_line}")
         age = words.age_of(hit.chunk, ranked.ranking.decay.dates, ranked.trace.now)
-        output.line(f"{head}{output.styled(place, _BOLD)}  {words.short_age(age)}")
+        mark = _mark(hit, states, "  ")
+        output.line(f"{head}{output.styled(place, _BOLD)}  {words.short_age(age)}{mark}")
         indent = " " * 8
         shown = _marked(output, excerpt_of(hit, output.width() - len(indent)))
         output.line(f"{indent}{shown}")
 
 
-def print_sentences(output: Output, ranked: Ranked) -> None:
+def print_sentences(output: Output, ranked: Ranked, states: FileStates = _NO_STATES) -> None:
     """One paragraph a result, meaning in words alone: for screen readers."""
     for hit in ranked.hits:
         age = words.age_of(hit.chunk, ranked.ranking.decay.dates, ranked.trace.now)
         moved = movement(hit)
+        mark = _mark(hit, states, ", ")
         way = f", up {moved}" if moved > 0 else f", down {-moved}" if moved < 0 else ""
         output.line(
             output.clean(
                 f"Rank {hit.rank}, score {words.score(hit.effective)}{way}, "
-                f"{hit.chunk.path} line {hit.chunk.start_line}, {words.long_age(age)}."
+                f"{hit.chunk.path} line {hit.chunk.start_line}, {words.long_age(age)}{mark}."
             )
         )
         output.line(output.clean(excerpt_of(hit, 300).text))
@@ -80,6 +90,8 @@ def leg_words(state: LegState) -> str:
     """How a leg answered."""
     if state.status is LegStatus.OK:
         return "ok"
+    if state.reason is Reason.NOT_REPRODUCIBLE and state.detail:
+        return state.detail
     detail = f": {state.detail}" if state.detail else ""
     return f"{state.status} ({words.reason_words(state.reason)}{detail})"
 
@@ -91,6 +103,12 @@ def leg_warnings(states: Mapping[object, LegState]) -> list[str]:
         for leg, state in states.items()
         if state.status is LegStatus.FAILED
     ]
+
+
+def _mark(hit: Hit, states: FileStates, before: str) -> str:
+    """What to say of a result whose file is not what was indexed."""
+    state = states.get(hit.chunk.path, FileState.CURRENT)
+    return "" if state is FileState.CURRENT else f"{before}{words.file_state(state)}"
 
 
 def _arrow(places: int, glyphs: bars.Glyphs) -> str:

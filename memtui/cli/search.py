@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memtui.cli.documents import hit_entry, search_document
+from memtui.cli.documents import file_states, hit_entry, search_document
 from memtui.cli.invocation import Invocation
 from memtui.cli.output import Output
 from memtui.cli.results import (
@@ -17,7 +17,8 @@ from memtui.cli.results import (
 )
 from memtui.cli.session import Session, open_reading, stale_warning
 from memtui.errors import IndexMissing, IndexUnusable, ProviderError, SettingsError
-from memtui.model import Leg, LegState, LegStatus, Ranked, Reason
+from memtui.model import IndexStatus, Leg, LegState, LegStatus, Ranked, Reason
+from memtui.model.foreign import Severity
 
 EXIT_OK, EXIT_NOTHING = 0, 1
 _JSON_SNIPPET = 300
@@ -42,24 +43,46 @@ def search(session: Session, query: str) -> tuple[Ranked, list[str]]:
 
     Raises `ProviderError` or `IndexUnusable` when no leg could answer because something failed.
     """
-    from memtui.retrieval.query import parse_query
-
     ranking = session.ranking()
     try:
         ranked = session.engine.search(query, ranking=ranking)
     except IndexMissing as error:
+        if session.is_foreign:
+            raise
         message = f"{session.workspace.root} has no index yet"
         raise IndexMissing(message, hint="`memtui index` makes one") from error
-    session.engine.refresh_status()
+    status = session.status()
     _check_legs(ranked.pool.states)
-    stale = stale_warning(session.engine.status())
+    stale = stale_warning(status)
     warnings = [
         *session.warnings(ranking),
-        *parse_query(query).problems,
+        *_query_problems(session, query),
         *leg_warnings({str(leg): state for leg, state in ranked.pool.states.items()}),
         *([stale] if stale else []),
+        *_index_problems(status),
     ]
     return ranked, warnings
+
+
+def _query_problems(session: Session, query: str) -> Sequence[str]:
+    """What cannot be used of memtui's query language; an agent's program has none."""
+    from memtui.retrieval.query import parse_query
+
+    return () if session.is_foreign else parse_query(query).problems
+
+
+def _index_problems(status: IndexStatus) -> list[str]:
+    """What makes searches of an agent's index wrong, or kept it from being examined."""
+    foreign = status.foreign
+    if foreign is None:
+        return []
+    problems = [error.message for error in status.errors]
+    if foreign.truth is not None:
+        wrong = (item for item in foreign.truth.findings if item.severity is Severity.ERROR)
+        problems += [item.message for item in wrong]
+    elif foreign.examining:
+        problems.append("the index is still being examined: changed files are not marked")
+    return problems
 
 
 def _check_legs(states: Mapping[Leg, LegState]) -> None:
@@ -68,6 +91,9 @@ def _check_legs(states: Mapping[Leg, LegState]) -> None:
     failed = {leg: state for leg, state in states.items() if state.status is LegStatus.FAILED}
     for leg, state in failed.items():
         detail = f"{leg} search failed: {state.detail or state.reason}"
+        if state.reason is Reason.NOT_REPRODUCIBLE:
+            hint = "--query-vectors FILE gives the vector of a query"
+            raise ProviderError(f"{leg} search is {state.detail}", hint=hint)
         if state.reason is Reason.PROVIDER_FAILED:
             raise ProviderError(detail, hint="and the other leg has nothing to search for")
         raise IndexUnusable(detail, hint="`memtui index --force` builds the index anew")
@@ -89,8 +115,9 @@ def _print(
     for warning in warnings:
         output.note(f"memtui: {warning}")
     if options["jsonl"]:
+        states = file_states(session.engine.status())
         for hit in ranked.hits:
-            output.record(hit_entry(hit, excerpt_of(hit, _JSON_SNIPPET).text))
+            output.record(hit_entry(hit, excerpt_of(hit, _JSON_SNIPPET).text, states))
     elif options["paths"]:
         for path in dict.fromkeys(hit.chunk.path for hit in ranked.hits):
             output.data(path)
@@ -102,13 +129,17 @@ def _print_for_people(
     output: Output, session: Session, ranked: Ranked, options: Mapping[str, Any]
 ) -> None:
     ascii_only = session.loaded.settings.ui.glyphs == "ascii"
+    states = file_states(session.engine.status()) or {}
     if options["plain"]:
-        print_sentences(output, ranked)
+        print_sentences(output, ranked, states)
     else:
-        print_rows(output, ranked, ascii_only=ascii_only)
+        print_rows(output, ranked, ascii_only=ascii_only, states=states)
     if options["explain"]:
-        from memtui.cli.waterfall import print_waterfall
+        from memtui.cli.waterfall import print_searched, print_waterfall
 
+        if ranked.hits and session.is_foreign:
+            output.line()
+            print_searched(output, ranked)
         for hit in ranked.hits:
             output.line()
             print_waterfall(output, ranked, hit.chunk.id)

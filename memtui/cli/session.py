@@ -2,21 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from memtui.cli.invocation import Invocation
-from memtui.model import IndexState, IndexStatus, Ranking
+from memtui.cli.invocation import VECTORS_NEED_AN_AGENT, Invocation
+from memtui.errors import SettingsError
+from memtui.model import IndexState, IndexStatus, Ranked, Ranking
 
 if TYPE_CHECKING:
     from memtui.bus import Bus
-    from memtui.engine import Engine
+    from memtui.engine.source import RebuildCost
+    from memtui.index.reader import ChunkRange
     from memtui.memory.workspace import Found
     from memtui.settings import Loaded
+    from memtui.settings.schema import RankingSettings
+
+EXAMINATION_SECONDS = 0.5
+"""So long a search of an agent's index waits to be told which files changed."""
+
+
+class SearchEngine(Protocol):
+    """What commands ask of an engine, whoever made its index."""
+
+    def search(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
+        """Search and wait for the whole answer."""
+
+    def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
+        """Where the chunks of a file are."""
+
+    def status(self) -> IndexStatus:
+        """A snapshot of the index."""
+
+    def refresh_status(self) -> None:
+        """Look at the files and the index now."""
+
+    def wait_idle(self, timeout: float = 30.0) -> bool:
+        """Wait until nothing goes on."""
+
+    def sync(self, wait: bool = False) -> None:
+        """Bring the index up to date."""
+
+    def rebuild(self, wait: bool = False) -> None:
+        """Build the index anew."""
+
+    def rebuild_cost(self) -> RebuildCost:
+        """What `rebuild` would take."""
+
+    def require_writer(self) -> None:
+        """Raise when this process may not write."""
+
+    def close(self) -> None:
+        """Stop the threads and close the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +65,32 @@ class Session:
 
     workspace: Found
     loaded: Loaded
-    engine: Engine
+    engine: SearchEngine
+    base: Ranking
+    """What `chosen` changes."""
+    chosen: RankingSettings
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the index is an agent's own."""
+        return self.engine.status().foreign is not None
 
     def ranking(self) -> Ranking:
-        """The profile of the settings with everything that is set on top."""
-        from memtui.ranking.profiles import profile
+        """The ranking to start from with everything that is set on top."""
+        return self.chosen.apply(self.base)
 
-        chosen = self.loaded.settings.ranking
-        return chosen.apply(profile(chosen.profile))
+    def status(self) -> IndexStatus:
+        """The index as it is now, compared with the files."""
+        if self.is_foreign:
+            # Its examination began when it was opened, beside the search.
+            self.engine.wait_idle(EXAMINATION_SECONDS)
+        else:
+            self.engine.refresh_status()
+        return self.engine.status()
 
     def warnings(self, ranking: Ranking) -> list[str]:
         """What was ignored: of the configuration, and of the profile."""
-        lost = self.loaded.settings.ranking.without_effect(ranking)
+        lost = self.chosen.without_effect(ranking)
         return [
             *self.loaded.warnings,
             *(f"{key} has no effect: profile {ranking.profile} has no such stage" for key in lost),
@@ -55,13 +109,14 @@ def open_session(
     """Open the engine on the workspace; the demo keeps its index in a folder of its own."""
     from memtui.engine import Engine
     from memtui.memory.demo import demo_clock
+    from memtui.ranking.profiles import profile
     from memtui.settings.places import demo_data_dir
 
     workspace = invocation.workspace()
     loaded = invocation.settings(workspace.root)
     clock: Callable[[], datetime] | None = demo_clock() if invocation.demo else None
     if now is not None:
-        clock = partial(_same, now)
+        clock = partial(standing_still, now)
     engine = Engine.open(
         workspace.root,
         loaded.settings,
@@ -72,7 +127,8 @@ def open_session(
         watch=watch,
     )
     try:
-        yield Session(workspace, loaded, engine)
+        chosen = loaded.settings.ranking
+        yield Session(workspace, loaded, engine, profile(chosen.profile), chosen)
     finally:
         engine.close()
 
@@ -81,8 +137,17 @@ def open_session(
 def open_reading(invocation: Invocation, now: datetime | None = None) -> Iterator[Session]:
     """Open an engine that only reads; the demo is indexed first when it is not.
 
-    A workspace without an index is left without: a search does no hidden work.
+    A workspace without an index is left without: a search does no hidden work. With `--agent`
+    or `--index` it is the index of that agent.
     """
+    if invocation.foreign:
+        from memtui.cli.foreign import open_foreign_session
+
+        with open_foreign_session(invocation, now=now) as session:
+            yield session
+        return
+    if invocation.query_vectors is not None:
+        raise SettingsError(VECTORS_NEED_AN_AGENT)
     if invocation.demo:
         _index_demo(invocation)
     with open_session(invocation, now=now) as session:
@@ -106,9 +171,10 @@ def stale_warning(status: IndexStatus) -> str | None:
         return None
     named = ", ".join(status.pending[:3]) + (", …" if status.pending_count > 3 else "")
     changed = f"{status.pending_count} changed {'file' if status.pending_count == 1 else 'files'}"
-    return f"the index is stale: {changed} ({named}); `memtui index` takes them in"
+    command = "memtui index" if status.foreign is None else "openclaw memory index"
+    return f"the index is stale: {changed} ({named}); `{command}` takes them in"
 
 
-def _same(moment: datetime) -> datetime:
+def standing_still(moment: datetime) -> datetime:
     """A clock that stands still."""
     return moment

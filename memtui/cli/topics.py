@@ -14,9 +14,9 @@ _EXIT_CODES = """\
 EXIT CODES
 
   0    ok
-  1    nothing found (search, explain; --zero-ok makes that 0), or something failed
+  1    nothing found (search, explain, agents; --zero-ok makes that 0), or something failed
   2    wrong usage or configuration, no memory folder
-  3    no index yet, or one that cannot be used: `memtui index`
+  3    no index yet, or one that cannot be used: `memtui index`; no such agent, or no index of it
   4    the embedding provider failed and nothing else could answer
   5    another process is writing to this index
   130  interrupted
@@ -24,6 +24,41 @@ EXIT CODES
 With --json every command prints one JSON document on stdout, also when it fails:
   {"schema_version": 1, "error": {"code": ..., "message": ..., "hint": ..., "exit_code": ...}}
 Narration and progress go to stderr, progress only to a terminal.
+"""
+
+_AGENTS = """\
+AGENTS
+
+  memtui agents                        the OpenClaw agents of this machine and their indexes
+  memtui --agent main                  open an agent's index in the terminal interface
+  memtui --index FILE.sqlite           the same for a file; --root FOLDER names its workspace
+  memtui status --agent main           what the index really holds against what it should hold
+  memtui search --agent main QUERY     the results that the agent itself would get
+  memtui explain --agent main QUERY    and every number behind one of them
+  memtui verify --agent main --against FILE
+                                       recorded answers of the agent's program, compared
+
+An agent's index is only read: no byte and no time of its files changes. `memtui index` refuses.
+--agent, --index and --demo exclude each other. Names come from $OPENCLAW_STATE_DIR, ~/.openclaw,
+its profiles (~/.openclaw-NAME) and its older names.
+
+RANKING
+
+  The release that made the index decides how it is searched, the agent's configuration which
+  numbers are used. memtui's own configuration changes nothing of it; options of the command line
+  do. --profile openclaw-2026.4 searches as that release would; any other profile ranks what the
+  index's own release finds.
+
+VECTORS
+
+  The vector of a query comes from the agent's own provider and model, else from the index's
+  cache. Else vector search is "not reproducible here" and keywords alone are searched.
+  --query-vectors FILE gives vectors: {"vectors": {"a query": [0.1, ...]}}, or one list of numbers.
+
+STATUS
+
+  The state, the identity field by field, files (stale, orphan, never indexed), models, coverage,
+  leftovers and findings; --json has all of them. 0 when the index can be searched, 3 when not.
 """
 
 _SEARCH = """\
@@ -78,6 +113,8 @@ CONFIGURATION
        > config.toml of the user > default; key by key
 
   memtui config init       write the user's file with every key and its default, as comments
+  memtui config init --from-openclaw
+                           write it with what OpenClaw's configuration says of an agent
   memtui config show       every value, where it comes from, what it overrode
   memtui config validate   everything that is wrong, with file, line and nearest key
   memtui config path       where the files are
@@ -108,6 +145,7 @@ def _keys() -> str:
 
 
 TOPIC_TEXTS: Mapping[str, Callable[[], str]] = {
+    "agents": lambda: _AGENTS,
     "config": lambda: _CONFIG,
     "exit-codes": lambda: _EXIT_CODES,
     "keys": _keys,

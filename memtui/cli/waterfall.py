@@ -6,31 +6,70 @@ from collections.abc import Callable, Iterator, Mapping
 
 from memtui.cli import words
 from memtui.cli.output import Output
+from memtui.cli.results import leg_words
 from memtui.model import (
+    Chunk,
     Drop,
     Fusion,
     Hit,
     Leg,
+    LegHit,
     LegScore,
     LegStatus,
     Ranked,
     Reason,
+    SearchMode,
     Stage,
     StageScore,
     citation,
 )
-from memtui.ranking.trace import Explanation, explain
+from memtui.ranking.trace import Explanation, explain, other_model
 
 _STAGE_WORDS: Mapping[Stage, str] = {
     Stage.FUSION: "fused",
     Stage.MIN_SCORE: "minimum",
     Stage.EXACT_PATH: "exact path",
+    Stage.IDENTITY: "exact name",
+}
+_FACT_WORDS: Mapping[str, str] = {
+    "match": "MATCH",
+    "substrings": "substrings",
+    "keywords": "one by one",
+    "query_vector": "query vector",
+    "query_vector_from": "from",
 }
 _FUSION_WORDS: Mapping[Fusion, str] = {
     Fusion.WEIGHTED_SUM: "weighted sum",
     Fusion.RELATIVE_SCORE: "relative score: each leg scaled to 0..1",
     Fusion.RRF: "reciprocal rank fusion",
 }
+
+
+_MODE_WORDS: Mapping[SearchMode, str] = {
+    SearchMode.HYBRID: "both legs",
+    SearchMode.KEYWORD_ONLY: "the keyword leg alone, with weight 1",
+    SearchMode.VECTOR_ONLY: "the vector leg alone, with weight 1",
+}
+
+
+def print_searched(output: Output, ranked: Ranked) -> None:
+    """Print what each leg of an agent's search was asked, as its program asks it."""
+    for line in searched(ranked):
+        output.line(output.clean(line))
+
+
+def searched(ranked: Ranked) -> Iterator[str]:
+    """The mode of the search, then how each leg answered and what it searched for."""
+    mode = ranked.pool.search_mode
+    yield f"mode       {mode.value}: {_MODE_WORDS[mode]}, profile {ranked.ranking.profile}"
+    for leg in (Leg.VECTOR, Leg.KEYWORD):
+        state = ranked.pool.states.get(leg)
+        if state is None:
+            continue
+        yield f"{leg.value:<11}{leg_words(state)}"
+        for name, value in state.facts.items():
+            if value not in {None, ""}:
+                yield f"  {_FACT_WORDS.get(name, name.replace('_', ' ')):<14}{value}"
 
 
 def print_waterfall(output: Output, ranked: Ranked, chunk_id: str) -> None:
@@ -46,9 +85,14 @@ def print_waterfall(output: Output, ranked: Ranked, chunk_id: str) -> None:
 def waterfall(ranked: Ranked, told: Explanation) -> Iterator[str]:
     """The lines, from the raw values to the verdict."""
     scored = told.scored
+    chunk_id = scored.chunk.id
     for leg in (Leg.VECTOR, Leg.KEYWORD):
         part = scored.legs.get(leg)
-        yield _leg_line(leg, part) if part is not None else _absent_leg(ranked, leg)
+        yield (
+            _leg_line(ranked, chunk_id, leg, part)
+            if part is not None
+            else _absent_leg(ranked, leg, scored.chunk)
+        )
     for stage in scored.stages:
         yield _stage_line(ranked, stage)
     if told.similar is not None:
@@ -60,19 +104,47 @@ def waterfall(ranked: Ranked, told: Explanation) -> Iterator[str]:
     yield from _verdict(ranked, told)
 
 
-def _leg_line(leg: Leg, part: LegScore) -> str:
+def _leg_line(ranked: Ranked, chunk_id: str, leg: Leg, part: LegScore) -> str:
     terms = f", terms {' '.join(part.terms)}" if part.terms else ""
     arithmetic = f"{words.exact(part.mapped)} x {words.number(part.weight)}"
     raw = f"{words.LEG_UNITS[leg]} {words.exact(part.raw)}"
+    if part.text_score is not None and ranked.ranking.fusion is Fusion.WEIGHTED_SUM:
+        raw = " -> ".join(_text_steps(_hit_of(ranked, chunk_id), part, part.text_score))
     return (
         f"  {leg:<11}{words.exact(part.contribution):<24}#{part.position + 1:<4}"
         f"{arithmetic}  from {raw}{terms}"
     )
 
 
-def _absent_leg(ranked: Ranked, leg: Leg) -> str:
+def _hit_of(ranked: Ranked, chunk_id: str) -> LegHit | None:
+    hits = ranked.pool.hits.get(Leg.KEYWORD, ())
+    return next((hit for hit in hits if hit.chunk_id == chunk_id), None)
+
+
+def _text_steps(hit: LegHit | None, part: LegScore, text_score: float) -> Iterator[str]:
+    """From what the keyword leg found to the value that is weighted."""
+    if hit is not None and not hit.has_body:
+        yield "the path alone"
+    else:
+        no_bm25 = hit is not None and hit.score is not None
+        yield "substrings, no bm25" if no_bm25 else f"bm25 {words.exact(part.raw)}"
+        yield f"text score {words.exact(text_score)}"
+    if hit is None or (part.mapped == text_score and hit.has_body):
+        return
+    if hit.has_body and part.mapped == hit.boosted:
+        yield f"boosted {words.exact(part.mapped)}"
+    elif part.mapped == hit.path_raw:
+        yield f"path score {words.exact(part.mapped)}"
+    else:
+        yield f"counted as {words.exact(part.mapped)}"
+
+
+def _absent_leg(ranked: Ranked, leg: Leg, chunk: Chunk) -> str:
     state = ranked.pool.states.get(leg)
-    if state is not None and state.status is not LegStatus.OK:
+    model = other_model(ranked, chunk) if leg is Leg.VECTOR else None
+    if model is not None:
+        why = f"its vector is of another model: {model}"
+    elif state is not None and state.status is not LegStatus.OK:
         why = f"{state.status}: {words.reason_words(state.reason)}"
     else:
         why = f"not among the {len(ranked.pool.hits.get(leg, ()))} that the leg found"
@@ -139,6 +211,8 @@ def _dedup(ranked: Ranked, stage: StageScore) -> str:
 
 
 def _exact_path(ranked: Ranked, stage: StageScore) -> str:
+    if stage.reason is Reason.SUBSTRING_ONLY:
+        return "found by substrings: no BM25 value"
     if stage.reason is not Reason.EXACT_PATH:
         return "the query does not name the file"
     return f"the query names the file (tier {words.number(stage.numbers.get('tier'))})"
@@ -161,6 +235,8 @@ _DESCRIBE: Mapping[Stage, Callable[[Ranked, StageScore], str]] = {
     Stage.MIN_SCORE: _min_score,
     Stage.MMR: _mmr,
     Stage.DEDUP: _dedup,
+    Stage.IDENTITY: _exact_path,
+    Stage.TIERS: _exact_path,
     Stage.EXACT_PATH: _exact_path,
     Stage.CUT: _cut,
 }

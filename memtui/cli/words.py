@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from memtui.model import Chunk, DateRule, Leg, Reason
+from memtui.model.foreign import FileState
 from memtui.ranking.decay import age_in_days, chunk_day
 
 LEG_UNITS: Final[Mapping[Leg, str]] = {Leg.VECTOR: "cosine", Leg.KEYWORD: "bm25"}
@@ -35,10 +36,12 @@ _REASONS: Final[Mapping[Reason, str]] = {
     Reason.DIMENSIONS_DIFFER: "the index holds vectors of another length",
     Reason.INDEX_FAILED: "the index cannot be read",
     Reason.EXTENSION_MISSING: "sqlite-vec cannot be loaded",
+    Reason.NOT_REPRODUCIBLE: "not reproducible here",
     Reason.FILE_NAME: "date in the file name",
     Reason.FRONT_MATTER: "date in the front matter",
     Reason.FILE_TIME: "time of the file",
     Reason.EVERGREEN: "no date: evergreen",
+    Reason.NO_DATE: "no date, and no file to take one from",
     Reason.OUTSIDE_CANDIDATES: "outside the candidates",
     Reason.DUPLICATE_TEXT: "the text of a better result",
     Reason.BELOW_MIN_SCORE: "below the minimum score",
@@ -46,9 +49,24 @@ _REASONS: Final[Mapping[Reason, str]] = {
     Reason.OTHER_PROJECT: "of another project",
     Reason.RELAXED: "below the minimum, let through by the profile's rule",
     Reason.EXACT_PATH: "the query names the file",
+    Reason.SUBSTRING_ONLY: "found by substrings: no BM25 value",
     Reason.REDUNDANT: "like a better result",
     Reason.FIRST: "first choice",
 }
+
+
+_FILE_STATES: Final[Mapping[FileState, str]] = {
+    FileState.CURRENT: "as indexed",
+    FileState.STALE: "stale: changed since it was indexed",
+    FileState.ORPHAN: "orphan: no longer in the memory",
+    FileState.NEVER_INDEXED: "never indexed",
+    FileState.SKIPPED: "skipped",
+}
+
+
+def file_state(state: FileState) -> str:
+    """How a file and an agent's index agree."""
+    return _FILE_STATES[state]
 
 
 def reason_words(reason: Reason) -> str:
@@ -117,17 +135,42 @@ def moved(places: int) -> str:
     return f"{places:+d}" if places else "="
 
 
+def cells_of(text: str) -> int:
+    """How many cells of a terminal a line takes."""
+    return sum(map(_width, text))
+
+
+def padded(text: str, width: int) -> str:
+    """A line that takes `width` cells: filled with blanks, or cut off at the end."""
+    if cells_of(text) > width:
+        text = text[: fitting(text, width - 1)] + "…"
+    return text + " " * (width - cells_of(text))
+
+
+def ending(text: str, width: int) -> str:
+    """The end of a path that takes at most `width` cells."""
+    if cells_of(text) <= width:
+        return text
+    kept = fitting(text[::-1], width - 1)
+    return "…" + text[len(text) - kept :]
+
+
 def fitting(text: str, cells: int) -> int:
     """How many characters of a line fit into so many cells of a terminal."""
     if len(text) <= cells and text.isascii():
         return len(text)
     used = 0
     for place, character in enumerate(text):
-        wide = unicodedata.east_asian_width(character) in "WF"
-        used += 0 if unicodedata.combining(character) else 2 if wide else 1
+        used += _width(character)
         if used > cells:
             return place
     return len(text)
+
+
+def _width(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def duration(seconds: float) -> str:

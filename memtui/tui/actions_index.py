@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from textual import on, work
+from textual.binding import Binding
 from textual.getters import query_one
 
 from memtui.model import IndexState
 from memtui.text.sanitize import safe_line
 from memtui.tui.actions_source import SourceActions
 from memtui.tui.door import EngineDoor
-from memtui.tui.messages import LegChanged, RebuildPriced, SyncEnded
+from memtui.tui.messages import IndexExamined, LegChanged, RebuildPriced, SyncEnded
+from memtui.tui.widgets import foreign_status
 from memtui.tui.widgets.index_status import IndexStatusPane
 from memtui.tui.widgets.status_bar import StatusBar
 
 PRICE = "price the rebuild"
+EXAMINE = "Look at the agent's index again; nothing of it is changed"
 
 
 class IndexActions(SourceActions):
@@ -38,7 +43,8 @@ class IndexActions(SourceActions):
             return
         status = self.engine.status()
         self.status = status
-        self.flow.remote = status.provider.remote
+        # While typing, a remote provider is not asked for an agent's index.
+        self.flow.remote = status.provider.remote and status.foreign is None
         self.status_bar.show(status)
         self.index_pane.show(status, self.engine.now())
         if not self.flow.wanted and self.message.display:
@@ -55,6 +61,17 @@ class IndexActions(SourceActions):
             self.tell(safe_line(message.note))
         self._sync_asked = self._stop_asked = False
 
+    def index_examined(self, message: IndexExamined) -> None:
+        """Tell what another look at the index found, when it was asked for or failed."""
+        self.refresh_status()
+        foreign = self.status.foreign if self.status is not None else None
+        if message.problem:
+            self.tell(safe_line(f"could not examine the index: {message.problem}"), error=True)
+        elif self._sync_asked and foreign is not None:
+            found = foreign_status.counted_findings(foreign) or "nothing wrong"
+            self.tell(f"examined: {found}")
+        self._sync_asked = False
+
     def leg_changed(self, message: LegChanged) -> None:
         """Tell that a leg stopped answering or answers again."""
         self.tell(safe_line(message.note), warning=not message.healthy)
@@ -65,18 +82,35 @@ class IndexActions(SourceActions):
         self.reload_source()
         self.refresh_results()
 
+    def worded(self, binding: Binding) -> Binding:
+        """Over another program's index there is nothing to sync and no rebuild to offer."""
+        if not self.is_foreign:
+            return binding
+        match binding.action:
+            case "sync":
+                return replace(binding, description="examine", tooltip=EXAMINE)
+            case "rebuild":
+                return replace(binding, description="")
+            case _:
+                return binding
+
     def action_sync(self) -> None:
         """Index what changed."""
         if self.engine is None:
             self.tell("Still opening.")
             return
         self._sync_asked = True
+        if self.is_foreign:
+            self.tell(f"{foreign_status.LOOKS_AGAIN}.")
         self.engine.sync()
 
     def action_rebuild(self) -> None:
         """Ask before indexing everything again, with the price."""
         if self.engine is None:
             self.tell("Still opening.")
+            return
+        if self.is_foreign:
+            self.tell(f"{foreign_status.REBUILD_HINT}.")
             return
         self._price_rebuild(self.engine)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual import on
 from textual.timer import Timer
 
-from memtui.model import Ranking
+from memtui.model import CandidatePool, Ranking, SearchMode
 from memtui.tui import parameters as steps
 from memtui.tui.actions_search import SearchActions
 from memtui.tui.widgets.parameter_area import ParameterArea
@@ -35,12 +35,18 @@ class RankingActions(SearchActions):
 
         after = self.engine.rerank(self.ranked.pool, ranking)
         moves = difference(self.ranked, after)
-        self.note(f"{change}: {_effect(len(moves.moved), len(moves.entered), len(moves.left))}")
+        effect = _effect(len(moves.moved), len(moves.entered), len(moves.left))
+        self.note(f"{change}: {effect or self._no_effect()}")
         self.show_ranked(
             after, keep=self.selected_id, moved=moves.moved, entered=frozenset(moves.entered)
         )
-        if ranking.candidates > after.pool.limit:
+        if needs_search(after.pool, before, ranking):
             self.ask(quiet=True)
+
+    def _no_effect(self) -> str:
+        """Why nothing moved, where it is because one leg searched alone."""
+        alone = self.mode is not SearchMode.HYBRID
+        return f"nothing moved, {steps.MODE_NAMES[self.mode]}" if alone else "nothing moved"
 
     def note(self, text: str) -> None:
         """Show the parameters, with a note about the last change for a while."""
@@ -57,8 +63,9 @@ class RankingActions(SearchActions):
     def show_parameters(self) -> None:
         """Draw the strip and the panel."""
         configured = self.options.ranking
-        self.strip.show(steps.parameters(self.ranking, configured), self._note)
-        self.panel.show(self.ranking, configured)
+        named = steps.parameters(self.ranking, configured)
+        self.strip.show(steps.in_effect(named, self.ranking, self.mode), self._note)
+        self.panel.show(self.ranking, configured, self.mode)
 
     # --- actions --------------------------------------------------------------------------------
 
@@ -100,6 +107,18 @@ class RankingActions(SearchActions):
         """Go back to the configured ranking."""
         self.change_ranking(self.options.ranking, at_end="as configured already")
 
+    def action_copy_configuration(self) -> None:
+        """Copy the parameters as a piece of the agent's configuration, and show it."""
+        from memtui.tui.screens.configuration import ConfigurationScreen, release_for
+
+        self.app.push_screen(ConfigurationScreen(self.ranking, release_for(self._profiles())))
+
+    def _profiles(self) -> tuple[str, ...]:
+        """The profile of the index, then those of the rankings."""
+        foreign = self.status.foreign if self.status is not None else None
+        own = (foreign.profile,) if foreign is not None else ()
+        return (*own, self.ranking.profile, self.options.ranking.profile)
+
     def _say_when_off(self, stage: str, key: str, enabled: bool) -> None:
         if not enabled and self._note:
             self.note(f"{self._note.partition(':')[0]} ({stage} is off: {key})")
@@ -133,7 +152,19 @@ class RankingActions(SearchActions):
                 self.action_step_k(message.steps)
 
 
+def needs_search(pool: CandidatePool, before: Ranking, after: Ranking) -> bool:
+    """Whether another ranking needs other candidates than the pool holds.
+
+    A release of another program cuts and scores its candidates by its own rule for one number of
+    them; memtui's own legs only need asking for more.
+    """
+    if not pool.sized:
+        return after.candidates > pool.limit
+    rules = (before.keyword_mapping, before.decay.dates), (after.keyword_mapping, after.decay.dates)
+    return after.candidates != pool.limit or rules[0] != rules[1]
+
+
 def _effect(moved: int, entered: int, left: int) -> str:
-    """What a change did to the list, as `2 moved, 1 in, 1 out`."""
+    """What a change did to the list, as `2 moved, 1 in, 1 out`; empty when it did nothing."""
     counts = ((moved, "moved"), (entered, "in"), (left, "out"))
-    return ", ".join(f"{count} {word}" for count, word in counts if count) or "nothing moved"
+    return ", ".join(f"{count} {word}" for count, word in counts if count)

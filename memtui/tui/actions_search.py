@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from textual import on, work
 from textual.content import Content
@@ -58,19 +59,30 @@ class SearchActions(SearchBase):
         """Enter asks at once; when the answer is on screen it opens the chosen result."""
         event.stop()
         self.remember_query()
-        if self.flow.pending and self.flow.wanted:
+        waits = self._waits_for_enter()
+        self.flow.submitted = self.flow.wanted
+        if self.flow.wanted and (self.flow.pending or waits):
             if self._debounce is not None:
                 self._debounce.stop()
             self.ask()
         else:
             self.open_selected()
 
+    def _waits_for_enter(self) -> bool:
+        """Whether a remote model is asked only once Enter says that the query is finished."""
+        if not self.is_foreign or self.ranked is None or self.flow.running:
+            return False
+        states = self.ranked.pool.states.values()
+        return any(state.status is LegStatus.PENDING for state in states)
+
     def ask(self, *, quiet: bool = False) -> None:
         """Send the text in the box to the engine; `quiet` leaves the count as it is."""
         text = self.flow.wanted
         if self.engine is None or not text:
             return
-        self.flow.ask(text, self.engine.submit(text, ranking=self.ranking, typing=True))
+        # memtui's own query language takes the last word as unfinished until another follows.
+        typing = not self.is_foreign or self.flow.submitted != text
+        self.flow.ask(text, self.engine.submit(text, ranking=self.ranking, typing=typing))
         if not quiet:
             self.query_bar.show_searching()
             self._watch_slow_search()
@@ -165,6 +177,9 @@ class SearchActions(SearchBase):
             moved=moved,
             entered=entered,
         )
+        if ranked.pool.search_mode is not self.mode:
+            self.mode = ranked.pool.search_mode
+            self.show_parameters()
         self._show_count(ranked)
         self._draw_lists(ranked, keep)
         if moved is not None or entered:
@@ -207,11 +222,8 @@ class SearchActions(SearchBase):
         parts: list[Content] = []
         for leg in (Leg.VECTOR, Leg.KEYWORD):
             state = ranked.pool.states.get(leg)
-            if state is not None and state.status in (LegStatus.SKIPPED, LegStatus.FAILED):
-                why = f"no {leg.value}: {fmt.reason_words(state.reason)}"
-                parts.append(Content.styled(why, "$state-warn"))
-            elif state is not None and state.status is LegStatus.PENDING:
-                parts.append(Content.styled(f"~ {leg.value} pending", "$state-warn"))
+            if state is not None and state.status is not LegStatus.OK:
+                parts.append(Content.styled(fmt.leg_note(leg, state), "$state-warn"))
         if self.look is not None and self.look.scale != 1.0 and ranked.hits:
             parts.append(Content(f"full bar = {fmt.score(self.look.scale)}"))
         return Content(" · ").join(parts)
@@ -265,6 +277,10 @@ class SearchActions(SearchBase):
 
         if self._problem_timer is not None:
             self._problem_timer.stop()
+        if self.is_foreign:
+            # The agent's program knows no filters: every character is part of the query.
+            self._draw_problems(())
+            return
         suspect = ":" in text or '"' in text or len(text) > MAX_LENGTH
         problems = parse_query(text).problems if suspect else ()
         if problems and not self._problems:
@@ -292,7 +308,8 @@ class SearchActions(SearchBase):
         self.query_bar.show_note("")
         self.apply_layout()
         if self.engine is None:
-            opening = messages.opening(str(self.options.root))
+            root = self.options.root
+            opening = messages.opening(str(root) if root != Path() else "")
             failed = messages.engine_failed(self.engine_error)
             self.show_message(failed if self.engine_error else opening)
         else:
@@ -300,12 +317,12 @@ class SearchActions(SearchBase):
 
     @work(thread=True, exclusive=True, group="recent", exit_on_error=False, description=_RECENT)
     def _load_recent(self, engine: EngineDoor) -> None:
-        self.post_message(RecentLoaded(engine.recent(RECENT)))
+        self.post_message(RecentLoaded(engine.recent(RECENT), engine))
 
     @on(RecentLoaded)
     def recent_loaded(self, message: RecentLoaded) -> None:
         """Show the notes that changed last, unless a query was typed meanwhile."""
-        if self.flow.wanted:
+        if self.flow.wanted or message.engine is not self.engine:
             return
         from memtui.tui.widgets.start_rows import start_rows
 
@@ -327,6 +344,10 @@ class SearchActions(SearchBase):
 
     def apply_layout(self) -> None:
         """Set the classes that depend on the size and on what there is."""
+        raise NotImplementedError
+
+    def show_parameters(self) -> None:
+        """Draw the parameters."""
         raise NotImplementedError
 
     def refresh_status(self) -> None:

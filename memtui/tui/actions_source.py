@@ -132,13 +132,16 @@ class SourceActions(RankingActions):
             source = engine.source(path)
         except Exception as error:
             # Whatever a file can do to its reader is told in the preview's place, not raised here.
-            self.post_message(SourceLoaded(path, None, f"{type(error).__name__}: {error}"))
+            told = f"{type(error).__name__}: {error}"
+            self.post_message(SourceLoaded(path, None, told, engine))
             return
-        self.post_message(SourceLoaded(path, source))
+        self.post_message(SourceLoaded(path, source, engine=engine))
 
     @on(SourceLoaded)
     def source_loaded(self, message: SourceLoaded) -> None:
         """Show the note that was read, or read the one that is wanted by now."""
+        if message.engine is not self.engine:
+            return
         self._loading_path = None
         if message.source is not None:
             if message.source != self.source:
@@ -186,6 +189,9 @@ class SourceActions(RankingActions):
             self.tell("Nothing to edit: choose a result first.")
             return
         path, line = place
+        if self.is_foreign and self.status is not None and not self.status.root:
+            self.tell("No file to edit: the agent's workspace is not known.", warning=True)
+            return
         self.remember_query()
         file = str(self.options.root / path)
         try:
@@ -207,6 +213,11 @@ class SourceActions(RankingActions):
         if self.engine is not None:
             self.engine.sync()
         self.reload_source()
+
+    def forget_notes(self) -> None:
+        """Forget what was read of another memory."""
+        self.source = self._wanted_path = self._loading_path = None
+        self.select(None)
 
     def _place(self) -> tuple[str, int] | None:
         chunk = self.selected_chunk()
@@ -235,6 +246,18 @@ class SourceActions(RankingActions):
             return
         self.app.copy_to_clipboard(safe(chunk.text))
         self.tell(f"copied {chunk.end_line - chunk.start_line + 1} lines")
+
+    def action_show_difference(self) -> None:
+        """Show what of the note changed since it was indexed."""
+        from memtui.tui.screens.difference import DifferenceScreen
+
+        source = self.source
+        if source is None or source.path != self._wanted_path:
+            self.tell("No difference to show: choose a result first.")
+        elif source.on_disk is None:
+            self.tell("No difference to show: this is the note as it is on disk.")
+        else:
+            self.app.push_screen(DifferenceScreen(source.path, source.lines, source.on_disk))
 
     # --- history --------------------------------------------------------------------------------
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.actions import ActionParseResult
-from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.screen import Screen
@@ -19,15 +17,21 @@ from textual.worker import Worker
 
 from memtui.bus import Bus
 from memtui.text.sanitize import safe_line
+from memtui.tui.actions_memory import MemoryActions
 from memtui.tui.bindings import APP_BINDINGS, resolve_keymap
-from memtui.tui.bridge import Bridge
 from memtui.tui.commands import MemtuiCommands
-from memtui.tui.door import EngineDoor
+from memtui.tui.door import EngineDoor, OpenedMemory
 from memtui.tui.glyphs import glyphs
+from memtui.tui.memories import (
+    AgentSource,
+    EngineFactory,
+    MachineAgents,
+    foreign_memory,
+    open_target,
+)
 from memtui.tui.messages import (
-    EngineFailed,
-    EngineOpened,
     IndexContentChanged,
+    IndexExamined,
     IndexStatusChanged,
     LegChanged,
     SearchAnswered,
@@ -36,21 +40,20 @@ from memtui.tui.messages import (
 )
 from memtui.tui.options import UiOptions
 from memtui.tui.pauses import short_pauses
-from memtui.tui.screens.main import MainScreen
 from memtui.tui.theme import THEMES, automatic_theme, variable_defaults
 from memtui.tui.worker_errors import tell_worker_error
 
 if TYPE_CHECKING:
+    from memtui.engine.foreign import ForeignEngine, ForeignTarget
+    from memtui.engine.query_vectors import GivenVectors
     from memtui.memory.workspace import Found
     from memtui.settings import Loaded
 
-EngineFactory = Callable[[Bus], EngineDoor]
-CLOSE_SECONDS = 0.25
 WIDTHS = [(0, "-narrow"), (100, "-wide"), (160, "-huge")]
 HEIGHTS = [(0, "-short"), (30, "-tall")]
 
 
-class MemtuiApp(App[int]):
+class MemtuiApp(MemoryActions):
     """Shows a memory and why it recalls what it recalls."""
 
     TITLE = "memtui"
@@ -63,15 +66,16 @@ class MemtuiApp(App[int]):
     VERTICAL_BREAKPOINTS = HEIGHTS
     ESCAPE_TO_MINIMIZE = False
 
-    def __init__(self, open_engine: EngineFactory, options: UiOptions | None = None) -> None:
-        super().__init__()
-        self.options = options or UiOptions()
-        self.engine: EngineDoor | None = None
-        """The engine; `None` until it is open."""
-        self.bus = Bus()
-        self._open_engine = open_engine
-        self._bridge = Bridge(self.bus, self.post_message)
-        self.search_screen = MainScreen(self.options)
+    def __init__(
+        self,
+        open_engine: EngineFactory | None,
+        options: UiOptions | None = None,
+        *,
+        agents: AgentSource | None = None,
+        choose: bool = False,
+        bus: Bus | None = None,
+    ) -> None:
+        super().__init__(open_engine, options, agents=agents, choose=choose, bus=bus)
         self.animation_level = "none"
 
     def get_default_screen(self) -> Screen[Any]:
@@ -91,7 +95,7 @@ class MemtuiApp(App[int]):
         self.set_keymap(keymap)
         for problem in (*self.options.warnings, *problems, *unknown):
             self.notify(safe_line(problem), markup=False, severity="warning", timeout=10)
-        self.call_after_refresh(self._start_opening)
+        self.call_after_refresh(self.start_opening)
 
     def _apply_theme(self, name: str) -> tuple[str, ...]:
         chosen = automatic_theme(os.environ) if name == "auto" else name
@@ -101,51 +105,16 @@ class MemtuiApp(App[int]):
         self.theme = automatic_theme(os.environ)
         return (f"no theme {name!r}; ctrl+p lists them",)
 
-    # --- the engine -----------------------------------------------------------------------------
-
-    def _start_opening(self) -> None:
-        thread = threading.Thread(target=self._open, name="memtui-open", daemon=True)
-        thread.start()
-
-    def _open(self) -> None:
-        try:
-            engine = self._open_engine(self.bus)
-            # What the first answer needs, imported here: on the loop it would be a stall.
-            import memtui.tui.widgets.result_row  # noqa: F401
-        except Exception as error:
-            # Whatever keeps the engine from opening is shown on the screen that is already there.
-            self.post_message(EngineFailed(str(error) or type(error).__name__))
-            return
-        if not self.post_message(EngineOpened(engine)):
-            engine.close()
-
-    def on_engine_opened(self, message: EngineOpened) -> None:
-        """Hand the engine to the search screen."""
-        self.engine = message.engine
-        self.search_screen.engine_opened(message.engine)
-
-    def on_engine_failed(self, message: EngineFailed) -> None:
-        """Say why there is no engine."""
-        self.search_screen.engine_failed(message.error)
-
-    def close_engine(self) -> None:
-        """Close the engine, waiting a quarter of a second at most."""
-        self._bridge.close()
-        if self.engine is not None:
-            closer = threading.Thread(target=self.engine.close, name="memtui-close", daemon=True)
-            closer.start()
-            closer.join(CLOSE_SECONDS)
-
     # --- what the bus tells ---------------------------------------------------------------------
 
     def on_search_answered(self, message: SearchAnswered) -> None:
         """Draw an answer."""
-        if self.search_screen.is_built:
+        if self.search_screen.is_built and self.is_current(message.memory):
             self.search_screen.search_answered(message)
 
     def on_search_erred(self, message: SearchErred) -> None:
         """Tell a failed search."""
-        if self.search_screen.is_built:
+        if self.search_screen.is_built and self.is_current(message.memory):
             self.search_screen.search_erred(message)
 
     def on_index_status_changed(self, message: IndexStatusChanged) -> None:
@@ -164,6 +133,15 @@ class MemtuiApp(App[int]):
         """Tell how a sync ended."""
         if self.search_screen.is_built:
             self.search_screen.sync_ended(message)
+
+    def on_index_examined(self, message: IndexExamined) -> None:
+        """Show what another look at the index found."""
+        from memtui.tui.screens.truth import TruthScreen
+
+        if self.search_screen.is_built:
+            self.search_screen.index_examined(message)
+        if isinstance(self.screen, TruthScreen):
+            self.screen.refresh_status()
 
     def on_leg_changed(self, message: LegChanged) -> None:
         """Tell that a leg stopped answering or answers again."""
@@ -208,11 +186,15 @@ class MemtuiApp(App[int]):
             self.pop_screen()
 
     def action_show_index(self) -> None:
-        """Go to the index screen."""
+        """Go to the index screen; for another program's index to the one of its truth."""
         from memtui.tui.screens.index import IndexScreen
+        from memtui.tui.screens.truth import TruthScreen
 
-        if not isinstance(self.screen, IndexScreen):
-            self.push_screen(IndexScreen(glyphs=glyphs(self.options.glyphs)))
+        if isinstance(self.screen, IndexScreen | TruthScreen):
+            return
+        is_foreign = self.engine is not None and self.engine.status().foreign is not None
+        kind = TruthScreen if is_foreign else IndexScreen
+        self.push_screen(kind(glyphs=glyphs(self.options.glyphs)))
 
     def action_save_svg(self) -> None:
         """Save the screen as SVG in the state folder."""
@@ -282,8 +264,14 @@ def options_from(loaded: Loaded, root: Path, *, demo: bool) -> UiOptions:
     )
 
 
-def run(workspace: Found, loaded: Loaded, *, demo: bool = False) -> int:
-    """Open the interface on a memory folder and return the exit code."""
+def run(
+    workspace: Found | None, loaded: Loaded, *, demo: bool = False, choose: bool = False
+) -> int:
+    """Open the interface on a memory folder and return the exit code.
+
+    With `choose`, for a call that names no folder, the agents of this machine are offered first
+    when there are any; `workspace` may then be `None`.
+    """
 
     def open_engine(bus: Bus) -> EngineDoor:
         # Imported after the first paint: numpy, apsw and the model take longer than a screen.
@@ -291,6 +279,7 @@ def run(workspace: Found, loaded: Loaded, *, demo: bool = False) -> int:
         from memtui.memory.demo import demo_clock
         from memtui.settings import demo_data_dir
 
+        assert workspace is not None
         return Engine.open(
             workspace.root,
             loaded.settings,
@@ -301,7 +290,51 @@ def run(workspace: Found, loaded: Loaded, *, demo: bool = False) -> int:
             warm=True,
         )
 
-    app = MemtuiApp(open_engine, options_from(loaded, workspace.root, demo=demo))
+    options = options_from(loaded, workspace.root if workspace else Path(), demo=demo)
+    agents = MachineAgents(os.environ, _home())
+    app = MemtuiApp(open_engine if workspace else None, options, agents=agents, choose=choose)
+    return _run(app, loaded)
+
+
+def run_foreign(
+    opened: ForeignTarget | ForeignEngine,
+    loaded: Loaded,
+    *,
+    given: GivenVectors | None = None,
+    profile: str | None = None,
+) -> int:
+    """Open the interface on another program's index and return the exit code.
+
+    `given` and `profile` are for a target, which is opened after the first paint; an engine is
+    open already.
+    """
+    from memtui.engine.foreign import ForeignTarget
+
+    folder = opened.workspace if isinstance(opened, ForeignTarget) else opened.root
+
+    def open_engine(bus: Bus) -> OpenedMemory:
+        if isinstance(opened, ForeignTarget):
+            return open_target(opened, bus, given=given, profile=profile)
+        return foreign_memory(opened)
+
+    app = MemtuiApp(
+        open_engine,
+        options_from(loaded, folder or Path(), demo=False),
+        agents=MachineAgents(os.environ, _home()),
+        bus=None if isinstance(opened, ForeignTarget) else opened.bus,
+    )
+    return _run(app, loaded)
+
+
+def _home() -> Path:
+    """The home folder; the top folder for a user who has none."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path(os.sep)
+
+
+def _run(app: MemtuiApp, loaded: Loaded) -> int:
     try:
         with short_pauses():
             code = app.run(mouse=loaded.settings.ui.mouse)

@@ -20,15 +20,17 @@ from memtui.model import (
     Ranked,
     Reason,
     ScoreMapping,
+    SearchMode,
     Stage,
     StageScore,
-    citation,
 )
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
+from memtui.tui.verdicts import place_of
 
 LEGS = (Leg.VECTOR, Leg.KEYWORD)
+_NOT_FOUND = "not found by this leg"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def glyph_of(step: ScoreStep, glyphs: Glyphs) -> str:
             return str(getattr(glyphs, step.kind.value))
         case Stage.FUSION:
             return "="
-        case Stage.BOOST | Stage.RERANK | Stage.EXACT_PATH:
+        case stage if stage in fmt.REPLACING_STAGES:
             return glyphs.rerank
         case _:
             return glyphs.down if step.failed else "-"
@@ -101,7 +103,8 @@ def _leg_step(
     sign = "+" if leg is Leg.KEYWORD and Leg.VECTOR in scored.legs else ""
     style = fmt.LEG_STYLES[leg]
     if part is None:
-        return ScoreStep(leg, sign, leg.value, style, None, None, absence(ranked, leg))
+        why, brief = absence(ranked, leg, scored.chunk)
+        return ScoreStep(leg, sign, leg.value, style, None, None, why, brief=brief)
     return ScoreStep(
         leg,
         sign,
@@ -111,17 +114,23 @@ def _leg_step(
         part.position + 1,
         f"{fmt.number(part.weight)} × {fmt.score(part.mapped)}",
         _leg_note(ranked, leg, part),
-        raw_score(leg, part),
+        _boost(part) or raw_score(leg, part),
         (start, start + part.contribution),
     )
 
 
-def absence(ranked: Ranked, leg: Leg) -> str:
-    """Why a leg says nothing about a chunk."""
+def absence(ranked: Ranked, leg: Leg, chunk: Chunk) -> tuple[str, str]:
+    """Why a leg says nothing about a chunk: in full, and for narrow places."""
+    # Imported late: ranking needs numpy, and the first paint does not.
+    from memtui.ranking.trace import other_model
+
     state = ranked.pool.states.get(leg)
     if state is not None and state.status is not LegStatus.OK:
-        return fmt.reason_words(state.reason)
-    return "not found by this leg"
+        why = fmt.leg_reason(state)
+        return why, why if state.status is LegStatus.PENDING else fmt.reason_words(state.reason)
+    other = other_model(ranked, chunk) if leg is Leg.VECTOR else None
+    why = f"its vector is of another model: {safe_line(other)}" if other else _NOT_FOUND
+    return why, why
 
 
 def raw_score(leg: Leg, part: LegScore) -> str:
@@ -129,8 +138,17 @@ def raw_score(leg: Leg, part: LegScore) -> str:
     return f"{fmt.LEG_UNITS[leg]} {fmt.number(part.raw, 3 if leg is Leg.VECTOR else 2)}"
 
 
+def _boost(part: LegScore) -> str:
+    """How the boosted text score came about: `1.000 = 0.951 + boost`; empty without a boost."""
+    if part.text_score is None or part.text_score == part.mapped:
+        return ""
+    return f"{fmt.score(part.mapped)} = {fmt.score(part.text_score)} + boost"
+
+
 def _leg_note(ranked: Ranked, leg: Leg, part: LegScore) -> str:
     raw = raw_score(leg, part)
+    if boost := _boost(part):
+        return f"{boost}, {raw}"
     ranking = ranked.ranking
     match ranking.fusion:
         case Fusion.RELATIVE_SCORE:
@@ -176,13 +194,15 @@ def _step(
 
 
 def _fusion(ranked: Ranked, stage: StageScore, lost: bool) -> ScoreStep:
-    word = fmt.FUSION_WORDS[ranked.ranking.fusion]
+    alone = ranked.ranking.search_mode is not SearchMode.HYBRID
+    word = "one leg alone" if alone else fmt.FUSION_WORDS[ranked.ranking.fusion]
     return _step(stage, "=", word, extent=(0.0, stage.after), failed=lost)
 
 
 def _multiplied(ranked: Ranked, stage: StageScore, lost: bool) -> ScoreStep:
     ends = sorted((stage.before, stage.after))
-    return _step(stage, "×", _factor(stage), extent=(ends[0], ends[1]), failed=lost)
+    note = fmt.reason_words(stage.reason) if stage.reason is not Reason.OK else ""
+    return _step(stage, "×", _factor(stage), note, extent=(ends[0], ends[1]), failed=lost)
 
 
 def _decay(ranked: Ranked, stage: StageScore, lost: bool) -> ScoreStep:
@@ -275,13 +295,56 @@ def mmr_penalty(stage: StageScore) -> str:
     )
 
 
-def _exact_path(ranked: Ranked, stage: StageScore, lost: bool) -> ScoreStep | None:
+def _identity(ranked: Ranked, stage: StageScore, lost: bool) -> ScoreStep | None:
+    """What an exact name or a substring match is ranked by in place of its score."""
+    if stage.reason is Reason.SUBSTRING_ONLY:
+        note = "no BM25 value: ranked by the words found"
+        return _replaced(stage, note, brief="no BM25 value", lost=lost)
     if stage.reason is not Reason.EXACT_PATH:
         return None
+    if not ranked.ranking.decay.enabled:
+        return _replaced(stage, "an exact name is ranked by its content", lost=lost)
+    # The release counts the content as 0 where only the name was found: read it off the result.
+    formula = f"(1 + {fmt.score(2 * stage.after - 1)})/2"
+    return _replaced(stage, "half name, half content", formula, lost=lost)
+
+
+def _tiers(ranked: Ranked, stage: StageScore, lost: bool) -> ScoreStep | None:
+    """Exact names go before everything else, whatever they score."""
+    if stage.reason is Reason.SUBSTRING_ONLY:
+        note = f"no BM25 value: shown as {fmt.score(stage.after)}, ranked by {_ranked_by(stage)}"
+        return _replaced(stage, note, brief="no BM25 value", lost=lost)
+    if stage.reason is not Reason.EXACT_PATH:
+        return None
+    which = _TIER_WORDS.get(int(_real(stage, "tier")), "its name")
+    return _replaced(stage, f"exact names first: {which}", brief=which, lost=lost)
+
+
+def _exact_path(ranked: Ranked, stage: StageScore, lost: bool) -> ScoreStep | None:
+    """The score that an exact name is shown with, and compared with the minimum."""
+    if stage.reason is not Reason.EXACT_PATH:
+        return None
+    return _replaced(stage, f"for an exact name; ranked by {_ranked_by(stage)}", lost=lost)
+
+
+def _replaced(
+    stage: StageScore, note: str, formula: str = "", *, brief: str = "", lost: bool
+) -> ScoreStep:
     return _step(
-        stage, "→", fmt.score(stage.after), fmt.reason_words(stage.reason),
+        stage, "→", formula or fmt.score(stage.after), note, brief=brief,
         extent=(0.0, stage.after), failed=lost,
     )  # fmt: skip
+
+
+def _ranked_by(stage: StageScore) -> str:
+    return fmt.score(_real(stage, "ranked_by"))
+
+
+_TIER_WORDS: Mapping[int, str] = {
+    3: "its path",
+    2: "its file name",
+    1: "its bare name",
+}
 
 
 def _cut(ranked: Ranked, stage: StageScore, lost: bool) -> ScoreStep | None:
@@ -292,7 +355,10 @@ def _cut(ranked: Ranked, stage: StageScore, lost: bool) -> ScoreStep | None:
 
 _STAGES: Mapping[Stage, Callable[[Ranked, StageScore, bool], ScoreStep | None]] = {
     Stage.FUSION: _fusion,
-    Stage.BOOST: _multiplied,
+    Stage.IDENTITY: _identity,
+    Stage.IMPORTANCE: _multiplied,
+    Stage.PROJECT: _multiplied,
+    Stage.TIERS: _tiers,
     Stage.DECAY: _decay,
     Stage.RERANK: _rerank,
     Stage.DEDUP: _dedup,
@@ -301,60 +367,6 @@ _STAGES: Mapping[Stage, Callable[[Ranked, StageScore, bool], ScoreStep | None]] 
     Stage.EXACT_PATH: _exact_path,
     Stage.CUT: _cut,
 }
-
-
-# --- the verdict --------------------------------------------------------------------------------
-
-
-def verdict(ranked: Ranked, scored: Hit | Drop) -> str:
-    """Whether and where the chunk is shown, or at which stage it was lost by which numbers."""
-    if isinstance(scored, Hit):
-        return f"SHOWN at rank {scored.rank}"
-    numbers = scored.numbers
-    match scored.reason:
-        case Reason.OUTSIDE_CANDIDATES:
-            places = [
-                f"{leg} #{numbers[f'{leg}_rank']}" for leg in LEGS if f"{leg}_rank" in numbers
-            ]
-            found = f" ({', '.join(places)})" if places else ""
-            why = f"outside the first {numbers.get('candidates')} of each leg{found}"
-        case Reason.BELOW_MIN_SCORE:
-            minimum = numbers.get("min_score")
-            limit = fmt.number(float(minimum)) if isinstance(minimum, int | float) else fmt.NOTHING
-            why = f"{fmt.score(scored.score)} < minimum {limit}"
-        case Reason.CUT_AT_K:
-            rank = scored.stages[-1].rank if scored.stages else None
-            why = f"rank {rank} > k {numbers.get('k')}"
-        case Reason.DUPLICATE_TEXT:
-            why = f"same text as {place_of(ranked, numbers.get('duplicate_of'))}"
-        case _:
-            why = fmt.reason_words(scored.reason)
-    return f"NOT SHOWN: {why}"
-
-
-def counterfactuals(without: Mapping[str, int | None], rank: int | None) -> str:
-    """The ranks under other settings: `Would be 2 without MMR, 5 without decay.`"""
-    names = {"mmr": "MMR", "decay": "decay"}
-    if not without:
-        return ""
-    if all(other == rank for other in without.values()):
-        return f"The same without {' or '.join(names.get(name, name) for name in without)}."
-    parts = [
-        f"{'not shown' if other is None else other} without {names.get(name, name)}"
-        for name, other in without.items()
-    ]
-    return f"Would be {', '.join(parts)}."
-
-
-def place_of(ranked: Ranked, chunk_id: object) -> str:
-    """The citation of a chunk of the pool, made safe for the screen."""
-    chunk = ranked.pool.chunks.get(chunk_id) if isinstance(chunk_id, str) else None
-    return place(chunk) if chunk is not None else "another chunk"
-
-
-def place(chunk: Chunk) -> str:
-    """The citation of a chunk, made safe for the screen."""
-    return safe_line(citation(chunk.path, chunk.start_line, chunk.end_line))
 
 
 def _real(stage: StageScore, name: str) -> float:

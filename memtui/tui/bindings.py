@@ -115,6 +115,14 @@ SEARCH_BINDINGS: tuple[Binding, ...] = (
         tooltip="Parameters as configured",
     ),
     Binding(
+        "C",
+        "copy_configuration",
+        "copy as agent configuration",
+        show=False,
+        id="parameters.copy",
+        tooltip="These parameters as JSON5 for openclaw.json",
+    ),
+    Binding(
         "P",
         "toggle_parameters",
         "parameters",
@@ -137,6 +145,14 @@ SEARCH_BINDINGS: tuple[Binding, ...] = (
         show=False,
         id="preview.cycle",
         tooltip="Preview right, below or off",
+    ),
+    Binding(
+        "D,f8",
+        "show_difference",
+        "difference",
+        show=False,
+        id="preview.difference",
+        tooltip="What changed in this note since it was indexed",
     ),
     Binding(
         "ctrl+r",

@@ -12,6 +12,7 @@ from memtui.bus import (
     FileIndexed,
     FilesChanged,
     FileSkipped,
+    ForeignExamined,
     IndexChanged,
     IndexSwapped,
     LegDegraded,
@@ -27,6 +28,7 @@ from memtui.bus import (
 from memtui.model import SyncStats
 from memtui.tui.messages import (
     IndexContentChanged,
+    IndexExamined,
     IndexStatusChanged,
     LegChanged,
     SearchAnswered,
@@ -46,6 +48,7 @@ _OTHERS = (
     FileIndexed,
     SyncFinished,
     SyncFailed,
+    ForeignExamined,
     IndexChanged,
     IndexSwapped,
     LegDegraded,
@@ -56,8 +59,10 @@ _OTHERS = (
 class Bridge:
     """Turns bus events into messages; runs on the publisher's thread and only posts."""
 
-    def __init__(self, bus: Bus, post: Post) -> None:
+    def __init__(self, bus: Bus, post: Post, memory: int = 0) -> None:
+        """`memory` is put on every answer: each engine counts its requests from the beginning."""
         self._post = post
+        self._memory = memory
         self._waiting: set[type[Message]] = set()
         self._subscription = bus.subscribe((*_STATUS, *_OTHERS), self._forward)
 
@@ -68,6 +73,8 @@ class Bridge:
     def _forward(self, event: Event) -> None:
         for message in messages_for(event):
             kind = type(message)
+            if isinstance(message, SearchAnswered | SearchErred):
+                message.memory = self._memory
             if kind in _BURSTS:
                 if kind in self._waiting:
                     continue
@@ -92,6 +99,8 @@ def messages_for(event: Event) -> tuple[Message, ...]:
             return (*changed, ended, IndexStatusChanged())
         case SyncFailed():
             return (SyncEnded("", event.error), IndexStatusChanged())
+        case ForeignExamined():
+            return (IndexExamined(event.problem), IndexStatusChanged())
         case FileIndexed() | IndexSwapped() | IndexChanged():
             return (IndexContentChanged(), IndexStatusChanged())
         case LegDegraded():

@@ -120,7 +120,11 @@ class MemtuiCommands(Provider):
         """Every command that can be given now."""
         yield from self._actions()
         if hasattr(self.app, "search_screen"):
-            yield from self._rankings(cast("MemtuiApp", self.app))
+            app = cast("MemtuiApp", self.app)
+            yield from self._rankings(app)
+            if app.agents is not None:
+                agents = partial(app.run_action, "open_agent")
+                yield Command("open an agent's index…", "the agents of this machine", agents)
         yield Command("theme", "choose other colours", self.app.search_themes)
         for name in sorted(self.app.available_themes):
             shade = "dark" if self.app.available_themes[name].dark else "light"

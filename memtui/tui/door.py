@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Protocol
 
 from memtui.model import CandidatePool, IndexStatus, Ranked, Ranking
@@ -27,6 +29,10 @@ class SourceText(Protocol):
     @property
     def detail(self) -> str:
         """One line about `state`; empty when current."""
+
+    @property
+    def on_disk(self) -> Sequence[str] | None:
+        """The file as it is now, where `lines` are the indexed ones; else `None`."""
 
 
 class RecentFile(Protocol):
@@ -104,3 +110,14 @@ class EngineDoor(Protocol):
 
     def close(self) -> None:
         """Stop the engine's threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedMemory:
+    """An engine and what the interface starts from."""
+
+    engine: EngineDoor
+    ranking: Ranking | None = None
+    """What `0` goes back to; `None`: the configured one."""
+    root: Path | None = None
+    """The folder of the notes; `None`: the one of the options."""

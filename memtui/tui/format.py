@@ -14,6 +14,7 @@ from memtui.model import (
     Fusion,
     IndexState,
     Leg,
+    LegState,
     LegStatus,
     MinScoreRule,
     Reason,
@@ -187,7 +188,10 @@ LEG_UNITS: Mapping[Leg, str] = {Leg.VECTOR: "cos", Leg.KEYWORD: "bm25"}
 
 STAGE_STYLES: Mapping[Stage, str] = {
     Stage.FUSION: "$foreground",
-    Stage.BOOST: "$leg-rerank",
+    Stage.IDENTITY: "$leg-rerank",
+    Stage.IMPORTANCE: "$leg-rerank",
+    Stage.PROJECT: "$leg-rerank",
+    Stage.TIERS: "$leg-rerank",
     Stage.DECAY: "$leg-decay",
     Stage.RERANK: "$leg-rerank",
     Stage.DEDUP: "$leg-decay",
@@ -198,26 +202,44 @@ STAGE_STYLES: Mapping[Stage, str] = {
 }
 STAGE_WORDS: Mapping[Stage, str] = {
     Stage.FUSION: "fused",
-    Stage.BOOST: "boost",
+    Stage.IDENTITY: "by name",
+    Stage.IMPORTANCE: "weight",
+    Stage.PROJECT: "project",
+    Stage.TIERS: "on top",
     Stage.DECAY: "decay",
     Stage.RERANK: "rerank",
     Stage.DEDUP: "dedup",
     Stage.MIN_SCORE: "min",
     Stage.MMR: "mmr",
-    Stage.EXACT_PATH: "path",
+    Stage.EXACT_PATH: "shown as",
     Stage.CUT: "cut",
 }
 STAGE_NAMES: Mapping[Stage, str] = {
     Stage.FUSION: "fusion",
-    Stage.BOOST: "the importance and project boost",
+    Stage.IDENTITY: "the score that an exact name is ranked by",
+    Stage.IMPORTANCE: "the importance multiplier",
+    Stage.PROJECT: "the project multiplier",
+    Stage.TIERS: "exact names first",
     Stage.DECAY: "temporal decay",
     Stage.RERANK: "composite rerank",
     Stage.DEDUP: "duplicate removal",
     Stage.MIN_SCORE: "the minimum score",
     Stage.MMR: "MMR",
-    Stage.EXACT_PATH: "the exact path",
+    Stage.EXACT_PATH: "the score that an exact name is shown with",
     Stage.CUT: "the cut at k",
 }
+
+REPLACING_STAGES: frozenset[Leg | Stage] = frozenset(
+    {
+        Stage.IDENTITY,
+        Stage.IMPORTANCE,
+        Stage.PROJECT,
+        Stage.TIERS,
+        Stage.RERANK,
+        Stage.EXACT_PATH,
+    }
+)
+"""Stages whose step is drawn as a new score rather than as a part of the sum."""
 
 REASON_WORDS: Mapping[Reason, str] = {
     Reason.OK: "ok",
@@ -243,10 +265,12 @@ REASON_WORDS: Mapping[Reason, str] = {
     Reason.DIMENSIONS_DIFFER: "the index has other dimensions",
     Reason.INDEX_FAILED: "the index could not be read",
     Reason.EXTENSION_MISSING: "sqlite-vec is missing",
+    Reason.NOT_REPRODUCIBLE: "not reproducible here",
     Reason.FILE_NAME: "file name",
     Reason.FRONT_MATTER: "front matter",
     Reason.FILE_TIME: "file time",
     Reason.EVERGREEN: "evergreen, no date",
+    Reason.NO_DATE: "no date, and no file to ask",
     Reason.OUTSIDE_CANDIDATES: "outside the candidates of both legs",
     Reason.DUPLICATE_TEXT: "same text as a better result",
     Reason.BELOW_MIN_SCORE: "below the minimum score",
@@ -255,6 +279,7 @@ REASON_WORDS: Mapping[Reason, str] = {
     Reason.OFF: "off",
     Reason.RELAXED: "kept by the relaxed minimum",
     Reason.EXACT_PATH: "the query names the file",
+    Reason.SUBSTRING_ONLY: "found by substrings, no BM25 value",
     Reason.REDUNDANT: "alike a better result",
     Reason.FIRST: "first choice, nothing above it",
 }
@@ -304,6 +329,28 @@ def state_word(state: IndexState) -> str:
 def reason_words(reason: Reason) -> str:
     """A reason code in words."""
     return REASON_WORDS[reason]
+
+
+def leg_note(leg: Leg, state: LegState) -> str:
+    """A leg that did not answer, for one line: `no vector: switched off`, `~ vector pending`."""
+    if state.status is LegStatus.PENDING:
+        # The last part says what to do: "needs openai/…; press Enter to ask api.openai.com".
+        todo = safe_line(state.detail).rpartition("; ")[2]
+        return f"~ {leg.value}: {todo}" if todo else f"~ {leg.value} pending"
+    return f"no {leg.value}: {leg_reason(state, brief=True)}"
+
+
+def leg_reason(state: LegState, *, brief: bool = False) -> str:
+    """Why a leg did not answer: the detail where it says more than the reason."""
+    words = reason_words(state.reason)
+    told = state.reason is Reason.NOT_REPRODUCIBLE or state.status is LegStatus.PENDING
+    if not told or not state.detail:
+        return words
+    detail = safe_line(state.detail)
+    if brief:
+        detail = detail.partition("; ")[0]
+    unfinished = state.status is LegStatus.PENDING or detail.startswith(words)
+    return detail if unfinished else f"{words}: {detail}"
 
 
 def home_relative(path: str) -> str:

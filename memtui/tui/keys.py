@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol, cast
 
 from textual.binding import Binding
 from textual.dom import DOMNode
@@ -25,6 +26,18 @@ class KnownKey:
     """False for a key that the focused text box takes as text."""
 
 
+class Wording(Protocol):
+    """A place that words its keys by what they do just now."""
+
+    def worded(self, binding: Binding) -> Binding:
+        """The binding as it is told; without a description it is not offered."""
+
+
+def worded(node: DOMNode, binding: Binding) -> Binding:
+    """A binding in the words of the place that answers it."""
+    return cast("Wording", node).worded(binding) if hasattr(node, "worded") else binding
+
+
 def known_keys(screen: Screen[object]) -> Iterator[KnownKey]:
     """The described bindings of the focused widget, its ancestors and the application.
 
@@ -34,7 +47,8 @@ def known_keys(screen: Screen[object]) -> Iterator[KnownKey]:
     active = screen.active_bindings
     focused = screen.focused
     for node in _nodes(screen):
-        for key, binding in _bindings(node):
+        for key, bound in _bindings(node):
+            binding = worded(node, bound)
             if not binding.description or binding.system:
                 continue
             found = active.get(key)

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
+from memtui.bus import Bus
 from memtui.model import Ranked
-from memtui.tui.door import EngineDoor, RebuildCost, RecentFile, SourceText
+from memtui.model.foreign import ForeignAgent
+from memtui.tui.door import EngineDoor, OpenedMemory, RebuildCost, RecentFile, SourceText
 
 
 @dataclass
 class EngineOpened(Message):
-    """The engine is ready to be asked."""
+    """A memory is ready to be asked; its engine publishes on `bus`."""
 
-    engine: EngineDoor
+    memory: OpenedMemory
+    bus: Bus
 
 
 @dataclass
@@ -26,12 +29,22 @@ class EngineFailed(Message):
 
 
 @dataclass
+class AgentsFound(Message):
+    """The agents of this machine were looked for; `error` says why they could not be."""
+
+    agents: Sequence[ForeignAgent]
+    error: str = ""
+
+
+@dataclass
 class SearchAnswered(Message):
     """The engine answered request `sequence`; `complete` is false while a leg is still running."""
 
     sequence: int
     ranked: Ranked
     complete: bool
+    memory: int = 0
+    """Which of the memories opened so far it is from."""
 
 
 @dataclass
@@ -40,6 +53,8 @@ class SearchErred(Message):
 
     sequence: int
     error: str
+    memory: int = 0
+    """Which of the memories opened so far it is from."""
 
 
 class IndexStatusChanged(Message):
@@ -67,6 +82,13 @@ class SyncEnded(Message):
 
 
 @dataclass
+class IndexExamined(Message):
+    """The truth report of another program's index was made; `problem` says why it was not."""
+
+    problem: str
+
+
+@dataclass
 class LegChanged(Message):
     """A leg stopped answering, or answers again."""
 
@@ -81,6 +103,8 @@ class SourceLoaded(Message):
     path: str
     source: SourceText | None
     error: str = ""
+    engine: EngineDoor | None = None
+    """Whose note it is."""
 
 
 @dataclass
@@ -88,6 +112,8 @@ class RecentLoaded(Message):
     """The notes that changed last, for the empty query."""
 
     files: Sequence[RecentFile]
+    engine: EngineDoor | None = None
+    """Whose notes they are."""
 
 
 @dataclass

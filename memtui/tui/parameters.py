@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memtui.model import Fusion, Ranking
+from memtui.model import Fusion, Ranking, SearchMode, Stage
 from memtui.text.sanitize import safe_line
 
 HALF_LIVES: tuple[float, ...] = (7, 14, 30, 60, 90, 180, 365)
@@ -17,6 +17,11 @@ FUSION_NAMES: Mapping[Fusion, str] = {
     Fusion.WEIGHTED_SUM: "weighted sum",
     Fusion.RELATIVE_SCORE: "relative score",
     Fusion.RRF: "RRF",
+}
+MODE_NAMES: Mapping[SearchMode, str] = {
+    SearchMode.HYBRID: "both legs",
+    SearchMode.KEYWORD_ONLY: "keyword only",
+    SearchMode.VECTOR_ONLY: "vector only",
 }
 
 
@@ -85,6 +90,22 @@ def parameters(ranking: Ranking, configured: Ranking) -> tuple[Parameter, ...]:
         else parameter
         for parameter, was in zip(mine, other, strict=True)
     )
+
+
+def in_effect(
+    all_: Sequence[Parameter], ranking: Ranking, mode: SearchMode
+) -> tuple[Parameter, ...]:
+    """The parameters that do something when only one leg can search, that leg named first."""
+    if mode is SearchMode.HYBRID:
+        return tuple(all_)
+    # Imported late: ranking needs numpy, and the first paint does not.
+    from memtui.ranking.profiles import for_mode
+
+    stages = for_mode(ranking, mode).stages
+    idle = {"vector", "keyword", "fusion"}
+    idle |= {stage.value for stage in (Stage.MMR, Stage.DECAY) if stage not in stages}
+    alone = Parameter("mode", "", MODE_NAMES[mode])
+    return (alone, *(parameter for parameter in all_ if parameter.id not in idle))
 
 
 def _configured(now: Parameter, was: Parameter) -> str:

@@ -11,7 +11,7 @@ from textual.timer import Timer
 from textual.widgets import Input
 from textual.worker import Worker
 
-from memtui.model import Chunk, Drop, Hit, IndexStatus, Ranked
+from memtui.model import Chunk, Drop, Hit, IndexStatus, Ranked, SearchMode
 from memtui.tui.door import EngineDoor, SourceText
 from memtui.tui.glyphs import glyphs
 from memtui.tui.history import QueryHistory
@@ -56,6 +56,8 @@ class SearchBase(Screen[None]):
         self.ranking = options.ranking
         self.ranked: Ranked | None = None
         """The answer on screen; `None` while the query is empty."""
+        self.mode = SearchMode.HYBRID
+        """The legs that could search for the last answer."""
         self.status: IndexStatus | None = None
         self.flow = SearchFlow()
         self.history = QueryHistory()
@@ -75,7 +77,13 @@ class SearchBase(Screen[None]):
     @property
     def is_built(self) -> bool:
         """Whether there are widgets: not before the first paint, and not after the last."""
-        return bool(self.children)
+        # When the program ends, widgets go one by one while answers may still arrive.
+        return self.is_attached and bool(self.query("#results"))
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether another program made the index, and memtui only reads it."""
+        return self.status is not None and self.status.foreign is not None
 
     @property
     def is_small(self) -> bool:

@@ -21,6 +21,8 @@ class SearchFlow:
     """The text of the newest request; `None` before the first."""
     answered: str | None = None
     """The text that what is on screen answers."""
+    submitted: str | None = None
+    """The text that Enter was pressed on: it is finished, and a remote model may be asked."""
     sequence: int = -1
     complete: bool = True
     remote: bool = False
@@ -68,6 +70,7 @@ class SearchFlow:
 
     def clear(self) -> None:
         """Forget the request that is out: its answer will not be believed."""
+        self.submitted = None
         self.asked = None
         self.answered = None
         self.sequence = -1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from memtui.settings import load_settings
 from memtui.settings.keys import ACTIONS
 from tests.e2e.terminal import private_environment, terminal
+from tests.support import recorded
 
 README = Path(__file__).parents[2] / "README.md"
 TEXT = README.read_text(encoding="utf-8")
@@ -36,11 +38,19 @@ def run(line: str, home: Path, folder: Path) -> subprocess.CompletedProcess[str]
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("home")
+    """A home folder with an agent in it, whose program's answers are known."""
+    folder = tmp_path_factory.mktemp("home")
+    recorded.build("2026.4.26", folder / ".openclaw" / "memory" / "main.sqlite")
+    settings = "{agents: {defaults: {memorySearch: {query: {maxResults: 8}}}}}"
+    (folder / ".openclaw" / "openclaw.json").write_text(settings, encoding="utf-8")
+    return folder
 
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_command_of_the_readme_works(line: str, home: Path, tmp_path: Path) -> None:
+    answers = recorded.recording("2026.4.26-default", tmp_path)
+    answers.rename(tmp_path / "answers.json")
+    shutil.copy(recorded.QUERY_VECTORS, tmp_path / "vectors.json")
     done = run(line, home, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()

@@ -60,6 +60,11 @@ class Running:
         """What is on screen."""
         return screen_text(self.app)
 
+    @property
+    def toasts(self) -> list[str]:
+        """What was told beside the screen, oldest first."""
+        return [notification.message for notification in self.app._notifications]
+
     async def search(self, query: str = "router config") -> None:
         """Put a query into the box and wait for its answer."""
         screen = self.app.search_screen

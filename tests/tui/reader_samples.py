@@ -165,6 +165,7 @@ class Source:
     state: str = "current"
     detail: str = ""
     hash: str = ""
+    on_disk: list[str] | None = None
 
 
 @dataclass(frozen=True)

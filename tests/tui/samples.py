@@ -189,6 +189,7 @@ class SampleSource:
     state: str = "current"
     hash: str = ""
     detail: str = ""
+    on_disk: list[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,9 @@ from tests.screenshots import (
     PICTURES,
     Picture,
     Stage,
-    comparable,
     recorded_model,
-    svg_lines,
 )
+from tests.support.pictures import comparable, svg_lines
 
 
 @pytest.fixture(scope="module")

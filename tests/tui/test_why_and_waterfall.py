@@ -8,13 +8,17 @@ import pytest
 from textual.containers import Vertical
 
 from memtui.model import Decay, Fusion, Leg, LegState, LegStatus, Mmr, Ranking, Reason, Stage
+from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
+from memtui.ranking.trace import find
 from memtui.tui import format as fmt
-from memtui.tui.arithmetic import axis, counterfactuals, steps_of, verdict
+from memtui.tui.arithmetic import axis, steps_of
 from memtui.tui.glyphs import ASCII
+from memtui.tui.verdicts import counterfactuals, verdict
 from memtui.tui.widgets.waterfall import Waterfall, bar_cells, waterfall_lines
 from memtui.tui.widgets.why_panel import WhyPanel, why_lines
 from tests.tui.reader_samples import RANKING, ReaderApp, everything, pool, ranked, screen_text
+from tests.tui.samples import CHUNKS, NOW, make_pool
 
 RANKINGS = [
     *PROFILES.values(),
@@ -177,3 +181,19 @@ async def test_the_waterfall_draws_every_step() -> None:
         for word in ("vector", "+ keyword", "= fused", "× decay", "− mmr"):
             assert word in text
         assert fmt.score(result.hits[0].effective) in text
+
+
+def test_a_vector_of_another_model_is_told_apart_from_one_that_was_not_found() -> None:
+    searched = LegState(LegStatus.OK, facts={"model": "text-embedding-3-small"})
+    other = replace(CHUNKS[0], model="ada\x1b[31m-002")
+    same = replace(CHUNKS[1], model="text-embedding-3-small")
+    found = make_pool(chunks=(other, same, *CHUNKS[2:]), vector=searched)
+    found = replace(found, hits={**found.hits, Leg.VECTOR: found.hits[Leg.VECTOR][2:]})
+    result = rank(found, Ranking(), now=NOW)
+    formulas = [steps_of(result, find(result, chunk.id))[0].formula for chunk in (other, same)]
+    assert formulas == [
+        "its vector is of another model: ada␛[31m-002",
+        "not found by this leg",
+    ]
+    narrow = " ".join(line.plain.strip() for line in why_lines(result, other.id, 46))
+    assert "its vector is of another model: ada␛[31m-002" in narrow

@@ -46,10 +46,20 @@ class Opened:
     """Stands for the terminal interface and remembers what it was opened on."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[Path, bool]] = []
+        self.calls: list[tuple[Path | None, bool]] = []
+        self.choose: list[bool] = []
 
-    def __call__(self, workspace: Any, loaded: Any, *, demo: bool) -> int:
-        self.calls.append((workspace.root, demo))
+    def __call__(
+        self,
+        workspace: Any,
+        loaded: Any,
+        *,
+        demo: bool = False,
+        choose: bool = False,
+        foreign: Any = None,
+    ) -> int:
+        self.calls.append((workspace.root if workspace is not None else None, demo))
+        self.choose.append(choose)
         return 0
 
 
@@ -111,6 +121,7 @@ def test_demo_opens_the_bundled_memory(memtui: Run, opened: Opened) -> None:
     assert memtui("demo").code == 0
     ((root, demo),) = opened.calls
     assert demo
+    assert root is not None
     assert root.name == "demo"
 
 
@@ -157,7 +168,7 @@ def test_an_unknown_word_names_the_nearest_command(memtui: Run, word: str, near:
 
 def test_an_unknown_word_unlike_any_command(memtui: Run) -> None:
     answer = memtui("qqqqqq", "--json")
-    assert "Commands: completions, config" in answer.error["message"]
+    assert "Commands: agents, completions, config" in answer.error["message"]
     assert "open" not in answer.error["message"].split("Commands:")[1]
 
 
@@ -310,7 +321,7 @@ def test_help_topics(memtui: Run, topic: str) -> None:
 
 
 def test_help_lists_its_topics(memtui: Run) -> None:
-    assert "config, exit-codes, keys, ranking, search" in memtui("help").out
+    assert "agents, config, exit-codes, keys, ranking, search" in memtui("help").out
 
 
 def test_every_exit_code_is_documented(memtui: Run) -> None:

@@ -18,15 +18,13 @@ from memtui.tui import format as fmt
 from memtui.tui.arithmetic import (
     LEGS,
     axis,
-    counterfactuals,
     date_note,
     decay_curve,
     mmr_penalty,
-    place,
     steps_of,
-    verdict,
 )
 from memtui.tui.glyphs import UNICODE, Glyphs
+from memtui.tui.verdicts import counterfactuals, place, verdict
 from memtui.tui.widgets.facts import Fact, Facts, fact_lines
 from memtui.tui.widgets.waterfall import Waterfall, waterfall_lines
 
@@ -34,6 +32,15 @@ COPY_WIDTH = 96
 _LABEL = 13
 _EXCERPT_LINES = 12
 _SHARED_WORDS = 14
+_SENT = (
+    ("MATCH sent", "match"),
+    ("substrings", "substrings"),
+    ("boosted by", "keywords"),
+    ("stop words", "stop_words"),
+    ("pruned", "pruned"),
+    ("tokenizer", "tokenizer"),
+)
+"""What the keyword leg tells about a query, with its label."""
 
 
 class ExplainScreen(ModalScreen[str]):
@@ -183,7 +190,7 @@ def _keyword_facts(ranked: Ranked, scored: Hit | Drop) -> list[Fact]:
     if part is not None and part.terms:
         facts.append(("words found", Content(safe_line(", ".join(part.terms)))))
     state = ranked.pool.states.get(Leg.KEYWORD)
-    for label, key in (("MATCH sent", "match"), ("stop words", "stop_words"), ("pruned", "pruned")):
+    for label, key in _SENT:
         value = state.facts.get(key) if state is not None else None
         if value:
             facts.append((label, Content(safe_line(str(value)))))
@@ -197,15 +204,15 @@ def _leg_fact(ranked: Ranked, leg: Leg) -> Fact:
         return label, Content.styled("not asked", fmt.MUTED)
     parts = [f"{fmt.LEG_STATUS_GLYPHS[state.status]} {state.status.value}"]
     if state.status is not LegStatus.OK:
-        parts.append(fmt.reason_words(state.reason))
-    if state.detail:
+        parts.append(fmt.leg_reason(state))
+    if state.detail and safe_line(state.detail) not in parts:
         parts.append(safe_line(state.detail))
     parts.append(fmt.counted(len(ranked.pool.hits.get(leg, ())), "hit"))
     if state.status is LegStatus.OK:
         parts.append(fmt.duration(state.elapsed_ms / 1000))
     parts += [
         safe_line(str(state.facts[name]))
-        for name in ("backend", "provider", "model")
+        for name in ("backend", "provider", "model", "query_vector_from")
         if state.facts.get(name)
     ]
     head, *rest = parts

@@ -11,10 +11,13 @@ from textual.containers import Container, Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Static
 
+from memtui.model import SearchMode
 from memtui.tui.actions_panes import PaneActions
 from memtui.tui.bindings import SEARCH_BINDINGS
 from memtui.tui.door import EngineDoor
+from memtui.tui.history import QueryHistory
 from memtui.tui.messages import FirstRun
+from memtui.tui.options import UiOptions
 from memtui.tui.widgets.index_status import IndexStatusPane
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.near_misses import NearMisses
@@ -98,14 +101,42 @@ class MainScreen(PaneActions):
         """Choose the layout for the size."""
         self.apply_layout()
 
-    def engine_opened(self, engine: EngineDoor) -> None:
+    def engine_opened(self, engine: EngineDoor, options: UiOptions) -> None:
         """Start asking: the query that was typed meanwhile, or the recent notes."""
+        was_open = self.engine is not None
         self.engine = engine
+        if options != self.options:
+            self._take_options(options)
+        if was_open:
+            self._forget_memory()
         self.refresh_status()
         if self.flow.wanted:
             self.ask()
         else:
             self.show_start()
+
+    def _take_options(self, options: UiOptions) -> None:
+        """Go over to the parameters and the history of the memory that was opened."""
+        moved = options.root != self.options.root
+        self.options = options
+        self.ranking = options.ranking
+        self.show_parameters()
+        if moved:
+            self.history = QueryHistory()
+            self.load_history()
+
+    def _forget_memory(self) -> None:
+        """Forget what another memory answered."""
+        self.engine_error = ""
+        self.flow.clear()
+        self.ranked = self.look = self.status = None
+        self.mode = SearchMode.HYBRID
+        self.show_parameters()
+        self.selected_by_user = self.shown_complete = False
+        self.results.set_rows(())
+        self.near.set_rows(())
+        self.forget_notes()
+        self.apply_layout()
 
     def engine_failed(self, error: str) -> None:
         """Say why there is nothing to ask."""

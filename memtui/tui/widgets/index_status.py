@@ -12,6 +12,7 @@ from memtui.model import IndexState, IndexStatus, Progress, ProviderState, Reaso
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import UNICODE, Glyphs
+from memtui.tui.widgets import foreign_status
 from memtui.tui.widgets.facts import Fact
 
 _LABEL = 11
@@ -30,6 +31,8 @@ def state_line(status: IndexStatus, glyphs: Glyphs = UNICODE) -> Content:
 
 def state_detail(status: IndexStatus) -> str:
     """What a state means just now."""
+    if status.foreign is not None:
+        return foreign_status.state_detail(status, status.foreign)
     match status.state:
         case IndexState.INDEXING if status.progress is not None:
             progress = status.progress
@@ -155,6 +158,10 @@ def error_line(status: IndexStatus, now: datetime | None = None) -> Content:
 
 def pane_facts(status: IndexStatus, width: int, glyphs: Glyphs, now: datetime) -> list[Fact]:
     """The facts of the pane, each of one line."""
+    if status.foreign is not None:
+        held: list[Fact] = [("holds", counts(status)), ("vectors", vectors_line(status))]
+        told = foreign_status.foreign_pane_facts(status, status.foreign, now)
+        return [*told[:2], *held, *told[2:], ("last error", error_line(status, now))]
     facts: list[Fact] = [
         ("holds", counts(status)),
         ("provider", provider_line(status.provider)),

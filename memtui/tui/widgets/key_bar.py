@@ -12,6 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from memtui.tui.bindings import key_for, key_name
+from memtui.tui.keys import worded
 
 LIMIT = 7
 _PALETTE = "command_palette"
@@ -49,7 +50,7 @@ class KeyBar(Widget):
         keys: dict[str, list[str]] = {}
         shown: dict[str, KeyItem] = {}
         for key, active in self.screen.active_bindings.items():
-            binding, enabled = active.binding, active.enabled
+            binding, enabled = worded(active.node, active.binding), active.enabled
             keys.setdefault(binding.action, []).append(key)
             if binding.show and binding.description:
                 shown.setdefault(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from textual.content import Content
 from textual.style import Style
 
-from memtui.model import Ranking
+from memtui.model import Ranking, SearchMode
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.parameters import (
     HALF_LIVES,
     MAX_K,
+    MODE_NAMES,
     WAS_OFF,
     WAS_ON,
     Parameter,
@@ -19,6 +20,7 @@ from memtui.tui.parameters import (
 from memtui.tui.widgets.parameter_area import ParameterArea
 
 _METER = 10
+_COPY = "copy as agent configuration"
 
 
 class ParamPanel(ParameterArea):
@@ -44,8 +46,13 @@ class ParamPanel(ParameterArea):
         """Name the pane."""
         self.border_title = Content("Parameters")
 
-    def show(self, ranking: Ranking, configured: Ranking) -> None:
-        """Show a ranking beside the configured one."""
+    def show(
+        self, ranking: Ranking, configured: Ranking, mode: SearchMode = SearchMode.HYBRID
+    ) -> None:
+        """Show a ranking beside the configured one; `mode`: the legs that could search."""
+        alone = mode is not SearchMode.HYBRID
+        told = f"{MODE_NAMES[mode]}: no MMR, no weights" if alone else ""
+        self.border_subtitle = Content.styled(told, "$state-warn")
         self._ranking, self._configured = ranking, configured
         self.refresh()
 
@@ -67,13 +74,14 @@ class ParamPanel(ParameterArea):
             self._line("F  ", named["fusion"], "fusion", None),
             self._line("   ", named["min_score"], "min score", None),
             Content.assemble(("0  ", "$primary bold"), "  ", (reset, "$foreground 60%")),
+            Content.assemble(("C  ", "$primary bold"), "  ", (_COPY, "$foreground 60%")),
         ]
         width = max(self.content_size.width, 1)
         return Content("\n").join(line.truncate(width, ellipsis=True) for line in lines)
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        """Ten lines, whatever the width."""
-        return 10
+        """Eleven lines, whatever the width."""
+        return 11
 
     def _switch(self, key: str, parameter: Parameter, name: str) -> Content:
         word, style = ("on", "$state-ok bold") if parameter.on else ("off", "$foreground 60%")

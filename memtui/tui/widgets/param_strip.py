@@ -52,6 +52,8 @@ class ParamStrip(ParameterArea):
 def draw_parameter(parameter: Parameter) -> Content:
     """Write one parameter: a switch as a pill, the others as `name value (configured)`."""
     configured = f" ({parameter.configured})" if parameter.configured else ""
+    if parameter.id == "mode":
+        return Content.styled(f" {parameter.value} ", "$state-warn on $foreground 8%")
     if parameter.id in _SWITCHES:
         name, _, rest = parameter.label.partition(" ")
         if parameter.on:

@@ -29,6 +29,8 @@ _STRIPS_KEPT = 600
 _EMPTY = "Select a result to read its note here."
 _ELLIPSIS = "…"
 _MARKER = "▌"
+_INDEXED = "Indexed text · file changed · D difference"
+_INDEXED_BRIEF = "Indexed text · D difference"
 
 
 class Preview(ScrollView, can_focus=True):
@@ -141,12 +143,17 @@ class Preview(ScrollView, can_focus=True):
             place = citation(chunk.path, chunk.start_line, chunk.end_line)
         else:
             place = source.path if source is not None else ""
+        indexed = source is not None and source.on_disk is not None
+        notice = _INDEXED if self.size.width > len(_INDEXED) else _INDEXED_BRIEF
+        self.border_title = Content.styled(notice, "$state-warn") if indexed else "Preview"
         state = _state(source) if source is not None else "loading" if chunk is not None else ""
+        state = "" if indexed else state
         style = "$state-error" if source is not None and source.state == "gone" else "$state-warn"
         parts = [Content.styled(state, style if source else "")] if state else []
         if place:
             parts.append(Content(safe_line(place)))
         self.border_subtitle = Content(" · ").join(parts)
+        self.set_class(indexed, "-indexed")
         self.set_class(source is not None and source.state == "gone", "-gone")
 
     def _in_chunk(self, index: int) -> bool:
@@ -182,7 +189,8 @@ class Preview(ScrollView, can_focus=True):
         )
 
     def on_resize(self) -> None:
-        """Place the chunk once there is a size to place it in."""
+        """Write the title for the width; place the chunk once there is a size to place it in."""
+        self._name_place()
         if self._place_chunk_later:
             self._scroll_to_chunk()
 

@@ -238,7 +238,7 @@ def _stage_numbers(stage: StageScore, glyphs: Glyphs) -> Content | None:
         return Content.assemble((f"{glyphs.decay} ", "$leg-decay"), f"×{fmt.score(stage.operand)}")
     if stage.stage is Stage.MMR and stage.operation is Operation.SUBTRACT and stage.operand:
         return Content.assemble((f"{glyphs.mmr} ", "$leg-mmr"), fmt.score(-stage.operand))
-    if stage.stage in (Stage.RERANK, Stage.BOOST, Stage.EXACT_PATH) and stage.operand is not None:
+    if stage.stage in fmt.REPLACING_STAGES and stage.operand not in (None, stage.before):
         name = f"{glyphs.rerank} {fmt.STAGE_WORDS[stage.stage]} "
         return Content.assemble((name, "$leg-rerank"), fmt.score(stage.after))
     return None

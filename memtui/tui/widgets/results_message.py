@@ -144,7 +144,7 @@ def empty_memory(status: IndexStatus) -> Content:
                     Content(safe(error)),
                     root,
                     "",
-                    Content.assemble(("R", "$primary bold"), " builds it again"),
+                    _how_to_mend(status),
                 ]
             )
         case IndexState.NO_INDEX:
@@ -157,6 +157,8 @@ def empty_memory(status: IndexStatus) -> Content:
                     Content.assemble(("r", "$primary bold"), " (F5) indexes this folder"),
                 ]
             )
+        case _ if status.foreign is not None:
+            return _empty_index(status)
         case _:
             return _join(
                 [
@@ -172,13 +174,33 @@ def empty_memory(status: IndexStatus) -> Content:
             )
 
 
+def _empty_index(status: IndexStatus) -> Content:
+    """Another program's index without a chunk."""
+    return _join(
+        [
+            Content.styled("The index holds no chunks", "bold"),
+            "",
+            Content(home_relative(status.index_dir)),
+            "",
+            Content.assemble(("i", "$primary bold"), " shows what it should hold"),
+        ]
+    )
+
+
+def _how_to_mend(status: IndexStatus) -> Content:
+    if status.foreign is not None:
+        return Content("openclaw memory index --force builds it again")
+    return Content.assemble(("R", "$primary bold"), " builds it again")
+
+
 def _leg_line(leg: Leg, state: LegState, found: int) -> Content:
     glyph, style = fmt.LEG_GLYPHS[leg], fmt.LEG_STYLES[leg]
     if state.status is LegStatus.OK:
         text = f"{fmt.counted(found, 'candidate')} in {fmt.duration(state.elapsed_ms / 1e3)}"
     else:
-        why = fmt.reason_words(state.reason) if state.reason is not Reason.OK else ""
-        detail = f" ({safe_line(state.detail)})" if state.detail else ""
+        why = fmt.leg_reason(state) if state.reason is not Reason.OK else ""
+        told = not state.detail or safe_line(state.detail) in why
+        detail = "" if told else f" ({safe_line(state.detail)})"
         text = f"{state.status.value}: {why}{detail}"
     return Content.assemble((f"{glyph} {leg.value:<8}", style), f" {text}")
 

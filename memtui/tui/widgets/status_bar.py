@@ -8,9 +8,13 @@ from textual.message import Message
 from textual.widget import Widget
 
 from memtui.model import IndexState, IndexStatus
+from memtui.model.foreign import ForeignStatus
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
+from memtui.tui.widgets import foreign_status
+
+_STATE_CELLS = 36
 
 
 class StatusBar(Widget):
@@ -31,6 +35,9 @@ class StatusBar(Widget):
     def show(self, status: IndexStatus) -> None:
         """Show a snapshot of the index status."""
         self._segments = status_segments(status, self._glyphs)
+        # A new tooltip would be laid out every time.
+        if (told := foreign_status.tooltip(status)) != self.tooltip:
+            self.tooltip = told
         self.refresh()
 
     def show_note(self, note: str, *, error: bool = False) -> None:
@@ -58,6 +65,8 @@ class StatusBar(Widget):
 
 def status_segments(status: IndexStatus, glyphs: Glyphs) -> tuple[Content, ...]:
     """The parts of the status line, the most important first."""
+    if status.foreign is not None:
+        return foreign_segments(status, status.foreign, glyphs)
     provider = status.provider
     name = "/".join(part for part in (provider.actual, provider.model) if part)
     model = f"{name} {provider.dimensions}d" if provider.dimensions else name
@@ -83,6 +92,27 @@ def status_segments(status: IndexStatus, glyphs: Glyphs) -> tuple[Content, ...]:
     return tuple(segment for segment in candidates if segment)
 
 
+def foreign_segments(
+    status: IndexStatus, foreign: ForeignStatus, glyphs: Glyphs
+) -> tuple[Content, ...]:
+    """The parts for another program's index: state, agent, profile, findings, what it holds."""
+    found = foreign_status.counted_findings(foreign)
+    held = f"{fmt.counted(status.files, 'file')} {fmt.counted(status.chunks, 'chunk')}"
+    state = state_segment(status, glyphs)
+    long = state.cell_length > _STATE_CELLS
+    candidates = (
+        state.truncate(_STATE_CELLS, ellipsis=True) if long else state,
+        _segment(foreign_status.agent_name(foreign), "bold"),
+        _segment(foreign.profile, "$primary"),
+        _segment(f"i: {found}" if found else "", "$state-warn"),
+        _segment(held, ""),
+        _segment(f"needs {foreign.query_vectors}", "$foreground 60%"),
+        _segment(status.vector_backend, "$foreground 60%"),
+        _segment("read only", "$foreground 60%"),
+    )
+    return tuple(segment for segment in candidates if segment)
+
+
 def state_segment(status: IndexStatus, glyphs: Glyphs) -> Content:
     """The state as glyph and word, with how far it is or what is wrong."""
     glyph, style = {
@@ -99,6 +129,9 @@ def state_segment(status: IndexStatus, glyphs: Glyphs) -> Content:
         text += f" {progress.phase} {fmt.percent(progress.done, progress.total)}"
         if progress.eta is not None:
             text += f" {fmt.clock(progress.eta)} left"
+    elif status.foreign is not None:
+        detail = foreign_status.state_detail(status, status.foreign)
+        text += f": {detail}" if detail else ""
     elif status.state is IndexState.DEGRADED:
         detail = status.provider.detail or fmt.reason_words(status.provider.state)
         text += f": {detail}"

@@ -9,10 +9,13 @@ from textual.widget import Widget
 
 from memtui.model import Hit, Leg, Ranked, Stage
 from memtui.tui import format as fmt
-from memtui.tui.arithmetic import ScoreStep, glyph_of, steps_of, verdict
+from memtui.tui.arithmetic import ScoreStep, glyph_of, steps_of
 from memtui.tui.glyphs import UNICODE, Glyphs
+from memtui.tui.verdicts import verdict
 
 _WORD = 9
+_BESIDE_ONLY = (Stage.FUSION, Stage.IDENTITY, Stage.TIERS, Stage.EXACT_PATH)
+"""Stages whose note is left out where it does not fit beside the numbers."""
 _EMPTY = "Select a result to see why it ranks where it does."
 
 
@@ -41,7 +44,7 @@ def _is_remarkable(step: ScoreStep) -> bool:
 
 def _expression(step: ScoreStep) -> str:
     if step.value is None:
-        return step.formula
+        return step.brief
     value = fmt.score(step.value)
     formula = step.formula.replace(" × ", "×").replace("× ", "×")
     match step.kind:
@@ -51,7 +54,9 @@ def _expression(step: ScoreStep) -> str:
             return value
         case Stage.MIN_SCORE | Stage.DEDUP | Stage.CUT:
             return step.formula
-        case Stage.RERANK | Stage.EXACT_PATH:
+        case Stage.IDENTITY if formula != value:
+            return f"{formula.replace(' + ', '+')}→{value}"
+        case Stage.RERANK | Stage.EXACT_PATH | Stage.IDENTITY | Stage.TIERS:
             return f"→ {value}"
         case _:
             return f"{formula.replace(fmt.MINUS + ' ', fmt.MINUS)} → {value}"
@@ -59,6 +64,10 @@ def _expression(step: ScoreStep) -> str:
 
 def _step_lines(step: ScoreStep, column: int, width: int, glyphs: Glyphs) -> list[Content]:
     style = "bold $state-error" if step.failed else step.style
+    if step.value is None and cell_len(step.brief) > width - _WORD - 2:
+        head = Content.assemble((glyph_of(step, glyphs), style), " ", (step.word, style))
+        room = max(8, width - 2)
+        return [head, *(Content.assemble("  ", part) for part in _folded(step.brief, room))]
     line = Content.assemble(
         (glyph_of(step, glyphs), style),
         " ",
@@ -67,19 +76,22 @@ def _step_lines(step: ScoreStep, column: int, width: int, glyphs: Glyphs) -> lis
         (fmt.rank(step.rank) if step.rank else "", fmt.MUTED),
     )
     note = step.formula if step.kind is Stage.FUSION else step.brief
-    if not note:
+    if not note or step.value is None:
         return [line]
     if line.cell_length + cell_len(note) + 2 <= width:
         return [Content.assemble(line, "  ", (note, fmt.MUTED))]
-    if step.kind is Stage.FUSION:
+    if step.kind in _BESIDE_ONLY:
         return [line]
     if step.kind is Stage.DECAY:
         note = step.note
     deep = cell_len(note) <= width - _WORD - 2
     indent = " " * (_WORD + 2 if deep else 2)
     room = max(8, width - len(indent))
-    folded = Content.styled(note, fmt.MUTED).wrap(room)
-    return [line, *(Content.assemble(indent, part) for part in folded)]
+    return [line, *(Content.assemble(indent, part) for part in _folded(note, room))]
+
+
+def _folded(text: str, room: int) -> list[Content]:
+    return list(Content.styled(text, fmt.MUTED).wrap(room))
 
 
 class WhyPanel(Widget, can_focus=True):

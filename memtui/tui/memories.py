@@ -1,0 +1,81 @@
+"""The memories that the interface can open beside the notes folder: agents of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from memtui.bus import Bus
+from memtui.model.foreign import ForeignAgent
+from memtui.tui.door import EngineDoor, OpenedMemory
+
+if TYPE_CHECKING:
+    from memtui.engine.foreign import ForeignEngine, ForeignTarget
+    from memtui.engine.query_vectors import GivenVectors
+
+EngineFactory = Callable[[Bus], EngineDoor | OpenedMemory]
+
+
+class AgentSource(Protocol):
+    """Tells which agents there are, and opens their indexes; both read files."""
+
+    def find(self) -> Sequence[ForeignAgent]:
+        """Every agent; one whose index cannot be read has its `problem`."""
+
+    def open(self, agent: ForeignAgent, bus: Bus) -> EngineDoor | OpenedMemory:
+        """Open the index of an agent; raises `MemtuiError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineAgents:
+    """The agents of this machine."""
+
+    env: Mapping[str, str]
+    home: Path
+
+    def find(self) -> Sequence[ForeignAgent]:
+        """Every agent of every state folder."""
+        from memtui.engine.foreign.target import agents_here
+
+        return agents_here(self.env, self.home)
+
+    def open(self, agent: ForeignAgent, bus: Bus) -> OpenedMemory:
+        """Open the database that was listed, with the configuration of its state folder."""
+        from memtui.engine.foreign import find_target
+        from memtui.errors import IndexMissing
+
+        if agent.database is None:
+            raise IndexMissing(agent.problem or "there is no memory index")
+        target = find_target(
+            agent=agent.name,
+            index=agent.database,
+            workspace=agent.workspace,
+            env=self.env,
+            home=self.home,
+        )
+        return open_target(target, bus)
+
+
+def open_target(
+    target: ForeignTarget,
+    bus: Bus,
+    *,
+    given: GivenVectors | None = None,
+    profile: str | None = None,
+) -> OpenedMemory:
+    """Open an index that another program made; raises `IndexMissing`, `IndexUnusable`."""
+    from memtui.engine.foreign import ForeignEngine
+
+    return foreign_memory(ForeignEngine.open(target, bus=bus, given=given, profile=profile))
+
+
+def foreign_memory(engine: ForeignEngine) -> OpenedMemory:
+    """An open foreign engine, starting from what its agent is configured for."""
+    return OpenedMemory(engine, engine.ranking, engine.root)
+
+
+def as_memory(opened: EngineDoor | OpenedMemory) -> OpenedMemory:
+    """What a factory gave, as a memory."""
+    return opened if isinstance(opened, OpenedMemory) else OpenedMemory(opened)

@@ -1,0 +1,136 @@
+"""The real program over an OpenClaw index, beside the program that owns it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memtui.text.sanitize import HOSTILE
+from tests.support.openclaw import (
+    AGENT_BLOB,
+    DIMS,
+    SIDECAR,
+    WORD,
+    State,
+    hash_tree,
+    make_state,
+    other_program,
+)
+
+Memtui = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def state(home: Path) -> State:
+    make_state(home / ".openclaw", AGENT_BLOB, "work")
+    return make_state(home / ".openclaw", SIDECAR)
+
+
+@pytest.fixture(scope="module")
+def memtui(home: Path) -> Memtui:
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("MEMTUI_", "OPENCLAW_")) and not name.endswith("_API_KEY")
+    }
+    places = {f"XDG_{kind}_HOME": str(home / kind) for kind in ("CONFIG", "STATE", "DATA")}
+    environment = {
+        **kept,
+        **places,
+        "HOME": str(home),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+
+    def call(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "memtui", *arguments],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            cwd=home,
+            env={**environment, **env},
+            stdin=subprocess.DEVNULL,
+            timeout=100,
+        )
+
+    return call
+
+
+def test_every_command_leaves_the_state_folder_as_it_is_beside_a_live_writer(
+    memtui: Memtui, state: State, home: Path
+) -> None:
+    vector = home / "vector.json"
+    vector.write_text(json.dumps({"vectors": {WORD: [1.0] + [0.0] * (DIMS - 1)}}))
+    given = ("--query-vectors", str(vector))
+    with other_program(state.database) as program:
+        before = hash_tree(state.folder)
+        commands = (
+            ("agents",),
+            ("status", "--agent", "main"),
+            ("search", WORD, "--agent", "main"),
+            ("search", WORD, "--agent", "main", "--min-score", "0", *given),
+            ("explain", WORD, "--index", str(state.database)),
+        )
+        for command in commands:
+            done = memtui(*command)
+            assert done.returncode == 0, done.stderr
+            assert "Traceback" not in done.stderr
+            assert HOSTILE.search(done.stdout + done.stderr) is None
+        assert hash_tree(state.folder) == before
+        program.close()
+
+
+@pytest.mark.usefixtures("state")
+def test_json_is_one_document_whatever_happens(memtui: Memtui) -> None:
+    for arguments, code in (
+        (("agents",), 0),
+        (("status", "--agent", "work"), 0),
+        (("search", "router", "--agent", "work"), 0),
+        (("search", "qqqxyz", "--agent", "work"), 1),
+        (("index", "--agent", "work"), 2),
+        (("search", "router", "--agent", "nobody"), 3),
+        (("search", "router", "--index", "."), 3),
+    ):
+        done = memtui(*arguments, "--json")
+        assert done.returncode == code, done.stderr
+        assert done.stderr == ""
+        assert json.loads(done.stdout)["schema_version"] == 1
+
+
+@pytest.mark.usefixtures("state")
+def test_the_shell_is_offered_the_agents(memtui: Memtui) -> None:
+    offered = memtui(
+        _MEMTUI_COMPLETE="bash_complete", COMP_WORDS="memtui search --agent ", COMP_CWORD="3"
+    )
+    assert offered.stdout.split() == ["plain,main", "plain,work"]
+    commands = memtui(_MEMTUI_COMPLETE="bash_complete", COMP_WORDS="memtui a", COMP_CWORD="1")
+    assert "plain,agents" in commands.stdout
+
+
+@pytest.mark.usefixtures("state")
+def test_a_search_of_an_agents_index_makes_nothing_of_memtuis_own(
+    memtui: Memtui, home: Path
+) -> None:
+    assert memtui("search", "router", "--agent", "main").returncode == 0
+    assert not (home / "DATA").exists()
+    assert not (home / "STATE").exists()
+
+
+def test_help_names_the_agents(memtui: Memtui) -> None:
+    for arguments in (("--help",), ("search", "--help"), ("status", "--help"), ("help", "agents")):
+        assert "--agent" in memtui(*arguments).stdout
+    assert "agents" in memtui("--help").stdout
+    status = " ".join(memtui("status", "--help").stdout.split())
+    assert "Exits with 0 when the index can be searched" in status
+    assert "--agent" not in memtui("index", "--help").stdout

@@ -1,0 +1,98 @@
+"""What changed in a note, as hunks that can be walked through."""
+
+from __future__ import annotations
+
+import difflib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memtui.tui.differences import Mark, difference
+from memtui.tui.screens.difference import DifferenceScreen, DifferenceView
+from tests.tui.harness import settle, until
+from tests.tui.reader_samples import HOSTILE, ReaderApp, screen_text
+
+LINES = st.lists(st.sampled_from(["a", "b", "c", "", "- [x]"]), max_size=40)
+
+
+@given(LINES, LINES)
+def test_the_hunks_make_the_second_text_of_the_first(before: list[str], after: list[str]) -> None:
+    lines = difference(before, after)
+    removed = [line.text for line in lines if line.mark is Mark.REMOVED]
+    added = [line.text for line in lines if line.mark is Mark.ADDED]
+    rebuilt, at = [], 0
+    for line in lines:
+        if line.mark is Mark.HUNK:
+            start, length = _old_range(line.text)
+            rebuilt += before[at:start]
+            at = start
+            assert at + length <= len(before)
+        elif line.mark is Mark.ADDED:
+            rebuilt.append(line.text)
+        else:
+            assert before[at] == line.text
+            at += 1
+            rebuilt += [line.text] if line.mark is Mark.SAME else []
+    assert rebuilt + before[at:] == after
+    assert len(before) - len(removed) + len(added) == len(after)
+    assert bool(lines) is (before != after)
+
+
+def _old_range(header: str) -> tuple[int, int]:
+    start, _, length = header.split()[1].removeprefix("-").partition(",")
+    count = int(length or 1)
+    return (int(start) - 1 if count else int(start)), count
+
+
+def test_it_is_the_usual_unified_form() -> None:
+    before = [f"line {number}" for number in range(40)]
+    after = [*before[:10], "new", *before[11:30], *before[31:], "end"]
+    expected = list(difflib.unified_diff(before, after, lineterm=""))[2:]
+    drawn = [
+        line.text if line.mark is Mark.HUNK else line.mark.value + line.text
+        for line in difference(before, after)
+    ]
+    assert drawn == expected
+
+
+def test_a_long_note_with_small_changes_is_compared_at_once() -> None:
+    before = ["same"] * 100_000
+    assert len(difference(before, [*before[:50_000], "new", *before[50_000:]])) <= 8
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60), (20, 6)])
+async def test_the_keys_walk_from_change_to_change(size: tuple[int, int]) -> None:
+    before = [f"line {number}" for number in range(400)]
+    after = [f"{line} new" if number % 100 == 50 else line for number, line in enumerate(before)]
+    app = ReaderApp()
+    async with app.run_test(size=size) as pilot:
+        await app.push_screen(DifferenceScreen("memory/[x].md", before, after))
+        view = app.screen.query_one(DifferenceView)
+        await until(pilot, lambda: bool(view.lines))
+        await settle(app, pilot)
+        assert len(view.hunks) == 4
+        if size[0] >= 80:
+            text = screen_text(app)
+            assert "- line 50" in text
+            assert "+ line 50 new" in text
+            assert "4 changes, -4 +4 lines" in text
+            assert "memory/[x].md" in text
+        await pilot.press("n")
+        assert view.scroll_target_y == min(view.hunks[1], view.max_scroll_y)
+        await pilot.press("G", "g", "l", "h", "j", "k", "space", "pageup", "N")
+        assert view.scroll_target_y == 0
+        await pilot.press("escape")
+        assert not isinstance(app.screen, DifferenceScreen)
+
+
+async def test_equal_texts_and_hostile_lines() -> None:
+    app = ReaderApp()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await app.push_screen(DifferenceScreen("a.md", ["same"], ["same"]))
+        await until(pilot, lambda: "only the file's time changed" in screen_text(app))
+        await pilot.press("escape")
+        await app.push_screen(DifferenceScreen("\x1b[31m.md", ["old"], list(HOSTILE)))
+        await until(pilot, lambda: "+ - [x] done" in screen_text(app))
+        text = screen_text(app)
+        assert not any((ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 for c in text)

@@ -1,0 +1,396 @@
+"""Searching another program's index: its parameters, its legs, its notes, and no writing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from memtui.bus import Bus
+from memtui.model import (
+    CandidatePool,
+    IndexState,
+    Leg,
+    LegState,
+    LegStatus,
+    Ranking,
+    Reason,
+    SearchMode,
+)
+from memtui.model.rankings import DateRule
+from memtui.tui import format as fmt
+from memtui.tui.actions_ranking import needs_search
+from memtui.tui.commands import MemtuiCommands
+from memtui.tui.screens.difference import DifferenceScreen, DifferenceView
+from memtui.tui.screens.help import HelpScreen
+from memtui.tui.screens.truth import TruthScreen
+from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.status_bar import status_segments
+from tests.support.openclaw import AGENT_BLOB, RELEASES, SIDECAR, hash_tree
+from tests.tui.foreign_samples import (
+    FOREIGN_STATUS,
+    ForeignSample,
+    foreign_running,
+    make_target,
+)
+from tests.tui.harness import running, settle, until
+from tests.tui.samples import make_pool
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
+QUERY = "router vlan config"
+CONFIG = "{agents: {defaults: {memorySearch: {query: {maxResults: 4, minScore: 0}}}}}"
+PENDING = LegState(
+    LegStatus.PENDING,
+    Reason.PENDING,
+    "needs openai/text-embedding-3-small; press Enter to ask api.openai.com",
+)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+async def test_every_release_searches_with_the_parameters_of_its_agent(
+    release: str, tmp_path: Path
+) -> None:
+    state, target = make_target(tmp_path, release, CONFIG)
+    before = hash_tree(state.folder)
+    async with foreign_running(target) as run:
+        await run.search("router")
+        screen = run.app.search_screen
+        assert screen.ranking == run.engine.ranking == run.app.options.ranking
+        assert screen.ranking.profile == f"openclaw-{release[:6]}"
+        assert screen.ranking.k == 4
+        assert screen.ranked is not None
+        assert 0 < len(screen.ranked.hits) <= 4
+        assert f"profile openclaw-{release[:6]}" in run.text
+        assert screen.status_bar.tooltip is not None
+        assert run.engine.facts.choice.because in str(screen.status_bar.tooltip)
+    assert hash_tree(state.folder) == before
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_leg_that_cannot_be_reproduced_is_told_where_results_are(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
+    _, target = make_target(tmp_path, SIDECAR, CONFIG)
+    async with foreign_running(target, size=size) as run:
+        await run.search("router")
+        assert "no vector: not reproducible here: needs openai/text-embedding" in run.text
+        await run.pilot.press("f4")
+        await settle(run.app, run.pilot)
+        assert run.text.count("not reproducible here") >= 2
+
+
+async def test_the_boost_is_in_the_arithmetic(tmp_path: Path) -> None:
+    _, target = make_target(tmp_path, AGENT_BLOB)
+    async with foreign_running(target) as run:
+        await run.search(QUERY)
+        ranked = run.app.search_screen.ranked
+        assert ranked is not None
+        part = ranked.hits[0].legs[Leg.KEYWORD]
+        assert part.text_score is not None
+        told = f"{fmt.score(part.mapped)} = {fmt.score(part.text_score)} + boost"
+        assert told in run.text
+        await run.pilot.press("f4")
+        await settle(run.app, run.pilot)
+        assert told in run.text
+        assert "boosted by" in run.text
+
+
+async def test_another_number_of_candidates_asks_the_engine_again(tmp_path: Path) -> None:
+    _, target = make_target(tmp_path, SIDECAR, CONFIG)
+    async with foreign_running(target) as run:
+        await run.search("router")
+        screen = run.app.search_screen
+        await run.pilot.press("escape", "minus")
+        wanted = screen.ranking.candidates
+        await until(
+            run.pilot,
+            lambda: screen.ranked is not None and screen.ranked.pool.limit == wanted,
+        )
+        assert screen.ranking.k == 3
+        assert screen.ranked is not None
+        assert screen.ranked.pool.sized
+
+
+def test_when_a_pool_serves_another_ranking() -> None:
+    native = make_pool(limit=50)
+    sized = replace(native, limit=24, sized=True)
+    ranking = Ranking(k=6, min_candidates=1)
+    fewer = replace(ranking, k=3)
+    more = replace(ranking, k=20)
+    dates = replace(ranking, decay=replace(ranking.decay, dates=DateRule.OPENCLAW_2026_8))
+    weights = replace(ranking, vector_weight=0.9)
+
+    def asked(pool: CandidatePool) -> list[bool]:
+        return [needs_search(pool, ranking, after) for after in (fewer, more, dates, weights)]
+
+    assert asked(native) == [False, True, False, False]
+    assert asked(sized) == [True, True, True, False]
+
+
+async def test_enter_asks_a_remote_model_and_typing_does_not() -> None:
+    def sample(bus: Bus) -> ForeignSample:
+        return ForeignSample(bus, make_pool(vector=PENDING))
+
+    async with running(sample, size=(120, 40)) as run:
+        engine = run.engine
+        assert isinstance(engine, ForeignSample)
+        await run.search()
+        assert engine.typed == [True]
+        assert "~ vector: press Enter to ask api.openai.com" in run.text
+        assert "needs openai/text-embedding-3-small; press" in " ".join(run.text.split())
+        await run.pilot.press("enter")
+        await settle(run.app, run.pilot)
+        assert engine.typed == [True, False]
+        assert run.app.search_screen.query_input.has_focus
+        run.app.search_screen.ask(quiet=True)
+        assert engine.typed[-1] is False
+        await run.search("another query")
+        assert engine.typed[-1] is True
+
+
+async def test_enter_opens_once_both_legs_have_answered() -> None:
+    async with running(ForeignSample, size=(120, 40)) as run:
+        await run.search()
+        await run.pilot.press("enter")
+        await settle(run.app, run.pilot)
+        assert run.app.search_screen.preview.has_focus
+
+
+async def test_a_query_is_not_read_as_filters() -> None:
+    async with running(ForeignSample, size=(120, 40)) as run:
+        await run.search('after:never "open')
+        await run.pilot.pause(0.6)
+        assert not run.app.search_screen.query_one("#problems").display
+
+
+async def test_keys_that_write_look_again_or_refuse() -> None:
+    async with running(ForeignSample, size=(120, 40)) as run:
+        await run.pilot.press("escape", "r")
+        await settle(run.app, run.pilot)
+        assert run.engine.calls.count("sync") == 1
+        assert "memtui only reads it, and looks at it again" in run.toasts[0]
+        assert run.toasts[1] == "examined: 1 error, 1 warning"
+        await run.pilot.press("R")
+        await settle(run.app, run.pilot)
+        assert "rebuild" not in run.engine.calls
+        assert "openclaw memory index --force" in run.toasts[-1]
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_keys_say_examine_and_offer_no_rebuild(size: tuple[int, int]) -> None:
+    async with running(ForeignSample, size=size) as run:
+        bar = run.app.screen.query_one(KeyBar)
+        assert [item.key for item in bar.items() if item.label == "examine"] == ["f5"]
+        assert "F5 examine" in run.text
+        assert "sync" not in run.text
+        offered = {command.name for command in MemtuiCommands(run.app.screen).commands()}
+        assert "examine" in offered
+        assert not offered & {"sync", "rebuild"}
+        await run.pilot.press("escape", "question_mark")
+        await settle(run.app, run.pilot)
+        assert isinstance(run.app.screen, HelpScreen)
+        told = {line.description for group in run.app.screen.groups for line in group.lines}
+        assert "examine" in told
+        assert not told & {"sync", "rebuild"}
+        await run.pilot.press("escape", "i")
+        await settle(run.app, run.pilot)
+        offered = {command.name for command in MemtuiCommands(run.app.screen).commands()}
+        assert "rebuild" not in offered
+
+
+async def test_memtuis_own_index_still_says_sync_and_rebuild() -> None:
+    async with running(size=(120, 40)) as run:
+        assert "F5 sync" in run.text
+        offered = {command.name for command in MemtuiCommands(run.app.screen).commands()}
+        assert {"sync", "rebuild"} <= offered
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("mode", "told"),
+    [(SearchMode.KEYWORD_ONLY, "keyword only"), (SearchMode.VECTOR_ONLY, "vector only")],
+)
+async def test_the_strip_says_that_one_leg_searches_alone(
+    mode: SearchMode, told: str, size: tuple[int, int]
+) -> None:
+    def sample(bus: Bus) -> ForeignSample:
+        return ForeignSample(bus, replace(make_pool(), search_mode=mode))
+
+    async with running(sample, size=size) as run:
+        strip = run.app.search_screen.strip
+        assert "MMR" in strip.render().plain
+        await run.search()
+        shown = strip.render().plain
+        assert shown.strip().startswith(told)
+        assert "k 6×4" in shown
+        assert not {"MMR", "weighted", "relative"} & set(shown.split())
+        assert f"{told}: no MMR, no weights" in run.text or size[0] < 160
+        await run.pilot.press("escape", "m")
+        await settle(run.app, run.pilot)
+        assert f"MMR on: nothing moved, {told}" in strip.render().plain
+
+
+async def test_an_agent_whose_provider_cannot_be_asked_is_keyword_only(tmp_path: Path) -> None:
+    _, target = make_target(tmp_path, AGENT_BLOB)
+    async with foreign_running(target, size=(80, 24)) as run:
+        await run.search("router")
+        assert "keyword only" in run.app.search_screen.strip.render().plain
+        assert "decay t½ 30d" in run.text
+
+
+async def test_an_exact_name_fits_into_the_why_panel(tmp_path: Path) -> None:
+    _, target = make_target(tmp_path, AGENT_BLOB)
+    async with foreign_running(target) as run:
+        await run.search("memory/2026-11-10.md")
+        for words in ("by name  (1+0.000)/2→0.500", "on top   → 0.430", "shown as → 1.000"):
+            assert words in run.text
+        assert "SHOWN at rank 1" in run.text
+        await run.pilot.press("f4")
+        await settle(run.app, run.pilot)
+        assert "exact names first: its path" in run.text
+        assert "for an exact name; ranked by 0.430" in run.text
+
+
+async def test_the_index_key_opens_the_truth() -> None:
+    async with running(ForeignSample, size=(120, 40)) as run:
+        await run.pilot.press("escape", "i")
+        await settle(run.app, run.pilot)
+        assert isinstance(run.app.screen, TruthScreen)
+        await run.pilot.press("4")
+        assert len(run.app.screen_stack) == 2
+
+
+def test_the_status_line_names_agent_and_profile_first() -> None:
+    from memtui.tui.glyphs import UNICODE
+
+    words = [segment.plain for segment in status_segments(FOREIGN_STATUS, UNICODE)]
+    assert words[:4] == [
+        "! degraded: identity mismatch",
+        "main",
+        "openclaw-2026.9",
+        "i: 1 error, 1 warning",
+    ]
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_changed_note_is_shown_as_indexed_with_the_difference_one_key_away(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
+    state, target = make_target(tmp_path, AGENT_BLOB)
+    note = state.workspace / "MEMORY.md"
+    lines = note.read_text(encoding="utf-8").split("\n")
+    note.write_text("\n".join(["- [x] a new \x1b[31mfirst line", *lines[1:]]), encoding="utf-8")
+    async with foreign_running(target, size=size) as run:
+        await run.search(QUERY)
+        screen = run.app.search_screen
+        assert screen.ranked is not None
+        place = next(hit for hit in screen.ranked.hits if hit.chunk.path == "MEMORY.md")
+        screen.results.choose(place.chunk.id)
+        await until(
+            run.pilot, lambda: screen.source is not None and screen.source.path == "MEMORY.md"
+        )
+        await settle(run.app, run.pilot)
+        assert "Indexed text · file changed · D difference" in run.text
+        assert "# MEMORY" in run.text
+        await run.pilot.press("f8")
+        await until(run.pilot, lambda: isinstance(run.app.screen, DifferenceScreen))
+        await until(run.pilot, lambda: bool(run.app.screen.query_one(DifferenceView).lines))
+        await settle(run.app, run.pilot)
+        assert "- # MEMORY" in run.text
+        assert "+ - [x] a new ␛[31mfirst line" in run.text
+        await run.pilot.press("escape")
+        assert run.app.screen is screen
+
+
+@pytest.mark.parametrize("size", [(40, 10), (50, 16), (59, 40), (100, 15)])
+async def test_one_pane_at_a_time_says_that_the_text_is_the_indexed_one(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
+    state, target = make_target(tmp_path, AGENT_BLOB)
+    note = state.workspace / "MEMORY.md"
+    note.write_text(note.read_text(encoding="utf-8") + "one more\n", encoding="utf-8")
+    async with foreign_running(target, size=size) as run:
+        await run.search(QUERY)
+        screen = run.app.search_screen
+        assert screen.is_small
+        assert screen.ranked is not None
+        place = next(hit for hit in screen.ranked.hits if hit.chunk.path == "MEMORY.md")
+        screen.results.choose(place.chunk.id)
+        await until(
+            run.pilot, lambda: screen.source is not None and screen.source.path == "MEMORY.md"
+        )
+        await run.pilot.press("escape", "2")
+        await settle(run.app, run.pilot)
+        assert "Indexed text" in run.text
+        assert "D difference" in run.text
+
+
+async def test_one_pane_at_a_time_says_that_the_file_is_gone(tmp_path: Path) -> None:
+    state, target = make_target(tmp_path, AGENT_BLOB)
+    (state.workspace / "MEMORY.md").unlink()
+    async with foreign_running(target, size=(50, 16)) as run:
+        await run.search(QUERY)
+        screen = run.app.search_screen
+        assert screen.ranked is not None
+        place = next(hit for hit in screen.ranked.hits if hit.chunk.path == "MEMORY.md")
+        screen.results.choose(place.chunk.id)
+        await until(
+            run.pilot, lambda: screen.source is not None and screen.source.path == "MEMORY.md"
+        )
+        await run.pilot.press("escape", "2")
+        await settle(run.app, run.pilot)
+        assert "file gone" in run.text
+
+
+async def test_without_a_change_there_is_no_difference() -> None:
+    async with running(ForeignSample, size=(120, 40)) as run:
+        await run.pilot.press("escape", "D")
+        await settle(run.app, run.pilot)
+        assert "choose a result first" in run.toasts[-1]
+        await run.search()
+        await run.pilot.press("escape", "D")
+        await settle(run.app, run.pilot)
+        assert "the note as it is on disk" in run.toasts[-1]
+
+
+@pytest.mark.parametrize(
+    ("state", "note", "words"),
+    [
+        (PENDING, "~ vector: press Enter to ask api.openai.com", PENDING.detail),
+        (LegState(LegStatus.PENDING, Reason.PENDING), "~ vector pending", "still running"),
+        (
+            LegState(
+                LegStatus.FAILED,
+                Reason.NOT_REPRODUCIBLE,
+                "not reproducible here: needs openai/m; no key\x1b",
+            ),
+            "no vector: not reproducible here: needs openai/m",
+            "not reproducible here: needs openai/m; no key␛",
+        ),
+        (
+            LegState(LegStatus.SKIPPED, Reason.DISABLED, "the agent has no provider"),
+            "no vector: switched off",
+            "switched off",
+        ),
+    ],
+)
+def test_a_leg_without_an_answer_says_why(state: LegState, note: str, words: str) -> None:
+    assert fmt.leg_note(Leg.VECTOR, state) == note
+    assert fmt.leg_reason(state) == words
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (IndexState.READY, "The index holds no chunks"),
+        (IndexState.ERROR, "openclaw memory index --force builds it again"),
+    ],
+)
+async def test_an_index_with_nothing_to_list_says_what_to_do(state: IndexState, words: str) -> None:
+    def sample(bus: Bus) -> ForeignSample:
+        return ForeignSample(bus, current=replace(FOREIGN_STATUS, state=state, chunks=0))
+
+    async with running(sample, size=(120, 40)) as run:
+        assert words in run.text
+        assert "MEMORY.md, memory" not in run.text

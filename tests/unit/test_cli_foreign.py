@@ -1,0 +1,638 @@
+"""The command line over OpenClaw's indexes: which one, what it says, and that it only reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memtui.cli import words
+from memtui.cli.agents import WIDTH, agent_lines
+from memtui.cli.main import run
+from memtui.cli.status_foreign import SHOWN_FILES
+from memtui.engine.foreign import ForeignEngine
+from memtui.errors import Cancelled
+from memtui.model import IndexStatus
+from memtui.model.foreign import ForeignAgent, ForeignStatus, IndexGeneration, Truth
+from memtui.text.sanitize import HOSTILE
+from tests.support.hostile import ALL
+from tests.support.openclaw import (
+    AGENT,
+    AGENT_BLOB,
+    CHUNKS,
+    DIMS,
+    FILES,
+    RELEASES,
+    SIDECAR,
+    State,
+    edit,
+    hash_tree,
+    make_state,
+    other_program,
+)
+from tests.unit.test_cli_commands import Answer
+
+NEEDS = "vector search not reproducible here: needs "
+NOW = ("--now", "2026-11-21T12:00:00+00:00")
+Run = Callable[..., Answer]
+
+
+class Interface:
+    """Stands for the terminal interface: remembers what it was opened on, and closes it."""
+
+    def __init__(self) -> None:
+        self.roots: list[Path | None] = []
+        self.choose: list[bool] = []
+        self.indexes: list[Path] = []
+
+    def __call__(
+        self,
+        workspace: Any,
+        loaded: Any,
+        *,
+        demo: bool = False,
+        choose: bool = False,
+        foreign: ForeignEngine | None = None,
+    ) -> int:
+        self.roots.append(workspace.root if workspace is not None else None)
+        self.choose.append(choose)
+        if foreign is not None:
+            with foreign:
+                self.indexes.append(foreign.facts.target.database)
+        return 0
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in list(os.environ):
+        if name.startswith(("MEMTUI_", "OPENCLAW_", "CLAWDBOT_")) or name.endswith("_API_KEY"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    for kind in ("config", "state", "data"):
+        monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(tmp_path / kind))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path
+
+
+@pytest.fixture
+def interface() -> Interface:
+    return Interface()
+
+
+@pytest.fixture
+def memtui(home: Path, interface: Interface, capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: str) -> Answer:
+        code = run(arguments, interface)
+        captured = capsys.readouterr()
+        return Answer(code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def main(home: Path) -> State:
+    return make_state(home / ".openclaw", SIDECAR)
+
+
+@pytest.fixture
+def vectors(home: Path) -> str:
+    """A vector for every query: the first axis."""
+    path = home / "vectors.json"
+    path.write_text(json.dumps([1.0] + [0.0] * (DIMS - 1)))
+    return str(path)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memtui.cli.opening.at_terminal", lambda: True)
+
+
+# --- which index ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_nothing_of_the_state_folder_changes(
+    memtui: Run, home: Path, vectors: str, release: str
+) -> None:
+    state = make_state(home / ".openclaw", release)
+    before = hash_tree(state.folder)
+    agent = ("--agent", "main")
+    assert memtui("agents").code == 0
+    assert memtui("status", *agent).code == 0
+    assert memtui("search", "router", *agent).code == 0
+    given = ("--query-vectors", vectors, "--min-score", "0")
+    assert memtui("search", "router", *agent, *given).code == 0
+    assert memtui("explain", "router", *agent, *given).code == 0
+    assert memtui("index", "--force", *agent).code == 2
+    assert hash_tree(state.folder) == before
+
+
+def test_an_agent_and_its_file_are_the_same(memtui: Run, main: State) -> None:
+    by_name = memtui("search", "router", "--agent", "main", "--json", *NOW).document
+    by_file = memtui("search", "router", "--index", str(main.database), "--json", *NOW).document
+    before = memtui("--agent", "main", "search", "router", "--json", *NOW).document
+    for document in (by_name, by_file, before):
+        document.pop("timings"), document.pop("legs")
+    assert by_name == by_file == before
+    assert by_name["index"]["foreign"]["agent"] == "main"
+    assert by_name["index"]["dir"] == str(main.database)
+
+
+def test_a_file_may_be_named_from_here_or_from_home(memtui: Run, home: Path, main: State) -> None:
+    shutil.copy(main.database, home / "here" / "copy.sqlite")
+    for name in ("copy.sqlite", "~/here/copy.sqlite"):
+        status = memtui("status", "--index", name, "--json").document
+        assert status["index_dir"] == str(home / "here" / "copy.sqlite")
+        assert status["foreign"]["agent"] is None
+        assert status["root"] == ""
+    hits = memtui("search", "router", "--index", "copy.sqlite", "--json").document["hits"]
+    assert {hit["file_state"] for hit in hits} == {None}
+    known = memtui("status", "--index", "copy.sqlite", "--root", str(main.workspace), "--json")
+    assert known.document["root"] == str(main.workspace)
+    assert known.document["pending_count"] == 0
+
+
+@pytest.mark.usefixtures("main")
+def test_the_folder_of_the_environment_is_not_the_agents_workspace(
+    memtui: Run, home: Path, main: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMTUI_ROOT", str(home))
+    assert memtui("status", "--agent", "main", "--json").document["root"] == str(main.workspace)
+    missing = memtui("status", "--agent", "main", "--root", "./nowhere", "--json")
+    assert missing.error["code"] == "no_workspace"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("search", "x", "--agent", "a", "--index", "b"), "--agent and --index exclude each other"),
+        (("search", "x", "--agent", "a", "--demo"), "--demo and --agent exclude each other"),
+        (("--index", "b", "status", "--demo"), "--demo and --index exclude each other"),
+        (("--agent", "a", "demo"), "--demo and --agent exclude each other"),
+        (("search", "x", "--demo", "--root", "."), "--demo and --root exclude each other"),
+        (("search", "x", "--query-vectors", "f"), "--query-vectors needs --agent"),
+        (("explain", "x", "--demo", "--query-vector", "f"), "--query-vectors needs --agent"),
+        (("--agent", "a", "config", "show"), "mean nothing to `memtui config`"),
+        (("--agent", "a", "agents"), "mean nothing to `memtui agents`"),
+        (("--agent", "a", "./notes"), "FOLDER excludes --agent and --index"),
+        (("verify", "--against", "f"), "nothing to verify"),
+        (("index", "--agent", "a"), "does not update this index"),
+        (("index", "--index", "f", "--dry-run"), "does not update this index"),
+        (("--agent", "a", "index", "--force"), "does not rebuild this index"),
+    ],
+)
+def test_what_cannot_go_together_is_one_line(
+    memtui: Run, arguments: tuple[str, ...], message: str
+) -> None:
+    answer = memtui(*arguments, "--json")
+    assert answer.code == 2
+    assert message in answer.error["message"]
+    plain = memtui(*arguments)
+    assert (plain.code, plain.out) == (2, "")
+    assert plain.err.startswith("memtui: ")
+
+
+def test_a_refused_command_says_what_to_do(memtui: Run) -> None:
+    refused = memtui("index", "--force", "--agent", "main", "--json").error
+    assert refused["hint"] == "`openclaw memory index --agent main --force` does"
+
+
+def _text(state: State) -> None:
+    state.database.write_text("# Notes\n" * 400)
+
+
+def _empty(state: State) -> None:
+    state.database.write_bytes(b"")
+
+
+def _torn(state: State) -> None:
+    state.database.write_bytes(state.database.read_bytes()[: 3 * 4096])
+
+
+def _folder(state: State) -> None:
+    state.database.unlink()
+    state.database.mkdir()
+
+
+def _other_tables(state: State) -> None:
+    state.database.unlink()
+    edit(state.database, "CREATE TABLE notes(text)")
+
+
+BROKEN = {
+    "text": (_text, "is not an SQLite database"),
+    "empty": (_empty, "is empty"),
+    "torn": (_torn, "is damaged"),
+    "folder": (_folder, "is a folder"),
+    "other": (_other_tables, "is not an OpenClaw memory index"),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+@pytest.mark.parametrize("command", [("search", "x"), ("explain", "x"), ("status",)])
+def test_what_cannot_be_read_is_one_line_and_3(
+    memtui: Run, main: State, command: tuple[str, ...], fault: str
+) -> None:
+    plant, message = BROKEN[fault]
+    plant(main)
+    for which in (("--agent", "main"), ("--index", str(main.database))):
+        answer = memtui(*command, *which, "--json")
+        assert answer.code == 3
+        assert message in answer.error["message"]
+        plain = memtui(*command, *which)
+        assert (plain.code, plain.out) == (3, "")
+        first, *hints = plain.err.splitlines()
+        assert first.startswith("memtui: ")
+        assert len(hints) <= 1
+
+
+def test_an_unknown_agent_names_those_there_are(memtui: Run, main: State) -> None:
+    make_state(main.folder, AGENT, "work")
+    answer = memtui("search", "x", "--agent", "wrk", "--json")
+    assert (answer.code, answer.error["hint"]) == (3, "there are: main, work")
+    hostile = memtui("status", "--agent", ALL.replace("\x00", ""))
+    assert hostile.code == 3
+    assert HOSTILE.search(hostile.err.replace("\n", "")) is None
+
+
+def test_an_agent_without_an_index_and_a_file_that_is_not_there(memtui: Run, main: State) -> None:
+    (main.folder / "agents" / "new").mkdir(parents=True)
+    new = memtui("search", "x", "--agent", "new", "--json")
+    assert (new.code, new.error["code"]) == (3, "no_index")
+    assert "has no memory index yet" in new.error["message"]
+    gone = memtui("search", "x", "--index", "gone.sqlite", "--json")
+    assert (gone.code, gone.error["code"]) == (3, "no_index")
+
+
+def test_memtuis_own_index_is_not_an_agents(memtui: Run, home: Path) -> None:
+    notes = home / "notes"
+    notes.mkdir()
+    (notes / "MEMORY.md").write_text("# Memory\n\nA router.\n")
+    made = memtui("index", "--root", str(notes), "--json").document
+    (database,) = Path(made["index_dir"]).glob("index-*.db")
+    answer = memtui("search", "router", "--index", str(database), "--json")
+    assert answer.code == 3
+    assert answer.error["code"] == "index_unusable"
+
+
+def test_a_locked_index_is_waited_for_and_then_named(memtui: Run, main: State) -> None:
+    with other_program(main.database, "locked") as program:
+        answer = memtui("status", "--agent", "main", "--json")
+        assert answer.code == 3
+        assert "is locked" in answer.error["message"]
+        program.close()
+    assert memtui("status", "--agent", "main").code == 0
+
+
+def test_a_live_writer_is_read_beside(memtui: Run, main: State) -> None:
+    with other_program(main.database) as program:
+        before = hash_tree(main.folder)
+        found = memtui("search", "zebrafish", "--agent", "main", "--json").document
+        assert "written-" in json.dumps(found["hits"])
+        assert hash_tree(main.folder) == before
+        program.close()
+
+
+# --- the agents -------------------------------------------------------------------------------
+
+
+def test_agents_are_listed_with_what_they_hold(memtui: Run, main: State) -> None:
+    make_state(main.folder, AGENT, "work")
+    make_state(main.folder, AGENT_BLOB, "new")
+    (main.folder / "agents" / "empty").mkdir()
+    answer = memtui("agents")
+    assert answer.code == 0
+    assert all(len(line) <= WIDTH for line in answer.out.splitlines())
+    assert answer.out.splitlines()[0] == "~/.openclaw"
+    for text in ("sidecar", "agent-blob", "has no memory index yet", "~/.openclaw/workspace-work"):
+        assert text in answer.out
+    document = memtui("agents", "--json").document
+    assert document["looked_in"] == [str(main.folder)]
+    agents = {agent["name"]: agent for agent in document["agents"]}
+    assert set(agents) == {"empty", "main", "new", "work"}
+    names = {field.name for field in fields(ForeignAgent)}
+    assert all(set(agent) == names | {"age_days"} for agent in agents.values())
+    assert agents["main"]["database"] == str(main.database)
+    assert agents["main"]["workspace"] == str(main.workspace)
+    assert (agents["main"]["files"], agents["main"]["chunks"]) == (FILES, CHUNKS[SIDECAR])
+    assert agents["new"]["dimensions"] == DIMS
+    assert agents["empty"]["database"] is None
+    assert agents["empty"]["age_days"] is None
+
+
+def test_no_agent_is_1_and_says_where_it_looked(
+    memtui: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = memtui("agents")
+    assert (nowhere.code, nowhere.out) == (1, "")
+    assert str(home / ".openclaw") in nowhere.err
+    monkeypatch.setenv("OPENCLAW_STATE_DIR", str(home / "here"))
+    assert str(home / "here") in memtui("agents").err
+    answer = memtui("agents", "--json")
+    assert answer.code == 1
+    assert answer.document["agents"] == []
+    assert answer.document["looked_in"] == [str(home / "here")]
+
+
+def test_an_agent_that_cannot_be_read_does_not_hide_the_others(memtui: Run, main: State) -> None:
+    other = make_state(main.folder, SIDECAR, "other")
+    _text(other)
+    answer = memtui("agents")
+    assert answer.code == 0
+    assert "problem    " in answer.out
+    assert str(CHUNKS[SIDECAR]) in answer.out
+    assert all(len(line) <= WIDTH for line in answer.out.splitlines())
+
+
+def test_hostile_names_of_agents_are_shown_and_kept(memtui: Run, main: State) -> None:
+    name = "a\x1b]2;x\x07\u202eb\nc"
+    (main.folder / "agents" / name).mkdir(parents=True)
+    answer = memtui("agents")
+    assert HOSTILE.search(answer.out) is None
+    assert len(answer.out.splitlines()) == 8
+    raw = memtui("agents", "--json")
+    assert HOSTILE.search(raw.out) is None
+    assert name in [agent["name"] for agent in raw.document["agents"]]
+
+
+def test_the_table_of_agents_fits_whatever_they_are_called() -> None:
+    now = datetime(2026, 11, 21, tzinfo=UTC)
+    long = Path("/srv") / ("備份" * 60) / "state"
+    agents = [
+        ForeignAgent("路由" * 40, long, long / "x.sqlite", IndexGeneration.AGENT, long, "p" * 90,
+                     "m" * 90, 3072, 999_999, 9_999_999, now - timedelta(days=400), "no " * 90),
+        ForeignAgent("?", Path("/b"), problem="x" * 300),
+    ]  # fmt: skip
+    lines = list(agent_lines(agents, Path("/home/me"), now))
+    assert all(words.cells_of(line) <= WIDTH for line in lines)
+    assert any(line.startswith("    problem    xxx") for line in lines)
+    assert sum(line.count("x") for line in lines if "sqlite" not in line) == 300
+
+
+# --- the truth about an index -----------------------------------------------------------------
+
+
+def test_status_has_every_field_of_the_examination(memtui: Run, main: State) -> None:
+    answer = memtui("status", "--agent", "main", "--json")
+    assert answer.code == 0
+    status = answer.document
+    assert set(status) == {field.name for field in fields(IndexStatus)} | {"schema_version"}
+    assert set(status["foreign"]) == {field.name for field in fields(ForeignStatus)}
+    truth = status["foreign"]["truth"]
+    assert set(truth) == {field.name for field in fields(Truth)}
+    assert status["state"] == "ready"
+    assert truth["integrity"] == "ok"
+    assert truth["coverage"][0]["indexed"] == FILES
+    assert status["foreign"]["profile"] == "openclaw-2026.4"
+    assert status["foreign"]["chosen_because"]
+
+
+def test_status_tells_people_which_files_changed_and_why(memtui: Run, main: State) -> None:
+    clean = memtui("status", "--agent", "main").out
+    assert clean.startswith("state     ready\n")
+    assert f"files     {FILES} current\n" in clean
+    (main.workspace / "MEMORY.md").write_text("changed\n")
+    (main.workspace / "memory" / "auth.md").unlink()
+    for number in range(SHOWN_FILES + 5):
+        (main.workspace / "memory" / f"new-{number}.md").write_text("new\n")
+    answer = memtui("status", "--agent", "main")
+    assert answer.code == 0
+    assert f"{FILES - 2} current, 1 stale, 1 orphan, {SHOWN_FILES + 5} never indexed" in answer.out
+    assert "  stale         MEMORY.md: " in answer.out
+    assert "  … and 7 more: --json names all" in answer.out
+    truth = memtui("status", "--agent", "main", "--json").document["foreign"]["truth"]
+    states = [file["state"] for file in truth["files"]]
+    assert states.count("never_indexed") == SHOWN_FILES + 5
+    for line in ("identity  chunkTokens ", "coverage  memory: ", "integrity ok", "vectors   "):
+        assert line in answer.out
+    assert "warning   files_stale: " in answer.out
+
+
+def test_findings_alone_do_not_change_the_exit_code(memtui: Run, home: Path) -> None:
+    state = make_state(home / ".openclaw", AGENT_BLOB)
+    edit(state.database, "DELETE FROM memory_index_meta")
+    answer = memtui("status", "--agent", "main")
+    assert answer.code == 0
+    assert answer.out.startswith("state     degraded\n")
+    assert "error     identity_missing: " in answer.out
+    found = memtui("search", "router", "--agent", "main")
+    assert found.code == 0
+    (message,) = (line for line in answer.out.splitlines() if "identity_missing" in line)
+    assert message.partition(": ")[2] in found.err
+
+
+def test_status_does_not_let_an_index_command_the_terminal(memtui: Run, main: State) -> None:
+    name = "memory/\x1b]2;x\x07.md"
+    edit(main.database, f"UPDATE files SET path = '{name}' WHERE path = 'MEMORY.md'")
+    for answer in (memtui("status", "--agent", "main"), memtui("agents")):
+        assert HOSTILE.search(answer.out + answer.err) is None
+    raw = memtui("status", "--agent", "main", "--json")
+    assert HOSTILE.search(raw.out) is None
+    files = raw.document["foreign"]["truth"]["files"]
+    assert any("]2;x" in file["path"] for file in files)
+
+
+# --- searching --------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("main")
+def test_without_the_model_keywords_answer_and_the_vector_leg_says_what_it_needs(
+    memtui: Run,
+) -> None:
+    answer = memtui("search", "router", "--agent", "main")
+    assert answer.code == 0
+    assert NEEDS + "openai/text-embedding-3-small" in answer.err
+    document = memtui("search", "router", "--agent", "main", "--json").document
+    assert document["search_mode"] == "keyword_only"
+    assert document["legs"]["vector"]["reason"] == "not_reproducible"
+    assert any(warning.startswith(NEEDS) for warning in document["warnings"])
+    assert memtui("search", "qqqxyz", "--agent", "main").code == 1
+    assert memtui("search", "qqqxyz", "--agent", "main", "--zero-ok").code == 0
+
+
+def test_given_vectors_bring_the_vector_leg_back(memtui: Run, main: State, vectors: str) -> None:
+    given = ("--agent", "main", "--query-vectors", vectors, "--min-score", "0")
+    document = memtui("search", "router", *given, "--json").document
+    assert document["search_mode"] == "hybrid"
+    assert document["legs"]["vector"]["facts"]["query_vector"] == "file"
+    assert document["warnings"] == []
+    legs = [leg for hit in document["hits"] for leg in hit["legs"]]
+    assert set(legs) == {"vector", "keyword"}
+    for hit in document["hits"]:
+        if "keyword" in hit["legs"]:
+            keyword = hit["legs"]["keyword"]
+            assert keyword["text_score"] == keyword["mapped"]
+        assert hit["file_state"] == "current"
+
+
+def test_a_vector_file_that_is_wrong_is_2(memtui: Run, home: Path, main: State) -> None:
+    wrong = home / "wrong.json"
+    wrong.write_text("[1, 2")
+    answer = memtui("search", "x", "--agent", "main", "--query-vectors", str(wrong), "--json")
+    assert answer.code == 2
+    assert f"{wrong}:1" in answer.error["message"]
+
+
+def test_nothing_that_can_answer_is_4(memtui: Run, main: State) -> None:
+    search = {"provider": "openai", "query": {"hybrid": {"enabled": False}}}
+    document = {"agents": {"defaults": {"memorySearch": search}}}
+    (main.folder / "openclaw.json").write_text(json.dumps(document))
+    answer = memtui("search", "router", "--agent", "main", "--json")
+    assert (answer.code, answer.error["code"]) == (4, "provider")
+    assert "not reproducible here: needs openai/text-embedding-3-small" in answer.error["message"]
+    assert "--query-vectors" in answer.error["hint"]
+
+
+def test_a_changed_file_is_marked_where_it_is_found(memtui: Run, main: State) -> None:
+    found = memtui("search", "router", "--agent", "main", "--json").document["hits"]
+    path = found[0]["path"]
+    (main.workspace / path).write_text("changed\n")
+    answer = memtui("search", "router", "--agent", "main")
+    assert "stale: changed since it was indexed" in answer.out
+    assert "`openclaw memory index` takes them in" in answer.err
+    assert "stale: changed since" in memtui("search", "router", "--agent", "main", "--plain").out
+    document = memtui("search", "router", "--agent", "main", "--json").document
+    states = {hit["path"]: hit["file_state"] for hit in document["hits"]}
+    assert states[path] == "stale"
+    assert document["index"]["pending"] == 1
+    lines = memtui("search", "router", "--agent", "main", "--jsonl").out.splitlines()
+    assert {json.loads(line)["file_state"] for line in lines} == set(states.values())
+
+
+def test_a_search_does_not_wait_for_a_long_examination(
+    memtui: Run, main: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+
+    def long_examination(opened: object, *, cancelled: Callable[[], bool], **asked: object) -> Any:
+        ended.wait(60)
+        raise Cancelled
+
+    monkeypatch.setattr("memtui.index.foreign.truth.examine", long_examination)
+    monkeypatch.setattr("memtui.cli.session.EXAMINATION_SECONDS", 0.0)
+    closes = ForeignEngine.close
+
+    def close(engine: ForeignEngine) -> None:
+        ended.set()
+        closes(engine)
+
+    monkeypatch.setattr(ForeignEngine, "close", close)
+    document = memtui("search", "router", "--agent", "main", "--json").document
+    assert "the index is still being examined: changed files are not marked" in document["warnings"]
+    assert "file_state" not in document["hits"][0]
+
+
+def test_memtuis_configuration_does_not_change_what_the_agent_finds(
+    memtui: Run, home: Path, main: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = memtui("search", "router", "--agent", "main", "--json", *NOW).document
+    config = home / "config" / "memtui" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("[ranking]\nk = 2\nprofile = 'memini'\n[ranking.decay]\nenabled = true\n")
+    monkeypatch.setenv("MEMTUI_RANKING__MIN_SCORE", "0.9")
+    (main.workspace / ".memtui.toml").write_text("[ranking]\nk = 1\n")
+    after = memtui("search", "router", "--agent", "main", "--json", *NOW).document
+    assert after["ranking"] == before["ranking"]
+    assert after["hits"] == before["hits"]
+
+
+@pytest.mark.usefixtures("main")
+def test_options_change_the_agents_ranking(memtui: Run) -> None:
+    ranked = memtui("search", "router", "--agent", "main", "-n", "2", "--decay", "--json").document
+    assert len(ranked["hits"]) == 2
+    assert ranked["ranking"]["k"] == 2
+    assert ranked["ranking"]["decay"]["enabled"] is True
+    assert ranked["ranking"]["profile"] == "openclaw-2026.4"
+    other = memtui("search", "router", "--agent", "main", "--profile", "openclaw-2026.2", "--json")
+    assert other.document["index"]["foreign"]["profile"] == "openclaw-2026.2"
+    assert other.document["ranking"]["keyword_mapping"] == "clamp"
+    own = memtui("search", "router", "--agent", "main", "--profile", "memtui", "--json").document
+    assert own["index"]["foreign"]["profile"] == "openclaw-2026.4"
+    assert own["ranking"]["profile"] == "memtui"
+    wrong = memtui("search", "router", "--agent", "main", "--profile", "nope", "--json").error
+    assert wrong["message"].startswith("--profile: ranking.")
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_explain_repeats_the_keyword_leg_step_by_step(
+    memtui: Run, home: Path, release: str
+) -> None:
+    make_state(home / ".openclaw", release)
+    arguments = ("router vlan", "--agent", "main", *NOW)
+    document = memtui("explain", *arguments, "--json").document
+    keyword = document["hit"]["legs"]["keyword"]
+    assert document["search_mode"] == "keyword_only"
+    assert document["legs"]["keyword"]["facts"]["match"]
+    assert document["legs"]["keyword"]["facts"]["tokenizer"] == "unicode61"
+    shown = memtui("explain", *arguments).out
+    assert shown.startswith("mode       keyword_only: the keyword leg alone, with weight 1")
+    assert NEEDS.removeprefix("vector search ") in shown
+    assert f"MATCH         {document['legs']['keyword']['facts']['match']}" in shown
+    steps = f"bm25 {keyword['raw']!r} -> text score {keyword['text_score']!r}"
+    assert steps in shown
+    if keyword["mapped"] != keyword["text_score"]:
+        assert f"{steps} -> boosted {keyword['mapped']!r}" in shown
+    assert f"{keyword['mapped']!r} x " in shown
+    assert (keyword["mapped"] != keyword["text_score"]) == (release != "2026.2")
+
+
+def test_explain_names_keywords_that_were_searched_one_by_one(memtui: Run, home: Path) -> None:
+    make_state(home / ".openclaw", AGENT)
+    shown = memtui("explain", "router unfindableword", "--agent", "main").out
+    assert "one by one    router unfindableword" in shown
+
+
+def test_search_with_explain_tells_what_was_searched_once(memtui: Run, main: State) -> None:
+    shown = memtui("search", "router", "--agent", "main", "--explain", "-n", "2").out
+    assert shown.count("mode       keyword_only") == 1
+    assert shown.count("text score") == 2
+
+
+# --- the terminal interface -------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("terminal")
+def test_the_interface_opens_on_an_agents_index(
+    memtui: Run, interface: Interface, main: State
+) -> None:
+    assert memtui("--agent", "main").code == 0
+    assert memtui("--index", str(main.database)).code == 0
+    assert interface.indexes == [main.database] * 2
+    assert interface.roots == [main.workspace] * 2
+    assert interface.choose == [False] * 2
+    refused = memtui("--agent", "nobody")
+    assert refused.code == 3
+    _text(main)
+    assert memtui("--agent", "main").code == 3
+    assert len(interface.indexes) == 2
+
+
+@pytest.mark.usefixtures("terminal")
+def test_agents_are_offered_where_nothing_was_named(
+    memtui: Run, interface: Interface, home: Path, main: State
+) -> None:
+    assert memtui().code == 0
+    assert (interface.roots, interface.choose) == ([main.workspace], [True])
+    shutil.rmtree(main.workspace)
+    assert memtui().code == 0
+    assert (interface.roots[-1], interface.choose[-1]) == (None, True)
+    (home / "here" / "MEMORY.md").write_text("# Memory\n")
+    assert memtui().code == 0
+    assert (interface.roots[-1], interface.choose[-1]) == (home / "here", False)
+    assert memtui("--root", str(home)).code == 0
+    assert interface.choose[-1] is False
+
+
+def test_the_interface_on_an_index_needs_a_terminal(memtui: Run, main: State) -> None:
+    assert "needs a terminal" in memtui("--agent", "main").err
+    assert memtui("--agent", "main", "--json").error["code"] == "settings"
