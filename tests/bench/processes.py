@@ -35,17 +35,17 @@ _PYTHON = sys.executable
 def measure_command(plan: Plan) -> Iterator[Measurement]:
     """`memtui search` from the shell on an indexed folder, against starting Python."""
     for name, provider in (("hybrid", "auto"), ("keyword only", "none")):
-        env = _environment(plan.place / f"home-{provider}", MEMTUI_EMBEDDING__PROVIDER=provider)
+        env = environment(plan.place / f"home-{provider}", MEMTUI_EMBEDDING__PROVIDER=provider)
         place = ["--root", str(demo_root())]
         _run([_PYTHON, "-m", "memtui", "index", *place], env)
         search = [_PYTHON, "-m", "memtui", "search", QUESTION, *place]
-        took, alone = _paired(plan, search, [_PYTHON, "-c", "pass"], env)
+        took, alone = paired_runs(plan, search, [_PYTHON, "-c", "pass"], env)
         yield Measurement(f"memtui search, {name}", took, "ms", "python -c pass", alone)
 
 
 def measure_first_paint(plan: Plan) -> Iterator[Measurement]:
     """From the start of the process to the first screen in a terminal of 120x40."""
-    env = _environment(plan.place / "home-paint", TERM="xterm-256color", COLORTERM="truecolor")
+    env = environment(plan.place / "home-paint", TERM="xterm-256color", COLORTERM="truecolor")
     # Which indexes the demo, so that no run below does.
     _run([_PYTHON, "-m", "memtui", "search", QUESTION, "--demo", "--zero-ok"], env)
     demo = [_PYTHON, "-m", "memtui", "demo"]
@@ -79,7 +79,7 @@ def measure_memory(plan: Plan) -> Iterator[Measurement]:
         yield Measurement(f"{name}, {chunks:,} chunks", ours, "MB", "matrix", matrix, note=note)
 
 
-def _environment(home: Path, **more: str) -> dict[str, str]:
+def environment(home: Path, **more: str) -> dict[str, str]:
     """An environment whose every folder is below `home`, with nothing of the user's settings."""
     home.mkdir(parents=True, exist_ok=True)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMTUI_")}
@@ -90,7 +90,7 @@ def _environment(home: Path, **more: str) -> dict[str, str]:
     return {**kept, **folders, "HOME": str(home), **more}
 
 
-def _paired(
+def paired_runs(
     plan: Plan, ours: Sequence[str], theirs: Sequence[str], env: Mapping[str, str]
 ) -> tuple[Series, Series]:
     """Run two commands in turns, after `plan.warm` runs that do not count."""
