@@ -23,6 +23,14 @@ from memtui.model.foreign import Severity
 EXIT_OK, EXIT_NOTHING = 0, 1
 _JSON_SNIPPET = 300
 _FORMATS = ("jsonl", "plain", "paths")
+_PAUSED = "the agent gets nothing until its index is rebuilt (openclaw memory index --force)"
+_AGENT_GETS = {
+    "search_disabled": "the agent gets nothing while its memory search is switched off",
+    "qmd_backend": "another program answers the agent",
+    "other_database_read": "the agent searches another database",
+    "keyword_only_served": "the agent searches keywords only until its index is rebuilt",
+}
+"""By the code of the finding; every other one pauses the agent's search."""
 
 
 def run_search(invocation: Invocation, query: str, options: Mapping[str, Any]) -> int:
@@ -77,6 +85,9 @@ def _index_problems(status: IndexStatus) -> list[str]:
     if foreign is None:
         return []
     problems = [error.message for error in status.errors]
+    if foreign.agent_gets_because and foreign.agent_gets not in (None, "same"):
+        gets = _AGENT_GETS.get(foreign.agent_gets_because, _PAUSED)
+        problems.insert(0, f"this list is NOT what the agent gets: {gets}")
     if foreign.truth is not None:
         wrong = (item for item in foreign.truth.findings if item.severity is Severity.ERROR)
         problems += [item.message for item in wrong]

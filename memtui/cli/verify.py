@@ -13,6 +13,7 @@ from memtui.errors import SettingsError
 
 if TYPE_CHECKING:
     from memtui.cli.foreign import ForeignOpening
+    from memtui.engine.foreign.answers import Recording
     from memtui.engine.foreign.comparison import Verdict
     from memtui.engine.foreign.verify import Verification
 
@@ -21,18 +22,24 @@ _SHOWN_QUERY = 44
 
 
 def run_verify(invocation: Invocation, options: Mapping[str, Any]) -> int:
-    """Compare every recording; 0 when all agree, 1 when one query differs."""
+    """Compare every recording; 0 when all agree, 1 when one query differs.
+
+    Raises `SettingsError` (2) for a recording that cannot be used, before any is compared.
+    """
     from memtui.cli.foreign import foreign_opening
+    from memtui.engine.foreign.answers import load_recording
 
     if not invocation.foreign:
         raise SettingsError("nothing to verify", hint="give --agent NAME or --index FILE")
     output = invocation.output()
+    paths = [invocation.here() / os.path.expanduser(name) for name in options["against"]]
+    recordings = [(path, load_recording(path)) for path in paths]
     opening = foreign_opening(invocation)
-    recordings = [invocation.here() / os.path.expanduser(name) for name in options["against"]]
-    verifications = [
-        (path, _verification(invocation, opening, path, options["profile"], output))
-        for path in recordings
-    ]
+
+    def compared(path: Path, recording: Recording) -> Verification:
+        return _verification(invocation, opening, path, recording, options["profile"], output)
+
+    verifications = [(path, compared(path, recording)) for path, recording in recordings]
     if invocation.json:
         output.document(_document(verifications))
     else:
@@ -45,20 +52,20 @@ def run_verify(invocation: Invocation, options: Mapping[str, Any]) -> int:
 def _verification(
     invocation: Invocation,
     opening: ForeignOpening,
-    recording: Path,
+    path: Path,
+    recording: Recording,
     profile: str | None,
     output: Output,
 ) -> Verification:
-    from memtui.engine.foreign.answers import load_recording
     from memtui.engine.foreign.verify import verify
 
     verification = verify(
         opening.target,
-        load_recording(recording),
+        recording,
         given=opening.given,
         profile=profile,
         env=invocation.env,
-        progress=lambda done, total: output.progress(f"{recording.name}: {done}/{total}"),
+        progress=lambda done, total: output.progress(f"{path.name}: {done}/{total}"),
     )
     output.progress("")
     return verification

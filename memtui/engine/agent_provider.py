@@ -24,6 +24,8 @@ from memtui.engine.agent_remote import RemoteAccess
 from memtui.errors import ProviderError
 from memtui.model.foreign import Identity
 from memtui.settings.openclaw import MemorySearchConfig
+from memtui.settings.openclaw.effective import default_model
+from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +36,9 @@ Vector: TypeAlias = "NDArray[np.float64]"
 
 _AUTO: Final = "auto"
 _NO_SERVICE: Final = frozenset({"local", "github-copilot", "bedrock", "amazon-bedrock"})
+_CHOSEN_BY_AUTO: Final = _NO_SERVICE | {"openai", "gemini", "voyage", "mistral"}
+"""Every other provider is only used where it is named."""
+_SHOWN: Final = 80
 _COMPATIBLE: Final = SERVICES["openai-compatible"]
 # 2026.2, the only release that writes no sources, stores what these answer as it is.
 _ONCE_AS_RETURNED: Final = frozenset({"openai", "gemini", "voyage"})
@@ -127,11 +132,7 @@ class AgentProvider:
 
     def _find(self) -> Target:
         config = self._config
-        if not self._known:
-            raise ProviderError("the configuration of its agent is not known here")
-        is_configured = config.provider in (self._name, _AUTO)
-        if not is_configured and config.fallback != self._name:
-            raise ProviderError(f"the agent is configured for {config.provider}")
+        is_configured = self._agent_asks_it()
         if self._name in _NO_SERVICE:
             raise ProviderError(f"memtui cannot ask {self._name}")
         base = config.remote_base_url if is_configured else ""
@@ -154,6 +155,31 @@ class AgentProvider:
         target = Target(service, address, is_configured, is_provider_address, False)
         has_key = self._key(target, access)[0] or "authorization" in _headers(target, access)
         return replace(target, has_key=bool(has_key))
+
+    def _agent_asks_it(self) -> bool:
+        """Whether the agent asks provider and model first, not only when another one fails.
+
+        Raises `ProviderError` where it asks neither way: no query goes where the agent sends none.
+        """
+        config, name = self._config, self._name
+        if not self._known:
+            _refuse(self._access(), ("file",))
+            raise ProviderError("no configuration of the agent names it")
+        if not config.enabled:
+            raise ProviderError("memory search is switched off for the agent")
+        automatic = config.provider == _AUTO and name in _CHOSEN_BY_AUTO
+        is_configured = automatic or config.provider == name
+        if is_configured:
+            provider, model = name, config.model or default_model(name)
+        elif config.fallback == name:
+            provider, model = name, default_model(name)
+        else:
+            provider, model = config.provider, config.model or default_model(config.provider)
+        is_same = not model or _plain(name, model) == _plain(name, self._model)
+        if provider != name or not is_same:
+            other = "/".join(safe_line(part)[:_SHOWN] for part in (provider, model) if part)
+            raise ProviderError(f"the agent is configured for {other}")
+        return is_configured
 
     def _access(self) -> RemoteAccess:
         return self._remote.read(self._name) if self._remote is not None else RemoteAccess()
@@ -209,6 +235,14 @@ class AgentProvider:
         if not np.isfinite(values).all():
             raise ValueError("the vector in the answer holds a number that is not finite")
         return values
+
+
+def _plain(provider: str, model: str) -> str:
+    """A model's name without what only OpenClaw puts in front of it."""
+    service = SERVICES.get(provider)
+    for prefix in service.prefixes if service is not None else (f"{provider}/",):
+        model = model.removeprefix(prefix)
+    return model
 
 
 def needs_key(target: Target) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from memtui.errors import SettingsError
 from memtui.settings.json_files import UnreadableJson, read_json
+from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class GivenVectors:
         """The vector of a query, as it is written or without the blanks around it."""
         found = self.by_query.get(query)
         if found is None:
-            found = self.by_query.get(query.strip())
+            found = self.by_query.get(trim(query))
         return self.for_all if found is None else found
 
 

@@ -21,6 +21,7 @@ from memtui.model import Reason
 from memtui.model.foreign import Identity
 from memtui.settings.openclaw import MemorySearchConfig
 from memtui.settings.openclaw.identity import KEYWORD_ONLY_MODEL, NO_PROVIDER
+from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
 
 __all__ = [
@@ -110,7 +111,7 @@ class QueryVectors:
             given = self._given.of(query)
             if given is not None:
                 return self._checked(QueryVector(given, "file", safe_line(str(self._given.path))))
-        query = query.strip()
+        query = trim(query)
         if not self._provider or not self._model:
             why = "the index does not say which model made its vectors"
             return NoVector(Reason.NOT_REPRODUCIBLE, f"not reproducible here: {why}", why)

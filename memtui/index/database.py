@@ -1,7 +1,8 @@
 """The one door to SQLite: how a database file is opened, written to and found broken.
 
 Everything goes through apsw. The standard library's `sqlite3` must never open one of these
-files: two SQLite libraries in one process drop each other's file locks.
+files: two SQLite libraries in one process drop each other's file locks. So does whoever opens and
+closes one of them as a plain file: POSIX takes away all locks that the process has on it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _CACHE_KIB = 64 * 1024
 _MMAP_BYTES = 2**30
 _JOURNAL_BYTES = 64 * 2**20
 _PROGRESS_STEPS = 20_000
+_HEADER_BYTES = 100
+_COPY_STEP = 2**20
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _BESIDE_TIMEOUT_MS = 1000
 _SYSTEM_CALLS = threading.Lock()
@@ -104,13 +107,58 @@ def open_beside(path: Path, access: Access) -> apsw.Connection:
     `Access.LOG` and `Access.IMMUTABLE` read what is there now and notice no change.
     Raises what SQLite raises; `fault` tells what it means.
     """
+    write = apsw.SQLITE_OPEN_READWRITE if access is Access.COPY else apsw.SQLITE_OPEN_READONLY
+    with _keeping_owners():
+        return _opened_beside(_uri(path, access), write | apsw.SQLITE_OPEN_URI, access)
+
+
+def _uri(path: Path, access: Access) -> str:
     from urllib.parse import quote_from_bytes
 
     name = quote_from_bytes(os.fsencode(path.absolute().as_posix()))
-    uri = f"file:{'' if name.startswith('/') else '/'}{name}?{_PARAMETERS[access]}"
-    write = apsw.SQLITE_OPEN_READWRITE if access is Access.COPY else apsw.SQLITE_OPEN_READONLY
-    with _keeping_owners():
-        return _opened_beside(uri, write | apsw.SQLITE_OPEN_URI, access)
+    return f"file:{'' if name.startswith('/') else '/'}{name}?{_PARAMETERS[access]}"
+
+
+@contextmanager
+def _bytes_of(path: Path) -> Iterator[apsw.Connection]:
+    """A connection to take bytes from, on which no statement runs: nothing is locked.
+
+    SQLite, and only SQLite, keeps the file open as long as this process has a lock on it.
+    """
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    connection = apsw.Connection(_uri(path, Access.IMMUTABLE), flags=flags)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def read_header(path: Path) -> bytes:
+    """Read the first 100 bytes of a file, zeros where it is shorter; no lock of ours is lost."""
+    with _bytes_of(path) as connection:
+        return header_of(connection)
+
+
+def header_of(connection: apsw.Connection) -> bytes:
+    """Read the first 100 bytes of the file as it is now, past locks, log and cache."""
+    return _piece(connection, 0, _HEADER_BYTES)
+
+
+def copy_beside(path: Path, target: Path, size: int) -> None:
+    """Copy the first `size` bytes of another program's database; no lock is taken, none is lost.
+
+    Whether the program wrote meanwhile is for the caller to find out.
+    """
+    with _bytes_of(path) as connection, target.open("xb") as file:
+        for offset in range(0, size, _COPY_STEP):
+            file.write(_piece(connection, offset, min(_COPY_STEP, size - offset)))
+
+
+def _piece(connection: apsw.Connection, offset: int, amount: int) -> bytes:
+    try:
+        return connection.read("main", 0, offset, amount)[1]
+    except apsw.SQLError as error:  # SQLite does not say more about it.
+        raise OSError(errno.EIO, os.strerror(errno.EIO)) from error
 
 
 def _opened_beside(uri: str, flags: int, access: Access) -> apsw.Connection:
@@ -165,7 +213,7 @@ def _keeping_owners() -> Iterator[None]:
 def fault(error: BaseException) -> Fault | None:
     """Tell what an exception says about the database file; `None` when it is about the query."""
     match error:
-        case apsw.NotADBError() | apsw.CorruptError():
+        case apsw.NotADBError() | apsw.CorruptError() | UnicodeDecodeError():
             return Fault.DAMAGED
         case apsw.BusyError() | apsw.LockedError():
             return Fault.LOCKED

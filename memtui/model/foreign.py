@@ -6,6 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import Literal
+
+AgentGets = Literal["same", "keywords", "other", "nothing"]
+"""What the agent's own search returns: what memtui shows, hits of the keywords alone, the answer
+of another index or program, or nothing at all."""
 
 
 class IndexGeneration(StrEnum):
@@ -181,3 +186,7 @@ class ForeignStatus:
     truth: Truth | None = None
     """`None` until the index was examined."""
     examining: bool = False
+    agent_gets: AgentGets | None = None
+    """What the agent's own search returns just now; `None` where that is not known."""
+    agent_gets_because: str = ""
+    """The code of the finding that makes it another answer than the one shown here."""

@@ -13,8 +13,10 @@ _DAY = timedelta(days=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # OpenClaw `temporal-decay.ts`: only memory/YYYY-MM-DD.md up to 2026.7.1, nested and suffixed later.
-_DATED_2026_2 = re.compile(r"(?:^|/)memory/(\d{4})-(\d{2})-(\d{2})\.md$")
-_DATED_2026_8 = re.compile(r"(?:^|/)memory/(?:[^/]+/)*(\d{4})-(\d{2})-(\d{2})(?:-[^/]+)?\.md$")
+_DATED_2026_2 = re.compile(r"(?:^|/)memory/(\d{4})-(\d{2})-(\d{2})\.md\Z", re.ASCII)
+_DATED_2026_8 = re.compile(
+    r"(?:^|/)memory/(?:[^/]+/)*(\d{4})-(\d{2})-(\d{2})(?:-[^/]+)?\.md\Z", re.ASCII
+)
 _EVERGREEN_FILES = {
     DateRule.MEMTUI: frozenset({"MEMORY.md", "USER.md"}),
     DateRule.OPENCLAW_2026_2: frozenset({"MEMORY.md", "memory.md"}),
@@ -62,7 +64,7 @@ def chunk_day(chunk: Chunk, rule: DateRule) -> tuple[datetime | None, Reason]:
             return _midnight(chunk.day), chunk.day_from or Reason.FILE_NAME
         if chunk.path.startswith("memory/") or _is_evergreen_file(chunk.path, rule):
             return None, Reason.EVERGREEN
-        return _EPOCH + timedelta(microseconds=chunk.mtime_ns // 1000), Reason.FILE_TIME
+        return _file_time(timedelta(microseconds=1), chunk.mtime_ns // 1000)
     path = chunk.path.replace("\\", "/").removeprefix("./")
     pattern = _DATED_2026_8 if rule is DateRule.OPENCLAW_2026_8 else _DATED_2026_2
     match = pattern.search(path)
@@ -76,7 +78,14 @@ def chunk_day(chunk: Chunk, rule: DateRule) -> tuple[datetime | None, Reason]:
     if chunk.mtime_ns <= 0:
         return None, Reason.NO_DATE
     # A JavaScript date holds whole milliseconds.
-    return _EPOCH + timedelta(milliseconds=chunk.mtime_ns // 1_000_000), Reason.FILE_TIME
+    return _file_time(timedelta(milliseconds=1), chunk.mtime_ns // 1_000_000)
+
+
+def _file_time(unit: timedelta, count: int) -> tuple[datetime | None, Reason]:
+    try:
+        return _EPOCH + unit * count, Reason.FILE_TIME
+    except OverflowError:
+        return None, Reason.NO_DATE
 
 
 def _is_evergreen_file(path: str, rule: DateRule) -> bool:

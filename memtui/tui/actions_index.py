@@ -64,6 +64,7 @@ class IndexActions(SourceActions):
     def index_examined(self, message: IndexExamined) -> None:
         """Tell what another look at the index found, when it was asked for or failed."""
         self.refresh_status()
+        self.show_subtitle()
         foreign = self.status.foreign if self.status is not None else None
         if message.problem:
             self.tell(safe_line(f"could not examine the index: {message.problem}"), error=True)

@@ -17,6 +17,7 @@ from memtui.tui.door import EngineDoor
 from memtui.tui.messages import RecentLoaded, SearchAnswered, SearchErred
 from memtui.tui.search_base import SearchBase
 from memtui.tui.search_flow import SLOW_AFTER
+from memtui.tui.widgets import foreign_status
 from memtui.tui.widgets import results_message as messages
 from memtui.tui.widgets.result_list import query_terms, sorted_hits
 
@@ -218,8 +219,11 @@ class SearchActions(SearchBase):
         return title if self.flow.complete else f"{title} ~"
 
     def _list_subtitle(self, ranked: Ranked) -> Content:
-        """Legs that did not answer, and a scale other than 1."""
+        """What the agent gets instead, legs that did not answer, and a scale other than 1."""
         parts: list[Content] = []
+        note = foreign_status.agent_note(self.status.foreign if self.status is not None else None)
+        if note:
+            parts.append(Content.styled(note, "$state-warn"))
         for leg in (Leg.VECTOR, Leg.KEYWORD):
             state = ranked.pool.states.get(leg)
             if state is not None and state.status is not LegStatus.OK:
@@ -227,6 +231,11 @@ class SearchActions(SearchBase):
         if self.look is not None and self.look.scale != 1.0 and ranked.hits:
             parts.append(Content(f"full bar = {fmt.score(self.look.scale)}"))
         return Content(" · ").join(parts)
+
+    def show_subtitle(self) -> None:
+        """Write below the list again what is special about it."""
+        if self.ranked is not None:
+            self.results.border_subtitle = self._list_subtitle(self.ranked)
 
     def _show_count(self, ranked: Ranked) -> None:
         pending = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,16 +15,20 @@ import numpy as np
 import pytest
 
 from memtui.bus import Bus, Event, ForeignExamined, SearchFailed, SearchReady
-from memtui.engine.foreign import ForeignEngine, ForeignTarget, find_target
+from memtui.engine.foreign import ForeignEngine, ForeignTarget, find_target, reading
+from memtui.engine.foreign.engine import FIRST_ANSWER_SECONDS
 from memtui.engine.foreign.profile import choose_profile
+from memtui.engine.foreign.retriever import ForeignIndex
 from memtui.engine.given_vectors import GivenVectors, load_given
 from memtui.errors import IndexMissing, IndexUnusable, SettingsError
+from memtui.index.database import Access
 from memtui.index.foreign import rows
-from memtui.index.foreign.opening import open_foreign
+from memtui.index.foreign.opening import Opened, open_foreign
 from memtui.model import IndexState, Leg, LegStatus, Mmr, Reason, SearchMode, Stage
 from memtui.model.foreign import Identity
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.openclaw import OpenClawConfig
+from tests.support.loopback import Answer, loopback
 from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,
@@ -197,6 +201,86 @@ def test_a_file_that_goes_bad_is_named_and_a_good_one_taken_back(sidecar: State)
         assert isinstance(answer(engine), SearchReady)
 
 
+def commits_meanwhile(index: ForeignIndex, state: State) -> tuple[set[object], list[Access]]:
+    """What one read sees of two commits, the second of which comes between its queries."""
+    columns = "SELECT updated_at FROM chunks WHERE rowid"
+    ways: list[Access] = []
+
+    def read(opened: Opened) -> set[object]:
+        ways.append(opened.how)
+        first = opened.connection.execute(f"{columns} < 9").fetchall()
+        if len(ways) == 1:
+            # Without a busy timeout: a lock of memtui's would make it fail.
+            edit(state.database, "UPDATE chunks SET updated_at = 2")
+        return {value for (value,) in first + opened.connection.execute(columns).fetchall()}
+
+    edit(state.database, "UPDATE chunks SET updated_at = 1")
+    try:
+        return index.read(read), ways
+    finally:
+        index.close()
+
+
+@pytest.mark.parametrize("journal", ["DELETE", "TRUNCATE", "PERSIST", "WAL"])
+def test_a_commit_in_the_middle_of_a_read_is_seen_whole(sidecar: State, journal: str) -> None:
+    edit(sidecar.database, f"PRAGMA journal_mode = {journal}")
+    seen, ways = commits_meanwhile(ForeignIndex(sidecar.database), sidecar)
+    assert seen == {2}
+    assert ways == [Access.IMMUTABLE, Access.COPY]
+
+
+def test_a_program_that_comes_to_an_idle_index_is_read_beside(sidecar: State) -> None:
+    ways: list[Access] = []
+    with ExitStack() as programs:
+
+        def read(opened: Opened) -> int:
+            ways.append(opened.how)
+            if len(ways) == 1:
+                programs.enter_context(other_program(sidecar.database))
+            return rows.chunk_counts(opened.connection, opened.layout)["memory"]
+
+        assert ForeignIndex(sidecar.database).read(read) == CHUNKS[SIDECAR] + 1
+    assert ways == [Access.IMMUTABLE, Access.LIVE]
+
+
+def test_an_index_that_changes_during_every_read_is_named(
+    sidecar: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memtui.index.foreign.opening._COPY_BYTES", 0)
+    index = ForeignIndex(sidecar.database)
+    tries: list[int] = []
+
+    def read(opened: Opened) -> None:
+        tries.append(1)
+        edit(sidecar.database, "UPDATE chunks SET updated_at = updated_at + 1")
+        raise ValueError("half of one commit, half of another")
+
+    with pytest.raises(IndexUnusable, match="changed while it was read"):
+        index.use(read)
+    assert len(tries) == 2
+    index.close()
+
+
+def test_a_text_that_is_not_utf8_is_one_line(sidecar: State) -> None:
+    edit(
+        sidecar.database,
+        "UPDATE chunks SET text = CAST(x'61ff62' AS TEXT), path = CAST(x'61ff' AS TEXT)",
+    )
+    index = ForeignIndex(sidecar.database)
+    with engine_of(sidecar) as engine:
+        for ask in (
+            lambda: engine.refresh_status(),
+            lambda: index.read(
+                lambda opened: list(rows.all_chunks(opened.connection, opened.layout))
+            ),
+        ):
+            with pytest.raises(IndexUnusable, match="a text of it is not UTF-8") as raised:
+                ask()
+            assert raised.value.exit_code == 3
+            assert "\n" not in str(raised.value)
+    index.close()
+
+
 # --- the release --------------------------------------------------------------------------------
 
 
@@ -331,6 +415,64 @@ def test_without_a_vector_the_keyword_leg_reproduces_and_says_what_is_missing(
     assert alone.hits
 
 
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "no configuration of the agent names it"),
+        ('{"agents": oops}', "openclaw.json:1:"),
+        (
+            '{"agents": {"defaults": {"memorySearch": {"enabled": false}}}}',
+            "memory search is switched off for the agent",
+        ),
+        (
+            '{"agents": {"defaults": {"memorySearch": {"provider": "voyage"}}}}',
+            "the agent is configured for voyage/voyage-4-large",
+        ),
+    ],
+    ids=["missing", "broken", "off", "another"],
+)
+def test_no_text_goes_where_the_agent_sends_none(
+    tmp_path: Path, content: str | None, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key in the environment is no consent: without it, the provider would be asked."""
+    with loopback(Answer(status=502)) as proxy:
+        for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        state = make_state(tmp_path / ".openclaw", AGENT)
+        if content is not None:
+            (state.folder / "openclaw.json").write_text(content, encoding="utf-8")
+        target = target_of(state)
+        with ForeignEngine.open(target, env={"OPENAI_API_KEY": "k"}) as engine:
+            leg = engine.search(QUERY).pool.states[Leg.VECTOR]
+        assert not proxy.seen
+    assert leg.reason is Reason.NOT_REPRODUCIBLE
+    assert why in leg.detail
+
+
+def test_a_broken_configuration_is_told_and_not_compared_with(tmp_path: Path) -> None:
+    state = make_state(tmp_path / ".openclaw", AGENT_BLOB)
+    (state.folder / "openclaw.json").write_text('{"agents": oops}', encoding="utf-8")
+    target = target_of(state)
+    assert not target.is_configured
+    with engine_of(state) as engine:
+        assert engine.search(QUERY).hits
+        engine.refresh_status()
+        status = engine.status()
+    assert status.foreign is not None
+    assert status.foreign.truth is not None
+    findings = {finding.code: finding for finding in status.foreign.truth.findings}
+    assert "openclaw.json:1:" in findings["configuration_unreadable"].message
+    assert "identity_mismatch" not in findings
+    assert status.foreign.agent_gets is None
+    assert {field.note for field in status.foreign.truth.identity if field.agrees is None} >= {
+        "no configuration is known"
+    }
+
+
+def test_the_examination_waits_a_second_for_a_search_at_most() -> None:
+    assert FIRST_ANSWER_SECONDS <= 1.0
+
+
 def test_an_agent_without_a_provider_searches_by_keywords(sidecar: State) -> None:
     configure(sidecar, {"agents": {"defaults": {"memorySearch": {"provider": "none"}}}})
     with engine_of(sidecar) as engine:
@@ -338,6 +480,19 @@ def test_an_agent_without_a_provider_searches_by_keywords(sidecar: State) -> Non
     assert ranked.pool.states[Leg.VECTOR].status is LegStatus.SKIPPED
     assert ranked.hits
     assert all(set(hit.legs) == {Leg.KEYWORD} for hit in ranked.hits)
+
+
+def test_without_a_vector_the_list_is_that_of_an_agent_without_a_provider(sidecar: State) -> None:
+    query = "OAuth zzyzx"
+    with engine_of(sidecar) as engine:
+        missing = engine.search(query)
+    configure(sidecar, {"agents": {"defaults": {"memorySearch": {"provider": "none"}}}})
+    with engine_of(sidecar) as engine:
+        without = engine.search(query)
+    assert missing.hits
+    assert [(hit.chunk.id, hit.score) for hit in missing.hits] == [
+        (hit.chunk.id, hit.score) for hit in without.hits
+    ]
 
 
 def test_an_agent_with_hybrid_search_off_searches_by_vectors(
@@ -405,6 +560,65 @@ def test_a_note_that_changed_is_shown_as_it_was_indexed(state: State) -> None:
     assert changed.lines[0] == indexed.split("\n")[0]
     assert gone.state == "gone"
     assert gone.lines == changed.lines
+
+
+def odd_index(state: State) -> Opened:
+    """Paths in two sources and with a NUL, lines and times that are none."""
+    nul = "'nul' || char(0) || '.md'"
+    files = (
+        f"('two.md', 'memory', 'hm', 1e300, 1), ({nul}, 'memory', 'h', -9e18, 1),"
+        " ('text.md', 'memory', 'h', 'soon', 1)"
+    )
+    chunks = ", ".join(
+        f"('{number}', {path}, '{source}', {start}, {end}, 'h', 'm', '1' || char(10) || '2', '', 0)"
+        for number, (path, source, start, end) in enumerate(
+            (
+                ("'two.md'", "a", 1, 2),
+                ("'two.md'", "memory", 3, 4.0),
+                ("'two.md'", "memory", 1_000_000_000, "9e18"),
+                ("'text.md'", "memory", "'x'", "'7'"),
+                (nul, "memory", 1, 2),
+            )
+        )
+    )
+    columns = "id, path, source, start_line, end_line, hash, model, text, embedding, updated_at"
+    edit(
+        state.database,
+        f"INSERT INTO files(path, source, hash, mtime, size) VALUES {files}",
+        f"INSERT INTO chunks({columns}) VALUES {chunks}",
+    )
+    return open_foreign(state.database)
+
+
+def test_odd_lines_and_sources_in_the_preview(sidecar: State) -> None:
+    opened = odd_index(sidecar)
+    digest, text = reading.indexed_text(opened, "two.md")
+    assert digest == "hm"
+    assert text.split("\n") == [
+        *("", "", "1", "2"),
+        "… no chunk holds the lines 5–999999999 …",
+        *("1", "2"),
+    ]
+    ranges = reading.chunk_ranges(opened, "two.md")
+    assert [(found.start_line, found.end_line) for found in ranges] == [(3, 4), (10**9, 1)]
+    assert reading.indexed_text(opened, "text.md")[1] == "1\n2"
+    assert [found.end_line for found in reading.chunk_ranges(opened, "text.md")] == [7]
+    assert reading.indexed_text(opened, "absent.md") == (None, "")
+    shown = reading.source_text(
+        reading.indexed_text(opened, "nul\0.md"), "nul\0.md", sidecar.workspace
+    )
+    assert (shown.state, shown.lines) == ("gone", ["1", "2"])
+    opened.close()
+
+
+def test_times_that_are_none_do_not_keep_the_recent_files_back(sidecar: State) -> None:
+    opened = odd_index(sidecar)
+    found = {file.path: file for file in reading.recent_files(opened, 50)}
+    opened.close()
+    for path in ("two.md", "text.md", "nul\0.md"):
+        assert found[path].mtime == datetime.fromtimestamp(0, UTC)
+    assert list(found)[-1] == "text.md"
+    assert found["MEMORY.md"].mtime.year >= 2026
 
 
 def test_without_a_workspace_the_indexed_text_is_shown(sidecar: State) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from memtui.errors import IndexMissing, IndexUnusable
-from memtui.index.database import Access, open_beside, open_database
-from memtui.index.foreign import opening, rows
+from memtui.index.database import Access, DatabaseError, copy_beside, open_beside, open_database
+from memtui.index.foreign import connecting, opening, rows
 from memtui.index.foreign.layout import recognise, tokenizer
 from memtui.index.foreign.opening import IndexChanged, Opened, foreign_errors, open_foreign
 from memtui.index.foreign.vectors import parse_vector, read_indexed, read_vectors
@@ -171,12 +173,133 @@ def test_a_rollback_journal_that_was_left_is_played_back_in_a_copy(state: State)
 
 def test_an_older_index_that_keeps_no_log(state: State) -> None:
     edit(state.database, "PRAGMA journal_mode = DELETE")
-    read_unseen(state, Access.LIVE)
+    read_unseen(state, Access.IMMUTABLE)
     state.beside("-wal").touch()
-    read_unseen(state, Access.LIVE)
+    read_unseen(state, Access.IMMUTABLE)
 
 
-@pytest.mark.parametrize("mode", ["journal", "locked", "exclusive"])
+def test_a_lock_on_an_index_that_keeps_no_log_is_not_waited_for(state: State) -> None:
+    with other_program(state.database, "locked"):
+        read_unseen(state, Access.IMMUTABLE)
+
+
+def test_a_journal_at_the_beginning_of_a_transaction(sidecar: State) -> None:
+    writer = connect(sidecar.database)
+    writer.execute("PRAGMA journal_mode = DELETE").fetchall()
+    writer.execute("BEGIN IMMEDIATE")
+    writer.execute("UPDATE chunks SET text = 'later'")
+    assert sidecar.beside("-journal").exists()
+    read_unseen(sidecar, Access.IMMUTABLE)
+    opened = open_foreign(sidecar.database)
+    writer.execute("COMMIT")
+    with pytest.raises(IndexChanged):
+        opened.confirm()
+    opened.close()
+    writer.close()
+
+
+def test_two_commits_within_one_tick_of_the_clock(sidecar: State) -> None:
+    edit(sidecar.database, "PRAGMA journal_mode = DELETE")
+    stamp = sidecar.database.stat()
+    for settled in (False, True):
+        opened = open_foreign(sidecar.database, settled=settled)
+        opened.confirm()
+        edit(sidecar.database, "UPDATE chunks SET updated_at = updated_at + 1")
+        os.utime(sidecar.database, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+        assert opened.fingerprint == opening.fingerprint_of(opened.real)
+        assert not opened.is_current()
+        opened.close()
+
+
+@pytest.mark.parametrize("journal", ["DELETE", "WAL"])
+def test_a_settled_opening_is_disturbed_by_no_commit(sidecar: State, journal: str) -> None:
+    edit(sidecar.database, f"PRAGMA journal_mode = {journal}")
+    before = hash_tree(sidecar.folder)
+    opened = open_foreign(sidecar.database, settled=True)
+    use_everything(opened)
+    assert hash_tree(sidecar.folder) == before
+    assert opened.how is Access.COPY
+    assert opened.copy is not None
+    assert Path(opened.copy.name).stat().st_mode & 0o077 == 0
+    edit(sidecar.database, "UPDATE chunks SET text = 'later'")
+    assert not opened.is_current()
+    opened.confirm()
+    assert opened.connection.execute("SELECT 1 FROM chunks WHERE text = 'later'").fetchall() == []
+    opened.close()
+    assert not Path(opened.copy.name).exists()
+
+
+def test_a_copy_that_commits_keep_from_being_made_is_made_under_a_lock(
+    sidecar: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(sidecar.database, "PRAGMA journal_mode = DELETE")
+    commits: list[bool] = []
+
+    def commit_meanwhile(path: Path, target: Path, size: int) -> None:
+        copy_beside(path, target, size)
+        try:
+            edit(sidecar.database, "UPDATE chunks SET updated_at = updated_at + 1")
+            commits.append(True)
+        except DatabaseError:
+            commits.append(False)
+
+    monkeypatch.setattr(connecting, "copy_beside", commit_meanwhile)
+    opened = open_foreign(sidecar.database, settled=True)
+    assert commits == [True, True, False]
+    assert opened.how is Access.COPY
+    edit(sidecar.database, "UPDATE chunks SET updated_at = 0")
+    use_everything(opened)
+    opened.close()
+
+
+@pytest.mark.parametrize(("journal", "how"), [("DELETE", Access.LIVE), ("WAL", Access.IMMUTABLE)])
+def test_a_large_index_is_not_copied(
+    sidecar: State, monkeypatch: pytest.MonkeyPatch, journal: str, how: Access
+) -> None:
+    edit(sidecar.database, f"PRAGMA journal_mode = {journal}")
+    monkeypatch.setattr(opening, "_COPY_BYTES", 1000)
+    opened = open_foreign(sidecar.database, settled=True)
+    assert opened.how is how
+    use_everything(opened)
+    opened.close()
+
+
+_TAKE_ALL = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as file:
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)
+        print("free")
+    except OSError:
+        print("held")
+"""
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_an_opening_takes_no_lock_from_another_connection(sidecar: State, settled: bool) -> None:
+    edit(sidecar.database, "PRAGMA journal_mode = DELETE")
+    reader = open_beside(sidecar.database, Access.LIVE)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM chunks").fetchall()
+    opened = open_foreign(sidecar.database, settled=settled)
+    opened.is_current()
+    opened.close()
+    lock = [sys.executable, "-c", _TAKE_ALL, str(sidecar.database)]
+    assert subprocess.run(lock, capture_output=True, text=True, check=True).stdout == "held\n"
+    reader.close()
+    assert subprocess.run(lock, capture_output=True, text=True, check=True).stdout == "free\n"
+
+
+def test_a_text_that_is_not_utf8_is_damage(sidecar: State) -> None:
+    edit(sidecar.database, "UPDATE chunks SET text = CAST(x'61ff62' AS TEXT) WHERE rowid = 3")
+    opened = open_foreign(sidecar.database)
+    with pytest.raises(IndexUnusable, match=r"is damaged: a text of it is not UTF-8") as raised:
+        use_everything(opened)
+    assert raised.value.exit_code == 3
+    opened.close()
+
+
+@pytest.mark.parametrize("mode", ["journal", "exclusive"])
 def test_an_index_that_another_program_holds(state: State, mode: str) -> None:
     with other_program(state.database, mode):
         before = hash_tree(state.folder)
@@ -459,7 +582,7 @@ def test_an_index_that_never_stands_still(sidecar: State, monkeypatch: pytest.Mo
         os.utime(path)
         return connection
 
-    monkeypatch.setattr(opening, "open_beside", writes_meanwhile)
+    monkeypatch.setattr(connecting, "open_beside", writes_meanwhile)
     with pytest.raises(IndexChanged):
         open_foreign(sidecar.database)
 

@@ -210,7 +210,7 @@ def test_broken_indexes_do_not_keep_the_others_from_the_list(home: Path) -> None
 
 def test_a_locked_index_has_its_row(home: Path) -> None:
     state = make_state(home / ".openclaw", SIDECAR)
-    with other_program(state.database, "locked"):
+    with other_program(state.database, "exclusive"):
         (agent,) = find_agents({}, home)
     assert agent.database == state.database
     assert "is locked" in agent.problem

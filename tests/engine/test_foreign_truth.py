@@ -9,18 +9,21 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import apsw
 import pytest
 
 from memtui.errors import Cancelled, IndexUnusable
-from memtui.index.foreign.findings import MEANINGS, Code
+from memtui.index.foreign.findings import MEANINGS, Code, agent_gets
 from memtui.index.foreign.opening import open_foreign
 from memtui.index.foreign.places import database_of
 from memtui.index.foreign.truth import examine
 from memtui.model.foreign import FileState, Severity, Truth
-from memtui.settings.openclaw import AgentConfig, provider_key
+from memtui.ranking.pipeline import rank
+from memtui.ranking.profiles import PROFILES as PROFILE_RANKINGS
+from memtui.settings.openclaw import AgentConfig, provider_key, read_config
 from memtui.text.sanitize import safe_line
 from tests.support.hostile import ATTACKS
 from tests.support.openclaw import (
@@ -49,6 +52,7 @@ from tests.support.openclaw_faults import (
     lose_rows,
     make_case,
 )
+from tests.support.pools import chunk, pool
 
 E, W, N = Severity.ERROR, Severity.WARNING, Severity.INFO
 WITH_IDENTITY = (AGENT, AGENT_BLOB)
@@ -282,7 +286,7 @@ OTHERS = [
     Fault("20730, 38270, 92061, 110500, 140736", "words of Chinese", lambda c: None,
           "cjk_words", N, ("memory/notes-zh-1.md",)),
     Fault("25183, 41911, 46671", "minScore drops keyword-only hits", lambda c: None,
-          "keyword_hits_dropped", N, (), (SIDECAR, AGENT)),
+          "keyword_hits_dropped", N, (), (SIDECAR,)),
     Fault("23619, 23620, 42519", "linked files", link_note, "links_skipped", N, ("memory/linked.md",)),
     Fault("140214, 140281, 140381", "an extra path that is a link", extra("shortcut"),
           "extra_path_link", W, ("shortcut",)),
@@ -396,6 +400,84 @@ def test_an_index_that_is_meant_to_have_no_vectors(case: Case) -> None:
     assert codes(truth, E, W) == set()
     assert truth.vector_state == "absent"
     assert "keyword_hits_dropped" not in codes(truth)
+
+
+@pytest.mark.parametrize(
+    ("profile", "weight", "least", "told"),
+    [
+        ("openclaw-2026.2", 0.3, 0.35, "scores at most 0.3, and minScore is 0.35: no such hit is"),
+        ("openclaw-2026.2", 0.35, 0.35, ""),
+        ("openclaw-2026.4", 0.3, 0.35, "no such hit with a textScore below 1 is ever returned"),
+        ("openclaw-2026.4", 0.35, 0.35, "no such hit with a textScore below 1 is ever returned"),
+        ("openclaw-2026.4", 0.0, 0.35, ""),
+        ("openclaw-2026.4", 0.0, 0.0, ""),
+        ("openclaw-2026.4", 0.5, 0.35, ""),
+        ("openclaw-2026.7", 0.3, 0.35, ""),
+        ("openclaw-2026.9", 0.3, 0.35, ""),
+    ],
+)
+def test_when_hits_of_keywords_are_dropped(
+    tmp_path: Path, profile: str, weight: float, least: float, told: str
+) -> None:
+    """What the finding says is what the release's own rule does with such a pool."""
+    case = make_case(tmp_path, SIDECAR)
+    case.release = profile
+    case.search(text_weight=weight, min_score=least)
+    found = [f.message for f in case.look().findings if f.code == "keyword_hits_dropped"]
+    assert bool(found) is bool(told)
+    assert all(told in message for message in found)
+    ranking = replace(
+        PROFILE_RANKINGS[profile], min_score=least, keyword_weight=weight, vector_weight=1 - weight
+    )
+    kept = rank(pool([chunk("a")], keyword=[("a", -9.0)]), ranking, now=NOW).hits
+    assert bool(kept) is not bool(told)
+
+
+def test_a_configuration_that_cannot_be_read(tmp_path: Path) -> None:
+    case = make_case(tmp_path, AGENT)
+    (tmp_path / "openclaw.json").write_text('{\n"agents": oops}', encoding="utf-8")
+    case.config, case.written = None, read_config({}, tmp_path, state_dir=tmp_path)
+    truth = case.look()
+    (found,) = (item for item in truth.findings if item.code == "configuration_unreadable")
+    assert found.severity is W
+    assert f"{tmp_path / 'openclaw.json'}:2:" in found.message
+    assert found.names == (str(tmp_path / "openclaw.json"),)
+    assert agent_gets(truth, "openclaw-2026.7") == (None, "configuration_unreadable")
+
+
+def test_parts_of_a_configuration_that_cannot_be_used(tmp_path: Path) -> None:
+    case = make_case(tmp_path, AGENT)
+    text = '{"agents": {"defaults": {"memorySearch": {"enabled": 7, "model": 8}}}}'
+    (tmp_path / "openclaw.json").write_text(text, encoding="utf-8")
+    case.written = read_config({}, tmp_path, state_dir=tmp_path)
+    (found,) = (f for f in case.look().findings if f.code == "configuration_problems")
+    assert (found.severity, found.count) == (W, 2)
+    assert "2 entries" in found.message
+    assert any("enabled" in name for name in found.names)
+
+
+@pytest.mark.parametrize(
+    ("plant", "versions", "gets"),
+    [
+        (lambda c: None, (), ("same", "")),
+        (lose_metadata, WITH_IDENTITY, ("nothing", "identity_missing")),
+        (break_metadata, WITH_IDENTITY, ("nothing", "identity_unreadable")),
+        (lambda c: c.search(model="m"), WITH_IDENTITY, ("nothing", "identity_mismatch")),
+        (lambda c: c.search(enabled=False), RELEASES, ("nothing", "search_disabled")),
+        (lambda c: c.identity(chunkingVersion=4), (AGENT_BLOB,),
+         ("keywords", "keyword_only_served")),
+        (lambda c: c.identity(chunkingVersion=9), RELEASES, (None, "identity_newer")),
+    ],
+)  # fmt: skip
+def test_what_the_agent_gets(
+    case: Case,
+    plant: Callable[[Case], object],
+    versions: tuple[str, ...],
+    gets: tuple[str | None, str],
+) -> None:
+    plant(case)
+    expected = gets if case.version in versions else ("same", "")
+    assert agent_gets(case.look(), PROFILES[case.version]) == expected
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from memtui.index.database import Connection, open_database
+from memtui.index.database import Connection, Interrupted, open_database
 from memtui.model import ScoreMapping
 from memtui.ranking.scores import bm25_score
 from memtui.retrieval.openclaw import body
-from memtui.retrieval.openclaw.body import BodySearch
+from memtui.retrieval.openclaw.body import CONTAINS, BodySearch, contains, contains_condition
 from memtui.retrieval.openclaw.keyword import KeywordAnswer, OpenClawKeywordLeg
 from memtui.retrieval.openclaw.keyword_hit import KeywordHit
 from memtui.retrieval.openclaw.plan import KeywordPlan
 from memtui.retrieval.openclaw.release import RELEASES, Release
 from memtui.retrieval.openclaw.tables import IndexTables, SearchScope
+from memtui.text.tokens import MAX_QUERY_CHARS
 from tests.support.known import cases, load
 
 FIRST, SECOND, THIRD, FOURTH = RELEASES.values()
@@ -128,11 +129,13 @@ def test_known_searches(
     forced = case.get("forced_match_expression")
     if forced is not None:
         monkeypatch.setattr(body, "plan_keyword", lambda *_, **__: KeywordPlan(forced))
-    hits = tables.body_hits(release, case["query"])
     if forced is not None and not release.match_failure:
         # Up to 2026.5 the leg finds nothing (OPENCLAW.md section 6).
-        assert hits == []
+        answer = tables.search(release, case["query"])
+        assert answer.hits == ()
+        assert answer.refusal == 'fts5: syntax error near "<"'
         return
+    hits = tables.body_hits(release, case["query"])
     assert [hit.id for hit in hits] == case["ids"]
     if "textScore_first" in case:
         assert hits[0].text_score == case["textScore_first"][version]
@@ -239,6 +242,116 @@ def test_words_of_fts5_are_words(words: Tables, release: Release) -> None:
 def test_a_path_before_the_text_is_taken_off(words: Tables) -> None:
     words.add("a", "memory/note.md\nrouter")
     assert words.search(THIRD, "router").hits[0].text == "router"
+
+
+# --- rows and queries that no release makes ---------------------------------------------------
+
+TEXTS = (
+    "plain ASCII, AK and ss",
+    "PLAIN",
+    "",
+    "a\x00b k9",
+    "gr\u00f6\u00dfe ak",
+    "\u212aelvin, \u017fo",
+    "e\u0301a\u0300",
+    "e\u0301k",
+    "\u4eca\u5929 x_\u6210",
+    "\uf900",
+    "I\u0307 \u0130i",
+)
+TERMS = (
+    "ak",
+    "K",
+    "s",
+    "so",
+    "e",
+    "\u00e9",
+    "E\u0301",
+    "\u4eca",
+    "\u8c48",
+    "_",
+    "i",
+    "9",
+    "\u212a",
+    "b",
+)
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_terms_are_told_in_sql_as_in_python(connection: Connection, term: str) -> None:
+    BodySearch(connection, IndexTables("t", None, None), FOURTH)
+    connection.execute("CREATE TABLE t(text)")
+    for text in (*TEXTS, 199, None, b"\xffAk", "\u00e9".encode()):
+        connection.execute("INSERT INTO t VALUES (?)", (text,))
+    condition, values = contains_condition("text", term)
+    found = connection.execute(f"SELECT rowid FROM t WHERE 1=1{condition}", values).fetchall()
+    rows = connection.execute("SELECT rowid, text FROM t").fetchall()
+    assert [row[0] for row in found] == [rowid for rowid, text in rows if contains(text, term)]
+
+
+def test_rows_of_ascii_are_told_without_python(trigrams: Tables) -> None:
+    for number in range(50):
+        trigrams.add(f"{number}", f"the zq {number}" if number % 2 else f"gr\u00f6\u00dfe {number}")
+    calls: list[object] = []
+
+    def counted(text: object, term: object) -> int:
+        calls.append(text)
+        return contains(text, term)
+
+    search = BodySearch(trigrams.connection, trigrams.names, FOURTH)
+    trigrams.connection.create_scalar_function(CONTAINS, cast(Any, counted), 2)
+    hits = search.search("ZQ", 50, WITH_PROVIDER, mapping=MAPPING)
+    assert (len(hits), calls) == (25, [])
+
+
+@pytest.mark.parametrize("scope", [WITH_PROVIDER, WITHOUT_PROVIDER], ids=["with", "without"])
+@pytest.mark.parametrize("release", [SECOND, THIRD, FOURTH], **BY_PROFILE)
+def test_more_short_terms_than_an_expression_takes(
+    trigrams: Tables, release: Release, scope: SearchScope
+) -> None:
+    trigrams.add("a", "\u6771\u4eac")
+    answer = trigrams.search(release, "\u6771\u4eac " * 1200, scope)
+    assert answer.refusal.startswith("Expression tree is too large")
+    by_keyword = [] if (release, scope) == (SECOND, WITH_PROVIDER) else ["a"]
+    assert [hit.id for hit in answer.hits] == by_keyword
+
+
+def test_a_search_that_is_stopped_is_not_an_empty_answer(words: Tables) -> None:
+    class Stopping:
+        def __getattr__(self, name: str) -> object:
+            return getattr(words.connection, name)
+
+        def execute(self, statements: str, bindings: object = None, /) -> object:
+            raise Interrupted("interrupted")
+
+    for release in RELEASES.values():
+        leg = OpenClawKeywordLeg(cast(Connection, Stopping()), words.names, release, MAPPING)
+        with pytest.raises(Interrupted):
+            leg.search("router", 24, WITH_PROVIDER)
+
+
+@pytest.mark.parametrize("tokenizer", ["unicode61", "trigram"])
+def test_paths_that_are_no_paths(connection: Connection, tokenizer: str) -> None:
+    tables = Tables(connection, tokenizer)
+    tables.add("good", "text", "memory/\u00e9 ab router.md")
+    for chunk_id, path in (("bytes", "CAST(x'6162ff20726f75746572' AS TEXT)"), ("none", "NULL")):
+        connection.execute(f"INSERT INTO paths(path, source) VALUES ({path}, 'memory')")
+        connection.execute(
+            f"INSERT INTO chunks VALUES (?, {path}, 'memory', 'x', 1, 'text')", (chunk_id,)
+        )
+    for query in ("router", "ab", "\u00e9"):
+        found = {hit.id: hit.path for hit in tables.paths_found(query)}
+        assert found.pop("good") == "memory/\u00e9 ab router.md"
+        assert found in ({}, {"bytes": "ab\ufffd router"})
+
+
+def test_a_long_query_is_cut_before_a_word(words: Tables) -> None:
+    words.add("a", "alpha")
+    answer = words.search(THIRD, "alpha " * 32000)
+    assert answer.shortened
+    assert answer.match == " AND ".join(['"alpha"'] * (MAX_QUERY_CHARS // 6))
+    assert [hit.id for hit in answer.hits] == ["a"]
+    assert not words.search(THIRD, "alpha " * 600).shortened
 
 
 # --- keyword by keyword -----------------------------------------------------------------------

@@ -261,7 +261,7 @@ def find(vectors: QueryVectors, query: str = "router", *, typing: bool = False) 
 def test_each_protocol(server: LoopbackServer, case: Case) -> None:
     server.answers = [case.answer(VECTOR)]
     identity = replace(MADE_WITH, provider=case.provider, model=case.model)
-    config = configured(server, case.base, provider=case.provider)
+    config = configured(server, case.base, provider=case.provider, model=case.model)
     found = find(finder(config, identity), " router ")
     assert isinstance(found, QueryVector)
     assert found.values.dtype == np.float64
@@ -302,7 +302,8 @@ def test_dimensions_that_the_index_does_not_have_are_not_asked_for(server: Loopb
 def test_ollama_is_cut_here(server: LoopbackServer) -> None:
     server.answers = [ollama_answer([3.0, 4.0, 12.0, 84.0])]
     made = replace(MADE_WITH, provider="ollama", model="all-minilm", vector_dims=2)
-    found = find(finder(configured(server, "", output_dimensionality=2), made))
+    config = configured(server, "", provider="ollama", model="all-minilm", output_dimensionality=2)
+    found = find(finder(config, made))
     assert found.values.tolist() == [0.6, 0.8]
 
 
@@ -368,11 +369,30 @@ def test_without_a_key_the_host_is_not_asked(typing: bool) -> None:
 @pytest.mark.parametrize(
     ("config", "identity", "why"),
     [
-        (None, {}, "the configuration of its agent is not known here"),
-        ({"provider": "voyage"}, {}, "the agent is configured for voyage"),
+        (None, {}, "no configuration of the agent names it"),
+        ({"enabled": False}, {}, "memory search is switched off for the agent"),
+        ({"provider": "voyage"}, {}, "the agent is configured for voyage/voyage-4-large"),
+        ({"provider": "mine"}, {}, "the agent is configured for mine"),
+        ({"provider": "mine", "model": "m"}, {}, "the agent is configured for mine/m"),
+        ({"model": "other"}, {}, "the agent is configured for openai/other"),
+        (
+            {"provider": "openai"},
+            {"model": "text-embedding-3-large"},
+            "the agent is configured for openai/text-embedding-3-small",
+        ),
+        (
+            {"provider": "voyage", "model": "m", "fallback": "openai"},
+            {"model": "m"},
+            "the agent is configured for openai/text-embedding-3-small",
+        ),
+        ({}, {"provider": "ollama"}, "the agent is configured for auto"),
         ({"provider": "local"}, {"provider": "local"}, "memtui cannot ask local"),
-        ({}, {"provider": "strange"}, "memtui cannot ask strange"),
-        ({}, {"provider": "openai-compatible"}, "no base URL is configured for it"),
+        ({"provider": "strange"}, {"provider": "strange"}, "memtui cannot ask strange"),
+        (
+            {"provider": "openai-compatible"},
+            {"provider": "openai-compatible"},
+            "no base URL is configured for it",
+        ),
         ({"remote_base_url": "ftp://x"}, {}, "its base URL is not an http or https address"),
         ({"remote_base_url": "http://[::1"}, {}, "its base URL is not an address"),
         (
@@ -393,6 +413,41 @@ def test_no_provider_to_ask(
     search = None if config is None else MemorySearchConfig(**config)
     found = find(finder(search, replace(MADE_WITH, **identity)))
     assert (found.reason, found.why) == (Reason.NOT_REPRODUCIBLE, why)
+
+
+@pytest.mark.parametrize(
+    ("provider", "stored", "written"),
+    [
+        ("openai", "text-embedding-3-small", ""),
+        ("openai", "m", "openai/m"),
+        ("gemini", "gemini-embedding-001", "models/gemini-embedding-001"),
+        ("ollama", "ollama/all-minilm", "all-minilm"),
+        ("mine", "bge", "mine/bge"),
+        ("mine", "bge", ""),
+    ],
+)
+def test_a_model_is_the_same_under_its_other_names(
+    server: LoopbackServer, provider: str, stored: str, written: str
+) -> None:
+    """Without a model the provider's default counts, where it is known."""
+    server.answers = [
+        {"gemini": gemini_answer, "ollama": ollama_answer}.get(provider, openai_answer)(VECTOR)
+    ]
+    made = replace(MADE_WITH, provider=provider, model=stored)
+    config = configured(server, provider=provider, model=written)
+    assert isinstance(find(finder(config, made)), QueryVector)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"enabled": False}, {"provider": "voyage"}, {"model": "other"}],
+    ids=["off", "provider", "model"],
+)
+def test_nobody_is_asked_whom_the_agent_does_not_ask(
+    server: LoopbackServer, change: dict[str, Any]
+) -> None:
+    assert find(finder(configured(server, **change))).reason is Reason.NOT_REPRODUCIBLE
+    assert not server.seen
 
 
 def test_an_index_without_vectors_or_without_identity(server: LoopbackServer) -> None:
@@ -467,7 +522,8 @@ def test_faults_end_in_one_line(
 ) -> None:
     server.answers = answers
     identity = replace(MADE_WITH, provider=case.provider, model=case.model)
-    found = find(finder(configured(server, case.base), identity))
+    config = configured(server, case.base, provider=case.provider, model=case.model)
+    found = find(finder(config, identity))
     names = SERVICES[case.provider].key_variables if case.provider in SERVICES else ()
     refused = f"the key in {names[0]} is not accepted" if names else "it wants a key"
     expected = why.format(host=server.host, key=refused)
@@ -497,7 +553,8 @@ def test_vectors_that_cannot_be_used(
 ) -> None:
     server.answers = [case.answer(numbers)]
     identity = replace(MADE_WITH, provider=case.provider, model=case.model)
-    found = find(finder(configured(server, case.base), identity))
+    config = configured(server, case.base, provider=case.provider, model=case.model)
+    found = find(finder(config, identity))
     assert isinstance(found, NoVector)
     assert found.reason is reason
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memtui.engine.foreign.answers import load_recording
+from memtui.cli.main import run as run_cli
+from memtui.engine.foreign.answers import RecordedSettings, load_recording
 from memtui.engine.foreign.comparison import FROM_LEGS
 from memtui.engine.foreign.target import ForeignTarget
 from memtui.engine.foreign.verify import Verification, verify
 from memtui.engine.given_vectors import load_given
 from memtui.errors import SettingsError
+from memtui.model import Ranking
 from tests.support import recorded
+from tests.support.openclaw import edit
 
 # sqlite-vec can read these indexes, so only decay (another exp) may differ, in the last bit.
 LAST_BIT = 2.3e-16
@@ -134,7 +141,12 @@ def test_without_a_query_vector_the_vector_leg_is_named(
         ('{"queries": [{"query": "a"}]}', "results is missing"),
         ('{"queries": [{"query": "a", "results": [{"path": "x"}]}]}', "startLine is missing"),
         ("[1]", "cannot use the recorded answers"),
+        ("[1]", "query 1 must be an object"),
         ('"text"', "cannot use the recorded answers"),
+        ("null", "neither an object nor a list"),
+        ("[]", "holds no query"),
+        ('{"queries": []}', "holds no query"),
+        ('{"queries": 5}', "queries must be a list"),
     ],
 )
 def test_a_file_that_is_no_recording_is_named(tmp_path: Path, text: str, said: str) -> None:
@@ -155,3 +167,327 @@ def test_the_cli_of_the_program_gives_recordings_too(
     found = run(indexes["2026.4.26"], path)
     assert found.agrees
     assert [verdict.from_legs for verdict in found.verdicts] == [None] * 5
+
+
+def content_of(name: str, tmp_path: Path) -> Any:
+    return json.loads(recorded.recording(name, tmp_path).read_text(encoding="utf-8"))
+
+
+def written(path: Path, content: Any) -> Path:
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def shared_place(indexes: dict[str, Path], tmp_path: Path) -> tuple[Path, Any]:
+    """An index whose two best chunks for a query have the same lines, and what it answers."""
+    content = content_of("2026.4.26-default", tmp_path)
+    query = next(
+        query
+        for query in content["queries"]
+        if len({result["score"] for result in query["results"]}) >= 3 and not query["opts"]
+    )
+    first, second = query["results"][:2]
+    index = Path(shutil.copy(indexes["2026.4.26"], tmp_path / "shared.sqlite"))
+    edit(
+        index,
+        f"UPDATE chunks SET path = '{first['path']}', start_line = {first['startLine']}, "
+        f"end_line = {first['endLine']} WHERE path = '{second['path']}' "
+        f"AND start_line = {second['startLine']}",
+    )
+    second.update({key: first[key] for key in ("path", "startLine", "endLine")})
+    return index, {**content, "queries": [query]}
+
+
+def test_chunks_of_the_same_lines_are_told_apart(
+    shared_place: tuple[Path, Any], tmp_path: Path
+) -> None:
+    index, content = shared_place
+    found = run(index, written(tmp_path / "same.json", content))
+    assert [(verdict.stage, verdict.detail) for verdict in found.verdicts] == [(None, "")]
+    assert found.score_difference <= LAST_BIT
+
+
+def test_chunks_of_the_same_lines_are_paired_in_their_order_where_ranks_differ(
+    shared_place: tuple[Path, Any], tmp_path: Path
+) -> None:
+    index, content = shared_place
+    results = content["queries"][0]["results"]
+    results.insert(0, results.pop(2))
+    (verdict,) = run(index, written(tmp_path / "moved.json", content)).verdicts
+    assert (verdict.stage, verdict.detail[:7]) == ("fusion", "rank 1:")
+
+
+@pytest.mark.parametrize(
+    ("shown", "recorded_results", "stage"), [(1, 2, "cut"), (2, 1, "min_score")]
+)
+def test_one_of_two_chunks_of_the_same_lines_that_is_not_there_is_named(
+    shared_place: tuple[Path, Any], tmp_path: Path, shown: int, recorded_results: int, stage: str
+) -> None:
+    index, content = shared_place
+    (query,) = content["queries"]
+    query["opts"] = {"maxResults": shown}
+    query["results"] = query["results"][:recorded_results]
+    del query["legs"]
+    (verdict,) = run(index, written(tmp_path / "one.json", content)).verdicts
+    assert (verdict.agrees, verdict.stage) == (False, stage)
+
+
+ENABLED = ["memory", "sessions"]
+
+
+@pytest.mark.parametrize(
+    ("enabled", "asked", "finds"),
+    [
+        (["memory"], ["sessions"], False),
+        (None, ["sessions"], False),
+        (["sessions"], ["memory"], False),
+        (ENABLED, ["sessions"], False),
+        (ENABLED, ["sessions", "memory"], True),
+        (["memory"], ENABLED, True),
+        (["memory"], [], True),
+        (["memory"], None, True),
+        ([], None, True),
+    ],
+)
+def test_only_enabled_sources_that_are_asked_for_are_searched(
+    indexes: dict[str, Path], tmp_path: Path, enabled: Any, asked: Any, finds: bool
+) -> None:
+    """Without any, nothing is; an empty list asks for what is configured, as the program has it."""
+    content = content_of("2026.4.26-default", tmp_path)
+    content["settings"]["sources"] = enabled
+    query = next(query for query in content["queries"] if query["results"])
+    query["opts"]["sources"] = asked
+    del query["legs"]
+    content["queries"] = [query, {**query, "results": []}]
+    found = run(indexes["2026.4.26"], written(tmp_path / "sources.json", content))
+    assert [verdict.agrees for verdict in found.verdicts] == [finds, not finds]
+
+
+def test_a_query_for_no_enabled_source_needs_no_vector(
+    indexes: dict[str, Path], tmp_path: Path
+) -> None:
+    content = {"queries": [{"query": "a", "opts": {"sources": ["sessions"]}, "results": []}]}
+    recording = load_recording(written(tmp_path / "none.json", content))
+    assert verify(ForeignTarget(indexes["2026.4.26"]), recording, env={}).agrees
+
+
+def settings_of(tmp_path: Path, settings: Any) -> RecordedSettings:
+    content = {"settings": settings, "queries": [{"query": "a", "results": []}]}
+    return load_recording(written(tmp_path / "settings.json", content)).settings
+
+
+@pytest.mark.parametrize(
+    ("written_weights", "weights"),
+    [
+        ({}, (0.25, 0.75)),
+        ({"vectorWeight": 0}, (0.0, 1.0)),
+        ({"textWeight": 0}, (1.0, 0.0)),
+        ({"vectorWeight": 0.3}, (0.5, 0.5)),
+        ({"textWeight": 0.7}, (0.5, 0.5)),
+        ({"vectorWeight": 5, "textWeight": 3}, (0.5, 0.5)),
+        ({"vectorWeight": -1, "textWeight": 0.5}, (0.0, 1.0)),
+        ({"vectorWeight": 0, "textWeight": 0}, (0.7, 0.3)),
+        ({"vectorWeight": None, "textWeight": 0.7}, (0.5, 0.5)),
+    ],
+)
+def test_weights_are_the_programs(
+    tmp_path: Path, written_weights: Any, weights: tuple[float, float]
+) -> None:
+    base = Ranking(vector_weight=0.25, keyword_weight=0.75)
+    ranking = settings_of(tmp_path, {"query": {"hybrid": written_weights}}).onto(base)
+    assert (ranking.vector_weight, ranking.keyword_weight) == weights
+
+
+@pytest.mark.parametrize(
+    ("hybrid", "min_score", "wanted"),
+    [
+        ((2.9, -1, 0.2), -3, (2, 0.0, 1, 0.0)),
+        ((99, 7, 45.9), 4, (20, 1.0, 45, 1.0)),
+        ((0, 0.5, -8), 0.5, (1, 0.5, 1, 0.5)),
+    ],
+)
+def test_settings_are_clamped_as_configured_ones(
+    tmp_path: Path, hybrid: tuple[float, float, float], min_score: float, wanted: Any
+) -> None:
+    times, share, days = hybrid
+    written_hybrid = {
+        "candidateMultiplier": times,
+        "mmr": {"lambda": share},
+        "temporalDecay": {"halfLifeDays": days},
+    }
+    query = {"minScore": min_score, "hybrid": written_hybrid}
+    found = settings_of(tmp_path, {"query": query}).onto(Ranking())
+    assert (
+        found.candidate_multiplier,
+        found.mmr.lambda_,
+        found.decay.half_life_days,
+        found.min_score,
+    ) == wanted
+
+
+def test_options_of_a_query_are_taken_as_they_are(tmp_path: Path) -> None:
+    options = {"maxResults": 300, "minScore": -2, "activeProjectKeys": ["a"]}
+    content = [{"query": "a", "opts": options, "results": []}]
+    (query,) = load_recording(written(tmp_path / "options.json", content)).queries
+    assert (query.max_results, query.min_score) == (300, -2)
+    assert query.active_project_keys == ("a",)
+
+
+INFINITE, NAN = float("inf"), float("nan")
+NO_COUNTS: list[Any] = ["x", 1.5, [1], True, 0, -3, NAN, INFINITE, 10**400]
+NO_NUMBERS: list[Any] = ["a", {}, False, NAN, INFINITE]
+NO_LISTS: list[Any] = ["memory", 5, [1], ["\ud800"], {"memory": 1}]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (5, "query 2: opts must be an object"),
+        ([], "query 2: opts must be an object"),
+        *(({"maxResults": value}, "query 2: opts.maxResults must be ") for value in NO_COUNTS),
+        *(({"minScore": value}, "query 2: opts.minScore must be ") for value in NO_NUMBERS),
+        *(({"sources": value}, "query 2: opts.sources must ") for value in NO_LISTS),
+        ({"activeProjectKeys": "ab"}, "query 2: opts.activeProjectKeys must be a list of texts"),
+    ],
+)
+def test_options_that_cannot_be_used_are_named(tmp_path: Path, options: Any, said: str) -> None:
+    good = {"query": "a", "results": []}
+    path = written(tmp_path / "answers.json", [good, {**good, "opts": options}])
+    with pytest.raises(SettingsError) as raised:
+        load_recording(path)
+    assert f"answers.json: {said}" in raised.value.message
+    assert "\n" not in raised.value.message
+
+
+def in_query(key: str, value: Any) -> Any:
+    return {"query": {key: value}}
+
+
+def in_hybrid(key: str, value: Any) -> Any:
+    return in_query("hybrid", {key: value})
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ([], "settings"),
+        (in_query("maxResults", "9"), "settings.query.maxResults"),
+        (in_query("maxResults", 0), "settings.query.maxResults"),
+        (in_query("minScore", NAN), "settings.query.minScore"),
+        ({"query": 5}, "settings.query"),
+        (in_query("hybrid", True), "settings.query.hybrid"),
+        (in_hybrid("enabled", 1), "settings.query.hybrid.enabled"),
+        (in_hybrid("candidateMultiplier", INFINITE), "settings.query.hybrid.candidateMultiplier"),
+        (in_hybrid("vectorWeight", "1"), "settings.query.hybrid.vectorWeight"),
+        (in_hybrid("textWeight", NAN), "settings.query.hybrid.textWeight"),
+        (in_hybrid("mmr", {"lambda": "x"}), "settings.query.hybrid.mmr.lambda"),
+        (in_hybrid("mmr", {"enabled": "x"}), "settings.query.hybrid.mmr.enabled"),
+        (
+            in_hybrid("temporalDecay", {"halfLifeDays": "x"}),
+            "settings.query.hybrid.temporalDecay.halfLifeDays",
+        ),
+        ({"sources": "memory"}, "settings.sources"),
+        ({"activeProjectKeys": "ab"}, "settings.activeProjectKeys"),
+        ({"provider": 5}, "settings.provider"),
+        ({"model": 9}, "settings.model"),
+        ({"model": "\udfff"}, "settings.model"),
+        ({"fts": {"tokenizer": "evil"}}, "settings.fts.tokenizer"),
+        ({"fts": {"tokenizer": 7}}, "settings.fts.tokenizer"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_named(tmp_path: Path, settings: Any, key: str) -> None:
+    with pytest.raises(SettingsError, match=rf": {key} must "):
+        settings_of(tmp_path, settings)
+
+
+RESULT = {"path": "a.md", "startLine": 1, "endLine": 2, "score": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"results": [{**RESULT, "score": NAN}]}, "query 1, result 1: score must be a number"),
+        ({"results": [RESULT, {**RESULT, "score": INFINITE}]}, "query 1, result 2: score must be"),
+        ({"results": [{**RESULT, "vectorScore": NAN}]}, "result 1: vectorScore must be a number"),
+        ({"results": [{**RESULT, "textScore": "1"}]}, "result 1: textScore must be a number"),
+        ({"results": [{**RESULT, "startLine": "1"}]}, "result 1: startLine must be a number"),
+        ({"results": [5]}, "query 1, result 1 must be an object"),
+        ({"results": {}}, "query 1: results must be a list"),
+        ({"query": 5}, "query 1: query must be a text"),
+        ({"legs": "x"}, "query 1: legs must be a list"),
+        ({"legs": [{"leg": "searchVector", "limit": "x", "hits": []}]}, "leg 1: limit must be"),
+        ({"legs": [{"leg": "searchVector", "limit": 4}]}, "query 1, leg 1: hits is missing"),
+        (
+            {"legs": [{"leg": "searchVector", "limit": 4, "hits": [["a", 1, 2]]}]},
+            "query 1, leg 1, hit 1 must be a list of id, score, vectorScore, textScore",
+        ),
+        (
+            {"legs": [{"leg": "searchVector", "limit": 4, "hits": [["a", NAN, None, None]]}]},
+            "query 1, leg 1, hit 1: score must be a number",
+        ),
+    ],
+)
+def test_answers_that_cannot_be_compared_are_named(tmp_path: Path, change: Any, said: str) -> None:
+    path = written(tmp_path / "answers.json", [{"query": "a", "results": [], **change}])
+    with pytest.raises(SettingsError) as raised:
+        load_recording(path)
+    assert said in raised.value.message
+
+
+@pytest.mark.parametrize("now", [1e300, NAN, -INFINITE, "yesterday", True, 253402300800000])
+def test_a_clock_outside_the_calendar_is_refused(tmp_path: Path, now: Any) -> None:
+    content = {"now": now, "queries": [{"query": "a", "results": []}]}
+    with pytest.raises(SettingsError, match=": now must be "):
+        load_recording(written(tmp_path / "now.json", content))
+
+
+@pytest.mark.parametrize("now", [datetime.min, datetime(9999, 12, 31)])
+def test_the_ends_of_the_calendar_can_be_verified(
+    indexes: dict[str, Path], tmp_path: Path, now: datetime
+) -> None:
+    content = content_of("2026.4.26-mmr-decay", tmp_path)
+    content["now"] = now.replace(tzinfo=UTC).timestamp() * 1000
+    content["queries"] = content["queries"][:1]
+    assert len(run(indexes["2026.4.26"], written(tmp_path / "now.json", content)).verdicts) == 1
+
+
+@pytest.fixture
+def called(
+    indexes: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> Callable[..., tuple[int, Any]]:
+    """Runs `memtui verify --json` over recordings; its exit code and its one document."""
+    for name in list(os.environ):
+        if name.startswith(("MEMTUI_", "OPENCLAW_", "CLAWDBOT_", "XDG_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    def call(*recordings: Path) -> tuple[int, Any]:
+        against = [word for path in recordings for word in ("--against", str(path))]
+        vectors = ("--query-vectors", str(recorded.QUERY_VECTORS))
+        index = ("--index", str(indexes["2026.4.26"]))
+        code = run_cli(("verify", *index, *against, *vectors, "--json"), lambda *_, **__: 0)
+        return code, json.loads(capsys.readouterr().out)
+
+    return call
+
+
+def test_the_exit_code_tells_agreement_difference_and_a_recording_that_is_none(
+    called: Callable[..., tuple[int, Any]], tmp_path: Path
+) -> None:
+    content = content_of("2026.4.26-default", tmp_path)
+    content["queries"] = [query for query in content["queries"] if query["results"]][:2]
+    good = written(tmp_path / "good.json", content)
+    content["queries"][1]["results"].pop()
+    bad = written(tmp_path / "bad.json", content)
+    empty = written(tmp_path / "empty.json", [])
+
+    code, document = called(good)
+    assert (code, document["agrees"]) == (0, True)
+    code, document = called(good, bad)
+    assert (code, document["agrees"]) == (1, False)
+    assert [found["agrees"] for found in document["recordings"]] == [True, False]
+    code, document = called(good, empty)
+    assert (code, document["error"]["exit_code"]) == (2, 2)
+    assert document["error"]["message"].endswith("empty.json: it holds no query")

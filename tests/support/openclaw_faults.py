@@ -18,7 +18,7 @@ from memtui.index.foreign.opening import open_foreign
 from memtui.index.foreign.places import Databases, database_of
 from memtui.index.foreign.truth import examine
 from memtui.model.foreign import Severity, Truth
-from memtui.settings.openclaw import AgentConfig, MemorySearchConfig
+from memtui.settings.openclaw import AgentConfig, MemorySearchConfig, OpenClawConfig
 from tests.support.openclaw import AGENT, AGENT_BLOB, SIDECAR, State, connect, make_state
 
 PROFILES = {SIDECAR: "openclaw-2026.4", AGENT: "openclaw-2026.7", AGENT_BLOB: "openclaw-2026.9"}
@@ -42,6 +42,8 @@ class Case:
     deep: bool = False
     release: str = ""
     """The profile, when it is not that of the version."""
+    written: OpenClawConfig | None = None
+    """The configuration file."""
 
     @property
     def sessions(self) -> Path:
@@ -131,6 +133,7 @@ class Case:
                 home=self.state.folder.parent,
                 backend=self.backend,
                 deep=self.deep,
+                written=self.written,
             )
         finally:
             opened.close()

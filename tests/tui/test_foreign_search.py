@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from textual.content import Content
 
 from memtui.bus import Bus
 from memtui.model import (
@@ -27,7 +28,7 @@ from memtui.tui.screens.help import HelpScreen
 from memtui.tui.screens.truth import TruthScreen
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.status_bar import status_segments
-from tests.support.openclaw import AGENT_BLOB, RELEASES, SIDECAR, hash_tree
+from tests.support.openclaw import AGENT, AGENT_BLOB, RELEASES, SIDECAR, edit, hash_tree
 from tests.tui.foreign_samples import (
     FOREIGN_STATUS,
     ForeignSample,
@@ -78,6 +79,31 @@ async def test_a_leg_that_cannot_be_reproduced_is_told_where_results_are(
         await run.pilot.press("f4")
         await settle(run.app, run.pilot)
         assert run.text.count("not reproducible here") >= 2
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_list_that_the_agent_does_not_get_is_named_so(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
+    note = "the agent gets nothing: search is paused"
+    state, target = make_target(tmp_path, AGENT, CONFIG)
+    edit(state.database, "DELETE FROM memory_index_meta WHERE key = 'memory_index_meta_v1'")
+    async with foreign_running(target, size=size) as run:
+        await run.search("router")
+        screen = run.app.search_screen
+        assert screen.results.rows
+        assert note in run.text
+        # An answer may come before the examination that knows it.
+        screen.results.border_subtitle = Content("")
+        run.engine.sync()
+        await until(run.pilot, lambda: note in run.text, 20)
+
+
+async def test_a_list_that_the_agent_gets_has_no_such_note(tmp_path: Path) -> None:
+    _, target = make_target(tmp_path, AGENT, CONFIG)
+    async with foreign_running(target) as run:
+        await run.search("router")
+        assert "the agent gets" not in run.text
 
 
 async def test_the_boost_is_in_the_arithmetic(tmp_path: Path) -> None:

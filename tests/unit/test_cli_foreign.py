@@ -286,7 +286,7 @@ def test_memtuis_own_index_is_not_an_agents(memtui: Run, home: Path) -> None:
 
 
 def test_a_locked_index_is_waited_for_and_then_named(memtui: Run, main: State) -> None:
-    with other_program(main.database, "locked") as program:
+    with other_program(main.database, "exclusive") as program:
         answer = memtui("status", "--agent", "main", "--json")
         assert answer.code == 3
         assert "is locked" in answer.error["message"]
@@ -473,6 +473,33 @@ def test_given_vectors_bring_the_vector_leg_back(memtui: Run, main: State, vecto
             keyword = hit["legs"]["keyword"]
             assert keyword["text_score"] == keyword["mapped"]
         assert hit["file_state"] == "current"
+
+
+def test_a_list_that_the_agent_does_not_get_is_named_so(memtui: Run, home: Path) -> None:
+    state = make_state(home / ".openclaw", AGENT)
+    search = ("search", "router", "--agent", "main")
+    foreign = memtui(*search, "--json").document["index"]["foreign"]
+    assert (foreign["agent_gets"], foreign["agent_gets_because"]) == ("same", "")
+    edit(state.database, "DELETE FROM memory_index_meta WHERE key = 'memory_index_meta_v1'")
+    answer = memtui(*search)
+    assert answer.out
+    label = "this list is NOT what the agent gets: the agent gets nothing until its index is"
+    assert label in answer.err
+    document = memtui(*search, "--json").document
+    assert document["hits"]
+    assert any(label in warning for warning in document["warnings"])
+    foreign = document["index"]["foreign"]
+    assert (foreign["agent_gets"], foreign["agent_gets_because"]) == (
+        "nothing",
+        "identity_missing",
+    )
+
+
+def test_a_search_that_is_switched_off_is_named_so(memtui: Run, main: State) -> None:
+    config = {"agents": {"defaults": {"memorySearch": {"enabled": False}}}}
+    (main.folder / "openclaw.json").write_text(json.dumps(config))
+    answer = memtui("search", "router", "--agent", "main")
+    assert "the agent gets nothing while its memory search is switched off" in answer.err
 
 
 def test_a_vector_file_that_is_wrong_is_2(memtui: Run, home: Path, main: State) -> None:

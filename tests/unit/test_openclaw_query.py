@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memtui.errors import SettingsError
+from memtui.model import Chunk, DateRule, Reason
 from memtui.ranking.collation import collation_key
+from memtui.ranking.decay import chunk_day
+from memtui.retrieval.openclaw import pool
 from memtui.retrieval.openclaw.boost import boosted_score
 from memtui.retrieval.openclaw.keywords import extract_keywords
 from memtui.retrieval.openclaw.paths import exact_path_tier
@@ -18,10 +22,13 @@ from memtui.retrieval.openclaw.plan import (
     like_pattern,
     match_all,
     plan_keyword,
+    searched_part,
     tokens,
 )
+from memtui.retrieval.openclaw.pool import held_terms
 from memtui.retrieval.openclaw.release import RELEASES, ShortTerms, TokenRule, release_of
 from memtui.text.ecmascript import simple_fold, trim, truncate_utf16, utf16_length
+from memtui.text.tokens import MAX_QUERY_CHARS
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -184,3 +191,61 @@ def test_names_sort_as_locale_compare_sorts_them() -> None:
 def test_a_profile_that_is_no_release_is_refused() -> None:
     with pytest.raises(SettingsError, match="memtui is not how the agent's program searches"):
         release_of("memtui")
+
+
+def test_the_part_of_a_query_that_is_searched() -> None:
+    assert searched_part("a" * MAX_QUERY_CHARS) == "a" * MAX_QUERY_CHARS
+    assert searched_part("a" * (MAX_QUERY_CHARS + 1)) == "a" * MAX_QUERY_CHARS
+    words = "alpha " * 1000
+    assert searched_part(words) == "alpha " * (MAX_QUERY_CHARS // 6)
+    assert searched_part(" " * 1 + "b" * (MAX_QUERY_CHARS - 1) + " c") == " " + "b" * (
+        MAX_QUERY_CHARS - 1
+    )
+
+
+@pytest.mark.parametrize("tokenizer", ["unicode61", "trigram"])
+def test_the_terms_that_a_text_holds(tokenizer: str) -> None:
+    query = "Router router gr\u00f6\u00dfe VLAN router"
+    text = "the ROUTER of vlan 7"
+    assert held_terms(query, text, tokenizer) == ("Router", "router", "VLAN")
+    assert held_terms(query, f"{text} GR\u00d6\u1e9eE", tokenizer) == (
+        "Router",
+        "router",
+        "gr\u00f6\u00dfe",
+        "VLAN",
+    )
+
+
+def test_terms_of_many_texts_are_read_once_a_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def counted(text: str) -> list[str]:
+        calls.append(text)
+        return tokens(text)
+
+    monkeypatch.setattr(pool, "tokens", counted)
+    query = " ".join(f"word{number}" for number in range(300))
+    for number in range(20):
+        assert held_terms(query, f"x word{number}", "unicode61") == (f"word{number}",)
+        assert held_terms(query, f"x Word{299 - number}", "trigram")[-1] == f"word{299 - number}"
+    assert len(calls) == 2
+
+
+RULES = [rule for rule in DateRule if rule is not DateRule.MEMTUI]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(
+    "path",
+    ["memory/\uff12\uff10\uff12\uff16-\uff10\uff11-\uff10\uff11.md", "memory/2026-01-01.md\n"],
+)
+def test_dates_that_only_python_sees(path: str, rule: DateRule) -> None:
+    chunk = Chunk("i", path, "memory", 1, 2, "t", "h", "m")
+    assert chunk_day(chunk, rule) == (None, Reason.EVERGREEN)
+
+
+@pytest.mark.parametrize("rule", DateRule)
+def test_a_time_that_no_date_holds(rule: DateRule) -> None:
+    chunk = Chunk("i", "sessions/a.jsonl", "sessions", 1, 2, "t", "h", "m", mtime_ns=10**24)
+    assert chunk_day(chunk, rule) == (None, Reason.NO_DATE)
+    assert chunk_day(replace(chunk, mtime_ns=10**40), rule) == (None, Reason.NO_DATE)

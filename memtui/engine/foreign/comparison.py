@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from memtui.engine.foreign.answers import RecordedQuery, RecordedResult
 from memtui.engine.foreign.replay import VECTOR
-from memtui.model import Drop, Hit, Leg, LegStatus, Operation, Ranked, Stage
+from memtui.model import Chunk, Drop, Hit, Leg, LegStatus, Operation, Ranked, Stage
 from memtui.ranking.trace import find
 from memtui.text.ecmascript import truncate_utf16
 
@@ -34,21 +37,20 @@ class Verdict:
     """The largest difference of a score that starts from the recorded legs; `None`: not told."""
 
 
+Place: TypeAlias = tuple[str, int, int]
+Pairs: TypeAlias = dict[int, int]
+"""Where a result of the program is among memtui's hits: position to position, both from 0."""
+
+
 def compare(record: RecordedQuery, ranked: Ranked, legs: Ranked | None) -> Verdict:
     """Compare one query; `legs` is what the recorded legs rank to, where that can be told."""
-    wanted = [result.place for result in record.results]
-    got = [_place(hit) for hit in ranked.hits]
-    difference = max(
-        (
-            _difference(hit, result)
-            for hit, result in zip(ranked.hits, record.results, strict=False)
-            if _place(hit) == result.place
-        ),
-        default=0.0,
+    pairs = _paired(record, ranked)
+    difference = _largest(
+        _difference(ranked.hits[ours], record.results[theirs]) for theirs, ours in pairs.items()
     )
     from_legs = _score_difference(legs, record) if legs is not None else None
-    verdict = Verdict(record.text, True, len(wanted), difference, from_legs=from_legs)
-    stage = _first_difference(record, ranked, got, wanted)
+    verdict = Verdict(record.text, True, len(record.results), difference, from_legs=from_legs)
+    stage = _first_difference(record, ranked, pairs)
     if stage is None and from_legs is not None and not from_legs <= FROM_LEGS:
         stage = "recorded legs", f"ranked from them, a score differs by {from_legs:.3g}"
     if stage is None:
@@ -56,19 +58,37 @@ def compare(record: RecordedQuery, ranked: Ranked, legs: Ranked | None) -> Verdi
     return replace(verdict, agrees=False, stage=stage[0], detail=stage[1])
 
 
+def _paired(record: RecordedQuery, ranked: Ranked) -> Pairs:
+    """Pair by place; chunks that share one by their order, and where some lack, by rank first."""
+    got = _positions(_place(hit.chunk) for hit in ranked.hits)
+    wanted = _positions(result.place for result in record.results)
+    pairs: Pairs = {}
+    for place, theirs in wanted.items():
+        ours = got.get(place, [])
+        same = set(ours) & set(theirs) if len(ours) != len(theirs) else set()
+        pairs |= {position: position for position in same}
+        left = ([n for n in theirs if n not in same], [n for n in ours if n not in same])
+        pairs |= dict(zip(*left, strict=False))
+    return pairs
+
+
+def _positions(places: Iterable[Place]) -> dict[Place, list[int]]:
+    found: dict[Place, list[int]] = {}
+    for position, place in enumerate(places):
+        found.setdefault(place, []).append(position)
+    return found
+
+
 def _first_difference(
-    record: RecordedQuery,
-    ranked: Ranked,
-    got: list[tuple[str, int, int]],
-    wanted: list[tuple[str, int, int]],
+    record: RecordedQuery, ranked: Ranked, pairs: Pairs
 ) -> tuple[str, str] | None:
     """The first stage at which memtui and the program part, and how."""
     return (
         _vector_leg_differs(record, ranked)
-        or _parts_differ(record, ranked)
-        or _missing(record, ranked, got)
-        or _extra(ranked, got, wanted)
-        or _order_differs(ranked, got, wanted)
+        or _parts_differ(record, ranked, pairs)
+        or _missing(record, ranked, pairs)
+        or _extra(ranked, pairs)
+        or _order_differs(record, ranked)
         or _snippet_differs(record, ranked)
     )
 
@@ -82,38 +102,39 @@ def _vector_leg_differs(record: RecordedQuery, ranked: Ranked) -> tuple[str, str
     if len(recorded) != len(hits):
         return str(Leg.VECTOR), f"{len(hits)} hits, the program had {len(recorded)}"
     for hit, (chunk, score) in zip(hits, recorded, strict=True):
-        if abs(hit.raw - score) > END_TO_END:
+        if not abs(hit.raw - score) <= END_TO_END:
             said = f"hit {hit.position + 1} ({chunk}): {hit.raw!r}, the program had {score!r}"
             return str(Leg.VECTOR), said
     return None
 
 
-def _parts_differ(record: RecordedQuery, ranked: Ranked) -> tuple[str, str] | None:
-    ours = {_place(hit): hit for hit in ranked.hits}
-    for result in record.results:
-        hit = ours.get(result.place)
-        if hit is None:
+def _parts_differ(record: RecordedQuery, ranked: Ranked, pairs: Pairs) -> tuple[str, str] | None:
+    for position, result in enumerate(record.results):
+        if position not in pairs:
             continue
+        hit = ranked.hits[pairs[position]]
         for leg, recorded in ((Leg.VECTOR, result.vector_score), (Leg.KEYWORD, result.text_score)):
             value = _leg_value(hit, leg)
-            if recorded is not None and abs(value - recorded) > END_TO_END:
+            if recorded is not None and not abs(value - recorded) <= END_TO_END:
                 said = f"{_shown(result)}: {value!r}, the program had {recorded!r}"
                 return str(leg), said
-        if abs(hit.score - result.score) > END_TO_END:
+        if not abs(hit.score - result.score) <= END_TO_END:
             said = f"{_shown(result)}: {hit.score!r}, the program had {result.score!r}"
             return _last_scoring_stage(hit), said
     return None
 
 
-def _missing(
-    record: RecordedQuery, ranked: Ranked, got: list[tuple[str, int, int]]
-) -> tuple[str, str] | None:
-    present = frozenset(got)
-    places = {_chunk_place(ranked, chunk_id): chunk_id for chunk_id in ranked.pool.chunks}
-    for result in record.results:
-        if result.place in present:
+def _missing(record: RecordedQuery, ranked: Ranked, pairs: Pairs) -> tuple[str, str] | None:
+    shown = {hit.chunk.id for hit in ranked.hits}
+    for position, result in enumerate(record.results):
+        if position in pairs:
             continue
-        chunk_id = places.get(result.place)
+        candidates = (
+            chunk_id
+            for chunk_id, chunk in ranked.pool.chunks.items()
+            if chunk_id not in shown and _place(chunk) == result.place
+        )
+        chunk_id = next(candidates, None)
         if chunk_id is None:
             return "candidates", f"{_shown(result)} is in neither leg's candidates"
         lost = find(ranked, chunk_id)
@@ -122,21 +143,19 @@ def _missing(
     return None
 
 
-def _extra(
-    ranked: Ranked, got: list[tuple[str, int, int]], wanted: list[tuple[str, int, int]]
-) -> tuple[str, str] | None:
-    known = frozenset(wanted)
-    for hit, place in zip(ranked.hits, got, strict=True):
-        if place not in known:
+def _extra(ranked: Ranked, pairs: Pairs) -> tuple[str, str] | None:
+    known = frozenset(pairs.values())
+    for position, hit in enumerate(ranked.hits):
+        if position not in known:
             stage = Stage.MIN_SCORE if ranked.ranking.min_score is not None else Stage.CUT
             return str(stage), f"{hit.citation} is shown; the program does not show it"
     return None
 
 
-def _order_differs(
-    ranked: Ranked, got: list[tuple[str, int, int]], wanted: list[tuple[str, int, int]]
-) -> tuple[str, str] | None:
-    for rank_number, (ours, theirs) in enumerate(zip(got, wanted, strict=False), start=1):
+def _order_differs(record: RecordedQuery, ranked: Ranked) -> tuple[str, str] | None:
+    both = zip(ranked.hits, record.results, strict=False)
+    for rank_number, (hit, result) in enumerate(both, start=1):
+        ours, theirs = _place(hit.chunk), result.place
         if ours != theirs:
             mmr = ranked.ranking.mmr.enabled and Stage.MMR in ranked.ranking.stages
             stage = Stage.MMR if mmr else Stage.FUSION
@@ -172,15 +191,20 @@ def _difference(hit: Hit, result: RecordedResult) -> float:
         differences.append(abs(_leg_value(hit, Leg.VECTOR) - result.vector_score))
     if result.text_score is not None:
         differences.append(abs(_leg_value(hit, Leg.KEYWORD) - result.text_score))
-    return max(differences)
+    return _largest(differences)
 
 
 def _score_difference(ranked: Ranked, record: RecordedQuery) -> float:
     """The largest difference of a score; infinity when the lists are not the same."""
-    if [_place(hit) for hit in ranked.hits] != [result.place for result in record.results]:
-        return float("inf")
+    if [_place(hit.chunk) for hit in ranked.hits] != [result.place for result in record.results]:
+        return math.inf
     pairs = zip(ranked.hits, record.results, strict=True)
-    return max((abs(hit.score - result.score) for hit, result in pairs), default=0.0)
+    return _largest(abs(hit.score - result.score) for hit, result in pairs)
+
+
+def _largest(differences: Iterable[float]) -> float:
+    """The largest of some differences; infinity when one is none, as NaN is."""
+    return max((math.inf if math.isnan(d) else d for d in differences), default=0.0)
 
 
 def _leg_value(hit: Hit, leg: Leg) -> float:
@@ -193,12 +217,7 @@ def _leg_value(hit: Hit, leg: Leg) -> float:
     return part.mapped if part.text_score is None else part.text_score
 
 
-def _place(hit: Hit) -> tuple[str, int, int]:
-    return hit.chunk.path, hit.chunk.start_line, hit.chunk.end_line
-
-
-def _chunk_place(ranked: Ranked, chunk_id: str) -> tuple[str, int, int]:
-    chunk = ranked.pool.chunks[chunk_id]
+def _place(chunk: Chunk) -> Place:
     return chunk.path, chunk.start_line, chunk.end_line
 
 

@@ -36,7 +36,7 @@ from memtui.retrieval.openclaw.release import release_of
 if TYPE_CHECKING:
     pass
 
-FIRST_ANSWER_SECONDS = 2.0
+FIRST_ANSWER_SECONDS = 1.0
 """So long the truth report waits for the first search, which whoever opens an index waits for."""
 
 T = TypeVar("T")
@@ -279,6 +279,7 @@ class ForeignEngine:
                     databases=target.databases,
                     now=datetime.now(UTC),
                     backend=target.config.backend if target.config is not None else "builtin",
+                    written=target.config,
                     home=target.home,
                     sessions=target.sessions,
                     deep=deep,

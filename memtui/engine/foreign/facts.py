@@ -74,7 +74,10 @@ def query_vectors_of(
     given: GivenVectors | None,
     env: Mapping[str, str],
 ) -> QueryVectors:
-    """Where the vectors of queries come from, for this index."""
+    """Where the vectors of queries come from, for this index.
+
+    No provider is asked unless the agent has a configuration: defaults are nobody's choice.
+    """
     target = facts.target
     remote = None
     if target.config is not None:
@@ -85,6 +88,7 @@ def query_vectors_of(
             lambda opened: cached_vector(opened.connection, opened.layout, facts.identity, digest)
         )
 
+    search = facts.search if target.is_configured else None
     return QueryVectors(
-        facts.identity, facts.search, given=given, env=env, read_cache=cached, remote=remote
+        facts.identity, search, given=given, env=env, read_cache=cached, remote=remote
     )

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from memtui.engine.foreign.answers import RecordedHit, RecordedLeg, RecordedQuery
-from memtui.model import CandidatePool, Chunk, DateRule, Leg, LegState, LegStatus, SearchMode
+from memtui.model import (
+    CandidatePool,
+    Chunk,
+    DateRule,
+    Leg,
+    LegState,
+    LegStatus,
+    Reason,
+    SearchMode,
+)
 from memtui.retrieval.openclaw.keyword import merge_keyword_hits
 from memtui.retrieval.openclaw.keyword_hit import KeywordHit
 from memtui.retrieval.openclaw.pool import make_pool, read_chunks, with_file_times
@@ -59,6 +68,8 @@ def pool_from_legs(
     if whole is None:
         return None
     chunks = read_chunks(opened.connection, tables, whole.values())
+    if not chunks.keys() >= set(whole.values()):
+        return None
     keyword = [
         [_keyword_hit(hit, chunks[whole[hit.chunk]]) for hit in leg.hits]
         for leg in record.legs
@@ -81,6 +92,19 @@ def pool_from_legs(
         search_mode=mode,
         names_files=False,
         tokenizer=tables.tokenizer,
+    )
+
+
+def empty_pool(query: str, why: str, limit: int, mode: SearchMode) -> CandidatePool:
+    """The pool of a query that no leg was asked; `why` as a phrase."""
+    return CandidatePool(
+        query=query,
+        chunks={},
+        hits=dict.fromkeys(Leg, ()),
+        states=dict.fromkeys(Leg, LegState(LegStatus.SKIPPED, Reason.DISABLED, why)),
+        limit=limit,
+        sized=True,
+        search_mode=mode,
     )
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from memtui.engine.foreign.leg_states import failed, keyword_state
 from memtui.engine.foreign.vectors import StoredVectors
 from memtui.engine.query_vectors import NoVector, QueryVector
 from memtui.errors import Cancelled
-from memtui.index.database import Access, Interrupted
+from memtui.index.database import Access, DatabaseError, Interrupted
 from memtui.index.foreign.layout import Layout
 from memtui.index.foreign.opening import IndexChanged, Opened, open_foreign
 from memtui.index.foreign.retokenized import retokenized
@@ -30,8 +31,9 @@ from memtui.retrieval.blas import use_one_thread
 from memtui.retrieval.openclaw.keyword import KeywordAnswer, OpenClawKeywordLeg
 from memtui.retrieval.openclaw.pool import make_pool, read_chunks, with_file_times
 from memtui.retrieval.openclaw.release import Release
+from memtui.retrieval.openclaw.stored import finite
 from memtui.retrieval.openclaw.tables import IndexTables, SearchScope
-from memtui.retrieval.openclaw.vector import OpenClawVectorLeg, VectorAnswer
+from memtui.retrieval.openclaw.vector import OpenClawVectorLeg, VectorAnswer, is_zero
 from memtui.text.ecmascript import trim
 
 if TYPE_CHECKING:
@@ -88,12 +90,20 @@ class ForeignIndex:
         self._guard = threading.Lock()
         self._interruptible: Connection | None = None
 
-    def opened(self) -> Opened:
-        """The database as it is now; raises `IndexMissing`, `IndexUnusable`."""
+    def opened(self, *, settled: bool = False) -> Opened:
+        """The database as it is now; raises `IndexMissing`, `IndexUnusable`.
+
+        `settled`: newly opened, it is read in a way that no commit disturbs.
+        """
         if self._opened is not None and self._opened.is_current():
             return self._opened
         self.close()
-        self._opened = self._retokenized(open_foreign(self._path))
+        self._opened = open_foreign(self._path, settled=settled)
+        try:
+            self._opened = self._retokenized(self._opened)
+        except BaseException:
+            self.close()
+            raise
         with self._guard:
             self._interruptible = self._opened.connection
         return self._opened
@@ -108,21 +118,31 @@ class ForeignIndex:
         return self.use(of_one_commit)
 
     def use(self, function: Callable[[Opened], T]) -> T:
-        """As `read`, for a function that sees to its own snapshots."""
-        for last in (False, True):
-            opened = self.opened()
-            try:
-                with opened.errors():
-                    return function(opened)
-            except IndexChanged:
+        """As `read`, for a function that sees to its own snapshots.
+
+        Raises `IndexChanged` when the program changed the database both times.
+        """
+        try:
+            return self._use(function, settled=False)
+        except IndexChanged:
+            self.close()
+        return self._use(function, settled=True)
+
+    def _use(self, function: Callable[[Opened], T], *, settled: bool) -> T:
+        opened = self.opened(settled=settled)
+        try:
+            with opened.errors():
+                answer = function(opened)
+            opened.confirm()
+            return answer
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            # Half of one commit and half of another can look like anything.
+            opened.confirm()
+            raise
+        finally:
+            if opened.how is Access.LIVE:
+                # An open connection would keep the program from folding its log back.
                 self.close()
-                if last:
-                    raise
-            finally:
-                if opened.how is Access.LIVE:
-                    # An open connection would keep the program from folding its log back.
-                    self.close()
-        raise AssertionError("unreachable")
 
     def _retokenized(self, opened: Opened) -> Opened:
         if self._tokenizer is None or self._tokenizer == opened.layout.tokenizer:
@@ -160,7 +180,8 @@ class ForeignRetriever:
         self._release = release
         self._finder = finder
         self._workspace = workspace
-        self._stored = StoredVectors()
+        self.stored = StoredVectors()
+        """The vectors in memory; the engine thread's."""
         self.backend = "not loaded"
         """How vectors were compared last, in words."""
 
@@ -195,7 +216,10 @@ class ForeignRetriever:
         started: float,
     ) -> CandidatePool:
         """Both legs and their chunks, all of one commit."""
-        run = _Run(opened, self._release, asked, self.file_time, self._stored)
+        if _falls_back(found) and asked.mode is SearchMode.HYBRID:
+            # Without a provider no release filters by its model, and each searches keywords.
+            asked = replace(asked, scope=replace(asked.scope, model=None))
+        run = _Run(opened, self._release, asked, self.file_time, self.stored)
         if asked.mode is not SearchMode.VECTOR_ONLY:
             run.ask_keyword()
         if found is not None:
@@ -260,12 +284,18 @@ class _Run:
             self._release,
             self._asked.ranking.keyword_mapping,
         )
-        answer = leg.search(self._asked.text, self._asked.ranking.candidates, self._asked.scope)
+        asked = self._asked
+        try:
+            answer = leg.search(asked.text, asked.ranking.candidates, asked.scope)
+        except DatabaseError as error:
+            self.states[Leg.KEYWORD] = failed(error, started)
+            return
         self._keyword = answer
-        self.states[Leg.KEYWORD] = _keyword_state(answer, self._tables.tokenizer, started)
+        self.states[Leg.KEYWORD] = keyword_state(answer, self._tables.tokenizer, started)
 
     def ask_vector(self, found: QueryVector | NoVector) -> None:
         """Run the vector leg with what was found of the query's vector."""
+        found = self._checked(found)
         if isinstance(found, NoVector):
             self._without_vector(found)
             return
@@ -280,7 +310,11 @@ class _Run:
             vec_readable=opened.vec_readable,
         )
         scope = self._asked.scope
-        self._vector = leg.search(found.values, self._asked.ranking.candidates, scope)
+        try:
+            self._vector = leg.search(found.values, self._asked.ranking.candidates, scope)
+        except DatabaseError as error:
+            self.states[Leg.VECTOR] = failed(error, started)
+            return
         facts: Numbers = {
             "backend": self._vector.backend,
             "model": scope.model or "",
@@ -311,13 +345,26 @@ class _Run:
         )
         return replace(made, elapsed_ms=(perf_counter() - started) * 1000)
 
+    def _checked(self, found: QueryVector | NoVector) -> QueryVector | NoVector:
+        """A vector that the vector table can be asked for; its metadata need not tell its size."""
+        if isinstance(found, NoVector):
+            return found
+        size, dims = found.values.size, self._opened.layout.vec_dims
+        if dims is not None and size != dims:
+            why = f"{size} numbers from {found.detail}, the vector table has {dims}"
+            detail = f"the query vector does not fit: {why}"
+            return NoVector(Reason.DIMENSIONS_DIFFER, detail, why)
+        if is_zero(found.values):
+            why = f"the query vector from {found.detail} is zero or not finite in single precision"
+            return NoVector(Reason.ZERO_QUERY_VECTOR, why, why)
+        return found
+
     def _without_vector(self, found: NoVector) -> None:
         status = LegStatus.PENDING if found.reason is Reason.PENDING else LegStatus.FAILED
         if found.reason is Reason.ZERO_QUERY_VECTOR:
             status = LegStatus.SKIPPED
         self.states[Leg.VECTOR] = LegState(status, found.reason, found.detail)
-        if found.reason is not Reason.ZERO_QUERY_VECTOR and self._keyword is not None:
-            # What the program itself falls back to when its provider does not answer.
+        if _falls_back(found) and self._keyword is not None:
             self._mode = SearchMode.KEYWORD_ONLY
 
     def _file_time(self, source: str, path: str) -> int:
@@ -332,18 +379,10 @@ class _Run:
             f"SELECT mtime FROM {layout.files} WHERE path = ? AND source = ?", (path, source)
         ).fetchall()
         value = found[0][0] if found else None
-        return int(value * 1_000_000) if isinstance(value, int | float) else 0
+        milliseconds = finite(value)
+        return int(milliseconds * 1_000_000) if milliseconds is not None else 0
 
 
-def _keyword_state(answer: KeywordAnswer, tokenizer: str, started: float) -> LegState:
-    facts: dict[str, float | int | str | None] = {
-        "match": answer.match or "",
-        "substrings": " ".join(answer.substrings),
-        "keywords": " ".join(answer.keywords),
-        "tokenizer": tokenizer,
-    }
-    elapsed = (perf_counter() - started) * 1000
-    if answer.match is None and not answer.substrings and not answer.keywords:
-        detail = "no letter or digit in the query"
-        return LegState(LegStatus.SKIPPED, Reason.NO_TERMS, detail, elapsed, facts)
-    return LegState(LegStatus.OK, Reason.OK, "", elapsed, facts)
+def _falls_back(found: QueryVector | NoVector | None) -> bool:
+    """Whether the list is the one that the program finds without its provider."""
+    return isinstance(found, NoVector) and found.reason is not Reason.ZERO_QUERY_VECTOR

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from memtui.index.foreign import rows
+from memtui.index.foreign.findings import agent_gets
 from memtui.index.foreign.opening import Opened
 from memtui.model import (
     ErrorRecord,
@@ -72,6 +73,7 @@ def compose(
     """Make the status out of what is known."""
     sources = counts.sources if counts else ()
     drifted = truth.drifted if truth else ()
+    gets, because = agent_gets(truth, facts.choice.profile) if truth else (None, "")
     return IndexStatus(
         state=_state(truth, problem),
         root=str(facts.target.workspace or ""),
@@ -105,6 +107,8 @@ def compose(
             query_vectors=facts.needs,
             truth=truth,
             examining=examining,
+            agent_gets=gets,
+            agent_gets_because=because,
         ),
     )
 

@@ -32,14 +32,16 @@ class ForeignTarget:
     workspace: Path | None = None
     config: OpenClawConfig | None = None
     search: AgentConfig | None = None
+    """Of the configuration; the program's defaults without a file, `None` for a broken one."""
     databases: Databases | None = None
     home: Path | None = None
     """The home folder that `~` stands for in the configuration."""
 
     @property
     def is_configured(self) -> bool:
-        """Whether a configuration was found: without one, what is expected is not known."""
-        return self.config is not None and self.config.path is not None
+        """Whether a configuration could be read: without one, what is expected is not known."""
+        config = self.config
+        return config is not None and config.path is not None and not config.broken
 
     @property
     def sessions(self) -> Path | None:
@@ -114,7 +116,7 @@ def _completed(
         state_dir=state_dir,
         workspace=search.workspace or workspace_by_default(state_dir, agent),
         config=config,
-        search=search,
+        search=None if config.broken else search,
         databases=database_of(state_dir, agent, _store(search)),
         home=home,
     )

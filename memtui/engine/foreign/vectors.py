@@ -44,8 +44,12 @@ class StoredVectors:
 
         return read
 
+    def holds(self, opened: Opened) -> bool:
+        """Whether the vectors are in memory as they are in the index now."""
+        return self._stamp == _stamp(opened)
+
     def _load(self, opened: Opened) -> None:
-        stamp = (opened.fingerprint, rows.revision(opened.connection, opened.layout))
+        stamp = _stamp(opened)
         if stamp == self._stamp:
             return
         indexed = read_indexed(opened.connection, opened.layout)
@@ -58,6 +62,10 @@ class StoredVectors:
                 if len(batch.rowids)
             ]
         self._stamp = stamp
+
+
+def _stamp(opened: Opened) -> tuple[Fingerprint, int | None]:
+    return opened.fingerprint, rows.revision(opened.connection, opened.layout)
 
 
 def _visible(opened: Opened, scope: SearchScope) -> dict[int, str]:

@@ -12,7 +12,7 @@ from memtui.engine.foreign.answers import RecordedQuery, Recording
 from memtui.engine.foreign.comparison import Verdict, compare
 from memtui.engine.foreign.facts import ForeignFacts, query_vectors_of, read_facts
 from memtui.engine.foreign.profile import agent_ranking
-from memtui.engine.foreign.replay import ChunkIds, pool_from_legs
+from memtui.engine.foreign.replay import ChunkIds, empty_pool, pool_from_legs
 from memtui.engine.foreign.retriever import (
     Asked,
     ForeignIndex,
@@ -22,7 +22,7 @@ from memtui.engine.foreign.retriever import (
 )
 from memtui.engine.foreign.target import ForeignTarget
 from memtui.engine.query_vectors import GivenVectors
-from memtui.model import Leg, Ranked, Ranking, SearchMode
+from memtui.model import CandidatePool, Leg, Ranked, Ranking, SearchMode
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import for_mode
 from memtui.retrieval.openclaw.release import release_of
@@ -114,7 +114,12 @@ class Verifier:
 
     def _verdict(self, record: RecordedQuery, ids: ChunkIds) -> Verdict:
         ranking = self._ranking(record)
-        asked = Asked(record.text, ranking, self._mode, self._scope(record))
+        scope = self._scope(record)
+        if scope.sources == ():
+            return compare(
+                record, rank(self._nothing(record, ranking), ranking, now=self._now), None
+            )
+        asked = Asked(record.text, ranking, self._mode, scope)
         pool = self._retriever.retrieve(asked, lambda: False)
         if self._mode is not SearchMode.KEYWORD_ONLY and pool.search_mode is not self._mode:
             detail = pool.states[Leg.VECTOR].detail
@@ -124,19 +129,34 @@ class Verifier:
         return compare(record, ranked, legs)
 
     def _ranking(self, record: RecordedQuery) -> Ranking:
+        base, keys = self._base, record.active_project_keys
         chosen = replace(
-            self._base,
-            k=self._base.k if record.max_results is None else record.max_results,
-            min_score=self._base.min_score if record.min_score is None else record.min_score,
+            base,
+            k=base.k if record.max_results is None else record.max_results,
+            min_score=base.min_score if record.min_score is None else record.min_score,
+            project_keys=base.project_keys if keys is None else keys,
         )
         return for_mode(chosen, self._mode)
 
     def _scope(self, record: RecordedQuery) -> SearchScope:
-        settings, scope = self._recording.settings, self._facts.scope
-        model = settings.model or self._facts.identity.model
+        model = self._recording.settings.model or self._facts.identity.model
         without = self._mode is SearchMode.KEYWORD_ONLY
-        sources = record.sources or settings.sources or scope.sources
-        return SearchScope(None if without else model, sources)
+        return SearchScope(None if without else model, self._sources(record))
+
+    def _sources(self, record: RecordedQuery) -> tuple[str, ...] | None:
+        """The enabled ones of those that were asked for; empty when none of them is."""
+        enabled = self._recording.settings.sources
+        if enabled is None:
+            enabled = self._facts.scope.sources
+        if not record.sources:
+            return enabled
+        return tuple(s for s in record.sources if enabled is None or s in enabled)
+
+    def _nothing(self, record: RecordedQuery, ranking: Ranking) -> CandidatePool:
+        """What a query finds that asks for no enabled source: the program does not search."""
+        return empty_pool(
+            record.text, "no source that was asked for is enabled", ranking.candidates, self._mode
+        )
 
     def _from_legs(
         self, opened: Opened, record: RecordedQuery, ids: ChunkIds, ranking: Ranking

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from memtui.index.foreign.findings import Code, finding
+from memtui.index.foreign.findings import PAUSING_RELEASES, Code, finding
 from memtui.index.foreign.rows import StoredIdentity
 from memtui.model.foreign import Finding, Identity, IdentityField, IndexGeneration, Severity
 from memtui.settings.openclaw import (
@@ -53,7 +53,6 @@ _UNKNOWN: Final = {
     "provenanceVersion": "this release does not write it",
 }
 _FIRST_VERSIONED: Final = "2026.9"
-_PAUSING: Final = frozenset({"2026.7", "2026.9"})
 _PAUSED: Final = "its search is paused and returns nothing until openclaw memory index --force"
 _REBUILT: Final = "the next sync builds the index anew; until then it answers from the old one"
 
@@ -140,7 +139,7 @@ def identity_findings(
 ) -> list[Finding]:
     """Say what follows from the identity: a paused search, a rebuild, only keywords."""
     known = known_release(release)
-    pausing = known in _PAUSING
+    pausing = known in PAUSING_RELEASES
     if not stored.present:
         text = f"the index metadata is missing: {_PAUSED if pausing else _REBUILT}"
         severity = Severity.ERROR if pausing else Severity.WARNING

@@ -8,10 +8,13 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from memtui.model.foreign import Finding, Severity
+from memtui.model.foreign import AgentGets, Finding, Severity, Truth
+from memtui.settings.openclaw import known_release
 from memtui.text.sanitize import safe_line
 
 MAX_NAMES: Final = 200
+PAUSING_RELEASES: Final = frozenset({"2026.7", "2026.9"})
+"""Whose search returns nothing while the index does not fit the configuration."""
 
 
 class Code(StrEnum):
@@ -87,6 +90,8 @@ class Code(StrEnum):
     SESSIONS_ORPHANED = "sessions_orphaned"
     SESSIONS_UNREGISTERED = "sessions_unregistered"
 
+    CONFIGURATION_UNREADABLE = "configuration_unreadable"
+    CONFIGURATION_PROBLEMS = "configuration_problems"
     SEARCH_DISABLED = "search_disabled"
     QMD_BACKEND = "qmd_backend"
     KEYWORD_HITS_DROPPED = "keyword_hits_dropped"
@@ -169,11 +174,31 @@ MEANINGS: Final[Mapping[Code, Meaning]] = MappingProxyType(
         Code.SESSIONS_PENDING: Meaning(_I, "recent transcripts below the limit for a sync"),
         Code.SESSIONS_ORPHANED: Meaning(_W, "indexed transcripts that are gone"),
         Code.SESSIONS_UNREGISTERED: Meaning(_I, "transcripts that sessions.json does not list"),
+        Code.CONFIGURATION_UNREADABLE: Meaning(_W, "the agent's configuration cannot be read"),
+        Code.CONFIGURATION_PROBLEMS: Meaning(_W, "parts of the configuration cannot be used"),
         Code.SEARCH_DISABLED: Meaning(_W, "memory search is switched off for this agent"),
         Code.QMD_BACKEND: Meaning(_W, "another program answers, not this index"),
-        Code.KEYWORD_HITS_DROPPED: Meaning(_I, "the minimum score drops all keyword-only hits"),
+        Code.KEYWORD_HITS_DROPPED: Meaning(_I, "the minimum score drops keyword-only hits"),
     }
 )
+
+_PAUSED_BY: Final = frozenset(
+    {Code.IDENTITY_MISSING, Code.IDENTITY_UNREADABLE, Code.IDENTITY_MISMATCH}
+)
+_GETS: Final[Mapping[Code, AgentGets | None]] = MappingProxyType(
+    {
+        Code.CONFIGURATION_UNREADABLE: None,
+        Code.SEARCH_DISABLED: "nothing",
+        Code.QMD_BACKEND: "other",
+        Code.OTHER_DATABASE_READ: "other",
+        Code.IDENTITY_MISSING: "nothing",
+        Code.IDENTITY_UNREADABLE: "nothing",
+        Code.IDENTITY_MISMATCH: "nothing",
+        Code.IDENTITY_NEWER: None,
+        Code.KEYWORD_ONLY_SERVED: "keywords",
+    }
+)
+"""What counts first comes first."""
 
 
 def finding(
@@ -196,6 +221,20 @@ def finding(
         names=tuple(safe_line(name) for name in every[:MAX_NAMES]),
         count=len(every) if count is None else count,
     )
+
+
+def agent_gets(truth: Truth, release: str) -> tuple[AgentGets | None, str]:
+    """What the agent's own search returns, and the code that keeps it from the same as here.
+
+    `None` where that is not known: the configuration cannot be read, or the index is newer than
+    memtui. Raises `ValueError` for a release without a profile.
+    """
+    pausing = known_release(release) in PAUSING_RELEASES
+    found = {finding.code for finding in truth.findings}
+    for code, gets in _GETS.items():
+        if code.value in found and (pausing or code not in _PAUSED_BY):
+            return gets, code.value
+    return "same", ""
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

@@ -5,19 +5,27 @@ How a database is read depends on what lies beside it:
 - `-wal` and `-shm`: a program has it open, or was killed. SQLite's own locks, with the shared
   memory mapped read-only; when nobody else holds it, SQLite indexes the log in memory.
 - `-wal` with content, no `-shm`: the log is indexed in memory, without locks.
-- a rollback journal, or a file whose journal is not the log: SQLite's own locks; a journal that a
-  killed program left is played back in a private copy.
-- neither: `immutable`, which touches nothing but the file.
+- neither, or a file that keeps no log: `immutable`, which touches nothing but the file. With a
+  rollback journal, a lock for reading would keep the program from committing: it is taken for a
+  moment, only to tell a program at work from a killed one. What a killed one left is played back
+  in a private copy.
+
+Without locks (`Access.IMMUTABLE`, `Access.LOG`) a commit may come in between two pages: what was
+read counts only when `Opened.confirm` says so, by the stamps of the files and the counter of
+commits in the header. Whoever was disturbed opens it `settled`: a private copy of what has at most
+512 MB, as good as a snapshot, for which the program is locked out only if it commits faster than
+copies can be made; of what has more, SQLite's locks.
+
+A program that closes its log while memtui reads cannot fold it back: `-wal` and `-shm` stay, whole
+and valid, until it opens the database again. The window is one snapshot long: keep them short.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -30,9 +38,11 @@ from memtui.index.database import (
     Fault,
     Interrupted,
     fault,
-    open_beside,
+    header_of,
+    read_header,
     vector_extension,
 )
+from memtui.index.foreign.connecting import beside, connect, held_still
 from memtui.index.foreign.layout import KNOWN_SCHEMA, Layout, recognise
 from memtui.text.sanitize import safe_line
 
@@ -40,9 +50,11 @@ if TYPE_CHECKING:
     from memtui.index.database import Connection
 
 _MAGIC = b"SQLite format 3\0"
-_WRITE_VERSION = 18
-_WAL_VERSION = 2
+_COMMITS = slice(24, 28)
 _ATTEMPTS = 3
+_LOCKLESS = frozenset({Access.IMMUTABLE, Access.LOG})
+_COUNTED = frozenset({Access.IMMUTABLE, Access.COPY})
+_COPY_BYTES = 512 * 2**20
 
 
 class IndexChanged(IndexUnusable):
@@ -66,7 +78,6 @@ class Fingerprint:
 
     database: FileStamp | None
     log: FileStamp | None
-    journal: FileStamp | None
     shared: bool
     """Whether the log's shared memory is there: some program has, or had, the database open."""
 
@@ -88,16 +99,35 @@ class Opened:
     vec_readable: bool
     """Whether sqlite-vec is loaded and the vec0 table answers."""
     fingerprint: Fingerprint
+    commits: bytes
+    """The counter in the header at opening; without a log, every commit changes it."""
     warnings: tuple[str, ...] = ()
     copy: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
 
     def is_current(self) -> bool:
-        """Compare the files with what they were at opening; four stats, no file is opened.
+        """Compare the files with what they were at opening; three stats and a header.
 
         False: something was committed, the files were exchanged, or a program has opened or
         closed the database since; close this and open it again.
         """
-        return _is_same(self.real, self.fingerprint)
+        if not _is_same(self.real, self.fingerprint):
+            return False
+        # Two commits may come within one tick of the file system's clock.
+        return self.how not in _COUNTED or self._commits_now() == self.commits
+
+    def _commits_now(self) -> bytes | None:
+        try:
+            if self.how is Access.COPY:
+                return read_header(self.real)[_COMMITS]
+            return header_of(self.connection)[_COMMITS]
+        except (DatabaseError, OSError):
+            # Gone or not readable any more: not what it was.
+            return None
+
+    def confirm(self) -> None:
+        """Raise `IndexChanged` when what was read so far may be of more than one commit."""
+        if self.how in _LOCKLESS and not self.is_current():
+            raise _changed(self.path)
 
     def errors(self) -> AbstractContextManager[None]:
         """Guard queries: `IndexChanged` when the file changed under them, else `foreign_errors`."""
@@ -124,36 +154,53 @@ class Opened:
             self.copy.cleanup()
 
 
-def open_foreign(path: Path) -> Opened:
+def open_foreign(path: Path, *, settled: bool = False) -> Opened:
     """Open an OpenClaw index of any generation, strictly read-only.
 
-    Raises `IndexMissing` when there is no such file, `IndexUnusable` when it is no OpenClaw
-    index, damaged, locked or not readable, `IndexChanged` when it changes faster than it can
-    be opened.
+    `settled`: in a way that no commit disturbs, at the price of a copy. Raises `IndexMissing` when
+    there is no such file, `IndexUnusable` when it is no OpenClaw index, damaged, locked or not
+    readable, `IndexChanged` when it changes faster than it can be opened.
     """
     with foreign_errors(path):
         real = _existing(path)
-    for _ in range(_ATTEMPTS):
-        seen = fingerprint_of(real)
-        try:
-            with foreign_errors(path, partial(_is_same, real, seen)):
-                opened = _open(path, real, seen)
-        except IndexChanged:
-            continue
-        if opened.how is Access.LIVE or opened.is_current():
+    for attempt in range(1, _ATTEMPTS + 1):
+        with foreign_errors(path), ExitStack() as lock:
+            if settled and attempt == _ATTEMPTS:
+                lock.enter_context(held_still(real))
+            opened = _try_to_open(path, real, settled=settled)
+        if opened is not None:
             return opened
-        opened.close()
     raise _changed(path)
+
+
+def _try_to_open(path: Path, real: Path, *, settled: bool) -> Opened | None:
+    """Open it once; `None` when it changed meanwhile."""
+    seen = fingerprint_of(real)
+    wanted = _settled(seen) if settled else Access.IMMUTABLE
+    try:
+        with foreign_errors(path, partial(_is_same, real, seen)):
+            opened = _open(path, real, seen, wanted)
+    except IndexChanged:
+        return None
+    if opened.how is Access.LIVE or opened.is_current():
+        return opened
+    opened.close()
+    return None
 
 
 def fingerprint_of(real: Path) -> Fingerprint:
     """Stat a database and the files beside it."""
     return Fingerprint(
         database=_stamp(real),
-        log=_stamp(_beside(real, "-wal")),
-        journal=_stamp(_beside(real, "-journal")),
-        shared=_stamp(_beside(real, "-shm")) is not None,
+        log=_stamp(beside(real, "-wal")),
+        shared=_stamp(beside(real, "-shm")) is not None,
     )
+
+
+def _settled(seen: Fingerprint) -> Access:
+    """How to read, undisturbed, a file that has no log beside it."""
+    small = seen.database is not None and seen.database.size <= _COPY_BYTES
+    return Access.COPY if small else Access.LIVE
 
 
 def _is_same(real: Path, seen: Fingerprint) -> bool:
@@ -191,6 +238,8 @@ def _changed(path: Path) -> IndexChanged:
 
 def _line(path: Path, found: Fault, error: Exception) -> IndexUnusable:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    if isinstance(error, UnicodeDecodeError):
+        reason = "a text of it is not UTF-8"
     reason = safe_line(reason)
     name = _shown(path)
     match found:
@@ -222,10 +271,6 @@ def _line(path: Path, found: Fault, error: Exception) -> IndexUnusable:
 
 def _shown(path: Path) -> str:
     return safe_line(str(path))
-
-
-def _beside(real: Path, suffix: str) -> Path:
-    return real.with_name(real.name + suffix)
 
 
 def _stamp(path: Path) -> FileStamp | None:
@@ -262,8 +307,14 @@ def _existing(path: Path) -> Path:
     return real
 
 
-def _open(path: Path, real: Path, seen: Fingerprint) -> Opened:
-    connection, how, copy = _connect(path, real, seen)
+def _open(path: Path, real: Path, seen: Fingerprint, wanted: Access) -> Opened:
+    # The counter before all else, or the commit that it stands for might still be under way.
+    header = read_header(real)
+    if not header.startswith(_MAGIC):
+        raise IndexUnusable(
+            f"{_shown(path)} is not an SQLite database", hint="give the .sqlite file"
+        )
+    connection, how, copy = connect(real, seen, header, wanted)
     try:
         layout = recognise(connection, _shown(path))
         vec_readable, warnings = _probe_vectors(connection, layout)
@@ -275,6 +326,7 @@ def _open(path: Path, real: Path, seen: Fingerprint) -> Opened:
             how=how,
             vec_readable=vec_readable,
             fingerprint=seen,
+            commits=header[_COMMITS],
             warnings=_schema_warnings(connection, layout) + warnings,
             copy=copy,
         )
@@ -282,64 +334,6 @@ def _open(path: Path, real: Path, seen: Fingerprint) -> Opened:
         connection.close()
         if copy is not None:
             copy.cleanup()
-        raise
-
-
-def _connect(
-    path: Path, real: Path, seen: Fingerprint
-) -> tuple[Connection, Access, tempfile.TemporaryDirectory[str] | None]:
-    with_log = seen.log is not None and (seen.shared or seen.log.size > 0)
-    if not with_log and _keeps_a_log(path, real):
-        if _journal_is_hot(real):
-            # Cut off while the journal was exchanged for the log: only a writer can tell.
-            return _connect_to_copy(real)
-        return open_beside(real, Access.IMMUTABLE), Access.IMMUTABLE, None
-    try:
-        return open_beside(real, Access.LIVE), Access.LIVE, None
-    except Exception as error:
-        found = fault(error)
-        if found is Fault.UNFINISHED:
-            return _connect_to_copy(real)
-        # The attempt also told that no program holds the database for itself, which is the one
-        # way to have a log open without shared memory.
-        if found is not Fault.UNOPENABLE or seen.log is None or seen.shared:
-            raise
-    return open_beside(real, Access.LOG), Access.LOG, None
-
-
-def _journal_is_hot(real: Path) -> bool:
-    # SQLite overwrites the first bytes with zeros when a kept journal is not needed any more.
-    try:
-        with _beside(real, "-journal").open("rb") as journal:
-            return journal.read(1) not in (b"", b"\0")
-    except FileNotFoundError:
-        return False
-
-
-def _keeps_a_log(path: Path, real: Path) -> bool:
-    with real.open("rb") as file:
-        header = file.read(_WRITE_VERSION + 1)
-    if not header.startswith(_MAGIC):
-        raise IndexUnusable(
-            f"{_shown(path)} is not an SQLite database", hint="give the .sqlite file"
-        )
-    return header[_WRITE_VERSION : _WRITE_VERSION + 1] == bytes([_WAL_VERSION])
-
-
-def _connect_to_copy(
-    real: Path,
-) -> tuple[Connection, Access, tempfile.TemporaryDirectory[str]]:
-    folder = tempfile.TemporaryDirectory(prefix="memtui-", ignore_cleanup_errors=True)
-    try:
-        for suffix in ("", "-journal", "-wal"):
-            source = _beside(real, suffix)
-            target = Path(folder.name) / f"copy.sqlite{suffix}"
-            with suppress(FileNotFoundError):
-                shutil.copyfile(source, target)
-                os.chmod(target, stat.S_IRUSR | stat.S_IWUSR)
-        return open_beside(Path(folder.name) / "copy.sqlite", Access.COPY), Access.COPY, folder
-    except BaseException:
-        folder.cleanup()
         raise
 
 

@@ -9,13 +9,18 @@ from pathlib import Path
 from typing import Final
 
 from memtui.index.foreign import rows
-from memtui.index.foreign.findings import Code, finding
+from memtui.index.foreign.findings import Code, counted, finding, listed
 from memtui.index.foreign.layout import KNOWN_SCHEMA
 from memtui.index.foreign.leftovers import Leftover, LeftoverKind, find_leftovers
 from memtui.index.foreign.opening import Opened, fingerprint_of
 from memtui.index.foreign.places import Databases
 from memtui.model.foreign import Finding, Identity, Severity
-from memtui.settings.openclaw import MemorySearchConfig, effective, known_release
+from memtui.settings.openclaw import (
+    MemorySearchConfig,
+    OpenClawConfig,
+    effective,
+    known_release,
+)
 from memtui.settings.openclaw.identity import KEYWORD_ONLY_MODEL, NO_PROVIDER
 from memtui.text.sanitize import safe_line
 
@@ -101,6 +106,20 @@ def replaced_findings(opened: Opened) -> list[Finding]:
     return [finding(Code.DATABASE_REPLACED, text, [str(opened.path)])]
 
 
+def problem_findings(written: OpenClawConfig | None) -> list[Finding]:
+    """Say what of the agent's configuration file cannot be read or used."""
+    if written is None or not written.problems:
+        return []
+    names = [str(written.path)]
+    if written.broken:
+        text = f"{written.problems[0]}: what the agent is configured for is not known,"
+        text += " so the index is not compared with it; put the file right"
+        return [finding(Code.CONFIGURATION_UNREADABLE, text, names)]
+    entries = counted(len(written.problems), "entry", "entries")
+    text = f"{written.path}: {entries} cannot be used as written: {listed(written.problems)}"
+    return [finding(Code.CONFIGURATION_PROBLEMS, text, written.problems)]
+
+
 def configuration_findings(
     search: MemorySearchConfig | None, stored: Identity, release: str, backend: str
 ) -> list[Finding]:
@@ -117,19 +136,24 @@ def configuration_findings(
         text = "memory search is switched off for this agent (enabled: false)"
         found.append(finding(Code.SEARCH_DISABLED, text))
     vectors = held.provider != NO_PROVIDER and stored.model != KEYWORD_ONLY_MODEL
-    if known != "2026.9" and held.hybrid_enabled and vectors:
+    if held.hybrid_enabled and vectors:
         found += _dropped(held, known)
     return found
 
 
 def _dropped(held: MemorySearchConfig, release: str) -> Sequence[Finding]:
-    # 2026.2 gives every keyword hit the text score 1, later releases one below 1.
+    """Say when hits of the keywords alone are lost: from 2026.7 on they are not.
+
+    2026.2 gives each the text score 1 and has no lower minimum. In 2026.4 the lower minimum is
+    the smaller of minScore and the text weight, which no text score below 1 reaches.
+    """
     best, least = held.text_weight, held.min_score
-    if best > least or (release == "2026.2" and best == least):
+    plain = f"a hit of the keywords alone scores at most {best:g}"
+    if release == "2026.2" and best < least:
+        text = f"{plain}, and minScore is {least:g}: no such hit is ever returned"
+    elif release == "2026.4" and 0 < best <= least:
+        text = f"{plain} * textScore, and minScore is {least:g}: no such hit with a textScore"
+        text += " below 1 is ever returned"
+    else:
         return []
-    at_most = "is" if release == "2026.2" else "is below"
-    text = (
-        f"a hit of the keywords alone scores {held.text_weight:g} * textScore, which {at_most}"
-        f" {best:g}, and minScore is {least:g}: no such hit is ever returned; lower minScore"
-    )
-    return [finding(Code.KEYWORD_HITS_DROPPED, text)]
+    return [finding(Code.KEYWORD_HITS_DROPPED, f"{text}; lower minScore")]

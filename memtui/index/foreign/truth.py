@@ -27,6 +27,7 @@ from memtui.index.foreign.surroundings import (
     configuration_findings,
     database_findings,
     leftover_findings,
+    problem_findings,
     replaced_findings,
 )
 from memtui.index.foreign.vector_check import VectorCheck, check_vectors
@@ -41,7 +42,12 @@ from memtui.model.foreign import (
     Severity,
     Truth,
 )
-from memtui.settings.openclaw import AgentConfig, MemorySearchConfig, effective
+from memtui.settings.openclaw import (
+    AgentConfig,
+    MemorySearchConfig,
+    OpenClawConfig,
+    effective,
+)
 from memtui.text.sanitize import safe_line
 
 _ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
@@ -105,13 +111,14 @@ def examine(
     sessions: Path | None = None,
     deep: bool = False,
     cancelled: Callable[[], bool] | None = None,
+    written: OpenClawConfig | None = None,
 ) -> Truth:
     """Compare an index with its files, its own tables and the agent's configuration.
 
     Nothing is written anywhere. `release` is one of the four profiles; `now` dates left-over
-    files. A table that cannot be read becomes a finding, the rest is still examined. Raises
-    `IndexChanged` when another program changes the index meanwhile, `Cancelled`, and
-    `ValueError` for a release without a profile.
+    files; `written` is the whole configuration, whose problems are told. A table that cannot be
+    read becomes a finding, the rest is still examined. Raises `IndexChanged` when another program
+    changes the index meanwhile, `Cancelled`, and `ValueError` for a release without a profile.
     """
     asked = Question(
         workspace, config, release, databases, now, home, backend, sessions, deep, cancelled
@@ -124,6 +131,7 @@ def examine(
     beside, leftovers = leftover_findings(opened.real, now)
     found = [*tables.findings, *listing_findings, *session_findings, *beside]
     found += replaced_findings(opened)
+    found += problem_findings(written)
     found += configuration_findings(asked.search, tables.identity.identity, release, backend)
     return Truth(
         identity=tables.fields,

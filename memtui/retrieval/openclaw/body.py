@@ -6,15 +6,19 @@ import json
 
 from memtui.model import ScoreMapping
 from memtui.ranking.scores import bm25_score
-from memtui.retrieval.connection import Connection, is_database_error
+from memtui.retrieval.connection import Connection
 from memtui.retrieval.openclaw.boost import boosted_score
 from memtui.retrieval.openclaw.keyword_hit import KeywordHit
 from memtui.retrieval.openclaw.plan import KeywordPlan, like_pattern, plan_keyword, tokens
+from memtui.retrieval.openclaw.refusal import is_refusal
 from memtui.retrieval.openclaw.release import Release, ShortTerms
-from memtui.retrieval.openclaw.tables import IndexTables, SearchScope
+from memtui.retrieval.openclaw.stored import readable, text_of, whole
+from memtui.retrieval.openclaw.tables import DEFAULT_SOURCE, IndexTables, SearchScope
 from memtui.text.ecmascript import nfc, simple_fold
 
 CONTAINS = "memtui_contains"
+_FOLDED_TO_ASCII = {"\u212a": "k", "\u017f": "s"}
+"""The letters beyond ASCII that folding makes ASCII letters: Kelvin's sign and the long s."""
 
 
 class BodySearch:
@@ -38,8 +42,9 @@ class BodySearch:
     ) -> list[KeywordHit]:
         """Find the best `limit` chunks, lowest `bm25()` first.
 
-        `ranking_query` is what the boost compares with, where that is not the query itself. A
-        MATCH that SQLite refuses finds nothing, or by substrings, as the release has it.
+        `ranking_query` is what the boost compares with, where that is not the query itself. For a
+        MATCH that SQLite refuses, substrings are searched where the release does so; raises what
+        SQLite raises.
         """
         fts = self._tables.fts
         if limit <= 0 or fts is None:
@@ -50,10 +55,9 @@ class BodySearch:
         try:
             rows = self._rows(fts, plan, limit, scope)
         except Exception as error:
-            if not is_database_error(error) or plan.match is None:
+            falls_back = self._release.match_failure and plan.match is not None
+            if not falls_back or not is_refusal(error):
                 raise
-            if not self._release.match_failure:
-                return []
             terms = dict.fromkeys([*tokens(query, self._release.token_rule), *plan.substrings])
             plan = KeywordPlan(None, tuple(terms))
             rows = self._rows(fts, plan, limit, scope)
@@ -67,6 +71,17 @@ class BodySearch:
             rule=self._release.token_rule,
             short_terms=self._release.short_terms,
         )
+
+    def conditions(self, plan: KeywordPlan, scope: SearchScope) -> tuple[str, tuple[str, ...]]:
+        """What a row has to fulfil beside the MATCH: SQL that begins with ` AND `, its values.
+
+        Raises ValueError for an index without a full-text table.
+        """
+        if self._tables.fts is None:
+            raise ValueError("the index has no full-text table")
+        substrings, terms = self._substrings(plan)
+        visible, values = self._visible(self._tables.fts, scope)
+        return substrings + visible, (*terms, *values)
 
     def _rows(
         self, fts: str, plan: KeywordPlan, limit: int, scope: SearchScope
@@ -91,7 +106,10 @@ class BodySearch:
 
     def _substrings(self, plan: KeywordPlan) -> tuple[str, list[str]]:
         if self._release.short_terms is ShortTerms.ALL:
-            return f" AND {CONTAINS}(text, ?) = 1" * len(plan.substrings), [*plan.substrings]
+            found = [contains_condition("text", term) for term in plan.substrings]
+            return "".join(sql for sql, _ in found), [
+                value for _, terms in found for value in terms
+            ]
         patterns = [like_pattern(term) for term in plan.substrings]
         return " AND text LIKE ? ESCAPE '\\'" * len(patterns), patterns
 
@@ -114,21 +132,23 @@ class BodySearch:
         ranking_query: str,
         mapping: ScoreMapping,
     ) -> list[KeywordHit]:
-        source = "source" if self._tables.has_source else "'memory'"
-        sql = (
-            f"SELECT rowid, id, path, {source}, start_line, text FROM {fts} "
-            "WHERE rowid IN (SELECT value FROM json_each(?))"
-        )
+        source = readable("source") if self._tables.has_source else "NULL"
+        columns = f"{readable('id')}, {readable('path')}, {source}, start_line, {readable('text')}"
+        sql = f"SELECT rowid, {columns} FROM {fts} WHERE rowid IN (SELECT value FROM json_each(?))"
         found = self._connection.execute(sql, (json.dumps([rowid for rowid, _ in rows]),))
         held = {row[0]: row[1:] for row in found.fetchall()}
         hits = []
         for rowid, rank in rows:
-            chunk_id, path, origin, start_line, text = held[rowid]
+            *texts, start_line, stored = held[rowid]
+            chunk_id, path, origin = map(text_of, texts)
+            text = text_of(stored)
+            if chunk_id is None or path is None or text is None:
+                continue
             body = text.removeprefix(f"{path}\n")
             score = self._release.substring_score if rank is None else bm25_score(rank, mapping)
             boosted = self._boosted(ranking_query, path, body, score)
-            line = int(start_line or 0)
-            hits.append(KeywordHit(chunk_id, path, origin, line, body, rank, score, boosted))
+            place = (chunk_id, path, origin or DEFAULT_SOURCE, whole(start_line))
+            hits.append(KeywordHit(*place, body, rank, score, boosted))
         return hits
 
     def _boosted(self, query: str, path: str, text: str, score: float) -> float:
@@ -139,6 +159,27 @@ class BodySearch:
 
 def contains(text: object, term: object) -> int:
     """Whether a text holds a term, both composed and without case; 1 or 0, for SQL."""
-    if not isinstance(text, str) or not isinstance(term, str):
+    held = text_of(text)
+    if held is None or not isinstance(term, str):
         return 0
-    return int(simple_fold(nfc(term)) in simple_fold(nfc(text)))
+    return int(simple_fold(nfc(term)) in simple_fold(nfc(held)))
+
+
+def contains_condition(column: str, term: str) -> tuple[str, tuple[str, ...]]:
+    """SQL that begins with ` AND `, true where `contains` is, and its values.
+
+    Most rows are told without Python: a text of ASCII alone, and one that has none of the
+    characters that an ASCII term can come from.
+    """
+    # Of a blob, `length` counts bytes.
+    is_ascii = f"(typeof({column}) <> 'blob' AND length({column}) = length({readable(column)}))"
+    other = f"{CONTAINS}({readable(column)}, ?) = 1"
+    wanted = simple_fold(nfc(term))
+    if not wanted.isascii():
+        return f" AND CASE WHEN {is_ascii} THEN 0 ELSE {other} END", (term,)
+    absent, values = f"instr(lower({column}), ?) = 0", (wanted,)
+    for character, folded in _FOLDED_TO_ASCII.items():
+        if folded in wanted:
+            absent += f" AND instr({column}, '{character}') = 0"
+    condition = f"CASE WHEN {absent} THEN 0 WHEN {is_ascii} THEN 1 ELSE {other} END"
+    return f" AND {condition}", (*values, term)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from memtui.model import ScoreMapping
@@ -15,7 +16,14 @@ from memtui.retrieval.openclaw.keyword_hit import (
 )
 from memtui.retrieval.openclaw.keywords import extract_keywords
 from memtui.retrieval.openclaw.paths import PathSearch, exact_path_tier
-from memtui.retrieval.openclaw.plan import TRIGRAM, match_all, tokens
+from memtui.retrieval.openclaw.plan import (
+    TRIGRAM,
+    match_all,
+    searched_part,
+    tokens,
+    well_formed,
+)
+from memtui.retrieval.openclaw.refusal import is_refusal
 from memtui.retrieval.openclaw.release import Expansion, Release
 from memtui.retrieval.openclaw.tables import IndexTables, SearchScope
 from memtui.text.ecmascript import trim
@@ -32,6 +40,10 @@ class KeywordAnswer:
     substrings: tuple[str, ...]
     keywords: tuple[str, ...]
     """The keywords that were searched one by one; empty when the whole query sufficed."""
+    refusal: str = ""
+    """What SQLite said of a search that it refused, which then found nothing."""
+    shortened: bool = False
+    """Whether the query was too long to be searched in full."""
 
 
 class OpenClawKeywordLeg:
@@ -47,15 +59,28 @@ class OpenClawKeywordLeg:
         self._tables = tables
         self._release = release
         self._mapping = mapping
+        self._refusal = ""
         self._body = BodySearch(connection, tables, release)
         self._paths = PathSearch(connection, tables, mapping) if release.has_paths else None
 
     def search(self, query: str, limit: int, scope: SearchScope) -> KeywordAnswer:
-        """Find the candidates of a query; `limit` is the release's candidate count."""
-        cleaned = trim(query)
+        """Find the candidates of a query; `limit` is the release's candidate count.
+
+        Raises what SQLite raises, but for a search that it refuses.
+        """
+        self._refusal = ""
+        whole = trim(well_formed(query))
+        cleaned = searched_part(whole)
         plan = self._body.plan(cleaned)
         hits, keywords = self._expanded(cleaned, limit, scope)
-        return KeywordAnswer(tuple(hits), plan.match, plan.substrings, tuple(keywords))
+        return KeywordAnswer(
+            tuple(hits),
+            plan.match,
+            plan.substrings,
+            tuple(keywords),
+            self._refusal,
+            shortened=cleaned != whole,
+        )
 
     def _expanded(
         self, query: str, limit: int, scope: SearchScope
@@ -93,7 +118,17 @@ class OpenClawKeywordLeg:
         return _by_text_score(found), keywords
 
     def _once(self, query: str, limit: int, scope: SearchScope) -> list[KeywordHit]:
-        return self._body.search(query, limit, scope, mapping=self._mapping)
+        return self._softly(lambda: self._body.search(query, limit, scope, mapping=self._mapping))
+
+    def _softly(self, search: Callable[[], list[KeywordHit]]) -> list[KeywordHit]:
+        """What a search finds; nothing when SQLite refuses it, as in the program."""
+        try:
+            return search()
+        except Exception as error:
+            if not is_refusal(error):
+                raise
+            self._refusal = self._refusal or str(error)
+            return []
 
     def _when_thin(
         self, query: str, limit: int, scope: SearchScope
@@ -116,6 +151,11 @@ class OpenClawKeywordLeg:
         self, words: str, query: str, limit: int, scope: SearchScope, exact: list[KeywordHit]
     ) -> list[KeywordHit]:
         """Body and path hits of `words`, ranked by the whole query; `exact` is named by it."""
+        return self._softly(lambda: self._body_and_paths(words, query, limit, scope, exact))
+
+    def _body_and_paths(
+        self, words: str, query: str, limit: int, scope: SearchScope, exact: list[KeywordHit]
+    ) -> list[KeywordHit]:
         body = self._body.search(words, limit, scope, ranking_query=query, mapping=self._mapping)
         paths = self._paths.search(words, query, limit, scope, exact) if self._paths else []
         found = [body, paths]

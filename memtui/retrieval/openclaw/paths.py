@@ -5,12 +5,13 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 
 from memtui.model import ScoreMapping
 from memtui.ranking.collation import collation_key
 from memtui.ranking.scores import bm25_score
-from memtui.retrieval.connection import Connection, is_database_error
-from memtui.retrieval.openclaw.body import CONTAINS
+from memtui.retrieval.connection import Connection
+from memtui.retrieval.openclaw.body import contains_condition
 from memtui.retrieval.openclaw.keyword_hit import EXACT_PATH_LIMIT, KeywordHit
 from memtui.retrieval.openclaw.plan import (
     TRIGRAM,
@@ -19,8 +20,10 @@ from memtui.retrieval.openclaw.plan import (
     plan_keyword,
     tokens_with_marks,
 )
+from memtui.retrieval.openclaw.refusal import is_refusal
 from memtui.retrieval.openclaw.release import ShortTerms
-from memtui.retrieval.openclaw.tables import IndexTables, SearchScope
+from memtui.retrieval.openclaw.stored import readable, text_of, whole
+from memtui.retrieval.openclaw.tables import DEFAULT_SOURCE, IndexTables, SearchScope
 from memtui.text.ecmascript import nfc, trim
 
 TIER_FUNCTION = "memtui_path_tier"
@@ -33,7 +36,7 @@ def exact_path_tier(query: str, path: str) -> int:
     Without case, composed, backslashes as slashes, one leading `./` dropped; a query with a slash
     only names a whole path (`resolveExactPathSpecificity`).
     """
-    wanted, held = _identifier(query), _identifier(path)
+    wanted, held = _wanted(query), _identifier(path)
     if not wanted or wanted == ".":
         return 0
     if wanted == held:
@@ -79,7 +82,7 @@ class PathSearch:
     def exact(self, query: str, scope: SearchScope) -> list[KeywordHit]:
         """Find the paths that a query names exactly; looks at every path."""
         fts = self._tables.paths_fts
-        if fts is None or not trim(query) or _identifier(query) == ".":
+        if fts is None or not trim(query) or _wanted(query) == ".":
             return []
         wanted, sources = scope.source_filter(f"{fts}.source", self._tables)
         named, values = self._named(fts, query)
@@ -88,10 +91,10 @@ class PathSearch:
             fts,
             "0",
             f"{named}{wanted}",
-            f"{TIER_FUNCTION}({fts}.path, ?) DESC, {fts}.path ASC, {fts}.source ASC",
+            f"{_tier(fts)} DESC, {fts}.path ASC, {fts}.source ASC",
         )
         rows = self._connection.execute(sql, (*values, *sources, query, EXACT_PATH_LIMIT))
-        return [self._hit(row, 0.0, query) for row in rows.fetchall()]
+        return self._hits(rows.fetchall(), query, ranked=False, unranked=0.0)
 
     @staticmethod
     def _named(fts: str, query: str) -> tuple[str, tuple[str, str]]:
@@ -101,8 +104,8 @@ class PathSearch:
         """
         holds = f"instr(replace(lower({fts}.path), '\\', '/'), ?) > 0"
         is_ascii = f"length({fts}.path) = length(CAST({fts}.path AS BLOB))"
-        condition = f"({holds} OR NOT {is_ascii}) AND {TIER_FUNCTION}({fts}.path, ?) > 0"
-        return condition, (_identifier(query), query)
+        condition = f"({holds} OR NOT {is_ascii}) AND {_tier(fts)} > 0"
+        return condition, (_wanted(query), query)
 
     def _together(
         self, exact: dict[str, KeywordHit], lexical: Iterable[KeywordHit], limit: int
@@ -148,16 +151,12 @@ class PathSearch:
         try:
             rows = self._partitions(fts, plan, query, limit, scope)
         except Exception as error:
-            if not is_database_error(error) or plan.match is None:
+            if plan.match is None or not is_refusal(error):
                 raise
             terms = dict.fromkeys([*tokens_with_marks(words), *plan.substrings])
             plan = KeywordPlan(None, tuple(terms))
             rows = self._partitions(fts, plan, query, limit, scope)
-        ranked = plan.match is not None
-        return [
-            self._hit(row, bm25_score(float(str(row[-1])), self._mapping) if ranked else 1.0, query)
-            for row in rows
-        ]
+        return self._hits(rows, query, ranked=plan.match is not None, unranked=1.0)
 
     def _partitions(
         self, fts: str, plan: KeywordPlan, query: str, limit: int, scope: SearchScope
@@ -166,8 +165,9 @@ class PathSearch:
         conditions = f"{fts} MATCH ?" if plan.match is not None else "1=1"
         values: list[str] = [plan.match] if plan.match is not None else []
         for term in plan.substrings:
-            conditions += f" AND {CONTAINS}({fts}.path, ?) = 1"
-            values.append(term)
+            condition, terms = contains_condition(f"{fts}.path", term)
+            conditions += condition
+            values += terms
         wanted, sources = scope.source_filter(f"{fts}.source", self._tables)
         rank = f"bm25({fts})" if plan.match is not None else "0"
         named, of_name = self._named(fts, query)
@@ -191,7 +191,7 @@ class PathSearch:
             f"WHERE {condition} AND {has_chunk} ORDER BY {order} LIMIT ?"
         )
         return (
-            "SELECT c.id, best.path, best.source, c.start_line, c.text, best.score "
+            f"SELECT {_columns('best')}, best.score "
             f"FROM ({best}) best JOIN {chunks} c ON c.id = ({self._first_chunk('best')}) "
             "ORDER BY best.score ASC, best.path ASC, best.source ASC"
         )
@@ -205,26 +205,25 @@ class PathSearch:
 
     def _select(self, fts: str, rank: str, condition: str, order: str) -> str:
         return (
-            f"SELECT c.id, {fts}.path, {fts}.source, c.start_line, c.text, {rank} AS score "
+            f"SELECT {_columns(fts)}, {rank} AS score "
             f"FROM {fts} JOIN {self._tables.chunks} c ON c.id = ({self._first_chunk(fts)}) "
             f"WHERE {condition} ORDER BY {order} LIMIT ?"
         )
 
-    def _hit(self, row: tuple[object, ...], path_score: float, query: str) -> KeywordHit:
-        chunk_id, path, source, start_line, text, _ = row
-        return KeywordHit(
-            str(chunk_id),
-            str(path),
-            str(source),
-            int(str(start_line)),
-            str(text),
-            None,
-            0.0,
-            path_score,
-            path_score,
-            exact_path_tier(query, str(path)),
-            has_body=False,
-        )
+    def _hits(
+        self, rows: Iterable[tuple[object, ...]], query: str, *, ranked: bool, unranked: float
+    ) -> list[KeywordHit]:
+        """The hits of rows; one that cannot be a chunk is left out."""
+        hits = []
+        for *texts, start_line, rank in rows:
+            chunk_id, path, source, text = map(text_of, texts)
+            if chunk_id is None or path is None or text is None:
+                continue
+            score = bm25_score(float(str(rank)), self._mapping) if ranked else unranked
+            tier = exact_path_tier(query, path)
+            place = (chunk_id, path, source or DEFAULT_SOURCE, whole(start_line))
+            hits.append(KeywordHit(*place, text, None, 0.0, score, score, tier, has_body=False))
+        return hits
 
 
 def _best(known: KeywordHit, hit: KeywordHit) -> KeywordHit:
@@ -247,11 +246,26 @@ def _identifier(text: str) -> str:
     return nfc(slashes).lower()
 
 
+@lru_cache(maxsize=8)
+def _wanted(query: str) -> str:
+    return _identifier(query)
+
+
 def _nfd(text: str) -> str:
     return unicodedata.normalize("NFD", text)
 
 
+def _tier(fts: str) -> str:
+    return f"{TIER_FUNCTION}({readable(f'{fts}.path')}, ?)"
+
+
+def _columns(file: str) -> str:
+    texts = ("c.id", f"{file}.path", f"{file}.source", "c.text")
+    return f"{', '.join(map(readable, texts))}, c.start_line"
+
+
 def _tier_in_sql(path: object, query: object) -> int:
-    if not isinstance(path, str) or not isinstance(query, str):
+    held = text_of(path)
+    if held is None or not isinstance(query, str):
         return 0
-    return exact_path_tier(query, path)
+    return exact_path_tier(query, held)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
+from itertools import compress
 from typing import Final
 
 from memtui.retrieval.openclaw.release import ShortTerms, TokenRule
+from memtui.text.tokens import MAX_QUERY_CHARS
 
 TRIGRAM: Final = "trigram"
 
 _ASCII_TOKEN = re.compile(r"[A-Za-z0-9_]+")
 _UNICODE_TOKEN = re.compile(r"\w+")
 _SHORT_CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u3131-\u3163]")
+_PARTIAL_WORD = re.compile(r"\w+\Z")
 _MATCHABLE = 3
 """FTS5's trigram tokenizer cannot find a term with fewer characters."""
 
@@ -29,6 +32,26 @@ class KeywordPlan:
     def is_empty(self) -> bool:
         """Whether there is nothing to ask."""
         return self.match is None and not self.substrings
+
+
+def well_formed(text: str) -> str:
+    """The text with U+FFFD for halves of pairs, as SQLite is given it by the program."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def searched_part(query: str) -> str:
+    """What of a query is searched: at most `MAX_QUERY_CHARS`, the last word left out where cut.
+
+    SQLite's `bm25()` takes time with the square of the number of terms.
+    """
+    if len(query) <= MAX_QUERY_CHARS:
+        return query
+    head = query[:MAX_QUERY_CHARS]
+    if _UNICODE_TOKEN.match(query, MAX_QUERY_CHARS) is None:
+        return head
+    return _PARTIAL_WORD.sub("", head) or head
 
 
 def tokens(text: str, rule: TokenRule = TokenRule.UNICODE) -> list[str]:
@@ -75,8 +98,9 @@ def plan_keyword(
     found = tokens_with_marks(query) if marks and tokenizer == TRIGRAM else tokens(query, rule)
     if tokenizer != TRIGRAM or short_terms is ShortTerms.NONE:
         return KeywordPlan(match_all(found))
-    short = [term for term in found if _is_short(term, short_terms)]
-    return KeywordPlan(match_all([term for term in found if term not in short]), tuple(short))
+    is_short = [_is_short(term, short_terms) for term in found]
+    long = [term for term, short in zip(found, is_short, strict=True) if not short]
+    return KeywordPlan(match_all(long), tuple(compress(found, is_short)))
 
 
 def like_pattern(term: str) -> str:

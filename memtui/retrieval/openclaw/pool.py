@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from memtui.model import CandidatePool, Chunk, DateRule, Leg, LegHit, LegState, Reason, SearchMode
 from memtui.ranking.decay import chunk_day
@@ -12,9 +13,10 @@ from memtui.retrieval.connection import Connection
 from memtui.retrieval.openclaw.boost import query_words, text_words
 from memtui.retrieval.openclaw.keyword_hit import KeywordHit
 from memtui.retrieval.openclaw.paths import exact_path_tier
-from memtui.retrieval.openclaw.plan import TRIGRAM, tokens
-from memtui.retrieval.openclaw.tables import IndexTables
-from memtui.text.ecmascript import simple_fold
+from memtui.retrieval.openclaw.plan import TRIGRAM, searched_part, tokens
+from memtui.retrieval.openclaw.stored import finite, readable, text_of, whole
+from memtui.retrieval.openclaw.tables import DEFAULT_SOURCE, IndexTables
+from memtui.text.ecmascript import simple_fold, trim
 
 FileTime = Callable[[str, str], int]
 """(source, path) to the file's time in nanoseconds; 0 when there is none to ask."""
@@ -25,26 +27,24 @@ _DATED_BY_FILE = frozenset({Reason.FILE_TIME, Reason.NO_DATE})
 def read_chunks(
     connection: Connection, tables: IndexTables, ids: Iterable[str]
 ) -> dict[str, Chunk]:
-    """Read chunks by id, with importance and projects where the index keeps them."""
-    source = "c.source" if tables.has_source else "'memory'"
+    """Read chunks by id, with importance and projects where the index keeps them.
+
+    A row without id, path or text is left out.
+    """
+    source = readable("c.source") if tables.has_source else "NULL"
     recall, join = "NULL, NULL", ""
     if tables.recall is not None:
-        recall = "r.importance, r.project_key"
+        is_text = "typeof(r.project_key) = 'text'"
+        recall = f"r.importance, CASE WHEN {is_text} THEN {readable('r.project_key')} END"
         join = f"LEFT JOIN {tables.recall} r ON r.chunk_id = c.id"
+    texts = ", ".join(map(readable, ("c.id", "c.path", "c.text", "c.hash", "c.model")))
     sql = (
-        f"SELECT c.id, c.path, {source}, c.start_line, c.end_line, c.text, c.hash, c.model, "
-        f"{recall} FROM {tables.chunks} c {join} WHERE c.id IN (SELECT value FROM json_each(?))"
+        f"SELECT c.start_line, c.end_line, {recall}, {source}, {texts} "
+        f"FROM {tables.chunks} c {join} WHERE c.id IN (SELECT value FROM json_each(?))"
     )
     rows = connection.execute(sql, (json.dumps(list(ids)),)).fetchall()
-    return {
-        row[0]: Chunk(
-            *(str(row[0]), str(row[1]), str(row[2]), int(row[3] or 0), int(row[4] or 0)),
-            *(str(row[5]), str(row[6]), str(row[7])),
-            importance=row[8],
-            project_keys=_project_keys(row[9]),
-        )
-        for row in rows
-    }
+    chunks = filter(None, map(_chunk, rows))
+    return {chunk.id: chunk for chunk in chunks}
 
 
 def make_pool(
@@ -65,19 +65,19 @@ def make_pool(
     text. A vector hit whose chunk is gone is left out. With `names_files` the query is compared
     with the paths of vector hits too (2026.8 on).
     """
-    held = dict(chunks)
+    held, searched = dict(chunks), searched_part(trim(query))
     keyword_hits = []
     for position, hit in enumerate(keyword):
         if hit.id not in held:
             held[hit.id] = _orphan(hit)
-        keyword_hits.append(_keyword_hit(hit, position, query, tokenizer))
+        keyword_hits.append(_keyword_hit(hit, position, searched, tokenizer))
     present = (pair for pair in vector if pair[0] in held)
     vector_hits = [
         LegHit(
             chunk_id,
             position,
             cosine,
-            path_tier=exact_path_tier(query, held[chunk_id].path) if names_files else 0,
+            path_tier=exact_path_tier(searched, held[chunk_id].path) if names_files else 0,
         )
         for position, (chunk_id, cosine) in enumerate(present)
     ]
@@ -110,17 +110,26 @@ def with_file_times(
 
 
 def held_terms(query: str, text: str, tokenizer: str) -> tuple[str, ...]:
-    """The words of a query that a text holds, as the query spells them."""
+    """The words of a query that a text holds, each once, as the query spells them."""
     if tokenizer != TRIGRAM and text.isascii():
         words = text_words(text, True).folded
     elif tokenizer != TRIGRAM:
         words = frozenset(tokens(simple_fold(text)))
     else:
         folded = simple_fold(text)
-        return tuple(word for word in tokens(query) if simple_fold(word) in folded)
-    return tuple(
-        word for word in dict.fromkeys(tokens(query)) if query_words(word, True)[0] in words
-    )
+        return tuple(word for word, wanted in _folded_words(query) if wanted in folded)
+    return tuple(word for word, wanted in _compared_words(query) if wanted in words)
+
+
+@lru_cache(maxsize=8)
+def _folded_words(query: str) -> tuple[tuple[str, str], ...]:
+    return tuple((word, simple_fold(word)) for word in dict.fromkeys(tokens(query)))
+
+
+@lru_cache(maxsize=8)
+def _compared_words(query: str) -> tuple[tuple[str, str], ...]:
+    """The words of a query, and the first word that each is when composed and folded."""
+    return tuple((word, query_words(word, True)[0]) for word in dict.fromkeys(tokens(query)))
 
 
 def _keyword_hit(hit: KeywordHit, position: int, query: str, tokenizer: str) -> LegHit:
@@ -142,7 +151,18 @@ def _orphan(hit: KeywordHit) -> Chunk:
     return Chunk(hit.id, hit.path, hit.source, hit.start_line, end, hit.text, "", "")
 
 
-def _project_keys(stored: object) -> tuple[str, ...]:
-    if not isinstance(stored, str):
-        return ()
+def _chunk(row: Sequence[object]) -> Chunk | None:
+    start, end, importance, projects, *texts = row
+    source, chunk_id, path, text, digest, model = map(text_of, texts)
+    if chunk_id is None or path is None or text is None:
+        return None
+    return Chunk(
+        *(chunk_id, path, source or DEFAULT_SOURCE, whole(start), whole(end), text),
+        *(digest or "", model or ""),
+        importance=finite(importance),
+        project_keys=_project_keys(text_of(projects) or ""),
+    )
+
+
+def _project_keys(stored: str) -> tuple[str, ...]:
     return tuple(key.strip() for key in stored.split(";") if key.strip())

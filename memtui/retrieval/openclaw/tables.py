@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+DEFAULT_SOURCE = "memory"
+"""The source of a row that names none."""
+
 
 @dataclass(frozen=True, slots=True)
 class IndexTables:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from memtui.retrieval.connection import Connection
 from memtui.retrieval.openclaw.release import Release
+from memtui.retrieval.openclaw.stored import readable, text_of
 from memtui.retrieval.openclaw.tables import IndexTables, SearchScope
 
 if TYPE_CHECKING:
@@ -53,8 +54,11 @@ class OpenClawVectorLeg:
         self._vec = tables.vec if vec_readable else None
 
     def search(self, vector: Vector, limit: int, scope: SearchScope) -> VectorAnswer:
-        """Find the `limit` nearest chunks of the scope's model; nothing for a zero vector."""
-        if limit <= 0 or not len(vector) or not vector.any():
+        """Find the `limit` nearest chunks of the scope's model; nothing for a zero vector.
+
+        Raises what SQLite raises: it refuses `k` above 4096.
+        """
+        if limit <= 0 or is_zero(vector):
             return VectorAnswer((), SCAN, 0)
         if self._vec is not None:
             found = self._by_extension(self._vec, vector, limit, scope)
@@ -104,24 +108,24 @@ class OpenClawVectorLeg:
     ) -> tuple[tuple[str, float], ...]:
         where, values = self._filter(scope)
         sql = (
-            f"SELECT c.id, vec_distance_cosine(v.embedding, ?) AS dist FROM {vec} v "
+            f"SELECT {readable('c.id')}, vec_distance_cosine(v.embedding, ?) AS dist FROM {vec} v "
             f"JOIN {self._tables.chunks} c ON c.id = v.id "
             f"WHERE v.embedding MATCH ? AND k = ?{where} ORDER BY dist ASC LIMIT ?"
         )
         rows = self._connection.execute(sql, (blob, blob, asked, *values, limit))
-        return tuple((chunk_id, 1 - distance) for chunk_id, distance in rows.fetchall())
+        return _hits(rows.fetchall())
 
     def _all_rows(
         self, vec: str, blob: bytes, limit: int, scope: SearchScope
     ) -> tuple[tuple[str, float], ...]:
         where, values = self._filter(scope)
         sql = (
-            f"SELECT c.id, vec_distance_cosine(v.embedding, ?) AS dist FROM {vec} v "
+            f"SELECT {readable('c.id')}, vec_distance_cosine(v.embedding, ?) AS dist FROM {vec} v "
             f"JOIN {self._tables.chunks} c ON c.id = v.id WHERE 1=1{where} "
             "ORDER BY dist ASC LIMIT ?"
         )
         rows = self._connection.execute(sql, (blob, *values, limit))
-        return tuple((chunk_id, 1 - distance) for chunk_id, distance in rows.fetchall())
+        return _hits(rows.fetchall())
 
     def _by_scan(self, vector: Vector, limit: int, scope: SearchScope) -> VectorAnswer:
         """Compare every vector in double precision; equal cosines keep the order of rows."""
@@ -146,6 +150,25 @@ class OpenClawVectorLeg:
     def _count(self, tables: str, values: tuple[str, ...]) -> int:
         rows = self._connection.execute(f"SELECT COUNT(*) FROM {tables}", values).fetchall()
         return int(rows[0][0])
+
+
+def is_zero(vector: Vector) -> bool:
+    """Whether there is nothing to compare: no number, or in float32 all zero or one not finite."""
+    import numpy as np
+
+    with np.errstate(over="ignore", under="ignore"):
+        single = vector.astype(np.float32)
+    return not single.any() or not np.isfinite(single).all()
+
+
+def _hits(rows: Iterable[tuple[object, float | None]]) -> tuple[tuple[str, float], ...]:
+    return tuple((text_of(chunk_id) or "", _cosine(distance)) for chunk_id, distance in rows)
+
+
+def _cosine(distance: float | None) -> float:
+    # sqlite-vec answers NULL where a stored vector is zero or not finite: SQLite sorts it first,
+    # and in the program's `1 - dist` null counts as 0. Such a chunk scores 1 there.
+    return 1 - (distance or 0.0)
 
 
 def cosine_similarities(vector: Vector, matrix: Vector) -> list[float]:

@@ -44,6 +44,14 @@ FILE_STATE_STYLES: Mapping[FileState, str] = {
     FileState.NEVER_INDEXED: "$state-warn",
     FileState.SKIPPED: fmt.MUTED,
 }
+AGENT_GETS: Mapping[str, str] = {
+    "search_disabled": "the agent gets nothing: search is switched off",
+    "qmd_backend": "another program answers the agent",
+    "other_database_read": "the agent searches another database",
+    "keyword_only_served": "the agent searches keywords only",
+}
+"""By the code of the finding; every other one pauses the agent's search."""
+PAUSED = "the agent gets nothing: search is paused"
 READ_ONLY = "the index belongs to the agent's program: memtui only reads it"
 LOOKS_AGAIN = f"{READ_ONLY}, and looks at it again"
 REBUILD_HINT = f"{READ_ONLY}; openclaw memory index --force builds it again"
@@ -82,6 +90,16 @@ def state_detail(status: IndexStatus, foreign: ForeignStatus) -> str:
             return f"{fmt.counted(status.pending_count, 'file')} drifted"
         case _:
             return ""
+
+
+def agent_note(foreign: ForeignStatus | None) -> str:
+    """What the agent gets in place of the list on screen; empty where that is not known to differ.
+
+    Known as soon as the index was examined.
+    """
+    if foreign is None or foreign.agent_gets in (None, "same"):
+        return ""
+    return AGENT_GETS.get(foreign.agent_gets_because, PAUSED)
 
 
 def profile_line(foreign: ForeignStatus) -> Content:
