@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from memtui.cli.invocation import VECTORS_NEED_AN_AGENT, Invocation
 from memtui.errors import SettingsError
-from memtui.model import IndexState, IndexStatus, Ranked, Ranking
+from memtui.model import IndexState, IndexStatus, Leg, Ranked, Ranking
+from memtui.model.terms import KeywordExplanation, LegPlace
 
 if TYPE_CHECKING:
     from memtui.bus import Bus
@@ -30,6 +31,12 @@ class SearchEngine(Protocol):
 
     def search(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
         """Search and wait for the whole answer."""
+
+    def keyword_terms(self, ranked: Ranked, chunk_id: str) -> KeywordExplanation | None:
+        """Open the keyword leg down to the terms; `None` for a chunk that it does not index."""
+
+    def leg_places(self, ranked: Ranked, chunk_id: str) -> Mapping[Leg, LegPlace]:
+        """Where a chunk stands in each leg among all chunks, however few the pool takes."""
 
     def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
         """Where the chunks of a file are."""

@@ -103,7 +103,8 @@ Every stage can be turned on or off; a profile (--profile, ranking.profile) is a
 memtui (default), openclaw-2026.2, -2026.4, -2026.7, -2026.9, memini.
 --lambda turns MMR on and --half-life turns decay on, unless --no-mmr or --no-decay is given.
 `memtui explain QUERY --rank 2` repeats the arithmetic of one result; `--chunk PATH#L4` that of a
-place that is not shown.
+place that is not shown, with the least change of each parameter alone that brings it in. Its cost
+is the part of the parameter's range that it crosses; a switch costs 1.
 """
 
 _CONFIG = """\

@@ -20,7 +20,7 @@ from memtui.bus import (
 )
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import EmbeddingChoice
-from memtui.engine import statuses
+from memtui.engine import insight, statuses
 from memtui.engine.drift import Look, look
 from memtui.engine.mailbox import SearchRequest
 from memtui.engine.providers import ProviderHolder
@@ -38,6 +38,7 @@ from memtui.index.watcher import Watcher, WatchTimes
 from memtui.memory.discover import Scope, discover
 from memtui.memory.workspace import workspace_id
 from memtui.model import CandidatePool, IndexStatus, Ranked, Ranking
+from memtui.model.terms import KeywordExplanation
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import profile
 from memtui.retrieval.query import Query, parse_query
@@ -166,6 +167,16 @@ class Engine:
     def rerank(self, pool: CandidatePool, ranking: Ranking) -> Ranked:
         """Rank a pool again; no I/O, quick enough for the thread that draws."""
         return self._loop.timed(pool, ranking)
+
+    def keyword_terms(self, ranked: Ranked, chunk_id: str) -> KeywordExplanation | None:
+        """Open the keyword leg down to the terms; `None` for a chunk that is not indexed."""
+        found = self._loop.call(lambda: insight.keyword_terms(self._retriever, ranked, chunk_id))
+        return found.result()
+
+    def leg_places(self, ranked: Ranked, chunk_id: str) -> insight.Places:
+        """Where a chunk stands in each leg among all chunks, however few the pool takes."""
+        found = self._loop.call(lambda: insight.leg_places(self._retriever, ranked, chunk_id))
+        return found.result()
 
     def parse(self, text: str) -> Query:
         """Take a query apart, for the screen: its terms, filters and problems."""

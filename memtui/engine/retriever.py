@@ -83,6 +83,11 @@ class Retriever:
         return vector.backend if vector is not None and vector.view is not None else "not loaded"
 
     @property
+    def vector_leg(self) -> VectorLeg | None:
+        """The vector leg as it searched last; `None` before that."""
+        return self._vector
+
+    @property
     def generation(self) -> int:
         """The generation of the last connection."""
         return self._live.generation

@@ -71,6 +71,13 @@ class Reason(StrEnum):
     BELOW_MIN_SCORE = "below_min_score"
     CUT_AT_K = "cut_at_k"
     OTHER_PROJECT = "other_project"
+    # why a leg ranks a chunk nowhere
+    NOT_MATCHED = "not_matched"
+    PATH_ALONE = "path_alone"
+    FILTERED = "filtered"
+    NO_VECTOR = "no_vector"
+    NOT_INDEXED = "not_indexed"
+    TOO_MANY = "too_many"
     # what a stage did
     OFF = "off"
     RELAXED = "relaxed"

@@ -33,7 +33,7 @@ def _diversify(standing: Standing, order: Sequence[int]) -> Step:
     """Reorder one group; `order` comes best first."""
     lambda_ = min(1.0, max(0.0, standing.ranking.mmr.lambda_))
     ordered_scores = [standing.scores[index] for index in order]
-    chosen = mmr.select(ordered_scores, _overlap(standing, order), lambda_)
+    chosen = mmr.select(ordered_scores, overlap_matrix(standing, order), lambda_)
     span = (ordered_scores[0] - ordered_scores[-1]) or 1.0
     has_unit = lambda_ >= 1e-6
     penalty = ((1 - lambda_) / lambda_) * span if has_unit else -1.0
@@ -91,7 +91,7 @@ def _join(steps: Sequence[Step]) -> Step:
     return replace(steps[-1], scores=scores, order=order, operands=operands, describe=describe)
 
 
-def _overlap(standing: Standing, order: Sequence[int]) -> mmr.Matrix:
+def overlap_matrix(standing: Standing, order: Sequence[int]) -> mmr.Matrix:
     """The similarity matrix of these rows, cut out of the pool's own matrix."""
     empty = standing.ranking.mmr.empty_similarity
     key = f"overlap:{empty}"

@@ -162,7 +162,7 @@ def _candidates(pool: CandidatePool, leg: Leg, ranking: Ranking) -> Sequence[Leg
 
 def _row(chunk: Chunk, parts: list[tuple[Leg, LegHit, float, float]], ranking: Ranking) -> FusedRow:
     keeps = ranking.media_keeps_vector and ranking.vector_weight > 0
-    if keeps and _is_vector_only_media(chunk, parts):
+    if keeps and is_vector_only_media(chunk, parts):
         leg, hit, value, _ = parts[0]
         parts = [(leg, hit, value, 1.0)]
     score, tier = 0.0, 0
@@ -172,6 +172,7 @@ def _row(chunk: Chunk, parts: list[tuple[Leg, LegHit, float, float]], ranking: R
     return FusedRow(chunk, tuple(parts), score, tier)
 
 
-def _is_vector_only_media(chunk: Chunk, parts: list[tuple[Leg, LegHit, float, float]]) -> bool:
+def is_vector_only_media(chunk: Chunk, parts: list[tuple[Leg, LegHit, float, float]]) -> bool:
+    """Whether only the vector leg found a file that is not text, by its suffix."""
     is_vector_only = len(parts) == 1 and parts[0][0] is Leg.VECTOR
     return is_vector_only and splitext(chunk.path)[1].lower() not in TEXT_SUFFIXES

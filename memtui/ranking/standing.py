@@ -46,7 +46,7 @@ class Standing:
         ]
 
     def _placed(self, tied: list[int]) -> list[int]:
-        return sorted(tied, key=self._place) if len(tied) > 1 else tied
+        return sorted(tied, key=self.location) if len(tied) > 1 else tied
 
     def lexical_rank(self, index: int) -> float:
         """The private score of a body match that has no BM25 value (2026.9 `hybrid.ts`)."""
@@ -66,7 +66,8 @@ class Standing:
             return 0.0
         return text_score(hit, self.ranking.keyword_mapping)
 
-    def _place(self, index: int) -> tuple[object, ...]:
+    def location(self, index: int) -> tuple[object, ...]:
+        """What tells equal scores apart under `TieRule.LOCATION`; the smaller comes first."""
         row = self.rows[index]
         chunk = row.chunk
         path = collation_key(chunk.path)

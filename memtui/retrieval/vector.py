@@ -68,6 +68,10 @@ class VectorLeg:
         coded = self.view is not None and self.view.codes is not None
         return CODED_BACKEND if coded else EXACT_BACKEND
 
+    def remembered(self, text: str) -> Floats | None:
+        """The vector of a query that was searched, shape (dims,); nothing is embedded for it."""
+        return self._vectors.get(text)
+
     def search(
         self,
         query: Query,

@@ -282,6 +282,12 @@ REASON_WORDS: Mapping[Reason, str] = {
     Reason.SUBSTRING_ONLY: "found by substrings, no BM25 value",
     Reason.REDUNDANT: "alike a better result",
     Reason.FIRST: "first choice, nothing above it",
+    Reason.NOT_MATCHED: "not found by what was asked",
+    Reason.PATH_ALONE: "found by its path alone",
+    Reason.FILTERED: "left out by a filter or phrase",
+    Reason.NO_VECTOR: "no vector",
+    Reason.NOT_INDEXED: "not in the index",
+    Reason.TOO_MANY: "too many to count at once",
 }
 
 STATE_STYLES: Mapping[IndexState, str] = {

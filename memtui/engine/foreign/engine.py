@@ -7,11 +7,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from memtui.bus import Bus, ForeignExamined
 from memtui.engine.foreign import reading, statuses
 from memtui.engine.foreign.facts import ForeignFacts, query_vectors_of, read_facts
+from memtui.engine.foreign.insight import ForeignInsight
 from memtui.engine.foreign.profile import agent_ranking
 from memtui.engine.foreign.retriever import (
     Asked,
@@ -20,21 +21,21 @@ from memtui.engine.foreign.retriever import (
     QueryVectorFinder,
 )
 from memtui.engine.foreign.target import ForeignTarget
+from memtui.engine.insight import Places, refused
 from memtui.engine.mailbox import SearchRequest
-from memtui.engine.query_vectors import GivenVectors
+from memtui.engine.query_vectors import GivenVectors, QueryVector
 from memtui.engine.searching import Partial, SearchLoop
 from memtui.engine.source import RebuildCost, RecentFile, SourceText
 from memtui.errors import Cancelled, IndexUnusable, MemtuiError
 from memtui.index.foreign.opening import Opened
 from memtui.index.reader import ChunkRange
-from memtui.model import CandidatePool, IndexStatus, Ranked, Ranking
+from memtui.model import CandidatePool, IndexStatus, Leg, Ranked, Ranking
 from memtui.model.foreign import Truth
+from memtui.model.terms import KeywordExplanation
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import for_mode
 from memtui.retrieval.openclaw.release import release_of
-
-if TYPE_CHECKING:
-    pass
+from memtui.retrieval.openclaw.vector import Vector
 
 FIRST_ANSWER_SECONDS = 1.0
 """So long the truth report waits for the first search, which whoever opens an index waits for."""
@@ -153,6 +154,38 @@ class ForeignEngine:
     def interrupt(self) -> None:
         """Stop a running statement; from any thread."""
         self._index.interrupt()
+
+    # --- one chunk of a search ------------------------------------------------------------
+
+    def keyword_terms(self, ranked: Ranked, chunk_id: str) -> KeywordExplanation | None:
+        """Open the keyword leg down to the terms; `None` for a chunk without full-text row."""
+        return self._read(
+            lambda opened: self._insight(opened, ranked, chunk_id).keyword_terms()
+        ).result()
+
+    def leg_places(self, ranked: Ranked, chunk_id: str) -> Places:
+        """Where a chunk stands in each leg among all chunks, however few the pool takes."""
+
+        def places() -> Places:
+            vector = self._query_vector(ranked.pool)
+            return self._index.read(
+                lambda opened: self._insight(opened, ranked, chunk_id).places(
+                    self._retriever.stored, vector
+                )
+            )
+
+        return self._loop.call(places).result()
+
+    def _insight(self, opened: Opened, ranked: Ranked, chunk_id: str) -> ForeignInsight:
+        release = release_of(self.facts.choice.profile)
+        return ForeignInsight(opened, release, self.facts.scope, ranked, chunk_id)
+
+    def _query_vector(self, pool: CandidatePool) -> Vector | None:
+        """The vector that a pool was searched with, outside of any reading of the index."""
+        if refused(pool, Leg.VECTOR) is not None:
+            return None
+        found = self._vectors.find(pool.query, typing=False, cancelled=self._closed.is_set)
+        return found.values if isinstance(found, QueryVector) else None
 
     # --- the index ------------------------------------------------------------------------
 

@@ -1,0 +1,217 @@
+"""What a counterfactual says: the parameters, a change of one of them, and what it costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeAlias
+
+from memtui.model import Fusion, Ranking
+
+Value: TypeAlias = float | int | bool | str | None
+
+
+class Parameter(StrEnum):
+    """A parameter of a ranking, by its key in the settings."""
+
+    VECTOR_WEIGHT = "vector_weight"
+    FUSION = "fusion"
+    RRF_K = "rrf_k"
+    DECAY = "decay.enabled"
+    HALF_LIFE = "decay.half_life_days"
+    FLOOR = "decay.floor"
+    RERANK = "rerank.enabled"
+    DEDUP = "dedup"
+    MIN_SCORE = "min_score"
+    MMR = "mmr.enabled"
+    LAMBDA = "mmr.lambda"
+    K = "k"
+    CANDIDATE_MULTIPLIER = "candidate_multiplier"
+
+
+class ChangeKind(StrEnum):
+    """What a person does to the parameter."""
+
+    RAISE = "raise"
+    LOWER = "lower"
+    TURN_ON = "turn on"
+    TURN_OFF = "turn off"
+    CHOOSE = "choose"
+
+
+class NoChangeReason(StrEnum):
+    """Why no change of a parameter is offered."""
+
+    NO_VALUE = "no value does it"
+    NOT_USED = "not used by this profile"
+    NEW_SEARCH = "needs a new search"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The least change of one parameter that brings a chunk into the list.
+
+    `old` and `new` are values of the parameter (a minimum score of `None` is off); `cost` is 0
+    to 1, see `cost`; `exact` is false where the value was bracketed to 1e-9 of itself;
+    `rank_after` is the 1-based rank of the chunk in the changed list.
+    """
+
+    parameter: Parameter
+    old: Value
+    new: Value
+    cost: float
+    exact: bool
+    rank_after: int
+    kind: ChangeKind
+
+
+@dataclass(frozen=True, slots=True)
+class NoChange:
+    """A parameter of which no value within its range brings the chunk into the list."""
+
+    parameter: Parameter
+    reason: NoChangeReason
+
+
+@dataclass(frozen=True, slots=True)
+class Counterfactuals:
+    """What would bring one chunk into the list, by one parameter alone; cheapest first."""
+
+    chunk_id: str
+    changes: tuple[Change, ...]
+    without: tuple[NoChange, ...]
+
+    @property
+    def cheapest(self) -> Change | None:
+        """The change that moves its parameter least; `None` when no single one does it."""
+        return self.changes[0] if self.changes else None
+
+
+RANGES: Mapping[Parameter, tuple[float, float]] = {
+    Parameter.VECTOR_WEIGHT: (0.0, 1.0),
+    Parameter.RRF_K: (0.01, 10_000.0),
+    Parameter.HALF_LIFE: (1.0, 36_500.0),
+    Parameter.FLOOR: (0.0, 1.0),
+    Parameter.MIN_SCORE: (0.0, 1.0),
+    Parameter.LAMBDA: (0.0, 1.0),
+    Parameter.K: (1, 200),
+    Parameter.CANDIDATE_MULTIPLIER: (1, 50),
+}
+"""Within which a value is looked for: what the settings allow, without half-lives below a day."""
+
+LOGARITHMIC = frozenset({Parameter.RRF_K, Parameter.HALF_LIFE})
+"""Parameters whose doubling is the same step wherever it starts."""
+
+
+def range_of(ranking: Ranking, parameter: Parameter) -> tuple[float, float]:
+    """Lowest and highest value that is looked at, always with the present one.
+
+    The vector weight goes from 0 to the sum of both weights, which is kept.
+    """
+    low, high = RANGES[parameter]
+    if parameter is Parameter.VECTOR_WEIGHT:
+        return 0.0, ranking.vector_weight + ranking.keyword_weight
+    now = value_of(ranking, parameter)
+    if isinstance(now, (int, float)) and math.isfinite(now) and now > 0:
+        low, high = min(low, now), max(high, now)
+    return low, high
+
+
+def value_of(ranking: Ranking, parameter: Parameter) -> Value:
+    """The present value of a parameter."""
+    values: Mapping[Parameter, Value] = {
+        Parameter.VECTOR_WEIGHT: ranking.vector_weight,
+        Parameter.FUSION: str(ranking.fusion),
+        Parameter.RRF_K: ranking.rrf_k,
+        Parameter.DECAY: ranking.decay.enabled,
+        Parameter.HALF_LIFE: ranking.decay.half_life_days,
+        Parameter.FLOOR: ranking.decay.floor,
+        Parameter.RERANK: ranking.rerank.enabled,
+        Parameter.DEDUP: ranking.dedup,
+        Parameter.MIN_SCORE: ranking.min_score,
+        Parameter.MMR: ranking.mmr.enabled,
+        Parameter.LAMBDA: ranking.mmr.lambda_,
+        Parameter.K: ranking.k,
+        Parameter.CANDIDATE_MULTIPLIER: ranking.candidate_multiplier,
+    }
+    return values[parameter]
+
+
+def apply(ranking: Ranking, parameter: Parameter, value: Value) -> Ranking:
+    """The ranking with one parameter changed.
+
+    The keyword weight follows the vector weight so that their sum stays: 1 - w where they sum to
+    1. Raises `ValueError` for a value of the wrong type.
+    """
+    match parameter, value:
+        case Parameter.FUSION, str():
+            return replace(ranking, fusion=Fusion(value))
+        case Parameter.DECAY, bool():
+            return replace(ranking, decay=replace(ranking.decay, enabled=value))
+        case Parameter.RERANK, bool():
+            return replace(ranking, rerank=replace(ranking.rerank, enabled=value))
+        case Parameter.MMR, bool():
+            return replace(ranking, mmr=replace(ranking.mmr, enabled=value))
+        case Parameter.DEDUP, bool():
+            return replace(ranking, dedup=value)
+        case Parameter.MIN_SCORE, None:
+            return replace(ranking, min_score=None)
+        case _, (int() | float()) if parameter in RANGES:
+            return _apply_number(ranking, parameter, value)
+    raise ValueError(f"{parameter} cannot be {value!r}")
+
+
+def _apply_number(ranking: Ranking, parameter: Parameter, value: float) -> Ranking:
+    match parameter:
+        case Parameter.VECTOR_WEIGHT:
+            rest = round(ranking.vector_weight + ranking.keyword_weight - value, 12)
+            return replace(ranking, vector_weight=value, keyword_weight=max(0.0, rest))
+        case Parameter.RRF_K:
+            return replace(ranking, rrf_k=value)
+        case Parameter.HALF_LIFE:
+            return replace(ranking, decay=replace(ranking.decay, half_life_days=value))
+        case Parameter.FLOOR:
+            return replace(ranking, decay=replace(ranking.decay, floor=value))
+        case Parameter.MIN_SCORE:
+            return replace(ranking, min_score=value)
+        case Parameter.LAMBDA:
+            return replace(ranking, mmr=replace(ranking.mmr, lambda_=value))
+        case Parameter.K:
+            return replace(ranking, k=int(value))
+        case _:
+            return replace(ranking, candidate_multiplier=int(value))
+
+
+def cost(ranking: Ranking, parameter: Parameter, new: Value) -> float:
+    """What a change costs, 0 to 1: the part of the parameter's range that it crosses.
+
+    A weight from 0.3 to 0.4 crosses a tenth of 0 to 1 and costs 0.1; one more result of at most
+    200 costs 1/199. Half-life and RRF constant count in doublings. A switch, another method and
+    a minimum score that goes or comes cross everything there is: 1. So what stays nearest to the
+    present list in the parameter's own terms comes first, and no switch before a number.
+    """
+    old = value_of(ranking, parameter)
+    if parameter not in RANGES or not isinstance(new, (int, float)):
+        return 1.0
+    if not isinstance(old, (int, float)):
+        return 1.0
+    low, high = range_of(ranking, parameter)
+    if parameter in LOGARITHMIC:
+        if old <= 0:
+            return 1.0
+        old, new, low, high = (math.log2(number) for number in (old, new, low, high))
+    return min(1.0, abs(new - old) / (high - low)) if high > low else 1.0
+
+
+def kind_of(old: Value, new: Value) -> ChangeKind:
+    """What a person does to get from one value to the other."""
+    if isinstance(new, str):
+        return ChangeKind.CHOOSE
+    if new is None or new is False:
+        return ChangeKind.TURN_OFF
+    if old is None or new is True:
+        return ChangeKind.TURN_ON
+    assert isinstance(old, (int, float))
+    return ChangeKind.RAISE if new > old else ChangeKind.LOWER

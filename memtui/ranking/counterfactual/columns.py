@@ -1,0 +1,196 @@
+"""The candidates of a ranking in columns: everything that no swept parameter changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memtui.model import CandidatePool, Leg, Ranking, SearchMode, TieRule
+from memtui.ranking import decay, rerank
+from memtui.ranking.counterfactual.curves import Floats, Indices
+from memtui.ranking.diversity import overlap_matrix
+from memtui.ranking.fusion import FusedRow, fuse, is_vector_only_media
+from memtui.ranking.stages import dates_of
+from memtui.ranking.standing import Standing
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One leg's side of the candidates: mapped score and place, 0 where the leg has none."""
+
+    present: Flags
+    mapped: Floats
+    place: Floats
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The candidates of one pool under one ranking, by row as fusion names them."""
+
+    pool: CandidatePool
+    ranking: Ranking
+    now: datetime
+    rows: list[FusedRow]
+    vector: Part
+    keyword: Part
+    row_of: dict[str, int]
+    factors: dict[tuple[float, float], Floats] = field(default_factory=dict)
+    """Decay factors by half-life and floor."""
+    orders: dict[int, Indices] = field(default_factory=dict)
+    """By group of candidates, the rows as the last run of MMR chose them: the next one's guess."""
+
+    @cached_property
+    def standing(self) -> Standing:
+        scores = [row.score for row in self.rows]
+        return Standing(self.pool, self.ranking, self.now, self.rows, scores, range(len(scores)))
+
+    @cached_property
+    def media(self) -> Flags:
+        """Vector-only hits on files that are not text, whose vector score counts whole."""
+        return np.array(
+            [
+                self.ranking.media_keeps_vector and is_vector_only_media(row.chunk, list(row.parts))
+                for row in self.rows
+            ],
+            dtype=bool,
+        )
+
+    @cached_property
+    def ages(self) -> list[float | None]:
+        days = (day for day, _ in dates_of(self.standing))
+        return [None if day is None else decay.age_in_days(day, self.now) for day in days]
+
+    @cached_property
+    def aged(self) -> Floats:
+        """Ages in days, 0 for what does not age."""
+        return np.array([max(0.0, age) if age is not None else 0.0 for age in self.ages])
+
+    @cached_property
+    def ageless(self) -> Flags:
+        return np.array([age is None for age in self.ages], dtype=bool)
+
+    @cached_property
+    def importance(self) -> Floats:
+        values = [rerank.importance_multiplier(row.chunk.importance) for row in self.rows]
+        return np.array(values, dtype=np.float64)
+
+    @cached_property
+    def project(self) -> Floats:
+        active = self.ranking.project_keys
+        values = [rerank.project_multiplier(row.chunk.project_keys, active) for row in self.rows]
+        return np.array(values, dtype=np.float64)
+
+    @cached_property
+    def lost(self) -> Flags:
+        """Candidates whose project annotation could not be read."""
+        return np.array(
+            [rerank.INVALID_PROJECT in row.chunk.project_keys for row in self.rows], dtype=bool
+        )
+
+    @cached_property
+    def recency_part(self) -> Floats:
+        weights = self.ranking.rerank
+        ages = [0.0 if age is None else age for age in self.ages]
+        values = [rerank.recency(age, weights.recency_scale_days) for age in ages]
+        return weights.recency * np.array(values)
+
+    @cached_property
+    def importance_part(self) -> Floats:
+        known = [row.chunk.importance for row in self.rows]
+        values = [rerank.NEUTRAL_IMPORTANCE if value is None else value for value in known]
+        parts: Floats = self.ranking.rerank.importance * np.clip(np.array(values), 0.0, 1.0)
+        return parts
+
+    @cached_property
+    def text(self) -> Indices:
+        """Equal numbers for equal texts."""
+        numbers: dict[str, int] = {}
+        keys = (rerank.text_key(row.chunk.text) for row in self.rows)
+        return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
+
+    @cached_property
+    def tier(self) -> Indices:
+        return np.array([row.path_tier for row in self.rows], dtype=np.intp)
+
+    @cached_property
+    def lexical(self) -> Floats:
+        """The private score of body matches without a BM25 value."""
+        ranks = (self.standing.lexical_rank(index) for index in range(len(self.rows)))
+        return np.array(list(ranks), dtype=np.float64)
+
+    @cached_property
+    def body(self) -> Flags:
+        hits = (row.keyword_hit for row in self.rows)
+        return np.array([hit is not None and hit.has_body for hit in hits], dtype=bool)
+
+    @cached_property
+    def place(self) -> Indices:
+        """The order of equal scores where the location decides; equal where it does not."""
+        if self.ranking.tie_rule is not TieRule.LOCATION:
+            return np.zeros(len(self.rows), dtype=np.intp)
+        keys = [self.standing.location(index) for index in range(len(self.rows))]
+        ordinal = {key: number for number, key in enumerate(sorted(set(keys)))}
+        return np.array([ordinal[key] for key in keys], dtype=np.intp)
+
+    @cached_property
+    def range(self) -> Indices:
+        """Equal numbers for equal ranges of lines of one file."""
+        numbers: dict[tuple[str, str, int, int], int] = {}
+        chunks = [row.chunk for row in self.rows]
+        keys = [(chunk.source, chunk.path, chunk.start_line, chunk.end_line) for chunk in chunks]
+        return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
+
+    @cached_property
+    def named(self) -> Flags:
+        """Candidates whose range of lines the keyword leg found."""
+        found: Flags = np.isin(self.range, self.range[self.keyword.present])
+        return found
+
+    @cached_property
+    def fillable(self) -> Flags:
+        """Candidates that may fill free places although they are below the minimum."""
+        found: Flags = self.named & (self.vector.mapped == 0)
+        return found
+
+    @cached_property
+    def overlap(self) -> Floats:
+        """The similarity of every two candidates."""
+        found: Floats = overlap_matrix(self.standing, range(len(self.rows)))
+        return found
+
+    @cached_property
+    def nearest(self) -> Floats:
+        """The greatest similarity of each candidate to any other."""
+        others = self.overlap.copy()
+        np.fill_diagonal(others, 0.0)
+        highest: Floats = others.max(axis=1)
+        return highest
+
+    @property
+    def is_hybrid(self) -> bool:
+        return self.ranking.search_mode is SearchMode.HYBRID
+
+
+def columns_of(pool: CandidatePool, ranking: Ranking, now: datetime) -> Columns:
+    """Lay out the candidates that a ranking takes from a pool."""
+    rows, _ = fuse(pool, ranking)
+    row_of = {row.chunk.id: index for index, row in enumerate(rows)}
+    return Columns(
+        pool, ranking, now, rows, _part(rows, Leg.VECTOR), _part(rows, Leg.KEYWORD), row_of
+    )
+
+
+def _part(rows: list[FusedRow], leg: Leg) -> Part:
+    present = np.zeros(len(rows), dtype=bool)
+    mapped, place = np.zeros(len(rows)), np.zeros(len(rows))
+    for index, row in enumerate(rows):
+        for part, hit, value, _ in row.parts:
+            if part is leg:
+                present[index], mapped[index], place[index] = True, value, hit.position
+    return Part(present, mapped, place)

@@ -1,0 +1,312 @@
+"""Which candidates make the list, and how long that stays so when one parameter moves.
+
+The list under a value of the parameter is what `memtui.ranking.pipeline.rank` gives; beside it
+stand the margins of every comparison that decided it. Only what decides the first k is compared:
+MMR runs no further than the list goes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from memtui.model import MinScoreRule, Ranking, Stage
+from memtui.ranking.counterfactual.change import Parameter
+from memtui.ranking.counterfactual.columns import Columns, Flags
+from memtui.ranking.counterfactual.curves import Curve, Floats, Indices, constant
+from memtui.ranking.counterfactual.mmr_run import Enough, diversified
+from memtui.ranking.counterfactual.scores import SCORING, Seed, State, fused_state, tier_groups
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The rows of the list, best first, and the margins under which it stays."""
+
+    rows: tuple[int, ...]
+    margins: list[Curve]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The scores that are compared with the minimum, and who passes it.
+
+    `strict` pass; `filling` take free places behind them. `margins` of `Listing` come from
+    `minimum` for the candidates that matter.
+    """
+
+    exact: Floats
+    curve: Curve
+    strict: Flags
+    filling: Flags
+    by_minimum: bool
+    """False where everything passes."""
+    is_plain: bool
+    """Whether a candidate passes on its own score alone, as long as the list is full."""
+
+
+def state_before_cut(columns: Columns, ranking: Ranking, seed: Seed) -> State:
+    """The candidates after every stage that gives scores, or drops for another reason."""
+    state = fused_state(columns, ranking, seed)
+    for stage in ranking.stages:
+        if stage in SCORING:
+            state = SCORING[stage](state)
+    return state
+
+
+def listing(state: State, *, ordered: bool = True, certified: bool = True) -> Listing:
+    """The list and its margins; without `ordered` only who is in it, in any order.
+
+    Without `certified` there are no margins to rely on.
+    """
+    ranking = state.ranking
+    k = max(0, ranking.k)
+    if not state.order.size or k == 0:
+        return Listing((), state.margins)
+    shown = shown_scores(state)
+    margins = list(state.margins) if certified else None
+    everyone = shown.strict | shown.filling
+    if not ordered and not shown.filling.any() and int(everyone[state.order].sum()) <= k:
+        rows = [row for row in state.order if everyone[row]]
+        if margins is not None:
+            margins += minimum_margins(state, shown, state.order)
+    elif not runs_mmr(ranking):
+        rows = _in_order(state, shown, k, margins)
+    elif mmr_is_last(ranking):
+        rows = _minimum_then_mmr(state, shown, k, margins)
+    else:
+        rows = _mmr_then_minimum(state, shown, k, margins, ordered)
+    return Listing(tuple(int(row) for row in rows[:k]), margins or [])
+
+
+def runs_mmr(ranking: Ranking) -> bool:
+    """Whether MMR takes part."""
+    return Stage.MMR in ranking.stages and ranking.mmr.enabled
+
+
+def mmr_is_last(ranking: Ranking) -> bool:
+    """Whether the minimum score comes before MMR (or not at all)."""
+    if Stage.MIN_SCORE not in ranking.stages:
+        return True
+    return ranking.stages.index(Stage.MIN_SCORE) < ranking.stages.index(Stage.MMR)
+
+
+def mmr_groups(state: State, order: Indices) -> list[Indices]:
+    """What MMR reorders, group by group, best first."""
+    groups = tier_groups(state)
+    if groups is None or not (state.columns.tier[order] > 0).any():
+        kept = np.zeros(len(state.columns.rows), dtype=bool)
+        kept[order] = True
+        ordered = state.sorted(state.exact)
+        return [ordered[kept[ordered]]] if order.size else []
+    numbers = groups[order]
+    return [order[numbers == number] for number in np.unique(numbers)]
+
+
+def shown_scores(state: State) -> Shown:
+    """What the minimum looks at, and who passes."""
+    ranking, columns = state.ranking, state.columns
+    exact, curve = state.exact, state.curve
+    if Stage.EXACT_PATH in ranking.stages and (columns.tier > 0).any():
+        named = columns.tier > 0
+        exact = np.where(named, columns.project, exact)
+        fixed = constant(np.where(named, columns.project, 0.0))
+        curve = curve.scaled((~named).astype(np.float64)) + fixed
+    everyone = np.ones(len(exact), dtype=bool)
+    nobody = np.zeros(len(exact), dtype=bool)
+    minimum = ranking.min_score
+    if minimum is None or Stage.MIN_SCORE not in ranking.stages:
+        return Shown(exact, curve, everyone, nobody, False, True)
+    strict = exact >= minimum
+    alive = bool(strict[state.order].any())
+    if ranking.min_score_rule is MinScoreRule.PLAIN:
+        return Shown(exact, curve, strict, nobody, True, True)
+    if ranking.min_score_rule is MinScoreRule.RELAXED:
+        if alive:
+            return Shown(exact, curve, strict, nobody, True, True)
+        rescued = (exact >= _relaxed(ranking)) & columns.named
+        return Shown(exact, curve, rescued, nobody, True, False)
+    if not alive:
+        return Shown(exact, curve, (exact >= 0) & columns.named, nobody, True, False)
+    full = int(strict[state.order].sum()) >= ranking.k
+    return Shown(exact, curve, strict, ~strict & columns.fillable, True, full)
+
+
+def _relaxed(ranking: Ranking) -> float:
+    if ranking.relaxed_min_score is not None:
+        return ranking.relaxed_min_score
+    return min(ranking.min_score or 0.0, ranking.keyword_weight)
+
+
+def _kept(state: State, shown: Shown, order: Iterable[int], k: int) -> list[int]:
+    """Who passes, strict ones first; candidates of one range of lines fill one place."""
+    order = list(order)
+    kept = [row for row in order if shown.strict[row]]
+    if not shown.filling.any() or len(kept) >= k:
+        return kept
+    places = state.columns.range
+    taken = {int(places[row]) for row in kept}
+    for row in order:
+        if len(kept) >= k:
+            break
+        if shown.filling[row] and int(places[row]) not in taken:
+            taken.add(int(places[row]))
+            kept.append(row)
+    return kept
+
+
+def _minimum_then_mmr(state: State, shown: Shown, k: int, margins: list[Curve] | None) -> list[int]:
+    kept = np.array(_kept(state, shown, state.order, k), dtype=np.intp)
+    if margins is not None:
+        margins += minimum_margins(state, shown, state.order)
+    if margins is not None and shown.filling.any():
+        margins += order_margins(state, state.order, len(state.order))
+    rows: list[int] = []
+    for group in mmr_groups(state, kept):
+        if len(rows) >= k:
+            break
+        rows += diversified(state, group, margins, _at_least(k - len(rows)))
+    return rows
+
+
+def _at_least(count: int) -> Enough:
+    return lambda chosen: len(chosen) >= count
+
+
+def _mmr_then_minimum(
+    state: State, shown: Shown, k: int, margins: list[Curve] | None, ordered: bool
+) -> list[int]:
+    """The list where MMR orders everything and the minimum drops from it.
+
+    Without `ordered` the strict ones count as chosen when all of them have a place.
+    """
+    everyone = state.order
+    strict = everyone[shown.strict[everyone]]
+    is_full = len(strict) >= k
+    missing, free = _missing(state, shown, k)
+    if not is_full and not ordered:
+        missing = 0
+    taken = set() if is_full else {int(place) for place in state.columns.range[strict]}
+    sequence: list[int] = []
+
+    def is_enough(chosen: Sequence[int]) -> bool:
+        nonlocal missing, free
+        row = chosen[-1]
+        place = int(state.columns.range[row])
+        if shown.strict[row]:
+            missing -= 1
+        elif shown.filling[row] and place not in taken:
+            taken.add(place)
+            free -= 1
+        return missing <= 0 and free <= 0
+
+    for group in mmr_groups(state, everyone):
+        if missing <= 0 and free <= 0:
+            break
+        sequence += diversified(state, group, margins, is_enough)
+    if margins is not None:
+        looked_at = np.array(sequence, dtype=np.intp) if shown.is_plain and is_full else everyone
+        margins += minimum_margins(state, shown, looked_at)
+    if not is_full and not ordered:
+        seen = frozenset(sequence)
+        sequence += [int(row) for row in strict if int(row) not in seen]
+    return _kept(state, shown, sequence, k)
+
+
+def _missing(state: State, shown: Shown, k: int) -> tuple[int, int]:
+    """How many strict ones, and how many behind them, the list has places for."""
+    everyone = state.order
+    strict = everyone[shown.strict[everyone]]
+    if len(strict) >= k:
+        return k, 0
+    places = state.columns.range
+    filling = everyone[shown.filling[everyone]]
+    fresh = set(places[filling].tolist()) - set(places[strict].tolist())
+    return len(strict), min(k - len(strict), len(fresh))
+
+
+def _in_order(state: State, shown: Shown, k: int, margins: list[Curve] | None) -> list[int]:
+    """The list where nothing follows the scores; no margin between what both fail the minimum."""
+    kept = _kept(state, shown, state.order, k)
+    rows = kept[:k]
+    if margins is None:
+        return rows
+    order = state.order
+    # A candidate with free places is compared with everything that may fill one.
+    first = order[shown.strict[order]]
+    second = order[shown.filling[order]] if len(first) < k else order[:0]
+    for members in (first, second):
+        margins += order_margins(state, members, min(k, len(members)))
+    same = shown.exact is state.exact
+    certain = shown.is_plain and same and len(rows) == k
+    margins += minimum_margins(state, shown, np.array(rows, dtype=np.intp) if certain else order)
+    return rows
+
+
+def order_margins(state: State, members: Indices, first: int) -> list[Curve]:
+    """The margins that keep the first of these, and their order."""
+    if first == 0 or len(members) < 2:
+        return []
+    head, rest = members[:first], members[first:]
+    upper = np.concatenate([head[:-1], np.full(len(rest), head[-1])])
+    lower = np.concatenate([head[1:], rest])
+    together = state.groups[upper] == state.groups[lower]
+    return state.above(upper[together], lower[together])
+
+
+def minimum_margin(state: State, shown: Shown, minimum: float, rows: Indices) -> Curve:
+    """How far these candidates are from the minimum, on whichever side."""
+    if state.logs is not None and minimum >= 0 and shown.curve is state.curve:
+        # A decayed score never reaches 0.
+        above = (state.fused[rows] > 0) & (minimum > 0)
+        limit = math.log(minimum) if minimum > 0 else 0.0
+        logs = state.logs[rows].minus(constant(np.full(len(rows), limit, dtype=np.float64)))
+        return (
+            logs.scaled(above.astype(np.float64)) + constant((~above).astype(np.float64))
+        ).sided()
+    return shown.curve[rows].minus(_wide(state.unit.scaled(minimum), len(rows))).sided()
+
+
+def minimum_margins(state: State, shown: Shown, rows: Indices) -> list[Curve]:
+    """What keeps who passes the minimum, and by which rule; `rows` when each is on its own."""
+    minimum = state.ranking.min_score
+    if not shown.by_minimum or minimum is None:
+        return []
+    if shown.is_plain:
+        return [minimum_margin(state, shown, minimum, rows)]
+    everyone = state.order
+    margins = [minimum_margin(state, shown, minimum, everyone)]
+    if (shown.exact[everyone] >= minimum).any():
+        return margins
+    if state.ranking.min_score_rule is MinScoreRule.FILL:
+        return [*margins, minimum_margin(state, shown, 0.0, everyone)]
+    lower = relaxed_curve(state)
+    if lower.slope == 0:
+        margins.append(minimum_margin(state, shown, float(lower.value), everyone))
+    else:
+        limit = _wide(lower.times(state.unit), len(everyone))
+        margins.append(shown.curve[everyone].minus(limit).sided())
+    if state.ranking.relaxed_min_score is None:
+        margins.append(_keyword_weight(state).minus(constant(minimum)).sided())
+    return margins
+
+
+def relaxed_curve(state: State) -> Curve:
+    """The lower minimum as a function of the parameter."""
+    ranking = state.ranking
+    if ranking.relaxed_min_score is not None or ranking.keyword_weight >= (ranking.min_score or 0):
+        return constant(_relaxed(ranking))
+    return _keyword_weight(state)
+
+
+def _keyword_weight(state: State) -> Curve:
+    moves = -1.0 if state.seed.parameter is Parameter.VECTOR_WEIGHT else 0.0
+    weight = np.asarray(state.ranking.keyword_weight)
+    return Curve(weight, np.asarray(moves), np.asarray(0.0))
+
+
+def _wide(curve: Curve, size: int) -> Curve:
+    one = np.ones(size)
+    return Curve(curve.value * one, curve.slope * one, curve.bend * one)

@@ -1,0 +1,350 @@
+"""The scores of a ranking as functions of one parameter, stage by stage.
+
+`exact` is computed as `memtui.ranking.pipeline.rank` does, in the same order of operations, and
+decides every order; `curve` is the same number as a function of the swept parameter. After a
+composite rerank the curves are in units of the best score (`unit`), which makes a quotient of two
+functions a linear combination of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from memtui.model import Fusion, Ranking, SearchMode, Stage, TieRule
+from memtui.ranking import decay, exact
+from memtui.ranking.counterfactual.change import Parameter
+from memtui.ranking.counterfactual.columns import Columns
+from memtui.ranking.counterfactual.curves import Curve, Floats, Indices, constant
+from memtui.ranking.fusion import RRF_K_DEFAULT
+
+LAST_GROUP = 6
+"""The group of what is no exact name; three tiers of two groups come first."""
+
+SMALLEST_EXPONENT = 745.2
+"""exp() of less than minus this is 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """Which parameter moves, and how far down the bends have to hold, in its coordinate.
+
+    The coordinate of the half-life is ln 2 / days, that of every other parameter its value.
+    """
+
+    parameter: Parameter | None = None
+    low: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The candidates after a stage, and the margins of what was decided so far."""
+
+    columns: Columns
+    ranking: Ranking
+    seed: Seed
+    fused: Floats
+    fused_curve: Curve
+    exact: Floats
+    curve: Curve
+    unit: Curve
+    """The number 1 in the curves' unit."""
+    order: Indices
+    groups: Indices
+    """Candidates of a lower group come first, whatever their score."""
+    margins: list[Curve]
+    earlier: tuple[Curve, ...] = ()
+    """The scores that decide between equal ones, latest last."""
+    logs: Curve | None = None
+    """Logarithms of the scores' sizes where those are linear: under a half-life without floor."""
+
+    def sorted(self, values: Floats) -> Indices:
+        """The survivors by score, equal scores as the profile's tie rule says."""
+        order = self.order
+        match self.ranking.tie_rule:
+            case TieRule.LEG_ORDER:
+                order = np.sort(order)
+            case TieRule.LOCATION:
+                return order[np.lexsort((self.columns.place[order], -values[order]))]
+        return order[np.argsort(-values[order], kind="stable")]
+
+    def scored(
+        self,
+        values: Floats,
+        curve: Curve,
+        unit: Curve | None = None,
+        logs: Curve | None = None,
+    ) -> State:
+        """After a stage that gave new scores and sorted by them."""
+        return replace(
+            self,
+            exact=values,
+            curve=curve,
+            unit=self.unit if unit is None else unit,
+            order=self.sorted(values),
+            earlier=(*self.earlier, self.curve),
+            logs=logs,
+        )
+
+    def over(self, upper: Indices, lower: Indices) -> Curve:
+        """The margins of the first candidates over the second by their scores, pair by pair.
+
+        Exponentials of one sign are compared by their logarithms, which are linear.
+        """
+        difference = self.curve[upper].minus(self.curve[lower])
+        if self.logs is None:
+            return difference
+        sign = np.sign(self.fused)
+        alike = (sign[upper] == sign[lower]) & (sign[upper] != 0)
+        ratio = self.logs[upper].minus(self.logs[lower]).scaled(sign[upper])
+        # Scores on two sides of 0 stay there.
+        apart = constant(np.where(alike, 0.0, np.sign(sign[upper] - sign[lower])))
+        return ratio.scaled(alike.astype(np.float64)) + apart
+
+    def above(self, upper: Indices, lower: Indices) -> list[Curve]:
+        """The margins of the first candidates over the second, pair by pair.
+
+        Where the scores are equal and stay so, those before them decide.
+        """
+        difference = self.over(upper, lower)
+        found = [difference]
+        if self.ranking.tie_rule is TieRule.LEG_ORDER or not self.earlier:
+            return found
+        equal = (difference.value == 0) & (difference.slope == 0)
+        if equal.any():
+            upper, lower = upper[equal], lower[equal]
+            found += [curve[upper].minus(curve[lower]).sided() for curve in self.earlier]
+        return found
+
+
+def fused_state(columns: Columns, ranking: Ranking, seed: Seed) -> State:
+    """The candidates after fusion."""
+    values, curve = _fusion(columns, ranking, seed)
+    start = np.arange(len(columns.rows), dtype=np.intp)
+    nothing = np.zeros(len(start), dtype=np.intp)
+    one = constant(1.0)
+    state = State(columns, ranking, seed, values, curve, values, curve, one, start, nothing, [])
+    return replace(state, order=state.sorted(values))
+
+
+def _fusion(columns: Columns, ranking: Ranking, seed: Seed) -> tuple[Floats, Curve]:
+    vector, keyword = columns.vector, columns.keyword
+    is_alone = ranking.search_mode is not SearchMode.HYBRID
+    weights = (1.0, 1.0) if is_alone else (ranking.vector_weight, ranking.keyword_weight)
+    moves = seed.parameter is Parameter.VECTOR_WEIGHT and not is_alone
+    slopes = (1.0, -1.0) if moves else (0.0, 0.0)
+    keeps = columns.media if ranking.vector_weight > 0 else np.zeros(len(columns.rows), dtype=bool)
+    of_vector = np.where(keeps, 1.0, weights[0])
+    vector_slope = np.where(keeps, 0.0, slopes[0])
+    if ranking.fusion is not Fusion.RRF:
+        value = of_vector * vector.mapped + weights[1] * keyword.mapped
+        slope = vector_slope * vector.mapped + slopes[1] * keyword.mapped
+        return value, Curve(value, slope, np.zeros_like(value))
+    k = ranking.rrf_k if ranking.rrf_k > 0 else RRF_K_DEFAULT
+    low = min(seed.low, k) if seed.parameter is Parameter.RRF_K else k
+    value, slope, bend = (np.zeros(len(columns.rows)) for _ in range(3))
+    parts = ((vector, of_vector, vector_slope), (keyword, weights[1], slopes[1]))
+    for part, weight, weight_slope in parts:
+        share = np.where(part.present, 1 / (k + part.place), 0.0)
+        value = value + weight * share
+        slope = slope + weight_slope * share
+        if seed.parameter is Parameter.RRF_K:
+            slope = slope - weight * share * share
+            bend = bend + np.where(part.present, 2 * weight / (low + part.place) ** 3, 0.0)
+    return value, Curve(value, slope, bend)
+
+
+def identity(state: State) -> State:
+    """The private scores of exact names and substring matches."""
+    columns, content = state.columns, state.exact
+    named = columns.tier > 0
+    decays = state.ranking.decay.enabled
+    values, slope = content.copy(), state.curve.slope.copy()
+    bend = state.curve.bend.copy()
+    if state.ranking.search_mode is SearchMode.KEYWORD_ONLY:
+        replaced = named if decays else np.zeros_like(named)
+        backed = np.where(columns.body, content, 0.0)
+    else:
+        replaced = named | ((content == 0) & (columns.lexical != 0))
+        backed = content
+    if not replaced.any():
+        return state
+    for index in np.flatnonzero(replaced):
+        part = float(backed[index])
+        moves = 0.0
+        if not named[index]:
+            values[index] = columns.lexical[index]
+        elif decays:
+            values[index] = exact.tie_score(part)
+            moves = 0.5 if 0 < part < 1 else 0.0
+        else:
+            values[index] = part if part > 0 else 1.0
+            moves = 1.0 if part > 0 else 0.0
+        slope[index] *= moves
+        bend[index] *= moves
+    sided = np.flatnonzero(named | (columns.lexical != 0))
+    state.margins.append(state.curve[sided].sided())
+    state.margins.append(state.curve[sided].minus(constant(np.ones(len(sided)))).sided())
+    return state.scored(values, Curve(values, slope, bend))
+
+
+def decayed(state: State) -> State:
+    """Scores times the decay factor."""
+    setting = state.ranking.decay
+    if not setting.enabled:
+        return state
+    columns = state.columns
+    key = (setting.half_life_days, setting.floor)
+    factors = columns.factors.get(key)
+    if factors is None:
+        factors = np.array(decay.decay_factors(columns.ages, *key), dtype=np.float64)
+        if state.seed.parameter not in {Parameter.HALF_LIFE, Parameter.FLOOR}:
+            columns.factors[key] = factors
+    values = state.exact * factors
+    moves = state.seed.parameter is Parameter.HALF_LIFE
+    is_plain = setting.floor == 0 and not columns.tier.any() and not columns.lexical.any()
+    logs = _logs(state) if moves and is_plain else None
+    return state.scored(values, state.curve.times(_decay_curve(state, factors)), logs=logs)
+
+
+def _logs(state: State) -> Curve:
+    """log |score| + age * ln 2 / half-life, negated in the age."""
+    size = np.abs(state.exact)
+    with np.errstate(divide="ignore"):
+        start = np.where(size > 0, np.log(size), 0.0)
+    ages = state.columns.aged
+    rate = math.log(2) / state.ranking.decay.half_life_days
+    return Curve(start - rate * ages, -ages, np.zeros_like(ages))
+
+
+def _decay_curve(state: State, factors: Floats) -> Curve:
+    columns, setting, seed = state.columns, state.ranking.decay, state.seed
+    nothing = np.zeros_like(factors)
+    is_on = math.isfinite(setting.half_life_days) and setting.half_life_days > 0
+    if not is_on or seed.parameter not in {Parameter.HALF_LIFE, Parameter.FLOOR}:
+        return Curve(factors, nothing, nothing)
+    rate = math.log(2) / setting.half_life_days
+    ages = columns.aged
+    power = np.where(columns.ageless, 1.0, np.exp(-rate * ages))
+    if seed.parameter is Parameter.FLOOR:
+        return Curve(factors, 1.0 - power, nothing)
+    rest = 1 - setting.floor
+    # Where exp() becomes 0 the scores are equal from there on.
+    ending = SMALLEST_EXPONENT - rate * ages
+    state.margins.append(Curve(np.abs(ending), -ages * np.sign(ending), nothing))
+    highest = np.exp(-min(seed.low, rate) * ages)
+    return Curve(factors, -rest * ages * power, rest * ages * ages * highest)
+
+
+def multiplied(state: State, factors: Floats) -> State:
+    """Scores times what does not depend on any swept parameter."""
+    logs = None if state.logs is None else state.logs + constant(np.log(factors))
+    return state.scored(state.exact * factors, state.curve.scaled(factors), logs=logs)
+
+
+def weighted_by_importance(state: State) -> State:
+    if not state.ranking.importance_multiplier:
+        return state
+    return multiplied(state, state.columns.importance)
+
+
+def weighted_by_project(state: State) -> State:
+    if not state.ranking.importance_multiplier and not state.ranking.project_keys:
+        return state
+    after = multiplied(state, state.columns.project)
+    return replace(after, order=after.order[~state.columns.lost[after.order]])
+
+
+def reranked(state: State) -> State:
+    """The composite of relevance, recency and importance, in units of the best score."""
+    weights = state.ranking.rerank
+    if not weights.enabled or not state.order.size:
+        return state
+    alive = state.order
+    best = int(alive[np.argmax(state.exact[alive])])
+    maximum = float(state.exact[best])
+    rest = state.columns.recency_part + state.columns.importance_part
+    columns = state.columns
+    relevance = state.exact / maximum if maximum > 0 else np.zeros_like(state.exact)
+    values = weights.relevance * relevance + columns.recency_part + columns.importance_part
+    state.margins.append(state.curve[np.full(alive.size, best)].minus(state.curve[alive]))
+    state.margins.append(state.curve[best].sided())
+    if not maximum > 0:
+        return state.scored(values, constant(values))
+    unit = state.curve[best]
+    wide = Curve(
+        np.full(len(rest), unit.value),
+        np.full(len(rest), unit.slope),
+        np.full(len(rest), unit.bend),
+    )
+    curve = state.curve.scaled(weights.relevance) + wide.scaled(rest)
+    scaled_unit = state.unit.times(unit)
+    return state.scored(values, curve, scaled_unit)
+
+
+def deduplicated(state: State) -> State:
+    """Only the best of equal texts."""
+    if not state.ranking.dedup or not state.order.size:
+        return state
+    texts = state.columns.text[state.order]
+    _, first, group = np.unique(texts, return_index=True, return_inverse=True)
+    if len(first) == len(texts):
+        return state
+    leaders = state.order[first[group]]
+    twins = leaders != state.order
+    state.margins.extend(state.above(leaders[twins], state.order[twins]))
+    return replace(state, order=state.order[np.sort(first)])
+
+
+def tiered(state: State) -> State:
+    """Exact names first, by tier; what only a substring backs at its public 0."""
+    columns = state.columns
+    hidden = (
+        (columns.tier == 0) & (state.fused == 0) & (columns.lexical > 0)
+        if columns.is_hybrid
+        else np.zeros(len(columns.rows), dtype=bool)
+    )
+    groups = tier_groups(state)
+    if groups is None and not hidden.any():
+        return state
+    values = np.where(hidden, 0.0, state.exact)
+    curve = state.curve.scaled((~hidden).astype(np.float64))
+    # Exact names keep their order within a tier; everything else is sorted by the public score.
+    key = -values if groups is None else np.where(groups == LAST_GROUP, -values, 0.0)
+    groups = state.groups if groups is None else groups
+    order = state.order[np.lexsort((key[state.order], groups[state.order]))]
+    return replace(
+        state, exact=values, curve=curve, order=order, groups=groups,
+        earlier=(*state.earlier, state.curve),
+    )  # fmt: skip
+
+
+def tier_groups(state: State) -> Indices | None:
+    """The group of each candidate: two for each tier, then everything else; `None` for one."""
+    columns = state.columns
+    if not (columns.tier[state.order] > 0).any():
+        return None
+    groups = np.where(columns.tier > 0, 2 * (3 - columns.tier), LAST_GROUP)
+    if not state.ranking.decay.enabled:
+        if state.ranking.search_mode is SearchMode.KEYWORD_ONLY:
+            backed = columns.body
+        else:
+            backed = (state.fused > 0) | (columns.lexical > 0)
+            named = np.flatnonzero(columns.tier > 0)
+            state.margins.append(state.fused_curve[named].sided())
+        groups = np.where((columns.tier > 0) & ~backed, groups + 1, groups)
+    return groups
+
+
+SCORING = {
+    Stage.IDENTITY: identity,
+    Stage.DECAY: decayed,
+    Stage.IMPORTANCE: weighted_by_importance,
+    Stage.PROJECT: weighted_by_project,
+    Stage.TIERS: tiered,
+    Stage.RERANK: reranked,
+    Stage.DEDUP: deduplicated,
+}
+"""The stages before the minimum score and MMR."""

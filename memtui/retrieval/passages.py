@@ -1,0 +1,139 @@
+"""The passages of a text that are nearest to a query, sentence by sentence.
+
+An illustration: the vector leg compares the whole chunk's vector, and no score is made of these.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from memtui.model.terms import Passage
+from memtui.retrieval.matches import Span
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Embed: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
+    """Turns n texts into vectors, shape (n, dims)."""
+
+MOST_PASSAGES = 48
+"""So many are embedded at most; of more sentences, neighbours are taken together."""
+LONGEST = 400
+"""Characters; a longer sentence is cut between words."""
+
+# A new paragraph, list item, heading, quotation, table row or code fence; not a wrapped line.
+_BLOCK = re.compile(r"\n(?=[ \t]*(?:$|\n|[-*+>|][ \t|-]|\d{1,3}[.)][ \t]|#{1,6}[ \t]|```|~~~))")
+_HEADING = re.compile(r"[ \t]*#{1,6}[ \t][^\n]*\n")
+_MARKER = re.compile(
+    r"(?:(?:[-*+>|]|\d{1,3}[.)]|#{1,6})[ \t]+|\[[ xX]\][ \t]+|\s+)*(?:(?:```|~~~)\w*[ \t]*\n)?"
+)
+_CLOSING = "\"'”’»)\\]}*_`」』）】》"
+_END = re.compile(
+    rf"(?P<spaced>[.!?…؟।॥])[.!?…]*[{_CLOSING}]*(?=\s|$)|[。！？｡．]+[{_CLOSING}]*", re.MULTILINE
+)
+_ABBREVIATIONS = frozenset(
+    {"mr", "mrs", "ms", "dr", "prof", "st", "vs", "cf", "ca", "approx", "nr", "fig", "vol"}
+    | {"e.g", "i.e", "z.b", "d.h", "u.a", "bzw", "inkl", "evtl"}
+)
+_LAST_WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|\.(?=\w))*$")
+
+
+def sentences(text: str) -> tuple[Span, ...]:
+    """Cut a text into sentences, as ascending (start, end) in characters that do not overlap.
+
+    Ends at `.`, `!`, `?` before a space, at `。！？` anywhere, and where a paragraph, list item,
+    heading or table row begins. Every letter and digit is in one of them, and each holds at least
+    one; only the markers of lists, headings and code fences are left out.
+    """
+    spans: list[Span] = []
+    for start, end in _blocks(text):
+        marker = _MARKER.match(text, start, end)
+        inside = marker.end() if marker else start
+        for first, last in _ends(text, inside, end):
+            spans += _pieces(text, first, last)
+    return tuple(spans)
+
+
+def nearest_passages(
+    text: str, query: NDArray[np.float32], embed: Embed, *, limit: int = 3
+) -> tuple[Passage, ...]:
+    """Find the `limit` passages of a text nearest to a query vector (dims,), best first.
+
+    An illustration of what the text has to do with the query: the chunk's own cosine is that of
+    the whole text and no mean of these. All are embedded in one call. Passages to which the model
+    gives no usable vector are left out; equal ones stand in the order of the text. Raises what
+    `embed` raises, and ValueError when its vectors are not of the query's length.
+    """
+    import numpy as np
+
+    spans = _gathered(sentences(text))
+    length = float(np.linalg.norm(query))
+    if not spans or limit <= 0 or not np.isfinite(length) or length == 0:
+        return ()
+    vectors = np.asarray(embed([text[start:end] for start, end in spans]), dtype=np.float64)
+    if vectors.shape != (len(spans), len(query)):
+        raise ValueError(f"vectors of shape {vectors.shape} for {len(spans)} x {len(query)}")
+    lengths = np.linalg.norm(vectors, axis=1)
+    usable = np.isfinite(lengths) & (lengths > 0)
+    products = vectors[usable] @ query.astype(np.float64)
+    cosines = np.clip(products / (lengths[usable] * length), -1.0, 1.0)
+    kept = [spans[place] for place in np.flatnonzero(usable)]
+    best = np.argsort(-cosines, kind="stable")[:limit]
+    return tuple(Passage(kept[n][0], kept[n][1], float(cosines[n])) for n in best)
+
+
+def _blocks(text: str) -> Iterator[Span]:
+    start = 0
+    for end in [*(found.end() for found in _BLOCK.finditer(text)), len(text)]:
+        heading = _HEADING.match(text, start, end)
+        if heading is not None:
+            yield start, heading.end()
+            start = heading.end()
+        yield start, end
+        start = end
+
+
+def _ends(text: str, start: int, end: int) -> Iterator[Span]:
+    for found in _END.finditer(text, start, end):
+        if found["spaced"] == "." and _abbreviates(
+            text[max(start, found.start() - 16) : found.start()]
+        ):
+            continue
+        yield start, found.end()
+        start = found.end()
+    yield start, end
+
+
+def _abbreviates(before: str) -> bool:
+    """Whether a full stop behind this text belongs to its last word: `e.g.`, `Dr.`, `J.`."""
+    word = _LAST_WORD.search(before)
+    if word is None:
+        return False
+    return word[0].lower() in _ABBREVIATIONS or (len(word[0]) == 1 and word[0].isupper())
+
+
+def _pieces(text: str, start: int, end: int) -> Iterator[Span]:
+    """Trim a sentence, and cut one that is too long; nothing for one without letter or digit."""
+    while end - start > LONGEST:
+        cut = text.rfind(" ", start + LONGEST // 2, start + LONGEST)
+        cut = cut if cut > start else start + LONGEST
+        yield from _trimmed(text, start, cut)
+        start = cut
+    yield from _trimmed(text, start, end)
+
+
+def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:
+    piece = text[start:end]
+    if any(map(str.isalnum, piece)):
+        stripped = piece.strip()
+        first = start + len(piece) - len(piece.lstrip())
+        yield first, first + len(stripped)
+
+
+def _gathered(spans: Sequence[Span]) -> list[Span]:
+    size = max(1, -(-len(spans) // MOST_PASSAGES))
+    groups = [spans[place : place + size] for place in range(0, len(spans), size)]
+    return [(group[0][0], group[-1][1]) for group in groups]

@@ -1,0 +1,522 @@
+"""Every share of a BM25 score against SQLite's own sum, on real notes and recorded indexes."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import numpy as np
+import pytest
+
+import memtui.data
+from memtui.index.database import Connection
+from memtui.index.foreign.opening import open_foreign
+from memtui.index.reader import LiveIndex
+from memtui.model.terms import KeywordExplanation, LegRank
+from memtui.retrieval.bm25 import (
+    FUNCTION,
+    explain_bm25,
+    explain_keyword,
+    explain_openclaw,
+    inverse_document_frequency,
+    openclaw_row,
+)
+from memtui.retrieval.filters import RowFilter
+from memtui.retrieval.keyword import KeywordLeg
+from memtui.retrieval.legs import LegAnswer
+from memtui.retrieval.openclaw.plan import plan_keyword
+from memtui.retrieval.openclaw.release import RELEASES, Release
+from memtui.retrieval.openclaw.tables import IndexTables, SearchScope
+from memtui.retrieval.openclaw.vector import OpenClawVectorLeg
+from memtui.retrieval.query import parse_query
+from memtui.retrieval.ranks import extension_rank, keyword_rank, stored_rank, view_rank
+from memtui.retrieval.term_plan import TermPlanner
+from memtui.retrieval.vector_search import nearest
+from memtui.retrieval.vector_view import VectorView
+from memtui.text.tokens import FTS5_TOKENIZE
+from tests.support import recorded
+from tests.support.indexing import Workspace
+from tests.support.openclaw import RELEASES as RELEASES_MADE
+from tests.support.openclaw import hash_tree, make_state
+from tests.support.rows import IndexFile, unit_vectors
+
+QUERIES = [
+    "router", "router vlan", "who runs the standup", "standup rules", "what did we decide about backups",
+    "invoice vendor payment", '"standup"', '"the router"', '"the router" backup vlan', "to be or not",
+    "kitchen garden train", "deploy deployed deployment", "meeting notes monday", "birthday present for mum",
+    "Zürich train ticket", "备份", "京都 旅行", "서버 설정", "hóa đơn", "config yaml", "API token expired",
+    "search ranking weights", "the the the", "coffee or tea", "how much does it cost", "password vault",
+    "weekly review friday", "dentist appointment", "nas disk full", "a long walk in the mountains with friends",
+    "zzzunknownword", "run", "memo",
+]  # fmt: skip
+
+PREFIXES = {"2026.4.26": "", "2026.7.1": "memory_index_", "2026.9.6": "memory_index_"}
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
+    """A read-only connection to the index of the sample memory."""
+    folder = tmp_path_factory.mktemp("demo")
+    shutil.copytree(Path(memtui.data.__path__[0]) / "demo", folder / "notes")
+    workspace = Workspace(folder / "notes", folder / "data")
+    workspace.sync()
+    live = LiveIndex(workspace.folder)
+    yield live.connection()
+    live.close()
+    workspace.close()
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[IndexFile]:
+    made = IndexFile(tmp_path)
+    yield made
+    made.connection.close()
+
+
+def ask(connection: Connection, text: str, *, typing: bool = False) -> LegAnswer:
+    query = parse_query(text, typing=typing)
+    allowed = RowFilter(connection).allowed(query)
+    return KeywordLeg(connection).search(query, 100_000, allowed)
+
+
+def total(explanation: KeywordExplanation) -> float:
+    return -math.fsum(term.share for term in explanation.terms)
+
+
+def by_text(explanation: KeywordExplanation) -> dict[str, tuple[int, int]]:
+    return {t.text: (t.phrases[0].tf, t.phrases[0].df) for t in explanation.terms}
+
+
+@pytest.mark.parametrize("typing", [False, True])
+@pytest.mark.parametrize("text", QUERIES)
+def test_shares_add_up_to_the_score_of_every_hit(demo: Connection, text: str, typing: bool) -> None:
+    answer = ask(demo, text, typing=typing)
+    query, planner = parse_query(text, typing=typing), TermPlanner(demo)
+    match = str(answer.state.facts["match"])
+    for hit in answer.hits:
+        explanation = explain_keyword(demo, query, hit.rowid, match=match, planner=planner)
+        assert explanation.match == match
+        assert explanation.found
+        assert explanation.score == hit.raw
+        assert total(explanation) == pytest.approx(hit.raw, rel=1e-12, abs=1e-15)
+        assert tuple(t.text for t in explanation.terms if t.held) == hit.terms
+        assert all(t.share > 0 for t in explanation.terms if t.held)
+
+
+def test_the_queries_of_the_sample_memory_find_much(demo: Connection) -> None:
+    found = [len(ask(demo, text).hits) for text in QUERIES]
+    assert len(QUERIES) >= 30
+    assert sum(map(bool, found)) >= 20
+    assert sum(found) > 500
+
+
+def test_chunks_that_are_not_found_lack_every_word(demo: Connection) -> None:
+    hits = {hit.rowid for hit in ask(demo, "router vlan").hits}
+    rows = [row for (row,) in demo.execute("SELECT id FROM chunks").fetchall()]
+    assert len(hits) < len(rows)
+    for rowid in (int(str(row)) for row in rows if row not in hits):
+        explanation = explain_keyword(demo, parse_query("router vlan"), rowid)
+        assert (explanation.indexed, explanation.found, explanation.score) == (True, False, None)
+        assert [(t.held, t.share) for t in explanation.terms] == [(False, 0.0)] * 2
+        assert explanation.length > 0
+        assert all(t.phrases[0].df > 0 for t in explanation.terms)
+
+
+def test_the_numbers_are_those_of_a_literal_count(index: IndexFile) -> None:
+    index.add_all(["router routers plan", "the router", "garden", "plan of the garden fence"])
+    explanation = explain_keyword(index.connection, parse_query("what routers plan zzz"), 1)
+    assert by_text(explanation) == {"routers": (2, 2), "plan": (1, 2), "zzz": (0, 0)}
+    assert [t.phrases[0].tokens for t in explanation.terms] == [("router",), ("plan",), ("zzz",)]
+    assert (explanation.rows, explanation.length, explanation.average_length) == (4, 3, 11 / 4)
+    assert explanation.tokenizer == FTS5_TOKENIZE
+    assert explanation.stop_words == ("what",)
+    assert explanation.nowhere == ("zzz",)
+    assert explanation.missing == ()
+    idf = math.log(2.5 / 2.5) or 1e-6
+    length = 1 - 0.75 + 0.75 * 3 / (11 / 4)
+    assert explanation.terms[0].share == pytest.approx(idf * 2 * 2.2 / (2 + 1.2 * length))
+
+
+@pytest.mark.parametrize(("df", "idf"), [(1, math.log(9.5 / 1.5)), (5, 1e-6), (10, 1e-6)])
+def test_idf_has_a_floor(df: int, idf: float) -> None:
+    assert inverse_document_frequency(10, df) == idf
+
+
+def test_a_required_phrase_is_named_when_it_is_missing(index: IndexFile) -> None:
+    index.add_all(["rate limit of the router", "limit the rate of the router"])
+    query = parse_query('"rate limit" router')
+    held, lacking = (explain_keyword(index.connection, query, row) for row in (1, 2))
+    assert (held.found, held.missing) == (True, ())
+    assert (lacking.found, lacking.missing) == (False, ("rate limit",))
+    assert lacking.score is not None
+    assert [(t.text, t.required, t.held) for t in lacking.terms] == [
+        ("rate limit", True, False),
+        ("router", False, True),
+    ]
+    assert held.terms[0].phrases[0].tokens == ("rate", "limit")
+
+
+def test_pruned_words_are_named_with_what_the_row_holds(index: IndexFile) -> None:
+    index.add_all(["common often rare", "common"] + ["common often"] * 20 + ["rare scarce"])
+    planner = TermPlanner(index.connection, 5)
+    explanation = explain_keyword(
+        index.connection, parse_query("common rare often scarce"), 2, planner=planner
+    )
+    assert explanation.match == '"rare" OR "scarce"'
+    assert [(p.text, p.df, p.held) for p in explanation.pruned] == [
+        ("common", 22, True),
+        ("often", 21, False),
+    ]
+
+
+def test_the_expression_of_the_larger_budget_is_explained(index: IndexFile) -> None:
+    index.add_all(["rare scarce half"] + ["half"] * 50)
+    leg = KeywordLeg(index.connection, budget=20)
+    query = parse_query("rare scarce half")
+    hits, state = leg.search(query, 50, None)
+    match = str(state.facts["match"])
+    assert match == '"rare" OR "scarce" OR "half"'
+    planner = TermPlanner(index.connection, 20)
+    explained = explain_keyword(index.connection, query, 1, match=match, planner=planner)
+    assert explained.match == match
+    assert explained.score == hits[0].raw
+    usual = explain_keyword(index.connection, query, 1, planner=planner)
+    assert usual.match == '"rare" OR "scarce"'
+
+
+def test_a_word_being_typed_opens_into_its_alternatives(index: IndexFile) -> None:
+    index.add_all(["running late", "runner", "garden"])
+    explanation = explain_keyword(index.connection, parse_query("runni", typing=True), 1)
+    (term,) = explanation.terms
+    assert term.text == "runni*"
+    assert len(term.phrases) > 1
+    assert {p.tokens for p in term.phrases if p.tf} == {("run",)}
+    assert total(explanation) == pytest.approx(explanation.score, rel=1e-12)
+
+
+def test_a_query_without_words_is_explained_too(index: IndexFile) -> None:
+    index.add_all(["router"])
+    explanation = explain_keyword(index.connection, parse_query("?!"), 1)
+    assert (explanation.match, explanation.terms, explanation.found) == (None, (), False)
+    assert (explanation.indexed, explanation.length) == (True, 1)
+
+
+def test_a_row_that_is_gone_is_not_indexed(index: IndexFile) -> None:
+    index.add_all(["router", "router again", "garden"])
+    index.remove(2)
+    explanation = explain_keyword(index.connection, parse_query("router"), 2)
+    assert (explanation.indexed, explanation.found, explanation.length) == (False, False, 0)
+    assert (explanation.rows, explanation.average_length) == (2, 1.0)
+    assert by_text(explanation) == {"router": (0, 1)}
+    index.remove(1)
+    index.remove(3)
+    assert explain_keyword(index.connection, parse_query("router"), 1).rows == 0
+
+
+def test_the_function_is_registered_once(index: IndexFile) -> None:
+    index.add_all(["router"])
+    for _ in range(3):
+        explain_keyword(index.connection, parse_query("router"), 1)
+    sql = "SELECT count(*) FROM pragma_function_list WHERE name = ?"
+    assert index.connection.execute(sql, (FUNCTION,)).fetchall() == [(1,)]
+
+
+# --- tables of OpenClaw -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def indexes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("recorded")
+    return {name: recorded.build(name, folder / f"{name}.db") for name in recorded.RELEASES}
+
+
+@pytest.fixture(scope="module")
+def recorded_queries(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    import json
+
+    path = recorded.recording("2026.9.6-default", tmp_path_factory.mktemp("queries"))
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return [query["query"] for query in content["queries"]]
+
+
+def opened(path: Path) -> apsw.Connection:
+    import sqlite_vec
+
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    connection.enable_load_extension(True)
+    connection.load_extension(sqlite_vec.loadable_path())
+    return connection
+
+
+def tables(release: str, tokenizer: str = "unicode61") -> IndexTables:
+    prefix = PREFIXES[release]
+    return IndexTables(
+        f"{prefix}chunks", f"{prefix}chunks_fts", f"{prefix}chunks_vec", tokenizer=tokenizer
+    )
+
+
+def profile(release: str) -> Release:
+    return RELEASES[f"openclaw-{release.rpartition('.')[0]}"]
+
+
+def scores(connection: apsw.Connection, fts: str, match: str) -> dict[int, float]:
+    sql = f"SELECT rowid, bm25({fts}) FROM {fts} WHERE {fts} MATCH ?"
+    rows: list[Any] = connection.execute(sql, (match,)).fetchall()
+    return dict(rows)
+
+
+@pytest.mark.parametrize("release", recorded.RELEASES)
+def test_recorded_rows_add_up(
+    indexes: dict[str, Path], recorded_queries: list[str], release: str
+) -> None:
+    connection, names = opened(indexes[release]), tables(release)
+    assert names.fts is not None
+    compared = 0
+    for query in recorded_queries:
+        for words in (query, *query.split()):
+            match = plan_keyword(words, tokenizer=names.tokenizer).match
+            found = scores(connection, names.fts, match) if match else {}
+            for rowid in list(found)[:10]:
+                explanation = explain_openclaw(connection, names, profile(release), words, rowid)
+                assert (explanation.match, explanation.found) == (match, True)
+                assert explanation.score == found[rowid]
+                assert total(explanation) == pytest.approx(found[rowid], rel=1e-12, abs=1e-15)
+                assert all(term.required and term.held for term in explanation.terms)
+                compared += 1
+    connection.close()
+    assert compared > 200
+
+
+def test_the_missing_word_of_an_and_is_named(
+    indexes: dict[str, Path], recorded_queries: list[str]
+) -> None:
+    connection, names = opened(indexes["2026.9.6"]), tables("2026.9.6")
+    assert names.fts is not None
+    named = 0
+    for query in recorded_queries:
+        plan = plan_keyword(query, tokenizer="unicode61")
+        if plan.match is None:
+            continue
+        found = scores(connection, names.fts, plan.match)
+        for rowid in (1, 50, 118):
+            explanation = explain_openclaw(connection, names, profile("2026.9.6"), query, rowid)
+            lacking = tuple(
+                term.text
+                for term in explanation.terms
+                if rowid not in scores(connection, names.fts, term.match)
+            )
+            assert explanation.missing == tuple(dict.fromkeys(lacking))
+            assert explanation.found == (rowid in found) == (not lacking)
+            named += bool(lacking)
+    connection.close()
+    assert named > 30
+
+
+@pytest.mark.parametrize("release", RELEASES_MADE)
+def test_another_programs_index_is_explained_without_a_trace(tmp_path: Path, release: str) -> None:
+    state = make_state(tmp_path / "state", release)
+    before = hash_tree(state.folder)
+    index = open_foreign(state.database)
+    layout = index.layout
+    names = IndexTables(layout.chunks, layout.fts, layout.vec, tokenizer=layout.tokenizer)
+    assert names.fts is not None
+    sql = f"SELECT id FROM {layout.chunks} ORDER BY rowid LIMIT 20"
+    held = 0
+    for (chunk_id,) in index.connection.execute(sql).fetchall():
+        rowid = openclaw_row(index.connection, names, str(chunk_id))
+        assert rowid is not None
+        explanation = explain_openclaw(index.connection, names, profile(release), "the", rowid)
+        assert explanation.indexed
+        assert explanation.score in (None, pytest.approx(total(explanation), rel=1e-12))
+        rank = keyword_rank(index.connection, names.fts, '"the"', rowid)
+        assert (rank is not None) == explanation.found
+        held += explanation.found
+    index.close()
+    assert held
+    assert hash_tree(state.folder) == before
+
+
+@pytest.fixture
+def trigram(tmp_path: Path) -> Iterator[apsw.Connection]:
+    connection = apsw.Connection(str(tmp_path / "trigram.db"))
+    connection.execute(
+        "CREATE VIRTUAL TABLE chunks_fts USING fts5(text, id UNINDEXED, tokenize='trigram')"
+    )
+    rows = recorded.rows_of("2026.9.6")["chunks"]
+    with connection:
+        connection.executemany("INSERT INTO chunks_fts VALUES (?, ?)", [(r[7], r[0]) for r in rows])
+    connection.execute("CREATE TABLE chunks(id TEXT PRIMARY KEY, text)")
+    connection.execute("INSERT INTO chunks SELECT id, text FROM chunks_fts WHERE rowid > 1")
+    yield connection
+    connection.close()
+
+
+@pytest.mark.parametrize("profile_name", RELEASES)
+def test_trigrams_add_up_and_short_terms_are_substrings(
+    trigram: apsw.Connection, recorded_queries: list[str], profile_name: str
+) -> None:
+    names = IndexTables("chunks", "chunks_fts", None, tokenizer="trigram")
+    release, compared = RELEASES[profile_name], 0
+    for words in (word for query in recorded_queries for word in (query, *query.split())):
+        plan = plan_keyword(words, tokenizer="trigram", short_terms=release.short_terms)
+        found = scores(trigram, "chunks_fts", plan.match) if plan.match else {}
+        for rowid in [*list(found)[:3], 1]:
+            explanation = explain_openclaw(trigram, names, release, words, rowid)
+            assert explanation.score == found.get(rowid)
+            assert tuple(term.text for term in explanation.substrings) == plan.substrings
+            if explanation.score is not None:
+                assert total(explanation) == pytest.approx(explanation.score, rel=1e-12)
+                compared += 1
+            lacks = [term.text for term in explanation.substrings if not term.held]
+            assert set(lacks) <= set(explanation.missing)
+    assert compared > 50
+
+
+def test_a_term_too_short_for_trigrams_is_named_as_dropped(trigram: apsw.Connection) -> None:
+    names = IndexTables("chunks", "chunks_fts", None, tokenizer="trigram")
+    explanation = explain_openclaw(trigram, names, RELEASES["openclaw-2026.2"], "UI the", 1)
+    assert (explanation.match, explanation.found) == ('"UI" AND "the"', False)
+    assert explanation.dropped == ("UI",)
+    assert "UI" in explanation.missing
+    assert explanation.terms[1].phrases[0].tokens == ("the",)
+    searched = explain_openclaw(trigram, names, RELEASES["openclaw-2026.9"], "ui", 1)
+    assert searched.match is None
+    assert [term.text for term in searched.substrings] == ["ui"]
+    assert searched.found == searched.substrings[0].held
+
+
+def test_full_text_rows_are_found_by_their_chunk(trigram: apsw.Connection) -> None:
+    names = IndexTables("chunks", "chunks_fts", None, tokenizer="trigram")
+    ids = [str(r[0]) for r in trigram.execute("SELECT id FROM chunks_fts ORDER BY rowid")]
+    assert [openclaw_row(trigram, names, name) for name in ids[:3]] == [1, 2, 3]
+    assert openclaw_row(trigram, names, "no such chunk") is None
+    assert openclaw_row(trigram, IndexTables("chunks", None, None), ids[0]) is None
+    with pytest.raises(ValueError, match="no full-text table"):
+        explain_openclaw(
+            trigram, IndexTables("chunks", None, None), RELEASES["openclaw-2026.9"], "x", 1
+        )
+
+
+@pytest.mark.parametrize(
+    "match",
+    [
+        'NEAR("router" "vlan", 3)', 'NEAR("router" "!!" "vlan")', '("router" AND "zzz") OR "garden"',
+        '("router" OR "!!") AND "the vlan"', '"rou" * AND ("vlan" NOT "zzz")', '"router" OR "router"',
+        '"say ""vlan""" OR "router"',
+    ],
+)  # fmt: skip
+def test_other_expressions_add_up_too(index: IndexFile, match: str) -> None:
+    index.add_all(
+        ["router and the vlan", "the vlan", "garden router garden", "router say vlan", "", "plan"]
+    )
+    found = scores(index.connection, "chunks_fts", match)
+    assert found
+    for rowid in range(1, 7):
+        explanation = explain_bm25(
+            index.connection, "chunks_fts", match, rowid, tokenizer=FTS5_TOKENIZE
+        )
+        assert explanation.score == found.get(rowid)
+        assert explanation.found == (rowid in found)
+        assert total(explanation) == pytest.approx(found.get(rowid, total(explanation)), rel=1e-12)
+
+
+# --- ranks ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["router vlan", "the the the", "backup"])
+def test_keyword_ranks_are_places_in_the_whole_order(demo: Connection, text: str) -> None:
+    hits, state = ask(demo, text)
+    match = str(state.facts["match"])
+    assert len(hits) > 5
+    for position, hit in enumerate(hits):
+        expected = LegRank(position, len(hits), hit.raw)
+        assert keyword_rank(demo, "chunks_fts", match, hit.rowid) == expected
+    bounded = keyword_rank(demo, "chunks_fts", match, hits[-1].rowid, most=3)
+    assert bounded == LegRank(3, len(hits), hits[-1].raw, at_least=True)
+    assert keyword_rank(demo, "chunks_fts", match, 10**9) is None
+
+
+def test_keyword_ranks_among_allowed_rows_only(index: IndexFile) -> None:
+    for number in range(200):
+        index.add("router " * (1 + number % 7) + "x " * (number % 3), f"memory/{number % 4}.md")
+    query = parse_query("router path:memory/2.md")
+    allowed = RowFilter(index.connection).allowed(query)
+    hits = ask(index.connection, "router path:memory/2.md").hits
+    assert len(hits) == 50
+    for position, hit in enumerate(hits):
+        rank = keyword_rank(index.connection, "chunks_fts", '"router"', hit.rowid, allowed=allowed)
+        assert rank == LegRank(position, 50, hit.raw)
+    assert keyword_rank(index.connection, "chunks_fts", '"router"', 1, allowed=allowed) is None
+
+
+def test_ranks_of_substring_matches_are_in_the_order_of_rows(trigram: apsw.Connection) -> None:
+    condition = {"conditions": " AND text LIKE ?", "values": ("%ui%",)}
+    rows = trigram.execute("SELECT rowid FROM chunks_fts WHERE text LIKE '%ui%'").fetchall()
+    for position, (rowid,) in enumerate(rows):
+        rank = keyword_rank(trigram, "chunks_fts", None, rowid, **condition)  # type: ignore[arg-type]
+        assert rank == LegRank(position, len(rows), None)
+
+
+@pytest.mark.parametrize("exact_limit", [10**9, 1])
+def test_view_ranks_are_places_in_the_whole_order(exact_limit: int) -> None:
+    vectors = unit_vectors(3000, 16, seed=5, clusters=20)
+    vectors[100:140] = vectors[99]
+    vectors[7] = 0
+    view = VectorView.build(range(1, 3001), vectors, exact_limit=exact_limit)
+    view = view.with_changes([2000], vectors[:1], [11])
+    query = unit_vectors(1, 16, seed=6)[0]
+    order = nearest(view, query, 3000, rescored=3000)
+    assert len(order) == 2998
+    for position in (0, 1, 2, 500, 1500, 2997, *range(1000, 1100)):
+        rowid, cosine = order[position]
+        assert view_rank(view, query, rowid) == LegRank(position, 2998, cosine)
+    duplicates = [n for n, (rowid, _) in enumerate(order) if 100 <= rowid <= 140]
+    ranks = [view_rank(view, query, order[n][0]) for n in duplicates]
+    assert [rank.position for rank in ranks if rank is not None] == duplicates
+    assert view_rank(view, query, 8) is None
+    assert view_rank(view, query, 11) is None
+    allowed = np.arange(1, 3001, 3)
+    some = nearest(view, query, 3000, allowed, rescored=3000)
+    assert view_rank(view, query, some[44][0], allowed) == LegRank(44, len(some), some[44][1])
+    assert view_rank(view, query, 2, allowed) is None
+
+
+@pytest.mark.parametrize("release", recorded.RELEASES)
+def test_ranks_in_foreign_indexes_are_those_of_a_leg_without_limit(
+    indexes: dict[str, Path], release: str
+) -> None:
+    connection, names = opened(indexes[release]), tables(release)
+    rows = recorded.rows_of(release)["chunks"]
+    by_hash = recorded.vectors_by_hash()
+    vectors = np.array([by_hash[row[5]] for row in rows])
+    ids = [str(row[0]) for row in rows]
+    scope = SearchScope(str(rows[0][6]))
+
+    def read(_: SearchScope) -> Iterator[tuple[list[str], Any]]:
+        yield ids[:50], vectors[:50]
+        yield ids[50:], vectors[50:]
+
+    query = unit_vectors(1, vectors.shape[1], seed=3)[0].astype(np.float64)
+    for readable in (True, False):
+        leg = OpenClawVectorLeg(
+            connection, names, RELEASES["openclaw-2026.2"], read, vec_readable=readable
+        )
+        hits = leg.search(query, 10_000, scope).hits
+        assert len(hits) == len(ids)
+        for position in (0, 1, 2, 30, len(ids) - 1):
+            chunk_id, cosine = hits[position]
+            if readable:
+                rank = extension_rank(connection, names, query, chunk_id, scope)
+            else:
+                rank = stored_rank(read, query, chunk_id, scope)
+            assert rank == LegRank(position, len(ids), cosine)
+    assert extension_rank(connection, names, query, "no such chunk", scope) is None
+    assert stored_rank(read, query, "no such chunk", scope) is None
+    assert extension_rank(connection, names, query, ids[0], SearchScope("other")) is None
+    with pytest.raises(ValueError, match="no vector table"):
+        extension_rank(connection, IndexTables("c", "f", None), query, ids[0], scope)
+    connection.close()

@@ -1,0 +1,218 @@
+"""Every suggested change does what it says, and where none is offered a fine grid finds none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memtui.model import CandidatePool, Chunk, Ranking, SearchMode
+from memtui.ranking.counterfactual import (
+    Change,
+    NoChangeReason,
+    Parameter,
+    apply,
+    least_changes,
+    sweep,
+)
+from memtui.ranking.counterfactual.change import LOGARITHMIC, range_of, value_of
+from memtui.ranking.counterfactual.columns import columns_of
+from memtui.ranking.counterfactual.listing import listing, state_before_cut
+from memtui.ranking.counterfactual.scores import Seed
+from memtui.ranking.counterfactual.solve import is_used
+from memtui.ranking.pipeline import rank
+from memtui.ranking.profiles import PROFILES, for_mode
+from tests.support import openclaw_pools
+from tests.support.openclaw_rules import Release
+from tests.support.pools import NOW, pools, rankings
+
+STEP = 1e-6
+SECOND = 1_000_000_000
+DAYS = 86_400 * SECOND
+
+
+def plain_numbers(pool: CandidatePool) -> CandidatePool:
+    """The same pool with raw scores of four digits: nothing differs by rounding alone."""
+    hits = {
+        leg: tuple(replace(hit, raw=round(hit.raw, 4)) for hit in found)
+        for leg, found in pool.hits.items()
+    }
+    return replace(pool, hits=hits, chunks={i: recent(c) for i, c in pool.chunks.items()})
+
+
+def recent(chunk: Chunk) -> Chunk:
+    """A chunk of a file not older than three years."""
+    base = int(NOW.timestamp()) * SECOND
+    return replace(chunk, mtime_ns=base - chunk.mtime_ns // SECOND % 1000 * DAYS)
+
+
+def plain_ranking(ranking: Ranking) -> Ranking:
+    """The same ranking with parameters of three digits."""
+    weight = round(ranking.vector_weight, 3)
+    minimum = ranking.min_score
+    return replace(
+        ranking,
+        vector_weight=weight,
+        keyword_weight=round(1 - weight, 3),
+        min_score=None if minimum is None else round(minimum, 3),
+        mmr=replace(ranking.mmr, lambda_=round(ranking.mmr.lambda_, 3)),
+        decay=replace(
+            ranking.decay, half_life_days=max(1.0, round(ranking.decay.half_life_days, 2))
+        ),
+    )
+
+
+RANKINGS = rankings().map(plain_ranking) | st.sampled_from(
+    [replace(ranking, k=k) for ranking in PROFILES.values() for k in (1, 3)]
+)
+
+
+@st.composite
+def left_out(draw: st.DrawFn) -> tuple[CandidatePool, Ranking, str]:
+    """A pool, a ranking and a chunk that is not in its list."""
+    pool = draw(pools(max_chunks=24).map(plain_numbers))
+    ranking = draw(RANKINGS)
+    return pool, ranking, draw(st.sampled_from(missing(pool, ranking) or [""]))
+
+
+def missing(pool: CandidatePool, ranking: Ranking) -> list[str]:
+    shown = {hit.chunk.id for hit in rank(pool, ranking, now=NOW).hits}
+    return [chunk_id for chunk_id in pool.chunks if chunk_id not in shown]
+
+
+def rank_of(
+    pool: CandidatePool, ranking: Ranking, chunk_id: str, mode: SearchMode | None = None
+) -> int | None:
+    running = ranking if mode is None else for_mode(ranking, mode)
+    hits = rank(pool, running, now=NOW).hits
+    return next((hit.rank for hit in hits if hit.chunk.id == chunk_id), None)
+
+
+def nearer(change: Change) -> float | int | None:
+    """One step from the new value towards the old one; `None` for a switch or less than a step."""
+    new, old = change.new, change.old
+    if isinstance(new, (bool, str)) or new is None or isinstance(old, (bool, str)) or old is None:
+        return None
+    if change.parameter in {Parameter.K, Parameter.CANDIDATE_MULTIPLIER}:
+        return new - 1 if new > old else new + 1
+    step = STEP * new if change.parameter in LOGARITHMIC else STEP
+    if abs(new - old) <= step:
+        return old
+    return new - step if new > old else new + step
+
+
+def grid(ranking: Ranking, parameter: Parameter, points: int) -> Iterator[float]:
+    low, high = range_of(ranking, parameter)
+    for number in range(points + 1):
+        part = number / points
+        if parameter in LOGARITHMIC:
+            yield min(high, max(low, low * (high / low) ** part))
+        else:
+            yield low + part * (high - low)
+
+
+CONTINUOUS = (
+    Parameter.VECTOR_WEIGHT,
+    Parameter.RRF_K,
+    Parameter.HALF_LIFE,
+    Parameter.FLOOR,
+    Parameter.LAMBDA,
+    Parameter.MIN_SCORE,
+)
+
+
+def assert_true(
+    pool: CandidatePool,
+    ranking: Ranking,
+    chunk_id: str,
+    points: int,
+    mode: SearchMode | None = None,
+) -> None:
+    found = least_changes(pool, ranking, chunk_id, now=NOW, mode=mode)
+    assert [change.cost for change in found.changes] == sorted(c.cost for c in found.changes)
+    offered = {change.parameter for change in found.changes}
+    assert offered | {outcome.parameter for outcome in found.without} == set(Parameter)
+    for change in found.changes:
+        assert change.old == value_of(ranking, change.parameter)
+        changed = apply(ranking, change.parameter, change.new)
+        assert rank_of(pool, changed, chunk_id, mode) == change.rank_after
+        close = nearer(change)
+        if close is not None:
+            assert rank_of(pool, apply(ranking, change.parameter, close), chunk_id, mode) is None
+    for outcome in found.without:
+        if outcome.parameter in CONTINUOUS and outcome.reason is not NoChangeReason.NEW_SEARCH:
+            if outcome.reason is NoChangeReason.NOT_USED and outcome.parameter is Parameter.FLOOR:
+                continue
+            for value in grid(ranking, outcome.parameter, points):
+                changed = apply(ranking, outcome.parameter, value)
+                assert rank_of(pool, changed, chunk_id, mode) is None, (outcome, value)
+        elif outcome.parameter is Parameter.K and outcome.reason is NoChangeReason.NO_VALUE:
+            for k in range(1, 201):
+                assert rank_of(pool, replace(ranking, k=k), chunk_id, mode) is None
+
+
+@given(left_out())
+@settings(max_examples=60)
+def test_changes_do_what_they_say_and_a_grid_finds_no_other(
+    case: tuple[CandidatePool, Ranking, str],
+) -> None:
+    pool, ranking, chunk_id = case
+    if chunk_id:
+        assert_true(pool, ranking, chunk_id, points=200)
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_changes_under_every_release(data: st.DataObject) -> None:
+    release = data.draw(st.sampled_from(list(Release)))
+    mode = data.draw(st.sampled_from(list(SearchMode)))
+    pool = openclaw_pools.pool_of(data.draw(openclaw_pools.legs(release)), release)
+    pool = plain_numbers(pool)
+    searched = data.draw(openclaw_pools.searches(release, SearchMode.HYBRID))
+    ranking = plain_ranking(openclaw_pools.ranking_of(searched, SearchMode.HYBRID))
+    ranking = replace(ranking, k=min(ranking.k, 5))
+    chosen = missing(pool, for_mode(ranking, mode))
+    if chosen:
+        assert_true(pool, ranking, data.draw(st.sampled_from(chosen)), points=100, mode=mode)
+
+
+@given(pools(), rankings(), st.sampled_from(SearchMode))
+def test_the_list_is_the_one_that_ranking_gives(
+    pool: CandidatePool, ranking: Ranking, mode: SearchMode
+) -> None:
+    ranking = for_mode(ranking, mode)
+    columns = columns_of(pool, ranking, NOW)
+    state = state_before_cut(columns, ranking, Seed())
+    expected = [hit.chunk.id for hit in rank(pool, ranking, now=NOW).hits]
+    assert [columns.rows[row].chunk.id for row in listing(state).rows] == expected
+    unordered = listing(state, ordered=False, certified=False).rows
+    assert {columns.rows[row].chunk.id for row in unordered} == set(expected)
+
+
+SWEPT = (*CONTINUOUS, Parameter.K, Parameter.CANDIDATE_MULTIPLIER)
+
+
+@given(pools().map(plain_numbers), RANKINGS, st.sampled_from(SWEPT))
+@settings(max_examples=60)
+def test_sweeps_tell_the_ranks(pool: CandidatePool, ranking: Ranking, parameter: Parameter) -> None:
+    if not is_used(ranking, parameter):
+        with pytest.raises(ValueError, match="no values to sweep"):
+            sweep(pool, ranking, parameter, tuple(pool.chunks), now=NOW)
+        return
+    swept = sweep(pool, ranking, parameter, tuple(pool.chunks), now=NOW)
+    for chunk_id, segments in swept.ranks.items():
+        for before, after in pairwise(segments):
+            assert before.rank != after.rank
+            assert before.end <= after.start
+        for segment in segments[:12]:
+            width = segment.end - segment.start
+            whole = parameter in {Parameter.K, Parameter.CANDIDATE_MULTIPLIER}
+            if width < 1e-6 * max(1.0, segment.end) and not whole:
+                continue
+            middle = segment.start if whole else segment.start + width * 0.4321
+            changed = apply(ranking, parameter, middle)
+            assert rank_of(pool, changed, chunk_id) == segment.rank, (segment, middle)

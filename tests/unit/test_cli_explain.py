@@ -1,0 +1,319 @@
+"""`memtui explain` opened up: terms, ranks among all chunks, and changes that really do it."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from memtui.cli.main import run
+from memtui.model import Fusion, MinScoreRule, Ranking
+from memtui.model.terms import LegRank
+from memtui.ranking.counterfactual import NoChangeReason, Parameter, least_changes, needed
+from memtui.ranking.counterfactual.outside import outside_pool
+from memtui.ranking.profiles import PROFILES
+from tests.support import recorded
+from tests.support.pools import NOW, chunk, pool
+from tests.unit.test_cli_commands import Answer, Opened
+
+Run = Callable[..., Answer]
+AT = ("--now", "2026-11-21T12:00:00+00:00")
+OAUTH = "OAuth refresh token clock skew"
+KAFKA = "what did we decide about Kafka in production"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home of its own, in which the demo is indexed once."""
+    folder = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.startswith(("MEMTUI_", "OPENCLAW_")):
+                patch.delenv(name)
+        patch.setenv("HOME", str(folder))
+        for kind in ("config", "state", "data"):
+            patch.setenv(f"XDG_{kind.upper()}_HOME", str(folder / kind))
+        patch.chdir(folder)
+        yield folder
+
+
+@pytest.fixture
+def memtui(home: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: str) -> Answer:
+        code = run((*arguments, *(AT if arguments[0] != "status" else ())), Opened())
+        captured = capsys.readouterr()
+        return Answer(code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def indexes(home: Path) -> dict[str, tuple[str, ...]]:
+    """The options that name each recorded index, with the vectors of the recorded queries."""
+    vectors = home / "vectors.json"
+    vectors.write_bytes(gzip.decompress(recorded.QUERY_VECTORS.read_bytes()))
+    return {
+        release: (
+            *("--index", str(recorded.build(release, home / f"{release}.sqlite"))),
+            *("--query-vectors", str(vectors)),
+        )
+        for release in recorded.RELEASES
+    }
+
+
+def shares(terms: dict[str, Any]) -> float:
+    return -math.fsum(term["share"] for term in terms["terms"])
+
+
+def place_of(drop: dict[str, Any]) -> str:
+    return f"{drop['path']}#L{drop['start_line']}"
+
+
+def apply_all(memtui: Run, *arguments: str, place: str) -> set[str]:
+    """Give every suggested option to the program; the parameters that were tried."""
+    asked = ("explain", *arguments, "--chunk", place)
+    document = memtui(*asked, "--json").document
+    assert not document["shown"]
+    tried = set()
+    for change in document["least_changes"]:
+        if change["flags"] is None:
+            continue
+        changed = memtui(*asked, *change["flags"].split(" "), "--json").document
+        assert changed["shown"], (place, change)
+        assert changed["hit"]["rank"] == change["rank_after"], (place, change)
+        assert (changed["least_changes"], changed["without_change"]) == ([], [])
+        tried.add(change["parameter"])
+    costs = [change["cost"] for change in document["least_changes"]]
+    assert costs == sorted(costs)
+    named = {change["parameter"] for change in document["least_changes"]}
+    assert named | {one["parameter"] for one in document["without_change"]} == set(Parameter)
+    return tried
+
+
+# --- memtui's own index -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("query", ["router config", "the router vlan", '"standup" rules'])
+def test_the_shares_add_up_to_bm25(memtui: Run, query: str) -> None:
+    for rank in ("1", "3"):
+        document = memtui("explain", query, "--demo", "--rank", rank, "--json").document
+        terms, keyword = document["terms"], document["hit"]["legs"].get("keyword")
+        assert terms["match"] == document["legs"]["keyword"]["facts"]["match"]
+        assert terms["found_by"] == ("match" if keyword else "nothing")
+        if keyword:
+            assert terms["score"] == keyword["raw"]
+            assert shares(terms) == pytest.approx(keyword["raw"], abs=1e-6)
+
+
+def test_ranks_among_all_continue_those_of_the_pool(memtui: Run) -> None:
+    document = memtui("explain", "router config", "--demo", "--json").document
+    for leg, place in document["leg_ranks_of_all"].items():
+        assert place["reason"] == "ok"
+        assert place["rank"]["position"] + 1 == document["leg_ranks"][leg]
+        assert place["rank"]["raw"] == document["hit"]["legs"][leg]["raw"]
+    total = memtui("status", "--demo", "--json").document["chunks"]
+    assert document["leg_ranks_of_all"]["vector"]["rank"]["total"] == total
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "parameters"),
+    [
+        ("router backup", "--mmr --decay --min-score 0.4 -n 4", "decay.half_life_days"),
+        ("standup rules", "--mmr --decay --min-score 0.4 -n 4", "min_score vector_weight"),
+        ("router backup", "--mmr --min-score 0.3 -n 3", "k vector_weight mmr.lambda"),
+    ],
+)
+def test_every_suggestion_for_the_demo_does_what_it_says(
+    memtui: Run, query: str, options: str, parameters: str
+) -> None:
+    base = (query, "--demo", *options.split())
+    drops = memtui("search", *base, "--json").document["drops"]
+    tried = [apply_all(memtui, *base, place=place_of(drop)) for drop in drops[:3]]
+    assert set().union(*tried) >= set(parameters.split())
+
+
+def test_a_k_beyond_the_candidates_is_found_by_a_new_search(memtui: Run) -> None:
+    base = ("router config", "--demo")
+    drops = memtui("search", *base, "--json").document["drops"]
+    place = next(place_of(d) for d in drops if d["stages"][0]["rank"] == 20)
+    assert "k" in apply_all(memtui, *base, place=place)
+
+
+def test_a_chunk_that_no_leg_brings_says_what_it_needs(memtui: Run) -> None:
+    base = ("explain", "the router vlan", "--demo", "--chunk", "memory/recipes/ca-kho-to.md#L3")
+    answer = memtui(*base, "--json")
+    document = answer.document
+    assert answer.code == 0
+    assert (document["shown"], document["hit"], document["drop"]) == (False, None, None)
+    assert "among its first 50" in document["missing"]
+    assert document["citation"].startswith("memory/recipes/ca-kho-to.md#L1")
+    assert document["terms"]["stop_words"] == ["the"]
+    assert document["leg_ranks_of_all"]["keyword"]["reason"] == "not_matched"
+    position = document["leg_ranks_of_all"]["vector"]["rank"]["position"]
+    assert position >= 50
+    assert document["needs"]["candidates"] == position + 1
+    shown = memtui(*base).out
+    assert f"a new search has to take {position + 1} candidates of each leg" in shown
+    assert "nothing of what was asked for finds it" in shown
+
+
+def test_what_a_filter_leaves_out_is_said(memtui: Run) -> None:
+    place = ("--chunk", "memory/recipes/ca-kho-to.md#L3")
+    document = memtui("explain", "router path:network", "--demo", *place, "--json").document
+    reasons = {one["reason"] for one in document["leg_ranks_of_all"].values()}
+    assert reasons == {"filtered"}
+    assert document["needs"] is None
+    assert {one["reason"] for one in document["without_change"]} == {"no value does it"}
+
+
+def test_too_many_rows_are_not_counted(memtui: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memtui.engine.insight.MOST_ROWS", 5)
+    document = memtui("explain", "router config", "--demo", "--json").document
+    reasons = {one["reason"] for one in document["leg_ranks_of_all"].values()}
+    assert reasons == {"too_many"}
+    assert "too many to count at once" in memtui("explain", "router config", "--demo").out
+
+
+# --- an agent's index -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("release", recorded.RELEASES[:2])
+def test_the_missing_words_of_an_agents_query(
+    memtui: Run, indexes: dict[str, tuple[str, ...]], release: str
+) -> None:
+    base = ("explain", OAUTH, *indexes[release], "--chunk", "memory/auth.md#L3")
+    document = memtui(*base, "--json").document
+    terms = document["terms"]
+    assert terms["match"] == '"OAuth" AND "refresh" AND "token" AND "clock" AND "skew"'
+    assert terms["missing"] == ["refresh", "token", "clock", "skew"]
+    assert (terms["found_by"], terms["tokenizer"]) == ("nothing", "unicode61")
+    assert document["leg_ranks_of_all"]["vector"]["rank"]["position"] == 51
+    if release == "2026.4.26":
+        shown = memtui(*base).out
+        assert "the chunk lacks what is required: refresh, token, clock, skew" in shown
+        assert "a new search has to take 52 candidates of each leg, this one took 24" in shown
+
+
+@pytest.mark.parametrize("release", recorded.RELEASES)
+def test_the_shares_of_an_agents_index_add_up(
+    memtui: Run, indexes: dict[str, tuple[str, ...]], release: str
+) -> None:
+    document = memtui("explain", OAUTH, *indexes[release], "--json").document
+    terms, keyword = document["terms"], document["hit"]["legs"]["keyword"]
+    assert terms["score"] == keyword["raw"]
+    assert shares(terms) == pytest.approx(keyword["raw"], abs=1e-6)
+    assert all(term["required"] and term["held"] for term in terms["terms"])
+    for leg, place in document["leg_ranks_of_all"].items():
+        assert place["rank"]["raw"] == pytest.approx(document["hit"]["legs"][leg]["raw"], rel=1e-5)
+    vector = document["leg_ranks_of_all"]["vector"]["rank"]
+    assert vector["position"] + 1 == document["leg_ranks"]["vector"]
+    fts = "chunks_fts" if release.startswith("2026.4") else "memory_index_chunks_fts"
+    connection = apsw.Connection(indexes[release][1], flags=apsw.SQLITE_OPEN_READONLY)
+    sql = f"SELECT count(*) FROM {fts} WHERE {fts} MATCH ?"
+    (matching,) = connection.execute(sql, (terms["match"],)).fetchall()[0]
+    connection.close()
+    assert document["leg_ranks_of_all"]["keyword"]["rank"]["total"] == matching
+
+
+def test_keywords_that_were_searched_one_by_one(
+    memtui: Run, indexes: dict[str, tuple[str, ...]]
+) -> None:
+    document = memtui("explain", KAFKA, *indexes["2026.7.1"], "--json").document
+    terms = document["terms"]
+    assert (terms["found_by"], terms["score"]) == ("keywords", None)
+    assert [one["asked"] for one in terms["keywords"]] == ["decide", "kafka", "production"]
+    found = [one for one in terms["keywords"] if one["score"] is not None]
+    assert document["hit"]["legs"]["keyword"]["raw"] in [one["score"] for one in found]
+    assert all(shares(one) == pytest.approx(one["score"], abs=1e-6) for one in found)
+    assert document["leg_ranks_of_all"]["keyword"]["asked"] == "kafka"
+    shown = memtui("explain", KAFKA, *indexes["2026.7.1"]).out
+    assert "(by the keyword kafka)" in shown
+    assert "the index changed since the search" not in shown
+    every = memtui("explain", "farid oauth zebra", *indexes["2026.7.1"], "--json").document
+    assert [one["asked"] for one in every["terms"]["keywords"]] == ["farid", "oauth", "zebra"]
+
+
+def test_a_chunk_that_its_path_alone_finds(
+    memtui: Run, indexes: dict[str, tuple[str, ...]]
+) -> None:
+    base = ("explain", "auth.md", *indexes["2026.9.6"], "--chunk", "memory/auth.md#L3")
+    document = memtui(*base, "--json").document
+    assert document["terms"]["found_by"] == "path"
+    assert document["terms"]["missing"] == ["auth", "md"]
+    assert document["leg_ranks_of_all"]["keyword"]["reason"] == "path_alone"
+    assert document["leg_ranks_of_all"]["vector"]["reason"] == "not_reproducible"
+    assert "found by the path of its file alone: no BM25 value" in memtui(*base).out
+
+
+def test_suggestions_for_an_agents_index_do_what_they_say(
+    memtui: Run, indexes: dict[str, tuple[str, ...]]
+) -> None:
+    base = (KAFKA, *indexes["2026.4.26"], "--mmr", "--half-life", "60")
+    drops = memtui("search", *base, "--json").document["drops"]
+    tried = [apply_all(memtui, *base, place=place_of(drop)) for drop in drops[:3:2]]
+    shorter = (OAUTH, *indexes["2026.4.26"], "-n", "2")
+    drops = memtui("search", *shorter, "--json").document["drops"]
+    tried += [apply_all(memtui, *shorter, place=place_of(drop)) for drop in drops[:1]]
+    assert set().union(*tried) >= {"min_score", "k"}
+
+
+def test_progress_is_told_to_a_terminal_alone(
+    memtui: Run, indexes: dict[str, tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("memtui.cli.output.Output.progress", lambda self, text: told.append(text))
+    base = ("explain", OAUTH, *indexes["2026.4.26"], "-n", "1")
+    assert memtui(*base).err == ""
+    assert told == [""]
+    drop = memtui("search", *base[1:], "--json").document["drops"][0]
+    memtui(*base, "--chunk", place_of(drop))
+    assert "memtui: looking for the least change of vector_weight" in told
+    assert told[-1] == ""
+
+
+# --- what a chunk outside the pool needs ------------------------------------------------------
+
+
+def test_the_depth_that_is_needed() -> None:
+    ranking = PROFILES["openclaw-2026.4"]
+    found = needed(ranking, [LegRank(51, 900, -1.0), LegRank(400, 900, 0.1)])
+    assert found is not None
+    assert (found.candidates, found.taken, found.k) == (52, 24, 13)
+    assert found.candidate_multiplier == 9
+    reasons = {one.parameter: one.reason for one in outside_pool(found)}
+    assert reasons[Parameter.K] is NoChangeReason.NEW_SEARCH
+    assert reasons[Parameter.LAMBDA] is NoChangeReason.NO_VALUE
+    too_deep = needed(ranking, [LegRank(200, 900, -1.0)])
+    assert too_deep is not None
+    assert (too_deep.k, too_deep.candidate_multiplier) == (None, None)
+    assert needed(ranking, []) is None
+
+
+def test_a_minimum_may_drop_the_exact_name_that_takes_the_place() -> None:
+    """Exact names come first with whatever score, so that a minimum can drop them alone."""
+    named, other = chunk("named", path="a.md", project_keys=("two",)), chunk("other", line=5)
+    ranking = Ranking(
+        **{
+            name: getattr(PROFILES["openclaw-2026.9"], name)
+            for name in ("profile", "stages", "keyword_mapping", "tie_rule", "lexical_boost")
+        },
+        k=1,
+        fusion=Fusion.WEIGHTED_SUM,
+        vector_weight=0.0,
+        keyword_weight=1.0,
+        min_score=0.1,
+        min_score_rule=MinScoreRule.PLAIN,
+        project_keys=("one",),
+    )
+    both = pool([named, other], [], [("named", -1.0), ("other", -99.0)], tiers={"named": 3})
+    found = least_changes(both, ranking, "other", now=NOW)
+    change = {one.parameter: one for one in found.changes}[Parameter.MIN_SCORE]
+    assert change.rank_after == 1
+    assert isinstance(change.new, float)
+    assert 0.9 < change.new < 0.91

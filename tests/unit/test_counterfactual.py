@@ -1,0 +1,156 @@
+"""Least changes and sweeps on pools small enough to solve by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from memtui.model import CandidatePool, Fusion, Mmr, Ranking, Reason, Rerank
+from memtui.ranking.counterfactual import (
+    Change,
+    ChangeKind,
+    NoChangeReason,
+    Parameter,
+    Segment,
+    apply,
+    least_changes,
+    sweep,
+)
+from tests.support.pools import NOW, chunk, pool
+
+BASE = Ranking(k=1, fusion=Fusion.WEIGHTED_SUM, vector_weight=0.2, keyword_weight=0.8)
+
+
+def two_sides() -> CandidatePool:
+    """One chunk that only the keyword leg likes, one that only the vector leg likes."""
+    # The mapped BM25 value of -1 is 0.5.
+    return pool([chunk("word"), chunk("sense")], [("sense", 0.5), ("word", 0.0)], [("word", -1.0)])
+
+
+def changes(found_in: CandidatePool, ranking: Ranking, chunk_id: str) -> dict[Parameter, Change]:
+    found = least_changes(found_in, ranking, chunk_id, now=NOW)
+    return {change.parameter: change for change in found.changes}
+
+
+def reasons(found_in: CandidatePool, ranking: Ranking, chunk_id: str) -> dict[Parameter, str]:
+    found = least_changes(found_in, ranking, chunk_id, now=NOW)
+    return {outcome.parameter: outcome.reason for outcome in found.without}
+
+
+def test_a_weight_is_raised_to_where_the_lines_cross() -> None:
+    change = changes(two_sides(), BASE, "sense")[Parameter.VECTOR_WEIGHT]
+    assert change.new == pytest.approx(0.5, abs=2e-6)
+    assert change.cost == pytest.approx(0.3, abs=2e-6)
+    assert change.kind is ChangeKind.RAISE
+    assert change.exact
+    assert change.rank_after == 1
+
+
+def test_the_keyword_weight_follows_so_that_the_sum_stays() -> None:
+    changed = apply(BASE, Parameter.VECTOR_WEIGHT, 0.35)
+    assert (changed.vector_weight, changed.keyword_weight) == (0.35, 0.65)
+    double = replace(BASE, vector_weight=1.0, keyword_weight=1.0)
+    assert apply(double, Parameter.VECTOR_WEIGHT, 1.5).keyword_weight == 0.5
+
+
+def test_k_costs_least_and_comes_first() -> None:
+    found = least_changes(two_sides(), BASE, "sense", now=NOW)
+    assert found.cheapest is not None
+    assert found.cheapest.parameter is Parameter.K
+    assert found.cheapest.new == 2
+    assert found.cheapest.cost == pytest.approx(1 / 199)
+
+
+def test_a_half_life_is_lowered_until_the_old_note_falls_behind() -> None:
+    days = {"old": 30, "new": 0}
+    dated = [
+        chunk(name, day=(NOW - timedelta(days=age)).date(), day_from=Reason.FILE_NAME)
+        for name, age in days.items()
+    ]
+    found_in = pool(dated, [("old", 1.0), ("new", 0.5)])
+    ranking = replace(BASE, decay=replace(BASE.decay, enabled=True, half_life_days=90.0))
+    change = changes(found_in, ranking, "new")[Parameter.HALF_LIFE]
+    # The difference of the ages decides, whatever the hour: 2^(-30 / h) = 0.5.
+    assert change.new == pytest.approx(30.0, rel=1e-4)
+    assert change.kind is ChangeKind.LOWER
+    assert not change.exact
+
+
+def test_a_minimum_is_lowered_to_the_score() -> None:
+    ranking = replace(BASE, k=2, min_score=0.3)
+    change = changes(two_sides(), ranking, "sense")[Parameter.MIN_SCORE]
+    assert change.new == pytest.approx(0.1)
+    assert change.kind is ChangeKind.LOWER
+
+
+def test_lambda_is_lowered_until_variety_wins() -> None:
+    texts = {"first": "a b", "same": "a b", "other": "c d"}
+    found_in = pool(
+        [chunk(name, text) for name, text in texts.items()],
+        [("first", 1.0), ("same", 0.8), ("other", 0.0)],
+    )
+    ranking = replace(BASE, k=2, mmr=Mmr(enabled=True, lambda_=0.9))
+    change = changes(found_in, ranking, "other")[Parameter.LAMBDA]
+    # lambda * 0.8 - (1 - lambda) = 0.
+    assert change.new == pytest.approx(1 / 1.8, abs=2e-6)
+
+
+def test_switches_and_methods() -> None:
+    copies = [chunk("a", "same"), chunk("b", "same"), chunk("c", "other", importance=1.0)]
+    found_in = pool(copies, [("a", 1.0), ("b", 0.9), ("c", 0.8)])
+    found = changes(found_in, replace(BASE, k=2, mmr=Mmr(lambda_=0.5)), "c")
+    assert found[Parameter.DEDUP].kind is ChangeKind.TURN_ON
+    assert found[Parameter.MMR].new is True
+    heavy = replace(BASE, k=1, rerank=Rerank(relevance=0.1, importance=0.9))
+    assert found[Parameter.DEDUP].cost == 1.0
+    assert changes(found_in, heavy, "c")[Parameter.RERANK].rank_after == 1
+    assert changes(two_sides(), replace(BASE, vector_weight=0.45, keyword_weight=0.5), "sense")
+
+
+def test_a_deeper_pool_is_asked_for() -> None:
+    ids = [f"c{number}" for number in range(4)]
+    full = pool([chunk(name) for name in ids], [(name, 0.5) for name in ids])
+    shallow = replace(full, limit=4)
+    ranking = replace(BASE, k=1, candidate_multiplier=1, min_candidates=1)
+    assert changes(shallow, ranking, "c3")[Parameter.K].new == 4
+    found = reasons(shallow, ranking, "c3")
+    assert found[Parameter.CANDIDATE_MULTIPLIER] is NoChangeReason.NEW_SEARCH
+
+
+def test_what_the_profile_does_not_use_is_said() -> None:
+    found = reasons(two_sides(), BASE, "sense")
+    for parameter in (Parameter.LAMBDA, Parameter.HALF_LIFE, Parameter.FLOOR, Parameter.RRF_K):
+        assert found[parameter] is NoChangeReason.NOT_USED
+    assert found[Parameter.DECAY] is NoChangeReason.NO_VALUE
+
+
+def test_a_chunk_in_the_list_needs_no_change() -> None:
+    found = least_changes(two_sides(), BASE, "word", now=NOW)
+    assert found.cheapest is None
+    assert (found.changes, found.without) == ((), ())
+
+
+def test_a_chunk_outside_the_pool_is_refused() -> None:
+    with pytest.raises(KeyError):
+        least_changes(two_sides(), BASE, "nowhere", now=NOW)
+
+
+def test_a_sweep_shows_where_the_order_flips() -> None:
+    found = sweep(two_sides(), BASE, Parameter.VECTOR_WEIGHT, ("sense", "word"), now=NOW)
+    assert (found.low, found.high) == (0.0, 1.0)
+    lower, upper = found.ranks["sense"]
+    assert lower == Segment(0.0, lower.end, None)
+    assert upper == Segment(lower.end, 1.0, 1)
+    assert lower.end == pytest.approx(0.5)
+
+
+def test_a_switch_cannot_be_swept() -> None:
+    with pytest.raises(ValueError, match="no values to sweep"):
+        sweep(two_sides(), BASE, Parameter.MMR, ("word",), now=NOW)
+
+
+def test_a_value_of_the_wrong_type_is_refused() -> None:
+    with pytest.raises(ValueError, match="cannot be"):
+        apply(BASE, Parameter.MMR, "maybe")
