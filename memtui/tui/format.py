@@ -10,6 +10,8 @@ import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from textual.content import Content
+
 from memtui.model import (
     Fusion,
     IndexState,
@@ -364,3 +366,8 @@ def home_relative(path: str) -> str:
     home = os.path.expanduser("~")
     inside = path == home or path.startswith(home + os.sep)
     return safe_line("~" + path[len(home) :] if inside and len(home) > 1 else path)
+
+
+def fit(content: Content, width: int) -> Content:
+    """Cut a line to `width` cells, at least one, with an ellipsis where something is lost."""
+    return content.truncate(max(width, 1), ellipsis=True)

@@ -246,7 +246,7 @@ def agent_row(agent: ForeignAgent, width: int, now: datetime) -> Content:
         Content(model).truncate(room, ellipsis=True, pad=True), " ",
         (f"{age:>{_AGE}}", fmt.MUTED),
     )  # fmt: skip
-    return Content("\n").join([_fit(first, width), _fit(_second(agent), width)])
+    return Content("\n").join([fmt.fit(first, width), fmt.fit(_second(agent), width)])
 
 
 def _second(agent: ForeignAgent) -> Content:
@@ -274,7 +274,7 @@ def _model(agent: ForeignAgent) -> str:
 
 
 def _notes_row(notes: str, width: int) -> Content:
-    return _fit(
+    return fmt.fit(
         Content.assemble(MARKER_PLACE, " ", ("the notes folder", "bold"), f"   {notes}"), width
     )
 
@@ -282,7 +282,3 @@ def _notes_row(notes: str, width: int) -> Content:
 def _words(agent: ForeignAgent) -> str:
     parts = (agent.name, str(agent.workspace or ""), str(agent.state_dir), _model(agent))
     return " ".join(safe_line(part) for part in parts).lower()
-
-
-def _fit(content: Content, width: int) -> Content:
-    return content.truncate(max(width, 1), ellipsis=True)

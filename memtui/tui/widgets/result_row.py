@@ -79,7 +79,7 @@ def drop_row(drop: Drop, look: RowLook, width: int) -> Content:
     why = Content.assemble(
         " " * INDENT, (drop_reason(drop), "$state-warn"), "  ", (_one_line(drop.chunk), QUIET)
     )
-    return Content("\n").join([head, _fit(why, width)])
+    return Content("\n").join([head, fmt.fit(why, width)])
 
 
 def drop_reason(drop: Drop) -> str:
@@ -116,7 +116,7 @@ def place_text(path: str, line: int | None, width: int) -> Content:
     cut = text
     while len(cut) > 1 and cut.cell_length > max(width - 1, 1):
         cut = cut[1:]
-    return _fit(Content.assemble(("…", QUIET), cut), max(width, 1))
+    return fmt.fit(Content.assemble(("…", QUIET), cut), max(width, 1))
 
 
 def bar_width(width: int) -> int:
@@ -148,7 +148,7 @@ def _head(
         pieces += ["  ", place, " " * (room - place.cell_length), (f"{age:>{_AGE}}", QUIET)]
     elif (left := width - used - 1) > 1:
         pieces += [" ", place_text(chunk.path, chunk.start_line, left)]
-    return _fit(Content.assemble(*pieces), width)
+    return fmt.fit(Content.assemble(*pieces), width)
 
 
 def _shown_score(hit: Hit) -> float:
@@ -184,7 +184,7 @@ def _snippet(chunk: Chunk, look: RowLook, width: int, lines: int) -> list[Conten
         text = text.stylize("$mark underline", start, end)
     wrapped = text.wrap(room) if lines > 1 else [text]
     shown = [
-        _fit(line if index < lines - 1 else _rest(wrapped, index), room)
+        fmt.fit(line if index < lines - 1 else _rest(wrapped, index), room)
         for index, line in enumerate(wrapped[:lines])
     ]
     shown += [Content("")] * (lines - len(shown))
@@ -211,7 +211,7 @@ def _numbers(hit: Hit, look: RowLook, width: int) -> Content:
     named = _number_line(hit, look.glyphs, named=True)
     if named.cell_length <= width:
         return named
-    return _fit(_number_line(hit, look.glyphs, named=False), width)
+    return fmt.fit(_number_line(hit, look.glyphs, named=False), width)
 
 
 def _number_line(hit: Hit, glyphs: Glyphs, *, named: bool) -> Content:
@@ -249,7 +249,3 @@ def _after_decay(drop: Drop) -> str:
     if decay is None or decay.operand is None or decay.operand == 1:
         return ""
     return f" after decay ×{fmt.score(decay.operand)}"
-
-
-def _fit(content: Content, width: int) -> Content:
-    return content.truncate(max(width, 1), ellipsis=True)

@@ -112,7 +112,7 @@ def _finding(finding: Finding, width: int) -> Content:
         (names, fmt.MUTED),
     )
     told = Content(safe_line(finding.message)).wrap(max(width - 4, 8))
-    lines = [_fit(head, width), *(Content.assemble("    ", line) for line in told)]
+    lines = [fmt.fit(head, width), *(Content.assemble("    ", line) for line in told)]
     return Content("\n").join(lines)
 
 
@@ -151,7 +151,7 @@ def identity_row(field: IdentityField, width: int) -> Content:
         value = Content.assemble(stored, (f"  {safe_line(note)}", fmt.MUTED))
     else:
         value = Content.assemble((stored, style), (" → ", fmt.MUTED), (expected, "bold"))
-    return _fit(
+    return fmt.fit(
         Content.assemble(
             MARKER_PLACE, (f"{mark} ", style), (f"{safe_line(field.name):<{_FIELD}}", fmt.MUTED),
             " ", value.truncate(room, ellipsis=True),
@@ -216,7 +216,7 @@ def file_row(file: FileTruth, width: int) -> Content:
     head = Content.assemble(MARKER_PLACE, (state, style))
     room = max(width - head.cell_length, 8)
     shown = path.truncate(max(room * 3 // 5, 8), ellipsis=True) if reason else path
-    return _fit(
+    return fmt.fit(
         Content.assemble(head, shown, (f"{_GAP}{reason}" if reason else "", fmt.MUTED)), width
     )
 
@@ -283,8 +283,4 @@ def leftover_rows(names: Sequence[str]) -> list[Row]:
 
 
 def _line(row_id: str, content: Content) -> Row:
-    return Row(row_id, lambda width: _fit(Content.assemble(MARKER_PLACE, " ", content), width))
-
-
-def _fit(content: Content, width: int) -> Content:
-    return content.truncate(max(width, 1), ellipsis=True)
+    return Row(row_id, lambda width: fmt.fit(Content.assemble(MARKER_PLACE, " ", content), width))
