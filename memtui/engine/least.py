@@ -14,7 +14,6 @@ from memtui.model import CandidatePool, Leg, Ranked, Ranking
 from memtui.model.terms import LegPlace
 from memtui.ranking.counterfactual import (
     Change,
-    ChangeKind,
     Counterfactuals,
     Needed,
     NoChange,
@@ -25,11 +24,11 @@ from memtui.ranking.counterfactual import (
     needed,
     outside_pool,
 )
-from memtui.ranking.counterfactual.change import RANGES, cost
+from memtui.ranking.counterfactual.change import RANGES, cost, kind_of, value_of
 from memtui.ranking.counterfactual.outside import DEPTH
 
 MOST_CHUNKS = 20_000
-"""In a larger index no k is looked for by searching again and again."""
+"""In a larger index no value is looked for by searching again and again."""
 
 Progress = Callable[[Parameter], None]
 
@@ -68,6 +67,23 @@ class _Problem:
             progress=self.progress,
         )
 
+    def search(self, parameter: Parameter, value: int) -> Ranked:
+        """Search with one parameter changed."""
+        if self.progress is not None:
+            self.progress(parameter)
+        changed = apply(self.ranking, parameter, value)
+        return self.engine.search(self.ranked.pool.query, ranking=changed)
+
+    def place_in(self, answer: Ranked) -> int | None:
+        """The rank of the chunk in an answer."""
+        return next((hit.rank for hit in answer.hits if hit.chunk.id == self.chunk_id), None)
+
+    def change(self, parameter: Parameter, new: int, place: int) -> Change:
+        """A change that a search has confirmed."""
+        old = value_of(self.ranking, parameter)
+        price = cost(self.ranking, parameter, new)
+        return Change(parameter, old, new, price, True, place, kind_of(old, new))
+
 
 def find_changes(
     engine: Searching,
@@ -82,7 +98,9 @@ def find_changes(
     """Look for the least change of each parameter alone; what runs is the engine's own search.
 
     `ranking` is what `ranked` was asked with, `places` those of the chunk, `chunks` how many the
-    index holds. A chunk in the list needs no change. Raises what a search raises.
+    index holds: up to 20,000 an index is searched again, at most once for each number of
+    candidates. `progress` is told of every parameter and before every search, and may raise to
+    stop it. A chunk in the list needs no change. Raises what a search raises.
     """
     problem = _Problem(engine, ranked, ranking, chunk_id, progress)
     needs = None
@@ -103,17 +121,15 @@ def find_changes(
 def _deeper(
     problem: _Problem, parameters: set[Parameter], needs: Needed | None, chunks: int
 ) -> list[Change | NoChange]:
-    pool = problem.ranked.pool
-    if not pool.sized:
+    if not problem.ranked.pool.sized:
         deep = _deep_pool(problem)
-        if deep is None or problem.chunk_id not in deep.chunks:
-            return []
-        found = problem.solve(deep, parameters)
-        return [*found.changes, *found.without]
-    if Parameter.K not in parameters or chunks > MOST_CHUNKS:
+        if deep is not None and problem.chunk_id in deep.chunks:
+            found = problem.solve(deep, parameters)
+            return [*found.changes, *found.without]
+    if chunks > MOST_CHUNKS:
         return []
-    first = problem.ranking.k + 1 if needs is None or needs.k is None else needs.k
-    return [_searched_k(problem, first)]
+    search = {Parameter.K: _searched_k, Parameter.CANDIDATE_MULTIPLIER: _searched_multiplier}
+    return [search[parameter](problem, needs) for parameter in DEPTH if parameter in parameters]
 
 
 def _deep_pool(problem: _Problem) -> CandidatePool | None:
@@ -132,23 +148,60 @@ def _deep_pool(problem: _Problem) -> CandidatePool | None:
     return deep if same[:half] == same[half:] and deep.generation == pool.generation else None
 
 
-def _searched_k(problem: _Problem, first: int) -> Change | NoChange:
+def _searched_k(problem: _Problem, needs: Needed | None) -> Change | NoChange:
     """The smallest k whose own search shows the chunk."""
     ranking = problem.ranking
+    first = ranking.k + 1 if needs is None or needs.k is None else needs.k
     _, highest = RANGES[Parameter.K]
-    if problem.progress is not None:
-        problem.progress(Parameter.K)
     for k in range(first, int(highest) + 1):
-        answer = problem.engine.search(
-            problem.ranked.pool.query, ranking=apply(ranking, Parameter.K, k)
-        )
-        place = next((h.rank for h in answer.hits if h.chunk.id == problem.chunk_id), None)
+        answer = problem.search(Parameter.K, k)
+        place = problem.place_in(answer)
         if place is not None:
-            price = cost(ranking, Parameter.K, k)
-            return Change(Parameter.K, ranking.k, k, price, True, place, ChangeKind.RAISE)
-        if len(answer.hits) < k and answer.ranking.candidates >= ranking.max_candidates:
-            break
+            return problem.change(Parameter.K, k, place)
+        if apply(ranking, Parameter.K, k).candidates >= ranking.max_candidates:
+            return _wider_list(problem, answer.pool, k)
     return NoChange(Parameter.K, NoChangeReason.NO_VALUE)
+
+
+def _wider_list(problem: _Problem, pool: CandidatePool, shown: int) -> Change | NoChange:
+    """The smallest k above `shown` where a larger one takes no more candidates than the pool."""
+    none = NoChange(Parameter.K, NoChangeReason.NO_VALUE)
+    if problem.chunk_id not in pool.chunks:
+        return none
+    found = least_changes(
+        pool,
+        apply(problem.ranking, Parameter.K, shown),
+        problem.chunk_id,
+        now=problem.ranked.trace.now,
+        mode=pool.search_mode,
+        parameters=(Parameter.K,),
+    ).cheapest
+    if found is None or not isinstance(found.new, int):
+        return none
+    return problem.change(Parameter.K, found.new, found.rank_after)
+
+
+def _searched_multiplier(problem: _Problem, needs: Needed | None) -> Change | NoChange:
+    """The nearest candidate multiplier whose own search shows the chunk.
+
+    Of two that are equally near the larger, of several that take as many candidates the nearest.
+    A chunk that no leg brought into the pool needs more candidates, not fewer.
+    """
+    ranking = problem.ranking
+    now = ranking.candidate_multiplier
+    low, high = (int(value) for value in RANGES[Parameter.CANDIDATE_MULTIPLIER])
+    if needs is not None and needs.candidate_multiplier is not None:
+        low = needs.candidate_multiplier
+    tried = {ranking.candidates}
+    for value in sorted(range(low, high + 1), key=lambda value: (abs(value - now), -value)):
+        candidates = apply(ranking, Parameter.CANDIDATE_MULTIPLIER, value).candidates
+        if candidates in tried:
+            continue
+        tried.add(candidates)
+        place = problem.place_in(problem.search(Parameter.CANDIDATE_MULTIPLIER, value))
+        if place is not None:
+            return problem.change(Parameter.CANDIDATE_MULTIPLIER, value, place)
+    return NoChange(Parameter.CANDIDATE_MULTIPLIER, NoChangeReason.NO_VALUE)
 
 
 def _together(found: Counterfactuals, solved: list[Change | NoChange]) -> Counterfactuals:

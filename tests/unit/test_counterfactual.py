@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from memtui.model import CandidatePool, Fusion, Mmr, Ranking, Reason, Rerank
+from memtui.model import CandidatePool, Decay, Fusion, Mmr, Ranking, Reason, Rerank
 from memtui.ranking.counterfactual import (
     Change,
     ChangeKind,
@@ -78,6 +79,24 @@ def test_a_half_life_is_lowered_until_the_old_note_falls_behind() -> None:
     assert not change.exact
 
 
+@pytest.mark.parametrize(("days", "score"), [(226, 0.72), (250, 0.65), (161, 0.48)])
+def test_a_half_life_is_raised_until_an_old_note_reaches_the_minimum(
+    days: int, score: float
+) -> None:
+    old = chunk("old", day=(NOW - timedelta(days=days)).date(), day_from=Reason.FILE_NAME)
+    ranking = replace(
+        BASE,
+        vector_weight=1.0,
+        keyword_weight=0.0,
+        min_score=0.35,
+        decay=Decay(enabled=True, half_life_days=10.0, floor=0.0),
+    )
+    change = changes(pool([old], [("old", score)]), ranking, "old")[Parameter.HALF_LIFE]
+    midnight = NOW.replace(hour=0) - timedelta(days=days)
+    age = (NOW - midnight) / timedelta(days=1)
+    assert change.new == pytest.approx(age / math.log2(score / 0.35), rel=2e-6)
+
+
 def test_a_minimum_is_lowered_to_the_score() -> None:
     ranking = replace(BASE, k=2, min_score=0.3)
     change = changes(two_sides(), ranking, "sense")[Parameter.MIN_SCORE]
@@ -144,6 +163,21 @@ def test_a_sweep_shows_where_the_order_flips() -> None:
     assert lower == Segment(0.0, lower.end, None)
     assert upper == Segment(lower.end, 1.0, 1)
     assert lower.end == pytest.approx(0.5)
+
+
+def test_a_sweep_tells_how_far_it_is_and_can_be_stopped() -> None:
+    told: list[float] = []
+    for parameter in (Parameter.VECTOR_WEIGHT, Parameter.K, Parameter.CANDIDATE_MULTIPLIER):
+        told.clear()
+        sweep(two_sides(), BASE, parameter, ("sense",), now=NOW, progress=told.append)
+        assert told == sorted(told)
+        assert (told[0] >= 0.0, told[-1]) == (True, 1.0)
+
+    def stop(part: float) -> None:
+        raise InterruptedError(part)
+
+    with pytest.raises(InterruptedError):
+        sweep(two_sides(), BASE, Parameter.VECTOR_WEIGHT, ("sense",), now=NOW, progress=stop)
 
 
 def test_a_switch_cannot_be_swept() -> None:

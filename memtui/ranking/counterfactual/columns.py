@@ -42,8 +42,7 @@ class Columns:
     row_of: dict[str, int]
     factors: dict[tuple[float, float], Floats] = field(default_factory=dict)
     """Decay factors by half-life and floor."""
-    orders: dict[int, Indices] = field(default_factory=dict)
-    """By group of candidates, the rows as the last run of MMR chose them: the next one's guess."""
+    _cuts: list[tuple[Indices, Floats]] = field(default_factory=list)
 
     @cached_property
     def standing(self) -> Standing:
@@ -163,6 +162,15 @@ class Columns:
         """The similarity of every two candidates."""
         found: Floats = overlap_matrix(self.standing, range(len(self.rows)))
         return found
+
+    def among(self, members: Indices) -> Floats:
+        """The similarity of every two of some candidates; not to be written to."""
+        for known, found in self._cuts:
+            if np.array_equal(known, members):
+                return found
+        cut: Floats = self.overlap.take(members, axis=0).take(members, axis=1)
+        self._cuts[:] = [(members, cut), *self._cuts[:1]]
+        return cut
 
     @cached_property
     def nearest(self) -> Floats:

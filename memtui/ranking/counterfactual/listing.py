@@ -39,6 +39,8 @@ class Shown:
 
     exact: Floats
     curve: Curve
+    fixed: Flags
+    """Whose shown score does not depend on any parameter: exact names."""
     strict: Flags
     filling: Flags
     by_minimum: bool
@@ -109,29 +111,33 @@ def shown_scores(state: State) -> Shown:
     """What the minimum looks at, and who passes."""
     ranking, columns = state.ranking, state.columns
     exact, curve = state.exact, state.curve
-    if Stage.EXACT_PATH in ranking.stages and (columns.tier > 0).any():
-        named = columns.tier > 0
-        exact = np.where(named, columns.project, exact)
-        fixed = constant(np.where(named, columns.project, 0.0))
-        curve = curve.scaled((~named).astype(np.float64)) + fixed
     everyone = np.ones(len(exact), dtype=bool)
     nobody = np.zeros(len(exact), dtype=bool)
+    fixed = columns.tier > 0 if Stage.EXACT_PATH in ranking.stages else nobody
+    if fixed.any():
+        exact = np.where(fixed, columns.project, exact)
+        standing = constant(np.where(fixed, columns.project, 0.0))
+        curve = curve.scaled((~fixed).astype(np.float64)) + standing
+
+    def shown(strict: Flags, filling: Flags, *, by_minimum: bool = True, is_plain: bool) -> Shown:
+        return Shown(exact, curve, fixed, strict, filling, by_minimum, is_plain)
+
     minimum = ranking.min_score
     if minimum is None or Stage.MIN_SCORE not in ranking.stages:
-        return Shown(exact, curve, everyone, nobody, False, True)
+        return shown(everyone, nobody, by_minimum=False, is_plain=True)
     strict = exact >= minimum
     alive = bool(strict[state.order].any())
     if ranking.min_score_rule is MinScoreRule.PLAIN:
-        return Shown(exact, curve, strict, nobody, True, True)
+        return shown(strict, nobody, is_plain=True)
     if ranking.min_score_rule is MinScoreRule.RELAXED:
         if alive:
-            return Shown(exact, curve, strict, nobody, True, True)
+            return shown(strict, nobody, is_plain=True)
         rescued = (exact >= _relaxed(ranking)) & columns.named
-        return Shown(exact, curve, rescued, nobody, True, False)
+        return shown(rescued, nobody, is_plain=False)
     if not alive:
-        return Shown(exact, curve, (exact >= 0) & columns.named, nobody, True, False)
+        return shown((exact >= 0) & columns.named, nobody, is_plain=False)
     full = int(strict[state.order].sum()) >= ranking.k
-    return Shown(exact, curve, strict, ~strict & columns.fillable, True, full)
+    return shown(strict, ~strict & columns.fillable, is_plain=full)
 
 
 def _relaxed(ranking: Ranking) -> float:
@@ -257,16 +263,24 @@ def order_margins(state: State, members: Indices, first: int) -> list[Curve]:
 
 
 def minimum_margin(state: State, shown: Shown, minimum: float, rows: Indices) -> Curve:
-    """How far these candidates are from the minimum, on whichever side."""
-    if state.logs is not None and minimum >= 0 and shown.curve is state.curve:
-        # A decayed score never reaches 0.
-        above = (state.fused[rows] > 0) & (minimum > 0)
-        limit = math.log(minimum) if minimum > 0 else 0.0
-        logs = state.logs[rows].minus(constant(np.full(len(rows), limit, dtype=np.float64)))
-        return (
-            logs.scaled(above.astype(np.float64)) + constant((~above).astype(np.float64))
-        ).sided()
-    return shown.curve[rows].minus(_wide(state.unit.scaled(minimum), len(rows))).sided()
+    """How far these candidates are from the minimum, on the side where they are counted."""
+    passes = shown.exact[rows] >= minimum
+    if state.logs is None or state.signs is None or minimum < 0:
+        limit = _wide(state.unit.scaled(minimum), len(rows))
+        return on_side(shown.curve[rows].minus(limit), passes)
+    # A decayed score never reaches 0, and exact names are shown by one that does not decay.
+    moves = (state.signs[rows] > 0) & (minimum > 0) & ~shown.fixed[rows]
+    edge = constant(np.full(len(rows), math.log(minimum) if minimum > 0 else 0.0))
+    margin = on_side(state.logs[rows].minus(edge), passes).scaled(moves.astype(np.float64))
+    return margin + constant((~moves).astype(np.float64))
+
+
+def on_side(margin: Curve, passes: Flags) -> Curve:
+    """The margin of a limit for what passes it, and what fails it.
+
+    Beside the limit the curve may be on the other side by rounding; the score itself decides.
+    """
+    return margin.scaled(np.where(passes, 1.0, -1.0))
 
 
 def minimum_margins(state: State, shown: Shown, rows: Indices) -> list[Curve]:
@@ -287,7 +301,8 @@ def minimum_margins(state: State, shown: Shown, rows: Indices) -> list[Curve]:
         margins.append(minimum_margin(state, shown, float(lower.value), everyone))
     else:
         limit = _wide(lower.times(state.unit), len(everyone))
-        margins.append(shown.curve[everyone].minus(limit).sided())
+        passes = shown.exact[everyone] >= _relaxed(state.ranking)
+        margins.append(on_side(shown.curve[everyone].minus(limit), passes))
     if state.ranking.relaxed_min_score is None:
         margins.append(_keyword_weight(state).minus(constant(minimum)).sided())
     return margins

@@ -32,91 +32,59 @@ def diversified(
     low, high = float(values.min()), float(values.max())
     span = high - low
     relevance = (values - low) / span if span > 0 else np.ones(len(values))
-    run = _Run(state.columns.overlap, members, lambda_ * relevance, 1 - lambda_)
-    group = int(state.groups[members[0]])
-    guess = state.columns.orders.get(group)
-    if guess is not None:
-        run.start_with(guess)
+    rest = 1 - lambda_
+    marginal = lambda_ * relevance
+    rivals = _Rivals(state, members, marginal.copy(), rest)
+    order: list[int] = []
     rows: list[int] = []
     while len(rows) < len(members):
-        if len(rows) == len(run.order):
-            run.choose()
-        rows.append(int(members[run.order[len(rows)]]))
+        position = int(marginal.argmax())
+        order.append(position)
+        rows.append(int(members[position]))
         if enough(rows):
             break
-    state.columns.orders[group] = np.array(rows, dtype=np.intp)
+        np.minimum(marginal, rivals.beside(position), out=marginal)
     if margins is None:
         return rows
     margins += span_margins(state, members)
-    margins += _choices(state, members, run.order[: len(rows)], run.similar(len(rows)))
+    margins += _choices(state, members, order, similarities(state.columns.among(members), order))
     return rows
 
 
-class _Run:
-    """The choices so far, as positions in `members`.
-
-    A choice depends on those before it through the greatest similarity to them alone, so a guess
-    of many choices is checked at once: up to the first wrong one it is right to the last bit.
-    """
-
-    def __init__(self, overlap: Floats, members: Indices, weighted: Floats, rest: float) -> None:
-        self._overlap = overlap
-        self._members = members
-        self._weighted = weighted
-        self._rest = rest
-        self._similar: list[Floats] = [np.zeros(len(members))]
-        """Before each choice and after the last, the greatest similarity to what is chosen."""
-        self.order: list[int] = []
-
-    def similar(self, count: int) -> Floats:
-        """The greatest similarities before each of the first choices."""
-        return np.array(self._similar[:count])
-
-    def choose(self) -> None:
-        """Make one more choice."""
-        marginal = self._weighted - self._rest * self._similar[-1]
-        marginal[self.order] = -np.inf
-        self._take(int(marginal.argmax()))
-
-    def start_with(self, rows: Indices) -> None:
-        """Make the choices that a guess gets right, with few mistakes put right on the way."""
-        place = np.full(len(self._overlap), -1, dtype=np.intp)
-        place[self._members] = np.arange(len(self._members))
-        guess = place[rows]
-        guess = guess[guess >= 0]
-        for _ in range(_MISTAKES):
-            right = self._right(guess)
-            guess = guess[right:]
-            if not len(guess):
-                return
-            self.choose()
-            guess = guess[guess != self.order[-1]]
-
-    def _right(self, guess: Indices) -> int:
-        """How many choices in a row are guessed right; they are made."""
-        if not len(guess):
-            return 0
-        beside = self._overlap[self._members[guess]][:, self._members]
-        similar = np.maximum.accumulate(np.vstack([self._similar[-1], beside]), axis=0)
-        marginal = self._weighted - self._rest * similar[:-1]
-        when = np.full(len(self._members), len(guess), dtype=np.intp)
-        when[guess] = np.arange(len(guess))
-        when[self.order] = -1
-        marginal[when < np.arange(len(guess))[:, None]] = -np.inf
-        wrong = np.flatnonzero(marginal.argmax(axis=1) != guess)
-        right = int(wrong[0]) if len(wrong) else len(guess)
-        self.order += guess[:right].tolist()
-        self._similar += list(similar[1 : right + 1])
-        return right
-
-    def _take(self, chosen: int) -> None:
-        self.order.append(chosen)
-        beside = self._overlap[self._members[chosen]][self._members]
-        self._similar.append(np.maximum(self._similar[-1], beside))
+def similarities(overlap: Floats, order: Sequence[int] | Indices) -> Floats:
+    """Before each choice, the greatest similarity of each to what is chosen: (choices, n)."""
+    similar = np.zeros((len(order), len(overlap)))
+    if len(order) > 1:
+        np.maximum.accumulate(overlap[np.asarray(order[:-1])], axis=0, out=similar[1:])
+    return similar
 
 
-_MISTAKES = 8
-"""So often a guess is put right before the rest is chosen one by one."""
+class _Rivals:
+    """What each member would be worth beside one that is chosen."""
+
+    def __init__(self, state: State, members: Indices, weighted: Floats, rest: float) -> None:
+        self._state, self._members = state, members
+        self._weighted, self._rest = weighted, rest
+        self._asked = 0
+        self._all: Floats | None = None
+
+    def beside(self, position: int) -> Floats:
+        """Their worth; minus infinity for the chosen one, which takes it out."""
+        self._asked += 1
+        if self._all is None and self._asked > _SHORT:
+            self._all = self._weighted - self._rest * self._state.columns.among(self._members)
+            np.fill_diagonal(self._all, -np.inf)
+        if self._all is not None:
+            found: Floats = self._all[position]
+            return found
+        overlap = self._state.columns.overlap[self._members[position]]
+        found = self._weighted - self._rest * overlap[self._members]
+        found[position] = -np.inf
+        return found
+
+
+_SHORT = 12
+"""For more choices than these it is quicker to work out every pair at once."""
 
 
 def span_margins(state: State, members: Indices) -> list[Curve]:

@@ -59,6 +59,8 @@ class State:
     """The scores that decide between equal ones, latest last."""
     logs: Curve | None = None
     """Logarithms of the scores' sizes where those are linear: under a half-life without floor."""
+    signs: Floats | None = None
+    """Beside `logs`, on which side of 0 the scores are: they never reach it."""
 
     def sorted(self, values: Floats) -> Indices:
         """The survivors by score, equal scores as the profile's tie rule says."""
@@ -96,7 +98,8 @@ class State:
         difference = self.curve[upper].minus(self.curve[lower])
         if self.logs is None:
             return difference
-        sign = np.sign(self.fused)
+        assert self.signs is not None
+        sign = self.signs
         alike = (sign[upper] == sign[lower]) & (sign[upper] != 0)
         ratio = self.logs[upper].minus(self.logs[lower]).scaled(sign[upper])
         # Scores on two sides of 0 stay there.
@@ -204,9 +207,10 @@ def decayed(state: State) -> State:
             columns.factors[key] = factors
     values = state.exact * factors
     moves = state.seed.parameter is Parameter.HALF_LIFE
-    is_plain = setting.floor == 0 and not columns.tier.any() and not columns.lexical.any()
-    logs = _logs(state) if moves and is_plain else None
-    return state.scored(values, state.curve.times(_decay_curve(state, factors)), logs=logs)
+    after = state.scored(values, state.curve.times(_decay_curve(state, factors)))
+    if not moves or setting.floor != 0:
+        return after
+    return replace(after, logs=_logs(state), signs=np.sign(state.exact))
 
 
 def _logs(state: State) -> Curve:
@@ -311,12 +315,13 @@ def tiered(state: State) -> State:
         return state
     values = np.where(hidden, 0.0, state.exact)
     curve = state.curve.scaled((~hidden).astype(np.float64))
+    signs = None if state.signs is None else np.where(hidden, 0.0, state.signs)
     # Exact names keep their order within a tier; everything else is sorted by the public score.
     key = -values if groups is None else np.where(groups == LAST_GROUP, -values, 0.0)
     groups = state.groups if groups is None else groups
     order = state.order[np.lexsort((key[state.order], groups[state.order]))]
     return replace(
-        state, exact=values, curve=curve, order=order, groups=groups,
+        state, exact=values, curve=curve, order=order, groups=groups, signs=signs,
         earlier=(*state.earlier, state.curve),
     )  # fmt: skip
 

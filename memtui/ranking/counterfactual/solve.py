@@ -24,6 +24,7 @@ from memtui.model import (
     SearchMode,
     Stage,
 )
+from memtui.ranking.counterfactual.axis import Axis, range_value, rounded
 from memtui.ranking.counterfactual.change import (
     LOGARITHMIC,
     Change,
@@ -39,7 +40,7 @@ from memtui.ranking.counterfactual.change import (
     value_of,
 )
 from memtui.ranking.counterfactual.columns import Columns, columns_of
-from memtui.ranking.counterfactual.walk import Axis, Stretch, range_value, rounded, walk
+from memtui.ranking.counterfactual.walk import Stretch, walk
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import for_mode
 
@@ -197,9 +198,6 @@ def _verified(
 
 def _values(axis: Axis, stretch: Stretch, direction: int, now: float) -> Iterator[float]:
     """Values to try, the shortest to write first."""
-    if stretch.start == stretch.end:
-        yield rounded(axis, stretch.start)
-        return
     edge = range_value(axis, stretch.start)
     upwards = edge > now if edge != now else direction > 0
     low, high = range_of(axis.base, axis.parameter)
@@ -209,6 +207,9 @@ def _values(axis: Axis, stretch: Stretch, direction: int, now: float) -> Iterato
     short = round(number * size, digits)
     if low <= short <= high:
         yield short
+    if stretch.start == stretch.end:
+        yield rounded(axis, stretch.start)
+        return
     inside = stretch.start + direction * axis.step(stretch.start)
     if direction * (stretch.end - inside) > 0:
         yield range_value(axis, inside)
