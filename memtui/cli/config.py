@@ -11,10 +11,11 @@ from typing import Any
 from memtui.cli.invocation import Invocation
 from memtui.errors import SettingsError
 from memtui.settings import Loaded, Origin, ProblemCode, Source, check_settings
-from memtui.settings.leaves import known_keys, leaves, tables
+from memtui.settings.leaves import RANKING, known_keys, tables
 from memtui.settings.places import data_dir, state_dir, user_config_file
 from memtui.settings.problems import nearest
-from memtui.settings.sample import sample_config, toml_value
+from memtui.settings.sample import sample_config
+from memtui.settings.toml_text import toml_value
 
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _FAILS_VALIDATION = frozenset({ProblemCode.UNKNOWN_KEY})
@@ -55,8 +56,9 @@ def _chosen(origins: Any, keys: Sequence[str]) -> list[Origin]:
     if not keys:
         return everything
     for key in keys:
-        if not any(_below(origin.key, key) for origin in everything) and key not in known_keys():
-            near = nearest(key, known_keys() | tables() - {""})
+        names = known_keys() | tables() - {""}
+        if not any(_below(origin.key, key) for origin in everything) and key not in names:
+            near = nearest(key, names)
             hint = f"did you mean {near}?" if near else "`memtui config show` lists every key"
             raise SettingsError(f"no such key: {key}", hint=hint)
     return [origin for origin in everything if any(_below(origin.key, key) for key in keys)]
@@ -68,24 +70,15 @@ def _below(key: str, table: str) -> bool:
 
 def _ranking_in_force(loaded: Loaded) -> dict[str, tuple[Any, str]]:
     """What holds for each key of `[ranking]`: the profile's value, or what follows from others."""
-    from memtui.ranking.profiles import profile
+    from memtui.ranking.profiles import PROFILES
+    from memtui.settings.ranking_keys import values_of
 
-    settings = loaded.settings.ranking
-    base = profile(settings.profile)
-    applied = settings.apply(base)
-    values: dict[str, tuple[Any, str]] = {}
-    for leaf in leaves().values():
-        if leaf.attributes[0] == "ranking":
-            value = _follow(applied, leaf.attributes[1:])
-            same = value == _follow(base, leaf.attributes[1:])
-            values[leaf.key] = value, "profile" if same else "follows"
-    return values
-
-
-def _follow(value: Any, attributes: Sequence[str]) -> Any:
-    for attribute in attributes:
-        value = getattr(value, attribute, None)
-    return value
+    base = values_of(loaded.settings.base_ranking(PROFILES))
+    applied = values_of(loaded.settings.configured_ranking(PROFILES))
+    return {
+        f"{RANKING}.{key}": (value, "profile" if value == base[key] else "follows")
+        for key, value in applied.items()
+    }
 
 
 def _entry(origin: Origin, in_force: Mapping[str, tuple[Any, str]]) -> dict[str, Any]:
@@ -198,15 +191,13 @@ def write_config(invocation: Invocation, text: str, *, force: bool) -> Path:
 
     Raises `SettingsError` when it is there already or cannot be written.
     """
+    from memtui.settings.replacing import digest_of, replace_text
+
     path = user_config_file(invocation.env)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError as error:
+    digest = digest_of(path)
+    if digest is not None and not force:
         raise SettingsError(
             f"{path} is there already", hint="`memtui config init --force` replaces it"
-        ) from error
-    except OSError as error:
-        raise SettingsError(f"cannot write {path}: {error.strerror}") from error
+        )
+    replace_text(path, text, digest)
     return path

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from memtui.cli.config import write_config
 from memtui.cli.invocation import Invocation
 from memtui.errors import SettingsError
 from memtui.settings.leaves import leaves
-from memtui.settings.sample import toml_value
-from memtui.text.sanitize import HOSTILE, safe_line
+from memtui.settings.toml_text import toml_value
+from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
     from memtui.settings.openclaw import AgentConfig, Conversion, OpenClawConfig, Release
@@ -112,7 +112,7 @@ def _text(
             table = section
             lines += ["", f"[{section}]"]
         source = _source(conversion.sources[key], config, agent)
-        lines.append(f"{name} = {_toml(conversion.settings[key])}  # {_comment(source)}")
+        lines.append(f"{name} = {toml_value(conversion.settings[key])}  # {_comment(source)}")
     if conversion.cannot:
         lines += ["", "# Not taken over:"]
         lines += [f"#   {_comment(line)}" for line in conversion.cannot]
@@ -127,22 +127,3 @@ def _source(source: str, config: OpenClawConfig, agent: AgentConfig) -> str:
 
 def _comment(text: str) -> str:
     return safe_line(text)
-
-
-def _toml(value: Any) -> str:
-    """A value as TOML; in texts from outside, what could command a terminal is escaped."""
-    if isinstance(value, tuple):
-        return "[" + ", ".join(_toml(item) for item in value) + "]"
-    if not isinstance(value, str):
-        return toml_value(value)
-    return '"' + "".join(_escaped(character) for character in value) + '"'
-
-
-def _escaped(character: str) -> str:
-    if character in '"\\':
-        return f"\\{character}"
-    if "\ud800" <= character <= "\udfff":
-        return "\N{REPLACEMENT CHARACTER}"
-    if character in "\t\n" or HOSTILE.match(character):
-        return f"\\u{ord(character):04x}"
-    return character

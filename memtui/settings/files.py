@@ -62,6 +62,13 @@ def read_config(path: Path, prefix: tuple[str, ...] = ()) -> ConfigFile | Proble
         return None
     except (OSError, ValueError) as error:
         return Problem(ProblemCode.UNREADABLE, str(path), "", _reason(error))
+    return parse_config(path, data, prefix)
+
+
+def parse_config(
+    path: Path, data: bytes, prefix: tuple[str, ...] = ()
+) -> ConfigFile | Problem | None:
+    """What a file holds, as `read_config` tells it; `path` is only named."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -14,18 +14,26 @@ from memtui.settings.files import ConfigFile
 from memtui.settings.keys import ACTION_IDS
 from memtui.settings.leaves import (
     KEYMAP_PRESET,
+    PROFILES,
+    RANKING,
     binding_id,
     known_keys,
+    leaf_of,
     leaves,
     nested,
+    path_of,
+    profile_key,
+    profile_of,
     tables,
     value_of,
 )
 from memtui.settings.places import CONFIG_VARIABLE
 from memtui.settings.problems import Problem, ProblemCode, nearest
-from memtui.settings.schema import Settings
+from memtui.settings.profile_names import LONGEST_SHOWN, name_problem, nearest_profile
+from memtui.settings.schema import BUILT_IN, Settings
 
 ENV_PREFIX: Final = "MEMTUI_"
+MOST_HINTS: Final = 50
 RESERVED_VARIABLES: Final = frozenset({"MEMTUI_ROOT", CONFIG_VARIABLE})
 """Variables that are not settings."""
 
@@ -38,6 +46,10 @@ class Source(StrEnum):
     PROJECT = "project"
     ENVIRONMENT = "environment"
     FLAG = "flag"
+
+
+STRENGTH: Final = (Source.FLAG, Source.ENVIRONMENT, Source.PROJECT, Source.USER)
+"""The sources that give values, strongest first."""
 
 
 class Flag(NamedTuple):
@@ -56,6 +68,12 @@ class Layer:
     place: Callable[[str], str]
     """Where a key of this layer was set."""
 
+    @property
+    def profiles(self) -> tuple[str, ...]:
+        """The names of the own profiles that it defines, in their order."""
+        owned = (profile_of(key) for key in self.values)
+        return tuple(dict.fromkeys(within[0] for within in owned if within is not None))
+
 
 def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
     """The values of a file; unknown keys and wrong values are problems and left out."""
@@ -65,7 +83,7 @@ def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
     _flatten(file, file.table, (), raw, paths, problems)
 
     def place(key: str) -> str:
-        return file.place(paths.get(key, tuple(key.split("."))))
+        return file.place(paths.get(key, path_of(key)))
 
     return _checked(source, raw, place, problems, strict=True)
 
@@ -81,6 +99,9 @@ def _flatten(
     for name, value in table.items():
         here = (*path, name)
         key = ".".join(here)
+        if path == (PROFILES,):
+            _flatten_profile(file, name, value, raw, paths, problems)
+            continue
         if key in leaves():
             raw[key], paths[key] = value, here
         elif key in tables() and isinstance(value, dict):
@@ -94,7 +115,49 @@ def _flatten(
         elif binding_id(key) in ACTION_IDS:
             raw[key], paths[key] = value, here
         else:
-            problems.append(unknown_key(file.place(here), key))
+            problems.append(unknown_key(file.place(here), key, before=len(problems)))
+
+
+def _flatten_profile(
+    file: ConfigFile,
+    name: str,
+    value: Any,
+    raw: dict[str, Any],
+    paths: dict[str, tuple[str, ...]],
+    problems: list[Problem],
+) -> None:
+    """The keys of one own profile; a table without any is a profile, too."""
+    here = (PROFILES, name)
+    table = profile_key(name[:LONGEST_SHOWN], "").removesuffix(".")
+    wrong = name_problem(name) if isinstance(value, dict) else f"must be a table [{table}]"
+    if wrong:
+        problems.append(Problem(ProblemCode.WRONG_VALUE, file.place(here), table, wrong))
+        return
+    start = profile_key(name, "profile")
+    raw[start], paths[start] = "memtui", here
+
+    def walk(inner: Mapping[str, Any], steps: tuple[str, ...]) -> None:
+        for part, held in inner.items():
+            below = ".".join((*steps, part))
+            key, model = profile_key(name, below), f"{RANKING}.{below}"
+            if model in leaves():
+                raw[key], paths[key] = held, (*here, *steps, part)
+            elif model in tables() and isinstance(held, dict):
+                walk(held, (*steps, part))
+            elif model in tables():
+                place = file.place((*here, *steps, part))
+                message = f"must be a table [{key}]"
+                problems.append(Problem(ProblemCode.WRONG_VALUE, place, key, message))
+            else:
+                known = [profile_key(name, k.partition(".")[2]) for k in leaves() if _ranks(k)]
+                at = file.place((*here, *steps, part))
+                problems.append(unknown_key(at, key, known, before=len(problems)))
+
+    walk(value, ())
+
+
+def _ranks(key: str) -> bool:
+    return key.startswith(f"{RANKING}.")
 
 
 def _leads_to_binding(key: str) -> bool:
@@ -103,9 +166,17 @@ def _leads_to_binding(key: str) -> bool:
     return table is not None and any(id_.startswith(f"{table}.") for id_ in ACTION_IDS)
 
 
-def unknown_key(place: str, key: str) -> Problem:
-    """The problem of a key that does not exist, with the nearest that does."""
-    near = nearest(key, known_keys() | tables() - {""})
+def unknown_key(
+    place: str, key: str, known: Iterable[str] | None = None, *, before: int = 0
+) -> Problem:
+    """The problem of a key that does not exist, with the nearest that does.
+
+    After `before` = `MOST_HINTS` other problems no nearest key is looked for: a file with
+    thousands of unknown keys is of another program, and must not hold up the start.
+    """
+    near = None
+    if before < MOST_HINTS:
+        near = nearest(key, known_keys() | tables() - {""} if known is None else known)
     hint = f"did you mean {near}?" if near else "`memtui config show` lists every key"
     return Problem(ProblemCode.UNKNOWN_KEY, place, key, "no such key", hint, fatal=False)
 
@@ -182,9 +253,12 @@ def _checked(
     """Validate the values of a layer one by one, so that each problem names its key."""
     values: dict[str, Any] = {}
     for key, value in raw.items():
-        leaf = leaves().get(key)
+        leaf = leaf_of(key)
         if leaf is not None and leaf.optional and value == "":
             values[key] = None
+            continue
+        if (wrong := _wrong_start(key, value)) is not None:
+            problems.append(Problem(ProblemCode.WRONG_VALUE, place(key), key, *wrong))
             continue
         try:
             checked = Settings.model_validate(
@@ -197,6 +271,15 @@ def _checked(
             continue
         values[key] = value_of(checked, key)
     return Layer(source, values, place), problems
+
+
+def _wrong_start(key: str, value: Any) -> tuple[str, str] | None:
+    """What is wrong with the built-in profile that an own one names, and what to do."""
+    within = profile_of(key)
+    if within is None or within[1] != "profile" or not isinstance(value, str) or value in BUILT_IN:
+        return None
+    message = f"no built-in profile {value[:80]!r}: own profiles do not start from one another"
+    return message, nearest_profile(value, BUILT_IN)
 
 
 def _explained(error: Exception, value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -12,9 +13,15 @@ from pydantic.fields import FieldInfo
 
 from memtui.settings.keys import ACTION_IDS
 from memtui.settings.schema import KeymapSettings, Settings
+from memtui.settings.toml_text import toml_key
 
 KEYMAP: Final = "keymap"
 KEYMAP_PRESET: Final = "keymap.preset"
+PROFILES: Final = "profiles"
+RANKING: Final = "ranking"
+_PROFILE_KEY = re.compile(
+    rf"""{PROFILES}\.(?:"(?P<quoted>[a-z0-9._-]+)"|(?P<bare>[a-z0-9_-]+))\.(?P<key>.+)"""
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +53,7 @@ def section_of(field: FieldInfo) -> type[BaseModel] | None:
 
 @cache
 def leaves() -> Mapping[str, Leaf]:
-    """Every key by its dotted name, but for the bindings of `[keymap]`."""
+    """Every key by its dotted name, but for the bindings of `[keymap]` and the own profiles."""
     return {leaf.key: leaf for leaf in _walk(Settings, (), ())}
 
 
@@ -55,7 +62,7 @@ def _walk(
 ) -> list[Leaf]:
     found: list[Leaf] = []
     for attribute, field in model.model_fields.items():
-        if model is KeymapSettings and attribute == "bindings":
+        if (model, attribute) in {(KeymapSettings, "bindings"), (Settings, PROFILES)}:
             continue
         path = (*names, field.alias or attribute)
         steps = (*attributes, attribute)
@@ -70,7 +77,7 @@ def _walk(
 @cache
 def tables() -> frozenset[str]:
     """The dotted names of the tables; the empty name is the top level."""
-    names = {KEYMAP, ""}
+    names = {KEYMAP, PROFILES, ""}
     for key in leaves():
         parts = key.split(".")
         names.update(".".join(parts[:n]) for n in range(1, len(parts)))
@@ -90,12 +97,41 @@ def binding_id(key: str) -> str | None:
     return key.removeprefix(f"{KEYMAP}.")
 
 
+def profile_key(name: str, key: str) -> str:
+    """The dotted name of a key of an own profile: `k` of `fast` is `profiles.fast.k`.
+
+    A name with a dot is quoted, as in the file: `profiles."fast.2".k`.
+    """
+    return f"{toml_key((PROFILES, name))}.{key}"
+
+
+def profile_of(key: str) -> tuple[str, str] | None:
+    """The own profile that a key belongs to and the key within it; `None` for any other key."""
+    found = _PROFILE_KEY.fullmatch(key)
+    return (found["quoted"] or found["bare"], found["key"]) if found is not None else None
+
+
+def leaf_of(key: str) -> Leaf | None:
+    """What a key of any table holds; a key of a profile is as the one of `[ranking]`."""
+    within = profile_of(key)
+    return leaves().get(key if within is None else f"{RANKING}.{within[1]}")
+
+
+def path_of(key: str) -> tuple[str, ...]:
+    """The way to a key in a file."""
+    within = profile_of(key)
+    if within is not None:
+        return (PROFILES, within[0], *within[1].split("."))
+    action = binding_id(key)
+    return (KEYMAP, action) if action is not None else tuple(key.split("."))
+
+
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values by dotted key as the nested mapping that `Settings` validates."""
     result: dict[str, Any] = {}
     for key, value in values.items():
         action = binding_id(key)
-        path = [KEYMAP, "bindings", action] if action is not None else key.split(".")
+        path = (KEYMAP, "bindings", action) if action is not None else path_of(key)
         target = result
         for part in path[:-1]:
             target = target.setdefault(part, {})
@@ -108,7 +144,14 @@ def value_of(settings: Settings, key: str) -> Any:
     action = binding_id(key)
     if action is not None:
         return settings.keymap.bindings.get(action)
-    value: Any = settings
-    for attribute in leaves()[key].attributes:
+    within = profile_of(key)
+    if within is not None:
+        attributes = leaves()[f"{RANKING}.{within[1]}"].attributes[1:]
+        return _followed(settings.profiles[within[0]], attributes)
+    return _followed(settings, leaves()[key].attributes)
+
+
+def _followed(value: Any, attributes: tuple[str, ...]) -> Any:
+    for attribute in attributes:
         value = getattr(value, attribute)
     return value

@@ -2,49 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import tomlkit
-from tomlkit.container import Container
-from tomlkit.exceptions import TOMLKitError
-from tomlkit.items import AoT, Table
-
-Path = tuple[str, ...]
+from memtui.settings.toml_layout import Path, read_layout
 
 
 def key_lines(text: str) -> dict[Path, int]:
     """The 1-based line of every key and table header, by its path.
 
-    A document that tomlkit cannot read has no known lines: the caller has read it with `tomllib`
-    already, so this is about better messages, never about what is in the file.
+    A table that only its keys or its sub-tables speak of is on the line of the first of them. The
+    text is one that `tomllib` has read; when its values are nested too deeply, no line is known:
+    this is about better messages, never about what is in the file.
     """
     try:
-        document = tomlkit.parse(text)
-    except (TOMLKitError, ValueError, RecursionError, AttributeError, TypeError):
+        layout = read_layout(text)
+    except RecursionError:
         return {}
+    places = [(section.start, section.path) for section in layout.sections[1:]]
+    places += [(pair.start, pair.path) for pair in layout.pairs()]
     lines: dict[Path, int] = {}
-    _walk(document, (), 1, lines)
+    line, counted = 1, 0
+    for place, path in sorted(places):
+        line += text.count("\n", counted, place)
+        counted = place
+        for length in range(len(path), 0, -1):
+            lines.setdefault(path[:length], line)
     return lines
-
-
-def _walk(container: Container, prefix: Path, line: int, lines: dict[Path, int]) -> int:
-    for key, item in container.body:
-        if key is None:
-            line += item.as_string().count("\n")
-        else:
-            line = _item(item, key.is_dotted(), (*prefix, key.key), line, lines)
-    return line
-
-
-def _item(item: Any, dotted: bool, path: Path, line: int, lines: dict[Path, int]) -> int:
-    if isinstance(item, AoT):
-        for table in item.body:
-            line = _item(table, False, path, line, lines)
-        return line
-    if isinstance(item, Table):
-        lines.setdefault(path, line)
-        headed = not item.is_super_table() and not dotted
-        return _walk(item.value, path, line + 1 if headed else line, lines)
-    lines.setdefault(path, line)
-    rendered: str = item.as_string() + item.trivia.trail
-    return line + rendered.count("\n")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from memtui.settings.layers import (
     flag_layer,
     is_binding,
 )
-from memtui.settings.leaves import leaves, nested, value_of
+from memtui.settings.leaves import leaves, nested, profile_key, profile_of, value_of
 from memtui.settings.places import (
     CONFIG_VARIABLE,
     PROJECT_FILE,
@@ -26,7 +27,8 @@ from memtui.settings.places import (
     user_config_file,
 )
 from memtui.settings.problems import Problem, ProblemCode, SettingsProblems
-from memtui.settings.schema import Settings
+from memtui.settings.profile_names import nearest_profile, shown_name
+from memtui.settings.schema import BUILT_IN, Settings
 from memtui.settings.state import StateFolder
 from memtui.settings.trust import is_trusted, protected_keys
 
@@ -76,11 +78,14 @@ class Loaded:
 
     settings: Settings
     origins: Mapping[str, Origin]
-    """By dotted key, every key of the schema and every binding that is set."""
+    """By dotted key: every key of the schema, every binding and every key of a profile that is
+    set. A profile is one value: the strongest file that defines it gives all of its keys."""
     warnings: tuple[str, ...]
     user_file: Path
     project_file: Path | None
     """The project's file, if there is one, trusted or not."""
+    layers: tuple[Layer, ...] = ()
+    """What each source gave, strongest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,8 @@ class Gathered:
     problems: tuple[Problem, ...]
     user_file: Path
     project: ConfigFile | None
+    user: ConfigFile | None = None
+    """The user's file, if it can be read."""
 
 
 def load_settings(
@@ -105,8 +112,12 @@ def load_settings(
     `flags` maps dotted keys to values or `Flag`s; `None` values are not set. Raises
     `SettingsProblems` for anything but unknown keys and untrusted values, which are warnings.
     """
-    gathered = gather(flags=flags or {}, env=env, root=root, state=state)
-    settings, contradictions = _merge(gathered.layers)
+    return settle(gather(flags=flags or {}, env=env, root=root, state=state))
+
+
+def settle(gathered: Gathered) -> Loaded:
+    """What the sources come to; raises `SettingsProblems` as `load_settings` does."""
+    settings, contradictions = merge(gathered.layers)
     problems = (*gathered.problems, *contradictions)
     fatal = [problem for problem in problems if problem.fatal]
     if fatal or settings is None:
@@ -117,6 +128,7 @@ def load_settings(
         tuple(str(problem) for problem in problems),
         gathered.user_file,
         gathered.project.path if gathered.project is not None else None,
+        gathered.layers,
     )
 
 
@@ -125,7 +137,7 @@ def check_settings(
 ) -> tuple[Problem, ...]:
     """Everything that is wrong with the configuration; never raises for its content."""
     gathered = gather(flags={}, env=env, root=root, state=state)
-    return (*gathered.problems, *_merge(gathered.layers)[1])
+    return (*gathered.problems, *merge(gathered.layers)[1])
 
 
 def gather(
@@ -151,7 +163,8 @@ def gather(
         layers.append(file_layer(Source.USER, user))
     for _, found in layers:
         problems.extend(found)
-    return Gathered(tuple(layer for layer, _ in layers), tuple(problems), user_file, project)
+    merged = tuple(layer for layer, _ in layers)
+    return Gathered(merged, tuple(problems), user_file, project, user)
 
 
 def project_file(root: Path | None, problems: list[Problem]) -> ConfigFile | None:
@@ -200,10 +213,12 @@ def _project_layer(file: ConfigFile, state: StateFolder) -> tuple[Layer, list[Pr
     return Layer(layer.source, kept, layer.place), problems
 
 
-def _merge(layers: Sequence[Layer]) -> tuple[Settings | None, list[Problem]]:
+def merge(layers: Sequence[Layer]) -> tuple[Settings | None, list[Problem]]:
     """The settings of layers given strongest first, and where they contradict one another."""
     merged: dict[str, Any] = {}
     for layer in reversed(layers):
+        anew = set(layer.profiles)
+        merged = {key: value for key, value in merged.items() if _profile(key) not in anew}
         merged.update(layer.values)
     try:
         settings = Settings.model_validate(nested(merged))
@@ -229,7 +244,29 @@ def _contradictions(settings: Settings, layers: Sequence[Layer]) -> list[Problem
     if weights == (0.0, 0.0):
         key = _strongest(("ranking.vector_weight", "ranking.keyword_weight"), layers)
         report(key, "vector_weight and keyword_weight must not both be 0")
-    return found
+    for name, profile in settings.profiles.items():
+        if (profile.vector_weight, profile.keyword_weight) == (0.0, 0.0):
+            key = profile_key(name, "vector_weight")
+            report(key, "vector_weight and keyword_weight must not both be 0")
+    return [*found, *_unknown_profiles(settings, layers)]
+
+
+def _unknown_profiles(settings: Settings, layers: Sequence[Layer]) -> Iterator[Problem]:
+    """The names of `ranking.profile` that no profile has, in every layer that gives one."""
+    key = "ranking.profile"
+    known = (*BUILT_IN, *settings.profiles)
+    for layer in layers:
+        name = layer.values.get(key)
+        if name is not None and name not in known:
+            message = f"no such profile: {shown_name(name)}"
+            hint = nearest_profile(name, known)
+            yield Problem(ProblemCode.WRONG_VALUE, layer.place(key), key, message, hint)
+
+
+def _profile(key: str) -> str | None:
+    """The own profile that a key belongs to."""
+    within = profile_of(key)
+    return within[0] if within is not None else None
 
 
 def _strongest(keys: tuple[str, ...], layers: Sequence[Layer]) -> str:
@@ -239,8 +276,22 @@ def _strongest(keys: tuple[str, ...], layers: Sequence[Layer]) -> str:
 def _origins(settings: Settings, layers: Sequence[Layer]) -> dict[str, Origin]:
     bound = {key for layer in layers for key in layer.values if is_binding(key)}
     origins: dict[str, Origin] = {}
-    for key in (*leaves(), *sorted(bound)):
+    for key in (*leaves(), *sorted(bound), *_profile_keys(settings, layers)):
         givers = tuple(layer for layer in layers if key in layer.values)
         winner = givers[0] if givers else None
         origins[key] = Origin(key, value_of(settings, key), winner, givers[1:])
     return origins
+
+
+def _profile_keys(settings: Settings, layers: Sequence[Layer]) -> Iterator[str]:
+    """The keys of the own profiles, of each those of the strongest file that defines it."""
+    keys: dict[str, list[str]] = {name: [] for name in settings.profiles}
+    for layer in layers:
+        found: dict[str, list[str]] = {}
+        for key in layer.values:
+            within = profile_of(key)
+            if within is not None:
+                found.setdefault(within[0], []).append(key)
+        for name, of_it in found.items():
+            keys[name] = keys[name] or of_it
+    return chain.from_iterable(keys.values())

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
-from enum import Enum
 from typing import Any, Final
 
 from memtui.model import Ranking
 from memtui.settings.keys import ACTIONS
 from memtui.settings.leaves import Leaf, leaves
+from memtui.settings.ranking_keys import values_of
+from memtui.settings.toml_text import toml_value
 from memtui.settings.trust import PROTECTED
 
 _HEADER: Final = """\
@@ -26,6 +26,16 @@ _NEEDS_TRUST_WHEN: Final = {
     "memory.extra_paths": "A workspace's own file may name places outside only if you trust it.",
 }
 _PROFILE_NOTE: Final = "# Keys that stay commented come from the profile; the values are memtui's."
+_OWN_PROFILE: Final = """
+# A ranking with a name of your own, for `profile` above, --profile and P: a-z, 0-9, . _ -; it takes
+# the keys of [ranking], and its own `profile` is the built-in one that it starts from. A
+# workspace's profile takes the place of yours of the same name. `memtui profiles` lists them.
+#[profiles.recent-heavy]
+#profile = "memtui"
+#k = 8
+#decay.enabled = true
+#decay.half_life_days = 14
+"""
 
 
 def sample_config() -> str:
@@ -35,13 +45,15 @@ def sample_config() -> str:
     for leaf in leaves().values():
         section, _, name = leaf.key.rpartition(".")
         if section != table:
+            if table.startswith("ranking") and not section.startswith("ranking"):
+                parts.append(_OWN_PROFILE)
             table = section
             parts.append(f"\n[{section}]\n")
             if section == "ranking":
                 parts.append(f"{_PROFILE_NOTE}\n")
         parts.append(_entry(leaf, name))
     parts.append("\n# Keys of the actions, separated by commas; empty: no key.\n")
-    parts.extend(f"#{json.dumps(action.id)} = {_bound(action.id)}\n" for action in ACTIONS)
+    parts.extend(f"#{toml_value(action.id)} = {_bound(action.id)}\n" for action in ACTIONS)
     return "".join(parts)
 
 
@@ -68,22 +80,7 @@ def _bound(id_: str) -> str:
 
 def default_of(key: str) -> Any:
     """The default of a key; for a ranking value that is not set, that of profile `memtui`."""
-    leaf = leaves()[key]
-    default = leaf.field.default
+    default = leaves()[key].field.default
     if default is not None or not key.startswith("ranking."):
         return default
-    value: Any = Ranking()
-    for attribute in leaf.attributes[1:]:
-        value = getattr(value, attribute, None)
-    return value
-
-
-def toml_value(value: Any) -> str:
-    """A value as TOML; what is not set is an empty string."""
-    if value is None:
-        return '""'
-    if isinstance(value, Enum):
-        return json.dumps(value.value)
-    if isinstance(value, tuple):
-        return "[" + ", ".join(toml_value(item) for item in value) + "]"
-    return json.dumps(value)
+    return values_of(Ranking()).get(key.removeprefix("ranking."))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from memtui.errors import SettingsError
 from memtui.model import Decay, Fusion, Mmr, Ranking, Rerank, Stage
 from memtui.model.documents import DEFAULT_IGNORE
 
 ProfileName = Literal[
     "memtui", "openclaw-2026.2", "openclaw-2026.4", "openclaw-2026.7", "openclaw-2026.9", "memini"
 ]
+BUILT_IN: Final[tuple[str, ...]] = get_args(ProfileName)
+"""The names of the profiles that come with memtui."""
 
 _T = TypeVar("_T")
 _Strings = Annotated[tuple[str, ...], Field(strict=False)]
@@ -145,8 +149,9 @@ DECAY_FLOORS: Final = {"documented": 0.0, "gentle": 0.8}
 class RankingSettings(Section):
     """How results are ranked; what is not set comes from the profile."""
 
-    profile: ProfileName = Field(
-        default="memtui", description="The ranking that the other keys change."
+    profile: str = Field(
+        default="memtui",
+        description="The ranking that the other keys change: built in, or one of [profiles].",
     )
     k: int | None = Field(default=None, ge=1, le=200, description="How many results are shown.")
     candidate_multiplier: int | None = Field(
@@ -167,11 +172,9 @@ class RankingSettings(Section):
         default=None, gt=0, le=10000, description="Constant of reciprocal rank fusion."
     )
     dedup: bool | None = Field(default=None, description="Show a text that occurs twice only once.")
-    min_score: float | None = Field(
+    min_score: _Weight | Literal["off"] | None = Field(
         default=None,
-        ge=0,
-        le=1,
-        description="Results below this score are not shown; empty: no minimum.",
+        description='Results below this score are not shown; "off": no minimum.',
     )
     project_keys: _Strings | None = Field(
         default=None,
@@ -194,7 +197,7 @@ class RankingSettings(Section):
             rrf_k=_chosen(self.rrf_k, base.rrf_k),
             dedup=_chosen(self.dedup, base.dedup),
             project_keys=_chosen(self.project_keys, base.project_keys),
-            min_score=_chosen(self.min_score, base.min_score),
+            min_score=self._minimum(base.min_score),
             mmr=self._mmr(base.mmr),
             decay=self._decay(base.decay),
             rerank=self._rerank(base.rerank),
@@ -208,9 +211,14 @@ class RankingSettings(Section):
             Stage.RERANK: ("ranking.rerank.enabled", self.rerank.enabled),
             Stage.DEDUP: ("ranking.dedup", self.dedup),
             Stage.PROJECT: ("ranking.project_keys", bool(self.project_keys)),
-            Stage.MIN_SCORE: ("ranking.min_score", self.min_score is not None),
+            Stage.MIN_SCORE: ("ranking.min_score", isinstance(self.min_score, float | int)),
         }
         return tuple(key for stage, (key, on) in asked.items() if on and stage not in base.stages)
+
+    def _minimum(self, base: float | None) -> float | None:
+        if isinstance(self.min_score, str):
+            return None
+        return _chosen(self.min_score, base)
 
     def _weights(self, base: Ranking) -> tuple[float, float]:
         vector, keyword = self.vector_weight, self.keyword_weight
@@ -251,6 +259,14 @@ class RankingSettings(Section):
 
 def _chosen(value: _T | None, otherwise: _T) -> _T:
     return otherwise if value is None else value
+
+
+class ProfileSettings(RankingSettings):
+    """A ranking with a name of its own; what is not set comes from the built-in it starts from."""
+
+    profile: ProfileName = Field(
+        default="memtui", description="The built-in profile that it starts from."
+    )
 
 
 class UiSettings(Section):
@@ -301,5 +317,33 @@ class Settings(Section):
     embedding: EmbeddingSettings = EmbeddingSettings()
     index: IndexSettings = IndexSettings()
     ranking: RankingSettings = RankingSettings()
+    profiles: dict[str, ProfileSettings] = Field(
+        default_factory=dict, description="Rankings with a name of their own, by name."
+    )
     ui: UiSettings = UiSettings()
     keymap: KeymapSettings = KeymapSettings()
+
+    def named_rankings(self, built_in: Mapping[str, Ranking]) -> dict[str, Ranking]:
+        """Every named ranking: those that are built in, then the own ones in the files' order.
+
+        `Ranking.profile` of each is its name.
+        """
+        own = {
+            name: replace(profile.apply(built_in[profile.profile]), profile=name)
+            for name, profile in self.profiles.items()
+        }
+        return {**built_in, **own}
+
+    def base_ranking(self, built_in: Mapping[str, Ranking]) -> Ranking:
+        """The ranking of `ranking.profile`, which the other keys of `[ranking]` change.
+
+        Raises `SettingsError` for a name that is not known; loading has refused those.
+        """
+        named = self.named_rankings(built_in)
+        if self.ranking.profile not in named:
+            raise SettingsError(f"no such profile: {self.ranking.profile}")
+        return named[self.ranking.profile]
+
+    def configured_ranking(self, built_in: Mapping[str, Ranking]) -> Ranking:
+        """The ranking in force: the named one with every key of `[ranking]` on top."""
+        return self.ranking.apply(self.base_ranking(built_in))

@@ -140,7 +140,7 @@ def test_a_broken_pyproject_matters_only_if_it_speaks_of_memtui(
         ("[ranking.mmr]\nlambda = nan\n", ":2: ranking.mmr.lambda: must be a finite number"),
         ("[ranking.decay]\nhalf_life_days = inf\n", ":2: ranking.decay.half_life_days: must be"),
         ("[ranking]\nfusion = 'sum'\n", ":2: ranking.fusion: must be 'weighted_sum', 'relative"),
-        ("[ranking]\nprofile = 'openclaw'\n", ":2: ranking.profile: must be 'memtui', 'openclaw-"),
+        ("[ranking]\nprofile = 'openclaw'\n", ":2: ranking.profile: no such profile: openclaw (did you mean openclaw-"),
         ("[memory]\nextra_paths = 'a'\n", ":2: memory.extra_paths: must be a valid tuple"),
         ("[memory]\nextra_paths = [1]\n", ":2: memory.extra_paths: must be a valid string"),
         ("ranking = 3\n", ":1: ranking: must be a table [ranking]"),
@@ -203,6 +203,20 @@ def test_unknown_keys_are_warnings_at_start_and_named_with_the_nearest(user_file
         f"{user_file}:3: rankin: no such key (did you mean ranking?)",
         f"{user_file}:6: ui.zzzz: no such key (`memtui config show` lists every key)",
     )
+
+
+def test_a_file_of_thousands_of_unknown_keys_gets_a_few_nearest(
+    user_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def nearest(word: str, known: object) -> None:
+        asked.append(word)
+
+    monkeypatch.setattr("memtui.settings.layers.nearest", nearest)
+    user_file.write_text("\n".join(f"key{number} = 1" for number in range(2000)))
+    assert len(_load(user_file).warnings) == 2000
+    assert len(asked) == 50
 
 
 def test_unknown_keys_are_problems_of_a_check(user_file: Path) -> None:
