@@ -20,8 +20,9 @@ from memtui.bus import (
 )
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import EmbeddingChoice
-from memtui.engine import insight, statuses
+from memtui.engine import statuses
 from memtui.engine.drift import Look, look
+from memtui.engine.explaining import Explaining
 from memtui.engine.mailbox import SearchRequest
 from memtui.engine.providers import ProviderHolder
 from memtui.engine.reading import chunk_lengths, cost_of, indexed_note
@@ -38,9 +39,8 @@ from memtui.index.watcher import Watcher, WatchTimes
 from memtui.memory.discover import Scope, discover
 from memtui.memory.workspace import workspace_id
 from memtui.model import CandidatePool, IndexStatus, Ranked, Ranking
-from memtui.model.terms import KeywordExplanation
 from memtui.ranking.pipeline import rank
-from memtui.ranking.profiles import profile
+from memtui.ranking.profiles import PROFILES
 from memtui.retrieval.query import Query, parse_query
 from memtui.settings import Settings
 from memtui.settings import data_dir as default_data_dir
@@ -57,7 +57,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class Engine:
+class Engine(Explaining):
     """A memory folder that can be searched; use `Engine.open`.
 
     Methods may be called from any thread unless they say otherwise. Answers to `submit`, and
@@ -78,7 +78,7 @@ class Engine:
         self.settings = settings
         self.bus = bus
         self.now = now
-        self.ranking = settings.ranking.apply(profile(settings.ranking.profile))
+        self.ranking = settings.configured_ranking(PROFILES)
         """The configured ranking, used when a search names none."""
         self._folder = folder
         self._holder = ProviderHolder(_choice(settings))
@@ -167,16 +167,6 @@ class Engine:
     def rerank(self, pool: CandidatePool, ranking: Ranking) -> Ranked:
         """Rank a pool again; no I/O, quick enough for the thread that draws."""
         return self._loop.timed(pool, ranking)
-
-    def keyword_terms(self, ranked: Ranked, chunk_id: str) -> KeywordExplanation | None:
-        """Open the keyword leg down to the terms; `None` for a chunk that is not indexed."""
-        found = self._loop.call(lambda: insight.keyword_terms(self._retriever, ranked, chunk_id))
-        return found.result()
-
-    def leg_places(self, ranked: Ranked, chunk_id: str) -> insight.Places:
-        """Where a chunk stands in each leg among all chunks, however few the pool takes."""
-        found = self._loop.call(lambda: insight.leg_places(self._retriever, ranked, chunk_id))
-        return found.result()
 
     def parse(self, text: str) -> Query:
         """Take a query apart, for the screen: its terms, filters and problems."""

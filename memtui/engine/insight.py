@@ -5,14 +5,18 @@ On the engine thread, over the connection that searches.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from memtui.model import CandidatePool, Leg, LegStatus, Ranked, Reason
+from memtui.engine.inquiry import ChunkFacts
+from memtui.index.recipe import NO_MODEL
+from memtui.model import CandidatePool, Chunk, Leg, LegStatus, Ranked, Reason
 from memtui.model.terms import FoundBy, KeywordExplanation, LegPlace
 from memtui.retrieval.bm25 import NATIVE_TABLE, explain_keyword
 from memtui.retrieval.filters import AllowedRows, RowFilter
-from memtui.retrieval.query import Query, parse_query
+from memtui.retrieval.pool import fetch_chunks
+from memtui.retrieval.query import Filters, Query, parse_query
 from memtui.retrieval.ranks import keyword_rank, matching_rows, view_rank
 from memtui.retrieval.term_plan import TermPlanner
 
@@ -35,7 +39,7 @@ def keyword_terms(retriever: Retriever, ranked: Ranked, chunk_id: str) -> Keywor
     """
 
     def explained(connection: Connection) -> KeywordExplanation | None:
-        rowid = _row(connection, chunk_id)
+        rowid = row_of(connection, chunk_id)
         return None if rowid is None else _explained(connection, ranked.pool, rowid)[1]
 
     return retriever.read(explained)
@@ -48,22 +52,80 @@ def leg_places(retriever: Retriever, ranked: Ranked, chunk_id: str) -> Places:
     """
 
     def places(connection: Connection) -> Places:
-        rowid = _row(connection, chunk_id)
+        rowid = row_of(connection, chunk_id)
         if rowid is None:
             return dict.fromkeys(Leg, LegPlace(None, Reason.NOT_INDEXED))
-        query, explanation = _explained(connection, ranked.pool, rowid)
-        allowed = RowFilter(connection).allowed(query)
-        if allowed is not None and not allowed.holds([rowid])[0]:
-            return dict.fromkeys(Leg, LegPlace(None, Reason.FILTERED))
-        return {
-            Leg.VECTOR: _vector_place(retriever, ranked.pool, query, rowid, allowed),
-            Leg.KEYWORD: _keyword_place(connection, ranked.pool, explanation, allowed),
-        }
+        return dict(facts_of(retriever, connection, ranked.pool, rowid).places)
 
     return retriever.read(places)
 
 
-def _row(connection: Connection, chunk_id: str) -> int | None:
+def facts_of(
+    retriever: Retriever, connection: Connection, pool: CandidatePool, rowid: int
+) -> ChunkFacts:
+    """Everything that a search says about one chunk, by its row; raises what SQLite raises."""
+    chunk = fetch_chunks(connection, [rowid])[rowid]
+    query, explanation = _explained(connection, pool, rowid)
+    rows = RowFilter(connection)
+    allowed = rows.allowed(query)
+    if allowed is not None and not allowed.holds([rowid])[0]:
+        places = dict.fromkeys(Leg, LegPlace(None, Reason.FILTERED))
+        filters = tuple(_excluding(rows, query, rowid))
+    else:
+        places, filters = _places(retriever, connection, pool, query, explanation, allowed), ()
+    vector = _vector_standing(retriever, connection, chunk, rowid)
+    return ChunkFacts(chunk, explanation, places, vector, filters)
+
+
+def _places(
+    retriever: Retriever,
+    connection: Connection,
+    pool: CandidatePool,
+    query: Query,
+    explanation: KeywordExplanation,
+    allowed: AllowedRows | None,
+) -> Places:
+    return {
+        Leg.VECTOR: _vector_place(retriever, pool, query, explanation.rowid, allowed),
+        Leg.KEYWORD: _keyword_place(connection, pool, explanation, allowed),
+    }
+
+
+def _excluding(rows: RowFilter, query: Query, rowid: int) -> Iterator[str]:
+    """The filters of a query that leave a row out, as they can be typed."""
+    filters = query.filters
+    fields = (
+        (Filters(sources=filters.sources), [f"source:{name}" for name in filters.sources]),
+        (Filters(path_globs=filters.path_globs), [f"path:{glob}" for glob in filters.path_globs]),
+        (Filters(after=filters.after), [f"after:{filters.after}"]),
+        (Filters(before=filters.before), [f"before:{filters.before}"]),
+    )
+    for one, typed in fields:
+        allowed = rows.allowed(replace(query, filters=one, phrases=()))
+        if allowed is not None and not allowed.holds([rowid])[0]:
+            yield from typed
+
+
+def _vector_standing(
+    retriever: Retriever, connection: Connection, chunk: Chunk, rowid: int
+) -> Reason:
+    """Why a chunk's vector cannot be compared with a query's; `OK` when it can."""
+    leg = retriever.vector_leg
+    provider = leg.provider if leg is not None else None
+    if provider is not None and chunk.model != provider.model and chunk.model != NO_MODEL:
+        return Reason.OTHER_MODEL
+    embedded = connection.execute("SELECT embedded FROM chunks WHERE id = ?", (rowid,)).fetchall()
+    if not embedded[0][0]:
+        return Reason.NO_VECTOR
+    view = retriever.view_now()
+    if view is None or (view.live & (view.rowids == rowid)).any():
+        return Reason.OK
+    # Embedded, and not to be found: a zero vector is not kept.
+    return Reason.ZERO_VECTOR
+
+
+def row_of(connection: Connection, chunk_id: str) -> int | None:
+    """The row of a chunk; `None` when the index does not hold it."""
     rows = connection.execute("SELECT id FROM chunks WHERE chunk_id = ?", (chunk_id,)).fetchall()
     return int(str(rows[0][0])) if rows else None
 
@@ -116,13 +178,14 @@ def _vector_place(
 ) -> LegPlace:
     refusal = refused(pool, Leg.VECTOR)
     leg = retriever.vector_leg
-    view = leg.view if leg is not None else None
+    view = retriever.view_now()
     vector = leg.remembered(query.text) if leg is not None else None
-    if refusal is not None or view is None or vector is None:
+    if refusal is not None or leg is None or view is None or vector is None:
         return LegPlace(None, refusal or Reason.NO_VECTORS)
     if view.count * view.dims > MOST_ROWS * _NUMBERS_OF_A_VECTOR:
         return LegPlace(None, Reason.TOO_MANY)
-    rank = view_rank(view, vector, rowid, None if allowed is None else allowed.rowids)
+    rows = None if allowed is None else allowed.rowids
+    rank = view_rank(view, vector, rowid, rows, products=leg.products(view, vector))
     return LegPlace(rank, Reason.OK if rank is not None else Reason.NO_VECTOR)
 
 

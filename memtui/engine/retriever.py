@@ -87,6 +87,13 @@ class Retriever:
         """The vector leg as it searched last; `None` before that."""
         return self._vector
 
+    def view_now(self) -> VectorView | None:
+        """The vectors of the index as it is now; `None` before a search, or without any."""
+        leg = self._vector
+        if leg is None or leg.provider is None:
+            return None
+        return self._vector_leg(while_filling=True).view
+
     @property
     def generation(self) -> int:
         """The generation of the last connection."""
@@ -193,17 +200,18 @@ class Retriever:
         self._expected[leg] = perf_counter() - started
         return answer
 
-    def _vector_leg(self) -> VectorLeg:
+    def _vector_leg(self, *, while_filling: bool = False) -> VectorLeg:
         provider, state = self._holder.get()
         if self._vector is None or self._vector.provider is not provider:
             self._vector = VectorLeg(None, provider, state)
         if not self._foreign:
-            self._refresh_view()
+            self._refresh_view(while_filling=while_filling)
         self._vector.view = self._view
         self._vector.missing = self._foreign
         return self._vector
 
-    def _refresh_view(self) -> None:
+    def _refresh_view(self, *, while_filling: bool) -> None:
+        """Follow the index; `while_filling` also where it was looked at a moment ago."""
         identity = self._holder.identity
         dims = self._dimensions()
         if identity is None or dims is None or self._connection is None:
@@ -214,7 +222,7 @@ class Retriever:
         if self._view is not None and stamp == self._view_stamp:
             return
         fresh = self._view is not None and monotonic() - self._view_at < REFRESH_SECONDS
-        if fresh and self._is_filling():
+        if fresh and self._is_filling() and not while_filling:
             return
         changed = self._changed_view(dims) if self._view is not None else None
         self._view = changed or load_view(

@@ -26,6 +26,7 @@ _BATCH_SECONDS = 0.2
 _BATCH_BYTES = 4 * 2**20
 # Within this time of a scan, a second write may leave size and modification time as they were.
 _RACY_NS = 2 * 10**9
+_KNOWN = "SELECT path, source, hash, size, mtime_ns, inode, seen_ns FROM files"
 
 
 class KnownFile(NamedTuple):
@@ -53,10 +54,14 @@ class Plan:
 
 def known_files(connection: Connection) -> dict[str, KnownFile]:
     """Read what the index knows about its files, by path."""
-    rows = connection.execute(
-        "SELECT path, source, hash, size, mtime_ns, inode, seen_ns FROM files"
-    ).fetchall()
+    rows = connection.execute(_KNOWN).fetchall()
     return {str(row[0]): KnownFile._make(row) for row in rows}
+
+
+def known_file(connection: Connection, path: str) -> KnownFile | None:
+    """Read what the index knows about one file; `None` when it does not hold it."""
+    rows = connection.execute(f"{_KNOWN} WHERE path = ?", (path,)).fetchall()
+    return KnownFile._make(rows[0]) if rows else None
 
 
 def plan_changes(files: Sequence[SourceFile], known: Mapping[str, KnownFile]) -> Plan:

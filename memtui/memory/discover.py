@@ -15,6 +15,7 @@ from pathlib import Path
 
 from memtui.errors import Cancelled
 from memtui.memory.documents import MAX_FILE_BYTES, reason_of
+from memtui.memory.looks import first_link, kind, leads_to_folder, link_target, said
 from memtui.memory.paths import parts_below, stored_path, written
 from memtui.memory.patterns import Glob, has_magic, name_filter
 from memtui.model import Reason, SkippedFile, SourceFile
@@ -48,15 +49,18 @@ class Discovery:
     skipped: tuple[SkippedFile, ...]
 
 
-def discover(scope: Scope, *, cancelled: Callable[[], bool] | None = None) -> Discovery:
+def discover(
+    scope: Scope, *, only: str | None = None, cancelled: Callable[[], bool] | None = None
+) -> Discovery:
     """Find the Markdown files of a workspace.
 
     A root with `MEMORY.md` or `memory/` is a memory: `MEMORY.md`, `USER.md` and what is below
     `memory/` count. Any other root counts as a whole. Extra paths come last; a file that is reached
     twice is kept once. A root that cannot be listed is itself the one skipped path, `.`.
+    With `only`, an absolute path, folders and files that do not lead to it are passed over.
     Raises `Cancelled` when `cancelled()` turns true.
     """
-    search = _Search(scope, cancelled)
+    search = _Search(scope, cancelled, only)
     search.root_files()
     for extra in scope.extra_paths:
         if extra.strip():
@@ -112,8 +116,11 @@ _INT64_MAX = 2**63 - 1
 class _Search:
     """One run of discovery, with what it has found so far."""
 
-    def __init__(self, scope: Scope, cancelled: Callable[[], bool] | None) -> None:
+    def __init__(
+        self, scope: Scope, cancelled: Callable[[], bool] | None, only: str | None
+    ) -> None:
         self._scope = scope
+        self._only = None if only is None else spellings(only)
         self._cancelled = cancelled
         self._root = os.path.abspath(scope.root)
         self._ignored = name_filter(scope.ignore)
@@ -153,12 +160,12 @@ class _Search:
                 self._glob(extra, Glob.parse(path))
             else:
                 reason = reason_of(error) if isinstance(error, OSError) else Reason.VANISHED
-                self._skip(written(extra), reason, f"extra path: {_said(error)}")
+                self._skip(written(extra), reason, f"extra path: {said(error)}")
             return
         name = stored_path(path, self._root)
-        link = _first_link(path, self._root)
+        link = first_link(path, self._root)
         if link is not None:
-            self._skip(name, Reason.SYMLINK, _link_target(link))
+            self._skip(name, Reason.SYMLINK, link_target(link))
         elif stat.S_ISDIR(state.st_mode):
             self._walk([self._folder(path)])
         elif stat.S_ISREG(state.st_mode) and not is_markdown(path):
@@ -169,10 +176,10 @@ class _Search:
 
     def _glob(self, extra: str, glob: Glob) -> None:
         before = self._reached
-        link = _first_link(glob.base, self._root)
+        link = first_link(glob.base, self._root)
         if link is not None:
             name = stored_path(glob.base, self._root)
-            self._skip(name, Reason.SYMLINK, _link_target(link))
+            self._skip(name, Reason.SYMLINK, link_target(link))
         elif os.path.isdir(glob.base):
             self._walk([self._folder(glob.base, glob.start)], glob)
         if self._reached == before:
@@ -206,10 +213,20 @@ class _Search:
             raise Cancelled
         try:
             with os.scandir(folder.path) as entries:
-                return sorted(entries, key=lambda entry: entry.name)
+                found = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            self._skip(folder.stored.rstrip("/") or ".", reason_of(error), _said(error))
+            self._skip(folder.stored.rstrip("/") or ".", reason_of(error), said(error))
             return []
+        return [entry for entry in found if self._is_asked(entry, folder)]
+
+    def _is_asked(self, entry: os.DirEntry[str], folder: _Folder) -> bool:
+        """Whether an entry is wanted, leads to what is, or decides what the root is."""
+        if self._only is None:
+            return True
+        if folder.path == self._root and entry.name in (*ROOT_FILES, MEMORY_FOLDER):
+            return True
+        places = (entry.path, os.path.join(folder.real, entry.name))
+        return any(parts_below(only, place) is not None for only in self._only for place in places)
 
     def _entry(
         self,
@@ -225,14 +242,14 @@ class _Search:
             linked = entry.is_symlink()
             is_folder = not linked and entry.is_dir(follow_symlinks=False)
         except OSError as error:
-            self._skip(folder.stored + written(name), reason_of(error), _said(error))
+            self._skip(folder.stored + written(name), reason_of(error), said(error))
             return None
         if self._ignored.match(name):
             if wanted and (is_folder or is_markdown(name)):
                 self._skip(folder.stored + written(name), Reason.IGNORED, "name in the ignore list")
         elif linked:
-            if wanted and (is_markdown(name) or _leads_to_folder(entry)):
-                self._skip(folder.stored + written(name), Reason.SYMLINK, _link_target(entry.path))
+            if wanted and (is_markdown(name) or leads_to_folder(entry)):
+                self._skip(folder.stored + written(name), Reason.SYMLINK, link_target(entry.path))
         elif is_folder:
             stored = folder.stored + written(name) + "/"
             return _Folder(entry.path, os.path.join(folder.real, name), stored, at)
@@ -245,10 +262,10 @@ class _Search:
         try:
             state = entry.stat(follow_symlinks=False)
         except OSError as error:
-            self._skip(stored, reason_of(error), _said(error))
+            self._skip(stored, reason_of(error), said(error))
             return
         if stat.S_ISLNK(state.st_mode):
-            self._skip(stored, Reason.SYMLINK, _link_target(entry.path))
+            self._skip(stored, Reason.SYMLINK, link_target(entry.path))
             return
         self._file(entry.path, stored, os.path.join(folder.real, entry.name), state)
 
@@ -274,7 +291,7 @@ class _Search:
 
     def _refusal(self, path: str, stored: str, state: os.stat_result) -> tuple[Reason, str] | None:
         if not stat.S_ISREG(state.st_mode):
-            return Reason.NOT_REGULAR, _kind(state.st_mode)
+            return Reason.NOT_REGULAR, kind(state.st_mode)
         limit = self._scope.max_file_bytes
         if state.st_size > limit:
             return Reason.TOO_LARGE, f"{state.st_size:,} bytes, the limit is {limit:,}"
@@ -305,53 +322,13 @@ def _marks_memory(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False
-
-
-def _first_link(path: str, root: str) -> str | None:
-    """Find the link that an absolute path is, or, below the root, leads through."""
-    place = root
-    for name in (parts_below(path, root) or ())[:-1]:
-        place = os.path.join(place, name)
-        if os.path.islink(place):
-            return place
-    return path if path != root and os.path.islink(path) else None
-
-
-def _link_target(path: str) -> str:
-    try:
-        return f"link to {os.readlink(path)}"
-    except OSError as error:
-        return f"link ({_said(error)})"
-
-
-def _kind(mode: int) -> str:
-    kinds = {
-        stat.S_IFIFO: "named pipe",
-        stat.S_IFSOCK: "socket",
-        stat.S_IFCHR: "character device",
-        stat.S_IFBLK: "block device",
-        stat.S_IFDIR: "folder",
-    }
-    return kinds.get(stat.S_IFMT(mode), "not a regular file")
-
-
-def _said(error: Exception) -> str:
-    strerror = error.strerror if isinstance(error, OSError) else None
-    return (strerror or str(error)).lower()
-
-
 def _in_scope(path: Path, scope: Scope, *, folder: bool) -> bool:
     place = os.path.abspath(path)
     root = os.path.abspath(scope.root)
     ignored = name_filter(scope.ignore)
     marks = (os.path.join(root, ROOT_FILES[0]), os.path.join(root, MEMORY_FOLDER))
     memory = any(map(os.path.lexists, marks)) and is_memory(scope.root)
-    for base in _spellings(root):
+    for base in spellings(root):
         parts = parts_below(place, base)
         if parts is not None and _below_root(parts, ignored, memory=memory, folder=folder):
             return True
@@ -376,7 +353,7 @@ def _below_extra(
 ) -> bool:
     path = absolute_extra(extra, root)
     glob = Glob.parse(path) if has_magic(extra) and not os.path.lexists(path) else Glob(path, ())
-    for base in _spellings(glob.base):
+    for base in spellings(glob.base):
         parts = parts_below(place, base)
         if parts is None:
             if folder and parts_below(base, place) is not None:
@@ -390,7 +367,7 @@ def _below_extra(
     return False
 
 
-def _spellings(path: str) -> tuple[str, ...]:
+def spellings(path: str) -> tuple[str, ...]:
     """Give a path as it was named, and as the operating system may name it in events."""
     real = os.path.realpath(path)
     return (path,) if real == path else (path, real)

@@ -78,6 +78,17 @@ class Reason(StrEnum):
     NO_VECTOR = "no_vector"
     NOT_INDEXED = "not_indexed"
     TOO_MANY = "too_many"
+    # why a place is not a candidate
+    NO_FILE = "no_file"
+    NOT_A_NOTE = "not_a_note"
+    NOT_YET_INDEXED = "not_yet_indexed"
+    STALE = "stale"
+    NO_CHUNK_AT_LINE = "no_chunk_at_line"
+    TERM_MISSING = "term_missing"
+    TOKENIZER_DROPS = "tokenizer_drops"
+    OTHER_MODEL = "other_model"
+    ZERO_VECTOR = "zero_vector"
+    PUSHED_DOWN = "pushed_down"
     # what a stage did
     OFF = "off"
     RELAXED = "relaxed"

@@ -134,8 +134,6 @@ class LegRank:
     """How many rows there are to rank."""
     raw: float | None
     """`bm25()` or cosine; `None` for a substring match, which has no score."""
-    at_least: bool = False
-    """Counting stopped at the bound: `position` or more rows are better."""
 
 
 @dataclass(frozen=True, slots=True)

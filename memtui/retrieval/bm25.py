@@ -23,7 +23,12 @@ from memtui.model.terms import (
 from memtui.retrieval.connection import Connection, snapshot
 from memtui.retrieval.match_terms import MatchTerm, match_terms
 from memtui.retrieval.openclaw.body import contains
-from memtui.retrieval.openclaw.plan import like_pattern, plan_keyword
+from memtui.retrieval.openclaw.plan import (
+    like_pattern,
+    plan_keyword,
+    searched_part,
+    well_formed,
+)
 from memtui.retrieval.openclaw.release import Release, ShortTerms
 from memtui.retrieval.openclaw.tables import IndexTables
 from memtui.retrieval.phrases import phrase_segments
@@ -146,13 +151,14 @@ def explain_openclaw(
 ) -> KeywordExplanation:
     """Explain a row of an OpenClaw index's full-text table, as one release asks for the query.
 
-    For one of the keywords that a release searches one by one, `query` is that keyword. Raises
-    ValueError for an index without a full-text table.
+    For one of the keywords that a release searches one by one, `query` is that keyword; of a long
+    query, the part that is searched counts. Raises ValueError for an index without a full-text
+    table.
     """
     if tables.fts is None:
         raise ValueError("the index has no full-text table")
     plan = plan_keyword(
-        trim(query),
+        searched_part(trim(well_formed(query))),
         tokenizer=tables.tokenizer,
         rule=release.token_rule,
         short_terms=release.short_terms,

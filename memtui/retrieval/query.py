@@ -101,6 +101,17 @@ def parse_query(text: str, *, typing: bool = False) -> Query:
     return _query(text, parts, typing)
 
 
+def word_pieces(text: str, *, syntax: bool = True) -> tuple[tuple[int, int], ...]:
+    """Where the words and quoted phrases of a query stand, as (start, end) in characters.
+
+    Filters are left out. Without `syntax` nothing but blanks means anything.
+    """
+    readable = _readable(text[:MAX_LENGTH])
+    if not syntax:
+        return tuple(match.span() for match in re.finditer(r"\S+", readable))
+    return tuple(match.span() for match in _PIECE.finditer(readable) if not match["key"])
+
+
 def _query(raw: str, parts: _Parts, typing: bool) -> Query:
     embedded = " ".join(parts.texts)
     terms = query_terms(" ".join(parts.words), prefix_last=typing and parts.open_word)

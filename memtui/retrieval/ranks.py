@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from memtui.model.terms import LegRank
 from memtui.retrieval.connection import Connection, snapshot
-from memtui.retrieval.openclaw.tables import IndexTables, SearchScope
+from memtui.retrieval.openclaw.tables import SearchScope
 from memtui.retrieval.openclaw.vector import Vector, VectorReader, cosine_similarities
 from memtui.retrieval.vector_view import Floats, RowIds, VectorView
 
@@ -24,7 +24,6 @@ Value: TypeAlias = str | int | float
 _ROWS_AT_A_TIME = 1024
 # A float32 product of unit vectors is off by far less; rows this near are compared exactly.
 _SLACK = 1e-5
-_UNBOUNDED = -1
 
 
 def keyword_rank(
@@ -36,14 +35,13 @@ def keyword_rank(
     allowed: AllowedRows | None = None,
     conditions: str = "",
     values: Sequence[Value] = (),
-    most: int | None = None,
 ) -> LegRank | None:
     """Count the rows that the keyword leg puts before one: better `bm25()`, or equal and before it.
 
     `None` when the row is not among them. `allowed` and `conditions` (SQL that begins with ` AND `,
     its `values`) say which rows take part; a query with quoted phrases needs its allowed rows.
-    Without `match` (only substrings, in `conditions`) rows are in their own order. Counting stops
-    at `most` better rows. Every matching row is scored, about 1 µs each. Raises what SQLite raises.
+    Without `match` (only substrings, in `conditions`) rows are in their own order. Every matching
+    row is scored, about 1 µs each. Raises what SQLite raises.
     """
     where, extra = conditions, tuple(values)
     if allowed is not None:
@@ -55,7 +53,6 @@ def keyword_rank(
         where = f" AND {table} MATCH ?{where}"
         asked = (match, *extra)
     score = "NULL" if match is None else f"bm25({table})"
-    bound = _UNBOUNDED if most is None else most
     with snapshot(connection):
         own = connection.execute(
             f"SELECT {score} FROM {table} WHERE 1=1{where} AND rowid = ?", (*asked, rowid)
@@ -69,11 +66,11 @@ def keyword_rank(
             before, limits = f"({score} < ? OR ({score} = ? AND rowid < ?))", (raw, raw, rowid)
         position = _count(
             connection,
-            f"(SELECT 1 FROM {table} WHERE 1=1{where} AND {before} LIMIT ?)",
-            (*asked, *limits, bound),
+            f"{table} WHERE 1=1{where} AND {before}",
+            (*asked, *limits),
         )
         total = _count(connection, f"{table} WHERE 1=1{where}", asked)
-    return LegRank(position, total, raw, at_least=position == most)
+    return LegRank(position, total, raw)
 
 
 def matching_rows(connection: Connection, table: str, match: str) -> int:
@@ -82,20 +79,25 @@ def matching_rows(connection: Connection, table: str, match: str) -> int:
 
 
 def view_rank(
-    view: VectorView, query: Floats, rowid: int, allowed: RowIds | None = None
+    view: VectorView,
+    query: Floats,
+    rowid: int,
+    allowed: RowIds | None = None,
+    *,
+    products: Floats | None = None,
 ) -> LegRank | None:
     """Count the rows of a view that are nearer to a query than one, in the order of `nearest`.
 
     `query` has the shape (dims,) and length 1. `None` when the row has no usable vector or is not
-    in `allowed`. One product of the whole matrix; the ranks are those of an exact comparison, even
-    where the view's own search only estimates.
+    in `allowed`. One product of the whole matrix, unless `products` (count,) hold it; the ranks are
+    those of an exact comparison, even where the view's own search only estimates.
     """
     eligible = view.live if allowed is None else view.live & np.isin(view.rowids, allowed)
     places = np.flatnonzero(eligible & (view.rowids == rowid))
     if not len(places):
         return None
     own = _exact(view, query, places)[0]
-    estimates = view.matrix @ query
+    estimates = view.matrix @ query if products is None else products
     position = int(np.count_nonzero(eligible & (estimates > own + _SLACK)))
     close = np.flatnonzero(eligible & (np.abs(estimates - own) <= _SLACK))
     exact = _exact(view, query, close)
@@ -128,38 +130,6 @@ def stored_rank(
     ahead = found > own
     ahead[:place] |= found[:place] == own
     return LegRank(int(np.count_nonzero(ahead & usable)), int(np.count_nonzero(usable)), float(own))
-
-
-def extension_rank(
-    connection: Connection,
-    tables: IndexTables,
-    vector: Vector,
-    chunk_id: str,
-    scope: SearchScope,
-) -> LegRank | None:
-    """Count the chunks of an OpenClaw index nearer to a query than one, by sqlite-vec's cosine.
-
-    Equal distances are in the order of chunk rows. `None` when the chunk has no vector of the
-    scope's model, or a zero one. Asks the vector table row by row, about 1 s for 100,000 vectors of
-    384 numbers: `stored_rank` over vectors in memory is quicker. Needs sqlite-vec; raises
-    ValueError for an index without a vector table, and what SQLite raises.
-    """
-    if tables.vec is None:
-        raise ValueError("the index has no vector table")
-    wanted, sources = scope.source_filter("c.source", tables)
-    blob = vector.astype("<f4").tobytes()
-    rows = connection.execute(
-        "WITH near AS MATERIALIZED ("
-        "SELECT c.rowid AS place, c.id AS id, vec_distance_cosine(v.embedding, ?) AS distance "
-        f"FROM {tables.vec} v JOIN {tables.chunks} c ON c.id = v.id WHERE c.model = ?{wanted}) "
-        "SELECT own.distance, count(*), sum(near.distance < own.distance "
-        "OR (near.distance = own.distance AND near.place < own.place)) "
-        "FROM near AS own JOIN near ON near.distance IS NOT NULL "
-        "WHERE own.id = ? AND own.distance IS NOT NULL",
-        (blob, scope.model or "", *sources, chunk_id),
-    ).fetchall()
-    distance, total, position = rows[0]
-    return None if distance is None else LegRank(int(position), int(total), 1 - float(distance))
 
 
 def _count(connection: Connection, tables: str, values: tuple[Value, ...]) -> int:

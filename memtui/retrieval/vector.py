@@ -16,7 +16,7 @@ from memtui.retrieval.legs import LegAnswer, RowHit, Stopwatch
 from memtui.retrieval.query import Query
 from memtui.retrieval.vector_load import VectorCache, load_view
 from memtui.retrieval.vector_search import nearest
-from memtui.retrieval.vector_view import EXACT_LIMIT, Floats, VectorView, ViewBuilder
+from memtui.retrieval.vector_view import EXACT_LIMIT, Floats, Mask, VectorView, ViewBuilder
 
 __all__ = [
     "EXACT_LIMIT",
@@ -55,6 +55,7 @@ class VectorLeg:
         self._provider = provider
         self._provider_state = provider_state
         self._vectors: OrderedDict[str, Floats] = OrderedDict()
+        self._products: tuple[Mask, Floats, Floats] | None = None
         use_one_thread()
 
     @property
@@ -71,6 +72,17 @@ class VectorLeg:
     def remembered(self, text: str) -> Floats | None:
         """The vector of a query that was searched, shape (dims,); nothing is embedded for it."""
         return self._vectors.get(text)
+
+    def products(self, view: VectorView, vector: Floats) -> Floats:
+        """Every row of a view times a remembered vector, shape (count,); the last are kept.
+
+        What a search computed, an explanation of its answer needs again.
+        """
+        known = self._products
+        # A view is known by its mask: to hold on to the view would keep its vectors in memory.
+        if known is None or known[0] is not view.live or known[1] is not vector:
+            known = self._products = (view.live, vector, view.matrix @ vector)
+        return known[2]
 
     def search(
         self,
@@ -109,7 +121,8 @@ class VectorLeg:
             detail = "the model sees nothing in this query"
             return watch.skipped(Reason.ZERO_QUERY_VECTOR, detail, facts)
         rows = None if allowed is None else allowed.rowids
-        found = nearest(view, vector, limit, rows)
+        products = self.products(view, vector) if view.codes is None else None
+        found = nearest(view, vector, limit, rows, products=products)
         return watch.ok(tuple(RowHit(rowid, cosine) for rowid, cosine in found), facts)
 
     def _refusal(self, query: Query, watch: Stopwatch) -> LegAnswer | None:

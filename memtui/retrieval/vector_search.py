@@ -34,13 +34,14 @@ def nearest(
     allowed: RowIds | None = None,
     *,
     rescored: int | None = None,
+    products: Floats | None = None,
 ) -> list[tuple[int, float]]:
     """Find the `limit` live rows with the largest cosine, as (chunk row number, cosine).
 
     `query` has the shape (dims,) and length 1. Rows that are not in `allowed` are left out before
     anything is chosen. Best first, equal cosines by row number; the cosine of a row is the same
     float whichever rows surround it. `rescored` overrides how many rows of a coded view are
-    compared exactly.
+    compared exactly; `products` (count,) are those of every row with `query`, where they are known.
     """
     eligible = view.live if allowed is None else view.live & np.isin(view.rowids, allowed)
     available = int(np.count_nonzero(eligible))
@@ -49,9 +50,9 @@ def nearest(
         return []
     count = rescored or rescored_rows(view.count, limit)
     if view.codes is None:
-        scores = view.matrix @ query
+        scores = view.matrix @ query if products is None else products
         if available < view.count:
-            scores[~eligible] = -np.inf
+            scores = np.where(eligible, scores, np.float32(-np.inf))
         rows = _leading(scores, wanted)
     else:
         near = np.flatnonzero(eligible)

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tests.bench import foreign, indexing, processes, search
+from tests.bench import explaining, foreign, indexing, processes, search
 from tests.bench.measure import Measurement, Plan, table
 
 SIZES = (1_000, 10_000, 100_000)
@@ -25,6 +25,7 @@ MEASUREMENTS: Mapping[str, Callable[[Plan], Iterator[Measurement]]] = {
     "paint": processes.measure_first_paint,
     "memory": processes.measure_memory,
     "foreign": foreign.measure_foreign,
+    "explaining": explaining.measure_explaining,
 }
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from datetime import UTC, datetime
-from typing import TypeVar
 
 from memtui.bus import Bus, ForeignExamined
 from memtui.engine.foreign import reading, statuses
+from memtui.engine.foreign.explaining import EmbeddedModel, ForeignExplaining
 from memtui.engine.foreign.facts import ForeignFacts, query_vectors_of, read_facts
-from memtui.engine.foreign.insight import ForeignInsight
 from memtui.engine.foreign.profile import agent_ranking
 from memtui.engine.foreign.retriever import (
     Asked,
@@ -21,33 +19,27 @@ from memtui.engine.foreign.retriever import (
     QueryVectorFinder,
 )
 from memtui.engine.foreign.target import ForeignTarget
-from memtui.engine.insight import Places, refused
 from memtui.engine.mailbox import SearchRequest
-from memtui.engine.query_vectors import GivenVectors, QueryVector
+from memtui.engine.query_vectors import GivenVectors
 from memtui.engine.searching import Partial, SearchLoop
 from memtui.engine.source import RebuildCost, RecentFile, SourceText
 from memtui.errors import Cancelled, IndexUnusable, MemtuiError
-from memtui.index.foreign.opening import Opened
 from memtui.index.reader import ChunkRange
-from memtui.model import CandidatePool, IndexStatus, Leg, Ranked, Ranking
+from memtui.model import CandidatePool, IndexStatus, Ranked, Ranking
 from memtui.model.foreign import Truth
-from memtui.model.terms import KeywordExplanation
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import for_mode
 from memtui.retrieval.openclaw.release import release_of
-from memtui.retrieval.openclaw.vector import Vector
 
 FIRST_ANSWER_SECONDS = 1.0
 """So long the truth report waits for the first search, which whoever opens an index waits for."""
-
-T = TypeVar("T")
 
 
 def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class ForeignEngine:
+class ForeignEngine(ForeignExplaining):
     """An index that is searched exactly as its own program does; use `ForeignEngine.open`.
 
     Answers to `submit` come as events on `bus`. Everything that would write raises
@@ -74,6 +66,7 @@ class ForeignEngine:
         self._retriever = ForeignRetriever(
             index, release_of(facts.choice.profile), vectors, facts.target.workspace
         )
+        self._embedded = EmbeddedModel()
         self._loop = SearchLoop(self, bus)
         self._truth: Truth | None = None
         self._counts: statuses.Counts | None = None
@@ -155,38 +148,6 @@ class ForeignEngine:
         """Stop a running statement; from any thread."""
         self._index.interrupt()
 
-    # --- one chunk of a search ------------------------------------------------------------
-
-    def keyword_terms(self, ranked: Ranked, chunk_id: str) -> KeywordExplanation | None:
-        """Open the keyword leg down to the terms; `None` for a chunk without full-text row."""
-        return self._read(
-            lambda opened: self._insight(opened, ranked, chunk_id).keyword_terms()
-        ).result()
-
-    def leg_places(self, ranked: Ranked, chunk_id: str) -> Places:
-        """Where a chunk stands in each leg among all chunks, however few the pool takes."""
-
-        def places() -> Places:
-            vector = self._query_vector(ranked.pool)
-            return self._index.read(
-                lambda opened: self._insight(opened, ranked, chunk_id).places(
-                    self._retriever.stored, vector
-                )
-            )
-
-        return self._loop.call(places).result()
-
-    def _insight(self, opened: Opened, ranked: Ranked, chunk_id: str) -> ForeignInsight:
-        release = release_of(self.facts.choice.profile)
-        return ForeignInsight(opened, release, self.facts.scope, ranked, chunk_id)
-
-    def _query_vector(self, pool: CandidatePool) -> Vector | None:
-        """The vector that a pool was searched with, outside of any reading of the index."""
-        if refused(pool, Leg.VECTOR) is not None:
-            return None
-        found = self._vectors.find(pool.query, typing=False, cancelled=self._closed.is_set)
-        return found.values if isinstance(found, QueryVector) else None
-
     # --- the index ------------------------------------------------------------------------
 
     def status(self) -> IndexStatus:
@@ -247,16 +208,16 @@ class ForeignEngine:
 
     def recent(self, limit: int = 20) -> Sequence[RecentFile]:
         """The files that changed last."""
-        return self._read(lambda opened: reading.recent_files(opened, limit)).result()
+        return self._read(lambda opened: reading.recent_files(opened, limit))
 
     def source(self, path: str) -> SourceText:
         """Read a note and say whether it is still what was indexed; file I/O, so off the loop."""
-        indexed = self._read(lambda opened: reading.indexed_text(opened, path)).result()
+        indexed = self._read(lambda opened: reading.indexed_text(opened, path))
         return reading.source_text(indexed, path, self.facts.target.workspace)
 
     def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
         """Where the chunks of a file are."""
-        return self._read(lambda opened: reading.chunk_ranges(opened, path)).result()
+        return self._read(lambda opened: reading.chunk_ranges(opened, path))
 
     def close(self) -> None:
         """Stop the threads and close the file; a second call does nothing."""
@@ -264,6 +225,7 @@ class ForeignEngine:
         self._answered.set()
         self._loop.call(self._index.close)
         self._vectors.close()
+        self._embedded.close()
         self._loop.close()
         self._index.close()
         if self._examiner is not None:
@@ -274,9 +236,6 @@ class ForeignEngine:
 
     def __exit__(self, *details: object) -> None:
         self.close()
-
-    def _read(self, function: Callable[[Opened], T]) -> Future[T]:
-        return self._loop.call(lambda: self._index.read(function))
 
     def _examine(self) -> None:
         # The first answer comes before the report: both read the whole file.

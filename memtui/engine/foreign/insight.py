@@ -10,17 +10,20 @@ from dataclasses import dataclass, replace
 
 from memtui.engine.foreign.retriever import tables_of
 from memtui.engine.foreign.vectors import StoredVectors
+from memtui.engine.inquiry import ChunkFacts
 from memtui.engine.insight import MOST_ROWS, Places, refused
 from memtui.index.foreign.opening import Opened
-from memtui.model import CandidatePool, Leg, LegHit, Ranked, Reason
+from memtui.index.foreign.vectors import parse_vector
+from memtui.model import CandidatePool, Chunk, Leg, LegHit, Ranked, Reason
 from memtui.model.terms import FoundBy, KeywordExplanation, LegPlace, LegRank
 from memtui.retrieval.bm25 import explain_openclaw, openclaw_row
 from memtui.retrieval.openclaw.body import BodySearch
 from memtui.retrieval.openclaw.keywords import extract_keywords
-from memtui.retrieval.openclaw.plan import TRIGRAM, KeywordPlan
+from memtui.retrieval.openclaw.plan import TRIGRAM, KeywordPlan, searched_part, well_formed
+from memtui.retrieval.openclaw.pool import read_chunks
 from memtui.retrieval.openclaw.release import Expansion, Release
 from memtui.retrieval.openclaw.tables import SearchScope
-from memtui.retrieval.openclaw.vector import Vector
+from memtui.retrieval.openclaw.vector import Vector, is_zero
 from memtui.retrieval.ranks import keyword_rank, matching_rows, stored_rank
 from memtui.text.ecmascript import trim
 
@@ -63,7 +66,45 @@ class ForeignInsight:
         best; a release puts path hits and its boost on top of that. Vector leg: by cosine.
         `vector` is that of the query.
         """
-        return {Leg.VECTOR: self._vector_place(vectors, vector), Leg.KEYWORD: self._keyword_place()}
+        return self._places(self.keyword_terms(), vectors, vector)
+
+    def facts(self, vectors: StoredVectors, vector: Vector | None) -> ChunkFacts | None:
+        """Everything that the search says of the chunk; `None` when the index does not hold it."""
+        tables = tables_of(self.opened.layout)
+        connection = self.opened.connection
+        chunk = read_chunks(connection, tables, [self.chunk_id]).get(self.chunk_id)
+        gone = chunk is None
+        if chunk is None:
+            # A full-text row whose chunk is gone still is a hit up to 2026.5.
+            chunk = self._pool.chunks.get(self.chunk_id)
+        if chunk is None:
+            return None
+        terms = self.keyword_terms()
+        places = self._places(terms, vectors, vector)
+        return ChunkFacts(chunk, terms, places, self._vector_standing(chunk), gone=gone)
+
+    def _places(
+        self, terms: KeywordExplanation | None, vectors: StoredVectors, vector: Vector | None
+    ) -> Places:
+        return {
+            Leg.VECTOR: self._vector_place(vectors, vector),
+            Leg.KEYWORD: self._keyword_place(terms),
+        }
+
+    def _vector_standing(self, chunk: Chunk) -> Reason:
+        """Why the chunk's vector cannot be compared with the query's; `OK` when it can."""
+        if self.scope.model is not None and chunk.model != self.scope.model:
+            return Reason.OTHER_MODEL if chunk.model else Reason.NO_VECTOR
+        layout, connection = self.opened.layout, self.opened.connection
+        sql = f"SELECT embedding FROM {layout.chunks} WHERE id = ?"
+        for (stored,) in connection.execute(sql, (chunk.id,)).fetchall():
+            try:
+                vector = parse_vector(stored)
+            except ValueError:
+                return Reason.NO_VECTOR
+            if vector.size:
+                return Reason.ZERO_VECTOR if is_zero(vector) else Reason.OK
+        return Reason.NO_VECTOR
 
     @property
     def _pool(self) -> CandidatePool:
@@ -71,7 +112,8 @@ class ForeignInsight:
 
     @property
     def _query(self) -> str:
-        return trim(self._pool.query)
+        """As it is searched: without blanks around it, and no longer than the leg reads."""
+        return searched_part(trim(well_formed(self._pool.query)))
 
     @property
     def _never_whole(self) -> bool:
@@ -101,11 +143,10 @@ class ForeignInsight:
         found = explain_openclaw(self.opened.connection, tables, self.release, asked, rowid)
         return replace(found, asked=asked, found_by=_by_itself(found))
 
-    def _keyword_place(self) -> LegPlace:
+    def _keyword_place(self, explanation: KeywordExplanation | None) -> LegPlace:
         refusal = refused(self._pool, Leg.KEYWORD)
         if refusal is not None:
             return LegPlace(None, refusal)
-        explanation = self.keyword_terms()
         if explanation is None:
             return LegPlace(None, Reason.NOT_INDEXED)
         matching = [one for one in _searched(explanation) if one.found]

@@ -19,6 +19,8 @@ from typing import Final
 
 from memtui.errors import Cancelled
 from memtui.index.foreign.findings import Code, finding
+from memtui.memory.discover import spellings
+from memtui.memory.paths import parts_below
 from memtui.model.foreign import Finding
 from memtui.settings.openclaw import MemorySearchConfig, effective, known_release
 from memtui.settings.openclaw.places import expanded
@@ -105,14 +107,16 @@ def list_memory(
     release: str,
     *,
     home: Path | None = None,
+    only: str | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Listing:
     """List the notes of a workspace as `release` finds them (OPENCLAW.md section 1).
 
-    Without a configuration no extra path is known. Raises `Cancelled` when `cancelled()` turns
-    true, `ValueError` for a release without a profile.
+    Without a configuration no extra path is known. With `only`, an absolute path, folders that do
+    not lead to it are not entered. Raises `Cancelled` when `cancelled()` turns true, `ValueError`
+    for a release without a profile.
     """
-    search = _Search(workspace, config, release, home, cancelled)
+    search = _Search(workspace, config, release, home, cancelled, only)
     if search.root_files():
         search.memory_folder()
         search.extra_paths()
@@ -135,8 +139,10 @@ class _Search:
         release: str,
         home: Path | None,
         cancelled: Callable[[], bool] | None,
+        only: str | None,
     ) -> None:
         self.listing = Listing()
+        self._only = None if only is None else spellings(only)
         self._release = known_release(release)
         self._workspace = os.path.abspath(workspace)
         self._config = effective(config, release).search if config is not None else None
@@ -265,10 +271,14 @@ class _Search:
             raise Cancelled
         try:
             with os.scandir(folder) as entries:
-                return sorted(entries, key=lambda entry: entry.name)
+                found = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
             self._leave(prefix.rstrip("/") or ".", Why.UNREADABLE, (error.strerror or "").lower())
             return []
+        if self._only is None:
+            return found
+        asked = self._only
+        return [e for e in found if any(parts_below(o, e.path) is not None for o in asked)]
 
     def _entry(self, entry: os.DirEntry[str], prefix: str, root: _Root) -> bool:
         """Take an entry in or leave it out; True for a folder to enter."""

@@ -157,11 +157,12 @@ def revision(connection: Connection, layout: Layout) -> int | None:
     return rows[0][0] if rows and isinstance(rows[0][0], int) else None
 
 
-def files(connection: Connection, layout: Layout) -> tuple[FileRow, ...]:
-    """Read all files, by source and path."""
+def files(connection: Connection, layout: Layout, path: str | None = None) -> tuple[FileRow, ...]:
+    """Read all files, by source and path; with `path`, those of that path."""
     source = "source" if layout.files_have_source else "'memory'"
+    where, values = ("", ()) if path is None else (" WHERE path = ?", (path,))
     rows = connection.execute(
-        f"SELECT path, {source}, hash, mtime, size FROM {layout.files} ORDER BY 2, 1"
+        f"SELECT path, {source}, hash, mtime, size FROM {layout.files}{where} ORDER BY 2, 1", values
     ).fetchall()
     return tuple(
         FileRow(_text(path), _text(kind), _text(digest), _real(mtime), int(_real(size)))

@@ -1,0 +1,406 @@
+"""Why a note is in the list of an agent's index or not, on indexes that the real program made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memtui.engine.foreign import ForeignEngine, find_target
+from memtui.engine.foreign.retriever import tables_of
+from memtui.engine.given_vectors import GivenVectors
+from memtui.engine.places import parse_place
+from memtui.engine.query_words import word_changes
+from memtui.errors import IndexMissing
+from memtui.index.foreign.opening import open_foreign
+from memtui.index.foreign.vectors import read_vectors
+from memtui.model import Leg, LegStatus, Ranked, Reason, Stage
+from memtui.model.inquiry import Inquiry, Outcome, Place, Station, TraceStep
+from memtui.retrieval.bm25 import explain_openclaw
+from memtui.retrieval.openclaw.plan import searched_part
+from memtui.retrieval.openclaw.release import release_of
+from tests.support import recorded
+from tests.support.openclaw import AGENT_BLOB, DIMS, RELEASES, SIDECAR, State, edit, make_state
+
+NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
+QUERY = "OAuth refresh token clock skew"
+SHOWN = "memory/2026-11-12.md"
+
+
+@pytest.fixture(params=RELEASES)
+def state(request: pytest.FixtureRequest, tmp_path: Path) -> State:
+    return make_state(tmp_path / ".openclaw", str(request.param))
+
+
+@pytest.fixture
+def sidecar(tmp_path: Path) -> State:
+    return make_state(tmp_path / ".openclaw", SIDECAR)
+
+
+@contextmanager
+def engine_of(state: State, **options: Any) -> Iterator[ForeignEngine]:
+    found = find_target(
+        agent="main",
+        index=None,
+        workspace=None,
+        env={"OPENCLAW_STATE_DIR": str(state.folder)},
+        home=state.folder.parent,
+    )
+    target = replace(found, **options.pop("target", {}))
+    with ForeignEngine.open(target, now=lambda: NOW, env={}, examine=False, **options) as engine:
+        yield engine
+
+
+def given(state: State, *queries: str) -> GivenVectors:
+    """The vector of a chunk for these queries; without any, for whatever is asked."""
+    opened = open_foreign(state.database)
+    try:
+        batch = next(read_vectors(opened.connection, opened.layout))
+    finally:
+        opened.close()
+    values = batch.vectors[5]
+    by_query = dict.fromkeys(queries, values)
+    return GivenVectors(Path("given.json"), by_query, None if queries else values)
+
+
+def ask(engine: ForeignEngine, place: str, query: str = QUERY) -> Inquiry:
+    ranked = engine.search(query)
+    found = engine.inquire_at(ranked, parse_place(place))
+    check(ranked, found)
+    return found
+
+
+def check(ranked: Ranked, found: Inquiry) -> None:
+    listed = [hit.rank for hit in ranked.hits if found.chunk and hit.chunk.id == found.chunk.id]
+    assert ([found.rank] if found.shown else []) == listed
+    assert (found.first_failure is None) == found.shown
+    lost = [step.outcome is Outcome.LOST for step in found.steps]
+    assert lost == [False] * (len(lost) - 1) + [not found.shown]
+
+
+def lost(inquiry: Inquiry) -> tuple[Station | Stage, Reason]:
+    assert inquiry.first_failure is not None
+    return inquiry.first_failure.at, inquiry.first_failure.reason
+
+
+def step(inquiry: Inquiry, at: Station | Stage) -> TraceStep:
+    return next(one for one in inquiry.steps if one.at is at)
+
+
+def test_every_chunk_of_the_index_has_an_answer_that_agrees_with_the_list(state: State) -> None:
+    with engine_of(state, given=given(state)) as engine:
+        for query in (QUERY, "standup notes", "the", "", "zzz", SHOWN):
+            ranked = engine.search(query)
+            for path in engine.paths()[::3]:
+                check(ranked, engine.inquire_at(ranked, Place(path)))
+                for chunk in engine.chunk_ranges(path)[:2]:
+                    found = engine.inquire(ranked, chunk.chunk_id)
+                    check(ranked, found)
+                    assert found.in_pool == any(one.at is Stage.FUSION for one in found.steps)
+
+
+def test_a_word_of_an_and_that_a_note_lacks(state: State) -> None:
+    with engine_of(state) as engine:
+        shown = ask(engine, SHOWN)
+        assert shown.rank == 1
+        assert step(shown, Station.KEYWORD_LEG).words == tuple(QUERY.split())
+        found = ask(engine, "2026-11-09.md")
+    assert lost(found) == (Station.KEYWORD_LEG, Reason.TERM_MISSING)
+    assert found.steps[-1].words == ("refresh", "token", "clock", "skew")
+
+
+def test_what_one_leg_misses_the_other_gives(state: State) -> None:
+    with engine_of(state, given=given(state)) as engine:
+        ranked = engine.search("zebra crossing in the fog")
+        found = engine.inquire(ranked, ranked.hits[0].chunk.id)
+    assert found.shown
+    keyword, vector = step(found, Station.KEYWORD_LEG), step(found, Station.VECTOR_LEG)
+    assert (keyword.outcome, keyword.reason) == (Outcome.MISSED, Reason.TERM_MISSING)
+    assert vector.outcome is Outcome.PASSED
+    pool = step(found, Station.VECTOR_POOL)
+    assert pool.rank == ranked.pool.hits[Leg.VECTOR].index(
+        next(h for h in ranked.pool.hits[Leg.VECTOR] if h.chunk_id == ranked.hits[0].chunk.id)
+    ) + 1  # fmt: skip
+    assert pool.of is not None
+
+
+def test_the_rank_for_one_keyword_is_not_taken_for_that_of_the_leg(tmp_path: Path) -> None:
+    state = make_state(tmp_path / ".openclaw", AGENT_BLOB)
+    state.database.unlink()
+    recorded.build(AGENT_BLOB, state.database)
+    with engine_of(state) as engine:
+        ranked = engine.search('error: "E1107" (staging) AND NOT nginx*')
+        found = engine.inquire_at(ranked, Place("memory/2026-07-29.md", 75))
+    pool = step(found, Station.KEYWORD_POOL)
+    assert (pool.outcome, pool.reason) == (Outcome.LOST, Reason.OUTSIDE_CANDIDATES)
+    assert (pool.rank, pool.of) == (None, None)
+    by_keyword = found.leg_places[Leg.KEYWORD].rank
+    assert by_keyword is not None
+    assert pool.numbers == {"limit": ranked.pool.limit, "bm25_rank": by_keyword.position + 1}
+    assert by_keyword.position < ranked.pool.limit
+
+
+def test_a_tokenizer_that_drops_short_words(sidecar: State) -> None:
+    columns = "id UNINDEXED, path UNINDEXED, source UNINDEXED, model UNINDEXED, start_line UNINDEXED, end_line UNINDEXED"
+    names = "text, id, path, source, model, start_line, end_line"
+    edit(
+        sidecar.database,
+        "DROP TABLE chunks_fts",
+        f"CREATE VIRTUAL TABLE chunks_fts USING fts5(text, {columns}, tokenize='trigram case_sensitive 0')",
+        f"INSERT INTO chunks_fts({names}) SELECT {names} FROM chunks",
+    )
+    with engine_of(sidecar) as engine:
+        assert engine.status().tokenizer.startswith("trigram")
+        found = ask(engine, SHOWN, "be it")
+        assert lost(found) == (Station.KEYWORD_LEG, Reason.TOKENIZER_DROPS)
+        assert found.steps[-1].words == ("be", "it")
+        assert found.steps[-1].other == "trigram"
+        assert ask(engine, SHOWN, "fresh tok").shown
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "other"),
+    [
+        ("model = 'an-older-model'", Reason.OTHER_MODEL, "an-older-model"),
+        ("embedding = '[]'", Reason.NO_VECTOR, ""),
+        ("embedding = '[{zeros}]'", Reason.ZERO_VECTOR, ""),
+    ],
+)
+def test_a_vector_that_cannot_be_compared(
+    sidecar: State, change: str, reason: Reason, other: str
+) -> None:
+    zeros = ",".join(["0"] * DIMS)
+    edit(
+        sidecar.database,
+        f"UPDATE chunks SET {change.format(zeros=zeros)} WHERE path = '{SHOWN}'",
+        f"DELETE FROM chunks_vec WHERE id IN (SELECT id FROM chunks WHERE path = '{SHOWN}')",
+    )
+    with engine_of(sidecar, given=given(sidecar)) as engine:
+        found = ask(engine, SHOWN, "nothing of this is in a note")
+    assert lost(found) == (Station.VECTOR_LEG, reason)
+    assert found.steps[-1].other == other
+
+
+def test_a_vector_of_the_query_that_is_not_to_be_had_is_named(state: State) -> None:
+    with engine_of(state) as engine:
+        shown = ask(engine, SHOWN)
+        vector = step(shown, Station.VECTOR_LEG)
+        assert (vector.outcome, vector.reason) == (Outcome.SKIPPED, Reason.NOT_REPRODUCIBLE)
+        assert "needs openai" in vector.other
+        assert lost(ask(engine, "2026-11-09.md"))[0] is Station.KEYWORD_LEG
+
+
+# --- the files ----------------------------------------------------------------------------------
+
+
+def test_files_as_the_program_sees_them(state: State) -> None:
+    workspace = state.workspace
+    (workspace / "memory/new.md").write_text("A note that no sync has seen.\n")
+    (workspace / "memory/link.md").symlink_to("new.md")
+    (workspace / "memory/linked").symlink_to("archive")
+    (workspace / "notes.md").write_text("Beside the memory.\n")
+    (workspace / "memory/plain.txt").write_text("No Markdown.\n")
+    (workspace / "memory/2026-11-10.md").unlink()
+    expected = {
+        "memory/new.md": (Station.INDEXED, Reason.NOT_YET_INDEXED),
+        "NEW.md:1": (Station.INDEXED, Reason.NOT_YET_INDEXED),
+        "link.md": (Station.DISCOVERED, Reason.SYMLINK),
+        "memory/link.md": (Station.DISCOVERED, Reason.SYMLINK),
+        "memory/linked/2025-10-08-search.md": (Station.DISCOVERED, Reason.SYMLINK),
+        "notes.md": (Station.DISCOVERED, Reason.OUTSIDE_ROOT),
+        "../openclaw.json": (Station.DISCOVERED, Reason.NO_FILE),
+        "memory/plain.txt": (Station.DISCOVERED, Reason.NOT_A_NOTE),
+        "memory": (Station.DISCOVERED, Reason.NOT_A_NOTE),
+        "memory/nothing.md": (Station.DISCOVERED, Reason.NO_FILE),
+        "a\0b.md": (Station.DISCOVERED, Reason.NO_FILE),
+        "\udcff.md": (Station.DISCOVERED, Reason.NO_FILE),
+        f"{SHOWN}:9999": (Station.INDEXED, Reason.NO_CHUNK_AT_LINE),
+    }
+    with engine_of(state) as engine:
+        assert {path: lost(ask(engine, path)) for path in expected} == expected
+        orphan = ask(engine, "memory/2026-11-10.md")
+        assert step(orphan, Station.DISCOVERED).outcome is Outcome.MISSED
+        assert step(orphan, Station.DISCOVERED).reason is Reason.VANISHED
+        for written in (
+            f"./{SHOWN}",
+            str(workspace / SHOWN),
+            "2026-11-12.md#L25",
+            SHOWN.replace("/", "\\"),
+        ):
+            assert ask(engine, written).shown
+
+
+def test_a_file_that_changed_is_stale(state: State) -> None:
+    path = state.workspace / SHOWN
+    path.write_text(path.read_text() + "\nA last line that no index has.\n")
+    last = path.read_text().count("\n")
+    with engine_of(state) as engine:
+        found = ask(engine, SHOWN)
+        assert found.shown
+        assert step(found, Station.INDEXED).outcome is Outcome.MISSED
+        assert step(found, Station.INDEXED).reason is Reason.STALE
+        assert lost(ask(engine, f"{SHOWN}#L{last}")) == (Station.INDEXED, Reason.STALE)
+        assert ask(engine, f"{SHOWN}#L30").shown
+
+
+@pytest.mark.parametrize("size", [None, 0, 7])
+def test_a_transcript_is_judged_by_what_the_program_keeps_of_it(
+    sidecar: State, size: int | None
+) -> None:
+    path = "sessions/talk.jsonl"
+    edit(
+        sidecar.database,
+        *(
+            f"UPDATE {table} SET path = '{path}', source = 'sessions' WHERE path = '{SHOWN}'"
+            for table in ("chunks", "chunks_fts", "files")
+        ),
+        f"UPDATE files SET size = 7 WHERE path = '{path}'",
+        "UPDATE meta SET value = json_set(value, '$.sources', json('[\"memory\",\"sessions\"]'))",
+    )
+    if size is not None:
+        folder = sidecar.folder / "agents/main/sessions"
+        folder.mkdir(parents=True)
+        (folder / "talk.jsonl").write_text("x" * size)
+    with engine_of(sidecar) as engine:
+        found = ask(engine, path)
+    assert found.shown
+    discovered, indexed = step(found, Station.DISCOVERED), step(found, Station.INDEXED)
+    assert discovered.outcome is (Outcome.SKIPPED if size is None else Outcome.PASSED)
+    assert indexed.reason is (Reason.STALE if size == 0 else Reason.OK)
+
+
+def test_without_a_workspace_no_file_is_judged(sidecar: State) -> None:
+    with engine_of(sidecar, target={"workspace": None}) as engine:
+        found = ask(engine, SHOWN)
+        assert found.shown
+        discovered = step(found, Station.DISCOVERED)
+        assert (discovered.outcome, discovered.other) == (
+            Outcome.SKIPPED,
+            "the workspace is not known",
+        )
+        assert lost(ask(engine, "nothing.md")) == (Station.INDEXED, Reason.NOT_INDEXED)
+
+
+def test_a_closed_engine_says_so_in_one_line(sidecar: State) -> None:
+    with engine_of(sidecar) as engine:
+        ranked = engine.search(QUERY)
+        chunk = ranked.hits[0].chunk
+        assert lost(engine.inquire(ranked, "nothing")) == (Station.INDEXED, Reason.VANISHED)
+    for call in (
+        lambda: engine.inquire(ranked, chunk.id),
+        lambda: engine.inquire_at(ranked, Place(SHOWN)),
+        lambda: engine.passages(ranked, chunk.id),
+        lambda: engine.words_to_try(ranked, chunk.id),
+        engine.paths,
+    ):
+        with pytest.raises(IndexMissing, match="the index is closed"):
+            call()
+
+
+def test_a_row_whose_chunk_is_gone_is_a_hit_all_the_same(sidecar: State) -> None:
+    edit(sidecar.database, f"DELETE FROM chunks WHERE path = '{SHOWN}'")
+    with engine_of(sidecar) as engine:
+        ranked = engine.search(QUERY)
+        hit = next(hit for hit in ranked.hits if hit.chunk.path == SHOWN)
+        found = engine.inquire(ranked, hit.chunk.id)
+        check(ranked, found)
+        assert step(found, Station.INDEXED).reason is Reason.VANISHED
+        assert engine.passages(ranked, hit.chunk.id).text == hit.chunk.text
+
+
+def test_passages_are_those_of_memtuis_own_model_and_say_so(sidecar: State) -> None:
+    with engine_of(sidecar) as engine:
+        ranked = engine.search(QUERY)
+        passages = engine.passages(ranked, ranked.hits[0].chunk.id)
+        assert passages.model == "all-MiniLM-L6-v2-int8"
+        assert [p.cosine for p in passages.found] == sorted(
+            (p.cosine for p in passages.found), reverse=True
+        )
+        best = passages.found[0]
+        assert "skew" in passages.text[best.start : best.end]
+        assert engine.facts.identity.model != passages.model
+        foreign_script = engine.search("时钟偏差")
+        reason = engine.passages(foreign_script, ranked.hits[0].chunk.id).reason
+        assert reason is Reason.SCRIPT_NOT_SUPPORTED
+        assert engine.passages(ranked, "nothing").reason is Reason.VANISHED
+
+
+# --- queries ------------------------------------------------------------------------------------
+
+
+def test_a_very_long_query_is_explained_as_far_as_it_is_searched(state: State) -> None:
+    query = f"  {QUERY} " + "token " * 900 + "unsearchable"
+    with engine_of(state) as engine:
+        ranked = engine.search(query)
+        sent = ranked.pool.states[Leg.KEYWORD].facts["match"]
+        wanted = engine.search(QUERY).hits[0].chunk
+        found = engine.inquire(ranked, wanted.id)
+        check(ranked, found)
+        assert found.terms is not None
+        assert found.terms.match == sent
+        assert found.terms.found
+        assert found.terms.missing == ()
+        assert found.terms.score is not None
+        place = found.leg_places[Leg.KEYWORD].rank
+        assert place is not None
+        release = release_of(engine.facts.choice.profile)
+    opened = open_foreign(state.database)
+    try:
+        explained = explain_openclaw(
+            opened.connection, tables_of(opened.layout), release, query, found.terms.rowid
+        )
+    finally:
+        opened.close()
+    assert explained.match == sent
+    assert "unsearchable" not in searched_part(query.strip())
+
+
+def test_words_are_tried_by_real_searches(state: State) -> None:
+    with engine_of(state) as engine:
+        ranking = replace(engine.ranking, k=1)
+        ranked = engine.search(f"{QUERY} zebra", ranking=ranking)
+        wanted = engine.search(QUERY).hits[0].chunk
+        assert wanted.id not in {hit.chunk.id for hit in ranked.hits}
+        inquiry = engine.inquire(ranked, wanted.id)
+        assert inquiry.terms is not None
+        assert inquiry.terms.missing == ("zebra",)
+        found = word_changes(engine, ranked, ranking, wanted, inquiry.terms)
+        assert found.changes[0].removed == ("zebra",)
+        assert found.changes[0].query == QUERY
+        for change in found.changes:
+            again = engine.search(change.query, ranking=ranking)
+            assert again.hits[change.rank_after - 1].chunk.id == wanted.id
+
+
+@pytest.mark.parametrize("queries", [(), ("zebra fog",)])
+def test_no_words_are_tried_where_their_vector_is_not_to_be_had(
+    sidecar: State, queries: tuple[str, ...]
+) -> None:
+    with engine_of(sidecar, given=given(sidecar, *queries)) as engine:
+        ranked = engine.search("zebra fog")
+        assert ranked.pool.states[Leg.VECTOR].status is LegStatus.OK
+        chunk = engine.search(QUERY, ranking=replace(engine.ranking, k=50)).pool.chunks
+        outside = next(c for c in chunk.values() if c.id not in {h.chunk.id for h in ranked.hits})
+        found = word_changes(engine, ranked, engine.ranking, outside, None)
+    assert (found.changes, found.tried, found.reason) == ((), 0, Reason.NOT_REPRODUCIBLE)
+
+
+def test_no_service_elsewhere_is_asked_for_words(sidecar: State) -> None:
+    with engine_of(sidecar) as engine:
+        identity = engine.facts.identity
+    search = {"provider": identity.provider, "model": identity.model}
+    remote = {"remote": {"apiKey": "sk-nobody", "baseUrl": "https://embeddings.example"}}
+    text = json.dumps({"agents": {"defaults": {"memorySearch": search | remote}}})
+    (sidecar.folder / "openclaw.json").write_text(text)
+    with engine_of(sidecar, given=given(sidecar, QUERY)) as engine:
+        ranked = engine.search(QUERY)
+        chunk = ranked.hits[0].chunk
+        assert ranked.pool.states[Leg.VECTOR].status is LegStatus.OK
+        found = word_changes(engine, ranked, engine.ranking, replace(chunk, id="another"), None)
+    assert (found.changes, found.tried, found.reason) == ((), 0, Reason.PENDING)

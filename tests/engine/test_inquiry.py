@@ -1,0 +1,569 @@
+"""Why a note is in a list or not: one test a reason, on real files, a real index, a real search."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from memtui.embedding.provider import Vector
+from memtui.engine import Engine
+from memtui.engine.places import parse_place
+from memtui.errors import IndexMissing
+from memtui.index.database import open_database
+from memtui.index.generations import IndexFolder
+from memtui.model import Decay, Leg, Mmr, Ranking, Reason, Rerank, SearchMode, Stage
+from memtui.model.inquiry import Inquiry, Outcome, Place, Station, TraceStep
+from memtui.settings import EmbeddingSettings, MemorySettings, Settings
+from tests.support.embedding import HashedProvider, registered_hashed
+
+NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
+SETTINGS = Settings(
+    embedding=EmbeddingSettings(provider="hashed"), memory=MemorySettings(max_file_bytes=2000)
+)
+NOTES = {
+    "MEMORY.md": "# Memory\n\nPrefers wired uplinks. The router password lives in the vault.\n",
+    "memory/2026-11-18.md": "# Tuesday\n\nConfigured the Omada router: VLAN 20 for IoT.\n",
+    "memory/2026-11-19.md": "# Wednesday\n\nConfigured the Omada router: VLAN 20 for IoT, again.\n",
+    "memory/2026-02-01.md": "# February\n\nThe router was configured: VLAN twenty, an Omada box.\n",
+    "memory/people/mai.md": "# Mai\n\nBirthday on the third of May. Likes lotus tea.\n",
+    "memory/copies/one.md": "An Omada router in the attic.\n",
+    "memory/copies/two.md": "An Omada router in the attic.\n",
+    "memory/blank.md": "\n\n\n",
+    "memory/empty-sight.md": "A note that no model sees: NOVECTOR.\n",
+}
+QUERY = "omada router vlan"
+
+
+class Sightless(HashedProvider):
+    """Sees nothing in a note that says so."""
+
+    def _raw(self, text: str) -> Vector:
+        row = super()._raw(text)
+        return row * 0 if "NOVECTOR" in text else row
+
+
+@pytest.fixture
+def provider() -> Iterator[HashedProvider]:
+    with registered_hashed(Sightless()) as hashed:
+        yield hashed
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    for name, text in NOTES.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def engine(root: Path, tmp_path: Path, provider: HashedProvider) -> Iterator[Engine]:
+    with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", now=lambda: NOW) as opened:
+        opened.sync(wait=True)
+        yield opened
+
+
+def ask(engine: Engine, place: str, query: str = QUERY, ranking: Ranking | None = None) -> Inquiry:
+    ranked = engine.search(query, ranking=ranking)
+    found = engine.inquire_at(ranked, parse_place(place))
+    listed = [hit.rank for hit in ranked.hits if found.chunk and hit.chunk.id == found.chunk.id]
+    assert ([found.rank] if found.shown else []) == listed
+    assert (found.first_failure is None) == found.shown
+    if not found.shown:
+        assert found.steps[-1].outcome is Outcome.LOST
+    assert [step.outcome for step in found.steps[:-1]].count(Outcome.LOST) == 0
+    return found
+
+
+def lost(inquiry: Inquiry) -> tuple[Station | Stage, Reason]:
+    assert inquiry.first_failure is not None
+    return inquiry.first_failure.at, inquiry.first_failure.reason
+
+
+def step(inquiry: Inquiry, at: Station | Stage) -> TraceStep:
+    return next(one for one in inquiry.steps if one.at is at)
+
+
+def small(engine: Engine, **changes: object) -> Ranking:
+    """A ranking that looks at two candidates of each leg."""
+    few = replace(engine.ranking, k=1, candidate_multiplier=2, min_candidates=1)
+    return replace(few, **changes)  # type: ignore[arg-type]
+
+
+# --- the file ---------------------------------------------------------------------------------
+
+
+def test_a_note_that_is_shown_passed_everything(engine: Engine) -> None:
+    found = ask(engine, "memory/2026-11-18.md")
+    assert found.shown
+    assert found.in_pool
+    assert {one.outcome for one in found.steps} == {Outcome.PASSED}
+    assert [one.at for one in found.steps][:6] == list(Station)
+    assert step(found, Station.KEYWORD_LEG).words == ("omada", "router", "vlan")
+    pool = step(found, Station.VECTOR_POOL)
+    assert pool.rank is not None
+    assert pool.of == 8 - 1  # one of the chunks has no direction
+    assert pool.numbers["limit"] == 50
+    fused = step(found, Stage.FUSION).numbers
+    parts = [float(fused[f"{leg}_contribution"] or 0) for leg in Leg]
+    assert sum(parts) == pytest.approx(float(fused["after"] or 0))
+
+
+@pytest.mark.parametrize(
+    ("path", "reason", "said"),
+    [
+        ("memory/link.md", Reason.SYMLINK, "link to mai.md"),
+        ("memory/linked/mai.md", Reason.SYMLINK, "link to people"),
+        ("memory/node_modules/readme.md", Reason.IGNORED, "ignore list"),
+        ("memory/large.md", Reason.TOO_LARGE, "3,000 bytes"),
+        ("memory/locked.md", Reason.UNREADABLE, "permission denied"),
+        ("memory/pipe.md", Reason.NOT_REGULAR, "named pipe"),
+        ("projects/plan.md", Reason.OUTSIDE_ROOT, "no folder"),
+        ("../outside.md", Reason.OUTSIDE_ROOT, "no folder"),
+        ("memory/picture.png", Reason.NOT_A_NOTE, ".md"),
+        ("memory/people", Reason.NOT_A_NOTE, "folder"),
+        ("memory/nothing.md", Reason.NO_FILE, "no such file"),
+        ("memory/nul\0.md", Reason.NO_FILE, "null"),
+        ("memory/" + "n" * 300 + ".md", Reason.NO_FILE, "too long"),
+        ("\ud800.md", Reason.NO_FILE, ""),
+        ("", Reason.NOT_A_NOTE, "folder"),
+    ],
+)
+def test_a_path_that_is_not_of_the_memory_says_why(
+    engine: Engine,
+    root: Path,
+    path: str,
+    reason: Reason,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (root / "memory/link.md").symlink_to("mai.md")
+    (root / "memory/linked").symlink_to("people")
+    for name in ("memory/node_modules/readme.md", "projects/plan.md", "../outside.md"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(QUERY)
+    (root / "memory/large.md").write_text("x" * 3000)
+    (root / "memory/picture.png").write_bytes(b"\x89PNG")
+    os.mkfifo(root / "memory/pipe.md")
+    (root / "memory/locked.md").write_text(QUERY)
+    (root / "memory/locked.md").chmod(0o200)
+    allowed = os.access
+    # Whoever runs as root may read everything.
+    monkeypatch.setattr(os, "access", lambda p, m: "locked" not in str(p) and allowed(p, m))
+    found = ask(engine, path)
+    assert lost(found) == (Station.DISCOVERED, reason)
+    assert said in found.steps[-1].other
+    assert found.chunk is None
+    assert not found.in_pool
+    if reason is Reason.TOO_LARGE:
+        assert dict(found.steps[0].numbers) == {"bytes": 3000, "limit_bytes": 2000}
+
+
+def test_a_note_that_is_new_is_not_indexed_yet(engine: Engine, root: Path) -> None:
+    (root / "memory/2026-11-20.md").write_text("A new Omada router.\n")
+    for name in ("memory/2026-11-20.md", "2026-11-20.md", str(root / "memory/2026-11-20.md")):
+        assert lost(ask(engine, name)) == (Station.INDEXED, Reason.NOT_YET_INDEXED)
+
+
+def test_a_changed_note_is_stale_and_still_shown(engine: Engine, root: Path) -> None:
+    path = root / "memory/2026-11-18.md"
+    path.write_text("An added line.\n" + NOTES["memory/2026-11-18.md"] + "Another VLAN router.\n")
+    whole = ask(engine, "memory/2026-11-18.md")
+    assert whole.shown
+    indexed = step(whole, Station.INDEXED)
+    assert (indexed.outcome, indexed.reason) == (Outcome.MISSED, Reason.STALE)
+    moved = ask(engine, "memory/2026-11-18.md:4")
+    assert moved.chunk == whole.chunk
+    new = ask(engine, "memory/2026-11-18.md#L5")
+    assert lost(new) == (Station.INDEXED, Reason.STALE)
+    assert lost(ask(engine, "memory/2026-11-18.md:99")) == (
+        Station.INDEXED,
+        Reason.NO_CHUNK_AT_LINE,
+    )
+
+
+def test_a_note_that_is_gone_is_still_what_the_index_held(engine: Engine, root: Path) -> None:
+    (root / "memory/2026-11-18.md").unlink()
+    found = ask(engine, "2026-11-18.md")
+    assert found.shown
+    discovered = step(found, Station.DISCOVERED)
+    assert (discovered.outcome, discovered.reason) == (Outcome.MISSED, Reason.VANISHED)
+    assert step(found, Station.INDEXED).reason is Reason.STALE
+
+
+@pytest.mark.parametrize(("place", "chunks"), [("memory/blank.md", 0), ("MEMORY.md:77", 1)])
+def test_a_line_without_a_chunk_says_so(engine: Engine, place: str, chunks: int) -> None:
+    found = ask(engine, place)
+    assert lost(found) == (Station.INDEXED, Reason.NO_CHUNK_AT_LINE)
+    assert found.steps[-1].numbers["chunks"] == chunks
+
+
+def test_before_the_first_index_everything_waits_for_it(
+    root: Path, tmp_path: Path, provider: HashedProvider
+) -> None:
+    with Engine.open(root, SETTINGS, data_dir=tmp_path / "one", now=lambda: NOW) as engine:
+        engine.sync(wait=True)
+        ranked = engine.search(QUERY)
+        passages = engine.passages(ranked, ranked.hits[0].chunk.id)
+        assert passages.found
+    with Engine.open(root, SETTINGS, data_dir=tmp_path / "two", now=lambda: NOW) as empty:
+        found = empty.inquire_at(ranked, Place("MEMORY.md"))
+        assert lost(found) == (Station.INDEXED, Reason.NO_INDEX)
+        assert empty.paths() == ()
+        assert empty.words_to_try(ranked, ranked.hits[0].chunk.id).words == ()
+    for call in (
+        lambda: engine.inquire(ranked, ranked.hits[0].chunk.id),
+        lambda: engine.inquire_at(ranked, Place("MEMORY.md")),
+        engine.paths,
+    ):
+        with pytest.raises(IndexMissing, match="the index is closed"):
+            call()
+
+
+def test_a_chunk_that_vanished_since_the_search_has_one_clear_answer(
+    engine: Engine, root: Path
+) -> None:
+    ranked = engine.search(QUERY)
+    first = ranked.hits[0].chunk
+    (root / first.path).write_text("Something else.\n")
+    engine.sync(wait=True)
+    found = engine.inquire(ranked, first.id)
+    assert (found.rank, found.first_failure) == (1, None)
+    assert step(found, Station.INDEXED).reason is Reason.VANISHED
+    assert engine.passages(ranked, first.id).text == first.text
+    other = engine.search("lotus tea")
+    assert first.id not in other.pool.chunks or other.pool.chunks[first.id] == first
+    nowhere = engine.inquire(ranked, "0" * 64)
+    assert lost(nowhere) == (Station.INDEXED, Reason.VANISHED)
+
+
+def test_a_note_indexed_since_the_search_was_no_candidate_of_it(engine: Engine, root: Path) -> None:
+    ranked = engine.search(QUERY)
+    (root / "memory/new.md").write_text("The Omada router has a VLAN.\n")
+    engine.sync(wait=True)
+    found = engine.inquire_at(ranked, Place("memory/new.md"))
+    assert step(found, Station.VECTOR_LEG).outcome is Outcome.PASSED
+    assert lost(found) == (Station.VECTOR_POOL, Reason.NOT_YET_INDEXED)
+    assert {one.rank for one in found.steps} == {None}
+    assert engine.inquire_at(engine.search(QUERY), Place("memory/new.md")).shown
+
+
+def test_after_a_rebuild_the_cosine_is_still_that_of_the_chunk(engine: Engine, root: Path) -> None:
+    ranked = engine.search(QUERY)
+    before = {hit.chunk.id: engine.leg_places(ranked, hit.chunk.id) for hit in ranked.hits}
+    (root / "MEMORY.md").unlink()
+    engine.rebuild(wait=True)
+    for chunk_id, places in before.items():
+        known, now = places[Leg.VECTOR].rank, engine.leg_places(ranked, chunk_id)[Leg.VECTOR].rank
+        if now is not None:
+            assert known is not None
+            assert now.raw == known.raw
+
+
+# --- the ways people write a path -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "memory/people/mai.md", "./memory/people/mai.md", "memory//people/../people/mai.md",
+        "mai.md", "MAI.md", "people/mai.md", "memory\\people\\mai.md", " memory/people/mai.md ",
+        "memory/people/mai.md#L1", "memory/people/mai.md:3", "mai.md#L1-L3", "{root}/memory/people/mai.md",
+    ],
+)  # fmt: skip
+def test_a_path_is_found_however_it_is_written(engine: Engine, root: Path, written: str) -> None:
+    place = Place(written.format(root=root))
+    found = engine.inquire_at(engine.search("lotus tea"), place)
+    assert found.chunk is not None
+    assert found.chunk.path == "memory/people/mai.md"
+    assert found.rank == 1
+    by_text = engine.inquire_at(engine.search("lotus tea"), parse_place(str(place)))
+    assert by_text.chunk == found.chunk
+
+
+@pytest.mark.parametrize(
+    ("name", "written"), [(".private.md", ".private.md"), ("caf\u00e9.md", "cafe\u0301.md")]
+)
+def test_names_are_found_by_their_end(engine: Engine, root: Path, name: str, written: str) -> None:
+    (root / "memory" / name).write_text("A quince.\n")
+    engine.sync(wait=True)
+    assert ask(engine, written, "quince").place.path == f"memory/{name}"
+
+
+def test_a_name_that_several_files_have_names_them(engine: Engine, root: Path) -> None:
+    (root / "memory/people/one.md").write_text("Another.\n")
+    engine.sync(wait=True)
+    found = ask(engine, "one.md")
+    assert lost(found) == (Station.DISCOVERED, Reason.NO_FILE)
+    assert found.steps[-1].other == "it could be memory/copies/one.md, memory/people/one.md"
+
+
+def test_hostile_names_are_found(engine: Engine, root: Path) -> None:
+    names = [b"memory/\xff\xfe bad.md", "memory/rtl\u202e.md".encode(), b"memory/a#L3.md"]
+    for name in names:
+        (root / os.fsdecode(name)).write_text("A hostile quince.\n")
+    engine.sync(wait=True)
+    ranked = engine.search("hostile quince")
+    for path in (*(hit.chunk.path for hit in ranked.hits[:3]), *map(os.fsdecode, names)):
+        found = engine.inquire_at(ranked, Place(path))
+        assert found.shown, path
+    assert list(engine.paths()) == sorted(engine.paths())
+    assert len(engine.paths()) == len(NOTES) + 3
+
+
+# --- the legs ---------------------------------------------------------------------------------
+
+
+def test_words_that_a_note_lacks(engine: Engine) -> None:
+    found = ask(engine, "memory/people/mai.md", ranking=small(engine))
+    leg = step(found, Station.KEYWORD_LEG)
+    assert (leg.outcome, leg.reason) == (Outcome.MISSED, Reason.NOT_MATCHED)
+    assert leg.words == ("omada", "router", "vlan")
+    assert lost(found) == (Station.VECTOR_POOL, Reason.OUTSIDE_CANDIDATES)
+    assert found.first_failure is not None
+    assert found.first_failure.rank is not None
+    assert found.first_failure.rank > 2
+    assert found.first_failure.numbers["limit"] == 2
+
+
+def test_a_quoted_phrase_that_a_note_lacks(engine: Engine) -> None:
+    found = ask(engine, "memory/2026-02-01.md", '"omada router" vlan')
+    for station in (Station.KEYWORD_LEG, Station.VECTOR_LEG):
+        assert step(found, station).reason is Reason.TERM_MISSING
+        assert step(found, station).words == ("omada router",)
+    assert lost(found) == (Station.VECTOR_LEG, Reason.TERM_MISSING)
+
+
+def test_only_stop_words(engine: Engine) -> None:
+    found = ask(engine, "mai.md", "is", small(engine, search_mode=KEYWORD_ONLY))
+    assert lost(found) == (Station.KEYWORD_LEG, Reason.ONLY_STOP_WORDS)
+
+
+@pytest.mark.parametrize(
+    ("filters", "named"),
+    [
+        ("path:people", ("path:people",)),
+        ("source:sessions path:2026", ("source:sessions",)),
+        ("before:2026-11-01 after:2026-01-01", ("before:2026-11-01",)),
+    ],
+)
+def test_a_filter_that_leaves_a_note_out(
+    engine: Engine, filters: str, named: tuple[str, ...]
+) -> None:
+    found = ask(engine, "memory/2026-11-18.md", f"{QUERY} {filters}")
+    assert lost(found) == (Station.VECTOR_LEG, Reason.FILTERED)
+    assert step(found, Station.KEYWORD_LEG).words == named
+    assert step(found, Station.VECTOR_LEG).words == named
+
+
+@pytest.mark.parametrize(("query", "reason"), [("", Reason.EMPTY_QUERY), ("!?", Reason.NO_TERMS)])
+def test_a_query_that_asks_for_nothing(engine: Engine, query: str, reason: Reason) -> None:
+    found = ask(engine, "MEMORY.md", query, small(engine, search_mode=KEYWORD_ONLY))
+    assert lost(found) == (Station.KEYWORD_LEG, reason)
+
+
+KEYWORD_ONLY = SearchMode.KEYWORD_ONLY
+
+
+def test_a_leg_that_takes_no_part_decides_nothing(engine: Engine) -> None:
+    shown = ask(
+        engine, "memory/2026-11-18.md", ranking=small(engine, k=2, search_mode=KEYWORD_ONLY)
+    )
+    vector = step(shown, Station.VECTOR_LEG)
+    assert (vector.outcome, vector.reason) == (Outcome.SKIPPED, Reason.DISABLED)
+    found = ask(engine, "mai.md", ranking=small(engine, search_mode=KEYWORD_ONLY))
+    assert lost(found) == (Station.KEYWORD_LEG, Reason.NOT_MATCHED)
+
+
+def test_a_model_that_sees_nothing_in_a_note(engine: Engine) -> None:
+    found = ask(engine, "memory/empty-sight.md")
+    assert lost(found) == (Station.VECTOR_LEG, Reason.ZERO_VECTOR)
+    shown = ask(engine, "memory/empty-sight.md", "model note")
+    vector = step(shown, Station.VECTOR_LEG)
+    assert (vector.outcome, vector.reason) == (Outcome.MISSED, Reason.ZERO_VECTOR)
+    assert shown.shown
+    assert Station.VECTOR_POOL not in {one.at for one in shown.steps}
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason", "other"),
+    [
+        ("UPDATE chunks SET embedded = 0 WHERE file_id = ?", Reason.NO_VECTOR, ""),
+        ("UPDATE chunks SET model = 'older' WHERE file_id = ?", Reason.OTHER_MODEL, "older"),
+    ],
+)
+def test_a_vector_that_cannot_be_compared(
+    engine: Engine, statement: str, reason: Reason, other: str
+) -> None:
+    status = engine.status()
+    database = IndexFolder(Path(status.index_dir)).path(status.generation)
+    connection = open_database(database)
+    (row,) = connection.execute("SELECT id FROM files WHERE path LIKE '%mai.md'").fetchall()
+    connection.execute(
+        "DELETE FROM chunks_vec WHERE rowid IN (SELECT id FROM chunks WHERE file_id = ?)", row
+    )
+    connection.execute(statement, row)
+    connection.close()
+    found = ask(engine, "mai.md")
+    assert lost(found) == (Station.VECTOR_LEG, reason)
+    assert found.steps[-1].other == other
+
+
+def test_a_script_that_the_model_does_not_read(engine: Engine, provider: HashedProvider) -> None:
+    provider.readable = str.isascii
+    found = ask(engine, "mai.md", "京都 vlan")
+    assert lost(found) == (Station.KEYWORD_LEG, Reason.NOT_MATCHED)
+    shown = ask(engine, "2026-11-18.md", "京都 vlan")
+    assert step(shown, Station.VECTOR_LEG).outcome is Outcome.SKIPPED
+    assert step(shown, Station.VECTOR_LEG).reason is Reason.SCRIPT_NOT_SUPPORTED
+    ranked = engine.search("京都 vlan")
+    passages = engine.passages(ranked, ranked.hits[0].chunk.id)
+    assert (passages.found, passages.reason) == ((), Reason.SCRIPT_NOT_SUPPORTED)
+
+
+def test_a_provider_that_fails_may_be_what_lost_it(
+    engine: Engine, provider: HashedProvider
+) -> None:
+    provider.fail_next = 3
+    found = ask(engine, "mai.md", "unheard of vlan")
+    assert lost(found) == (Station.VECTOR_LEG, Reason.PROVIDER_FAILED)
+    assert "told to fail" in found.steps[-1].other
+    ranked = engine.search("lotus tea")
+    assert engine.passages(ranked, ranked.hits[0].chunk.id).reason is Reason.PROVIDER_FAILED
+
+
+# --- the pool and the stages ------------------------------------------------------------------
+
+
+def test_the_true_rank_beyond_the_limit_of_both_pools(engine: Engine) -> None:
+    ranked = engine.search(QUERY)
+    firsts = {hit.chunk_id for hits in ranked.pool.hits.values() for hit in hits[:2]}
+    last = next(hit for hit in ranked.pool.hits[Leg.KEYWORD] if hit.chunk_id not in firsts)
+    found = engine.inquire(engine.rerank(ranked.pool, small(engine)), last.chunk_id)
+    keyword, vector = step(found, Station.KEYWORD_POOL), step(found, Station.VECTOR_POOL)
+    assert keyword.outcome is Outcome.MISSED
+    assert vector.outcome is Outcome.LOST
+    assert lost(found) == (Station.VECTOR_POOL, Reason.OUTSIDE_CANDIDATES)
+    for one, leg in ((keyword, Leg.KEYWORD), (vector, Leg.VECTOR)):
+        place = found.leg_places[leg].rank
+        assert place is not None
+        assert (one.rank, one.of) == (place.position + 1, place.total)
+        assert one.reason is Reason.OUTSIDE_CANDIDATES
+        assert place.position >= 2
+
+
+def test_below_the_minimum_score(engine: Engine) -> None:
+    found = ask(engine, "MEMORY.md", ranking=replace(engine.ranking, min_score=0.9))
+    assert lost(found) == (Stage.MIN_SCORE, Reason.BELOW_MIN_SCORE)
+    numbers = found.steps[-1].numbers
+    assert numbers["min_score"] == 0.9
+    assert float(numbers["score"] or 0) < 0.9
+
+
+def test_cut_at_k(engine: Engine) -> None:
+    ranked = engine.search(QUERY)
+    last = ranked.hits[-1]
+    found = engine.inquire(
+        engine.rerank(ranked.pool, replace(engine.ranking, k=last.rank - 1)), last.chunk.id
+    )
+    assert lost(found) == (Stage.CUT, Reason.CUT_AT_K)
+    assert found.steps[-1].rank == last.rank
+    assert found.steps[-1].numbers["k"] == last.rank - 1
+
+
+def test_pushed_down_by_decay(engine: Engine) -> None:
+    base = replace(engine.ranking, search_mode=KEYWORD_ONLY)
+    ranked = engine.search("configured twenty", ranking=base)
+    assert ranked.hits[0].chunk.path == "memory/2026-02-01.md"
+    decayed = replace(base, k=1, decay=Decay(enabled=True, half_life_days=10))
+    found = ask(engine, "2026-02-01.md", "configured twenty", decayed)
+    assert lost(found) == (Stage.DECAY, Reason.PUSHED_DOWN)
+    pushed = found.first_failure
+    assert pushed is not None
+    assert pushed.outcome is Outcome.PUSHED_OUT
+    assert pushed.rank == 2
+    numbers = pushed.numbers
+    assert numbers["half_life_days"] == 10
+    assert numbers["date_from"] == "file_name"
+    assert float(numbers["age_days"] or 0) == pytest.approx(292.75)
+    before, operand = float(numbers["before"] or 0), float(numbers["operand"] or 0)
+    assert float(numbers["after"] or 0) == before * operand
+    assert found.steps[-1].outcome is Outcome.LOST
+    assert found.steps[-1].at is Stage.CUT
+
+
+def test_pushed_down_by_mmr_names_the_chunk_it_repeats(engine: Engine) -> None:
+    ranking = replace(engine.ranking, search_mode=KEYWORD_ONLY, mmr=Mmr(enabled=True, lambda_=0.1))
+    plain = engine.search("omada attic", ranking=replace(ranking, mmr=Mmr()))
+    assert [hit.chunk.path for hit in plain.hits[:2]] == [
+        "memory/copies/one.md",
+        "memory/copies/two.md",
+    ]
+    found = ask(engine, "memory/copies/two.md", "omada attic", replace(ranking, k=2))
+    assert lost(found) == (Stage.MMR, Reason.PUSHED_DOWN)
+    assert found.first_failure is not None
+    assert found.first_failure.other == "memory/copies/one.md#L1-L2"
+    assert found.first_failure.numbers["similarity"] == 1.0
+    assert found.first_failure.numbers["lambda"] == 0.1
+
+
+def test_a_push_that_a_later_stage_takes_back_is_no_failure(engine: Engine) -> None:
+    ranking = replace(
+        engine.ranking,
+        search_mode=KEYWORD_ONLY,
+        k=1,
+        decay=Decay(enabled=True, half_life_days=10),
+        rerank=Rerank(enabled=True, relevance=0.0, recency=-1.0, importance=0.0),
+    )
+    found = ask(engine, "2026-02-01.md", "configured twenty", ranking)
+    assert found.shown
+    pushed = step(found, Stage.DECAY)
+    assert pushed.outcome is Outcome.PUSHED_OUT
+    hidden = replace(found, rank=None)
+    assert hidden.first_failure is None
+
+
+def test_removed_as_a_duplicate(engine: Engine) -> None:
+    found = ask(engine, "copies/two.md", ranking=replace(engine.ranking, dedup=True))
+    assert lost(found) == (Stage.DEDUP, Reason.DUPLICATE_TEXT)
+    assert found.steps[-1].other == "memory/copies/one.md#L1-L2"
+
+
+def test_of_a_file_the_chunk_that_comes_nearest_is_meant(engine: Engine, root: Path) -> None:
+    parts = [f"# Part {n}\n\n" + f"Filler about nothing number {n}. " * 30 for n in range(8)]
+    parts[5] += "\nThe Omada router of part five: VLAN.\n"
+    (root / "memory/long.md").write_text(
+        "\n".join(part[:200] for part in parts[:5]) + parts[5][-60:]
+    )
+    engine.sync(wait=True)
+    ranked = engine.search(QUERY)
+    found = engine.inquire_at(ranked, Place("long.md"))
+    assert found.chunk is not None
+    outside = engine.search(QUERY, ranking=small(engine))
+    far = engine.inquire_at(outside, Place("long.md"))
+    assert far.chunk is not None
+    assert "Omada" in far.chunk.text
+
+
+def test_of_a_file_no_chunk_that_the_query_shuts_out_is_meant(engine: Engine, root: Path) -> None:
+    filler = "Filler about nothing at all. " * 28
+    words = "lantern quince deep\n" * 3 + filler
+    (root / "memory/long.md").write_text(
+        f"# One\n\n{words}\n\n# Two\n\n{filler} NOVECTOR deep quince\n"
+    )
+    for number in range(60):
+        (root / f"memory/{number}.md").write_text("Here: deep quince.\n")
+    engine.sync(wait=True)
+    assert len(engine.chunk_ranges("memory/long.md")) > 1
+    ranked = engine.search('lantern "deep quince"', ranking=small(engine))
+    found = engine.inquire_at(ranked, Place("memory/long.md"))
+    assert found.chunk is not None
+    assert "deep quince" in found.chunk.text
+    assert lost(found)[1] is Reason.OUTSIDE_CANDIDATES

@@ -1,0 +1,187 @@
+"""Words put into a query or taken out of it: what is suggested was searched, and does it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from memtui.engine import Engine
+from memtui.engine.query_words import MOST_SEARCHES, word_changes
+from memtui.engine.words_to_try import MOST_WORDS, WordsToTry
+from memtui.memory.workspace import demo_root
+from memtui.model import Chunk, Leg, LegState, LegStatus, Ranked, Ranking, Reason, SearchMode
+from memtui.model.inquiry import Place, WordChanges
+from memtui.retrieval.query import word_pieces
+from memtui.settings import Settings
+from memtui.text.stopwords import STOP_WORDS
+
+NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory, indexed_demo: Path) -> Iterator[Engine]:
+    data = tmp_path_factory.mktemp("words") / "data"
+    shutil.copytree(indexed_demo, data)
+    with Engine.open(demo_root(), Settings(), data_dir=data, now=lambda: NOW) as opened:
+        yield opened
+
+
+class Counting:
+    """An engine whose searches are counted; after `lose` of them the vector leg fails."""
+
+    def __init__(self, engine: Engine, *, lose: int = 1000) -> None:
+        self.engine = engine
+        self.queries: list[str] = []
+        self._lose = lose
+
+    def search(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
+        """Count, and search."""
+        assert not typing
+        self.queries.append(text)
+        ranked = self.engine.search(text, ranking=ranking)
+        if len(self.queries) <= self._lose:
+            return ranked
+        failed = LegState(LegStatus.FAILED, Reason.PROVIDER_FAILED)
+        states = {**ranked.pool.states, Leg.VECTOR: failed}
+        return replace(ranked, pool=replace(ranked.pool, states=states))
+
+    def words_to_try(self, ranked: Ranked, chunk_id: str, limit: int = MOST_WORDS) -> WordsToTry:
+        """Those of the engine."""
+        return self.engine.words_to_try(ranked, chunk_id, limit)
+
+
+def missed(engine: Engine, query: str, path: str, ranking: Ranking) -> tuple[Ranked, Chunk]:
+    ranked = engine.search(query, ranking=ranking)
+    found = engine.inquire_at(ranked, Place(path))
+    assert found.chunk is not None
+    assert not found.shown
+    return ranked, found.chunk
+
+
+def tried(
+    engine: Engine, query: str, path: str, ranking: Ranking | None = None
+) -> tuple[WordChanges, Counting, Chunk]:
+    wanted = ranking or engine.ranking
+    ranked, chunk = missed(engine, query, path, wanted)
+    counting = Counting(engine)
+    terms = engine.keyword_terms(ranked, chunk.id)
+    return word_changes(counting, ranked, wanted, chunk, terms), counting, chunk
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("router config", "USER.md"),
+        ("who runs the standup", "memory/home/network.md"),
+        ("train tickets path:memory", "memory/home/network.md"),
+        ("京都 旅行", "memory/home/network.md"),
+    ],
+)
+def test_every_suggestion_was_searched_and_shows_the_chunk(
+    engine: Engine, query: str, path: str
+) -> None:
+    found, counting, chunk = tried(engine, query, path)
+    assert found.changes
+    assert found.reason is Reason.OK
+    assert found.tried == len(counting.queries) <= MOST_SEARCHES
+    assert len(set(counting.queries)) == len(counting.queries)
+    for change in found.changes:
+        assert change.query in counting.queries
+        again = engine.search(change.query)
+        assert again.hits[change.rank_after - 1].chunk.id == chunk.id
+        for word in change.added:
+            assert word.lower() not in STOP_WORDS
+            assert word in change.query.split()
+            assert word.lower() in chunk.text.lower()
+    sizes = [(len(c.added) + len(c.removed), c.rank_after) for c in found.changes]
+    assert sizes == sorted(sizes)
+
+
+def test_a_word_that_a_phrase_requires_is_taken_out(engine: Engine) -> None:
+    shown = engine.search("router vlan").hits[0].chunk
+    query = 'router vlan "no note says this"'
+    ranked = engine.search(query)
+    assert not ranked.hits
+    terms = engine.keyword_terms(ranked, shown.id)
+    assert terms is not None
+    found = word_changes(engine, ranked, engine.ranking, shown, terms)
+    assert found.changes[0].removed == ("no note says this",)
+    assert found.changes[0].query == "router vlan"
+
+
+def test_several_words_together_where_one_does_not_do_it(engine: Engine) -> None:
+    ranking = replace(engine.ranking, k=1, search_mode=SearchMode.KEYWORD_ONLY)
+    sizes = set()
+    for path in engine.paths():
+        ranked = engine.search("router", ranking=ranking)
+        inquiry = engine.inquire_at(ranked, Place(path))
+        if inquiry.chunk is None or inquiry.shown:
+            continue
+        counting = Counting(engine)
+        found = word_changes(counting, ranked, ranking, inquiry.chunk, inquiry.terms)
+        assert len(counting.queries) <= MOST_SEARCHES
+        added = {len(change.added) for change in found.changes}
+        assert len(added) <= 1
+        sizes |= added
+        if sizes >= {1, 2}:
+            break
+    assert sizes >= {1, 2}
+
+
+def test_a_search_without_a_leg_of_the_first_counts_for_nothing(engine: Engine) -> None:
+    ranked, chunk = missed(engine, "router config", "USER.md", engine.ranking)
+    counting = Counting(engine, lose=0)
+    found = word_changes(counting, ranked, engine.ranking, chunk, None)
+    assert found.changes == ()
+    assert found.reason is Reason.PROVIDER_FAILED
+    assert found.tried == len(counting.queries) > 0
+
+
+def test_progress_may_stop_it(engine: Engine) -> None:
+    ranked, chunk = missed(engine, "router config", "USER.md", engine.ranking)
+    counting, seen = Counting(engine), []
+
+    def progress(query: str) -> None:
+        seen.append(query)
+        if len(seen) == 3:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        word_changes(counting, ranked, engine.ranking, chunk, None, progress=progress)
+    assert counting.queries == seen[:2]
+
+
+def test_nothing_is_tried_for_a_chunk_in_the_list(engine: Engine) -> None:
+    ranked = engine.search("router config")
+    counting = Counting(engine)
+    found = word_changes(counting, ranked, engine.ranking, ranked.hits[0].chunk, None)
+    assert (found, counting.queries) == (WordChanges((), 0), [])
+
+
+def test_the_words_to_try_are_rare_and_new(engine: Engine) -> None:
+    ranked, chunk = missed(engine, "router config", "USER.md", engine.ranking)
+    words = engine.words_to_try(ranked, chunk.id).words
+    assert 0 < len(words) <= MOST_WORDS
+    holding = [len(engine.search(w).pool.hits[Leg.KEYWORD]) for w in words if not w.isdigit()]
+    assert holding == sorted(holding)
+    assert all(len(word) > 1 for word in words)
+    assert not {"router", "routers", "config"} & {word.lower() for word in words}
+    assert engine.words_to_try(ranked, "nothing").words == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "syntax", "pieces"),
+    [
+        ("router config", True, ["router", "config"]),
+        ('a "quoted phrase" path:notes', True, ["a", '"quoted phrase"']),
+        ('a "quoted phrase" path:notes', False, ["a", '"quoted', 'phrase"', "path:notes"]),
+        ("", True, []),
+    ],
+)
+def test_the_pieces_of_a_query(text: str, syntax: bool, pieces: list[str]) -> None:
+    assert [text[a:b] for a, b in word_pieces(text, syntax=syntax)] == pieces
