@@ -9,10 +9,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from memtui.cli import words
 from memtui.cli.invocation import Invocation
-from memtui.cli.output import plain
 from memtui.model.foreign import ForeignAgent
+from memtui.report import words
+from memtui.report.jsonable import plain
 
 EXIT_OK, EXIT_NOTHING = 0, 1
 WIDTH = 80

@@ -10,6 +10,7 @@ from memtui.cli.group import OPEN, FolderGroup, Subgroup
 from memtui.cli.invocation import Invocation
 from memtui.cli.options import (
     demo_option,
+    explain_options,
     foreign_options,
     place_options,
     query_vectors_option,
@@ -17,6 +18,7 @@ from memtui.cli.options import (
     ranking_options,
     refused_foreign_options,
 )
+from memtui.cli.profile_commands import profiles
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 TOPICS = ("agents", "config", "exit-codes", "keys", "ranking", "search")
@@ -113,10 +115,9 @@ def search(
     return run_search(called.with_flags(ranking_flags(options)), " ".join(query), options)
 
 
-@program.command()
+@program.command(short_help="Why a result, a line or a file is in the list or not.")
 @click.argument("query", nargs=-1, required=True)
-@click.option("--rank", type=click.IntRange(1), help="The result of this rank. [default: 1]")
-@click.option("--chunk", metavar="PATH#L4", help="The chunk at this place, shown or not.")
+@explain_options
 @ranking_options
 @click.option("--raw", is_flag=True, help="Leave control characters of notes as they are.")
 @query_vectors_option
@@ -136,7 +137,11 @@ def explain(
     query_vectors: str | None,
     **options: Any,
 ) -> int:
-    """Show every number behind the rank of one result of QUERY."""
+    """Show why a result, a line or a file is in the list of QUERY or not, with every number.
+
+    Of what is not shown: where it was lost, the least change of each parameter that brings it in,
+    and the words that would. Exits with 1 when there is no such rank or no such file.
+    """
     from memtui.cli.explain import run_explain
 
     if options["rank"] is not None and options["chunk"] is not None:
@@ -331,6 +336,9 @@ def config_init(
     from memtui.cli.config import init_config
 
     return init_config(called, force=force)
+
+
+program.add_command(profiles)
 
 
 @program.command(short_help="Trust a memory folder's own configuration.")

@@ -1,187 +1,182 @@
-"""`memtui explain`: one chunk of a search, from its raw scores to what would change its rank."""
+"""`memtui explain`: why one place is in a list or not, and what would bring it in."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from memtui.cli import words
-from memtui.cli.documents import drop_entry, file_states, hit_entry, legs_entry, ranking_entry
+from memtui.cli.documents import file_states
 from memtui.cli.invocation import Invocation
-from memtui.cli.least import change_lines, changes_of, deeper_lines, least_entry
+from memtui.cli.least import least_changes_of, word_changes_of
 from memtui.cli.output import Output
-from memtui.cli.results import excerpt_of
 from memtui.cli.search import EXIT_NOTHING, EXIT_OK, search
 from memtui.cli.session import Session, open_reading
-from memtui.cli.terms import place_lines, term_lines
-from memtui.cli.waterfall import print_searched, print_waterfall
-from memtui.errors import QueryError
-from memtui.model import Hit, Leg, Ranked, Ranking, citation
-from memtui.model.terms import KeywordExplanation, LegPlace
-from memtui.ranking.trace import Explanation, explain
+from memtui.errors import QueryError, SettingsError
+from memtui.model import Ranked, Reason
+from memtui.model.inquiry import Inquiry
+from memtui.report import words
+from memtui.report.build import report_of
+from memtui.report.document import explanation_document, search_entry
+from memtui.report.explained import Explained
+from memtui.report.export import Format, exported, format_of, save
+from memtui.report.jsonable import document_text
+from memtui.report.plain import text_lines
 
-if TYPE_CHECKING:
-    from memtui.engine.least import LeastChanges
-
-_PLACE = re.compile(r"(?P<path>.+?)(?:#L|:)(?P<line>\d{1,9})(?:-L?\d{1,9})?\Z", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """The chunk that is asked for; without an id, `missing` says why there is none."""
-
-    chunk_id: str | None
-    place: str = ""
-    missing: str = ""
-    """Also why a chunk of the index is not in the pool."""
+_BOLD = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A chunk opened up; `told` is `None` for one that is not in the pool."""
+class Asked:
+    """What an explanation is written as, and where to; without a path to stdout."""
 
-    chosen: Chosen
-    told: Explanation | None
-    terms: KeywordExplanation | None
-    places: Mapping[Leg, LegPlace]
-    least: LeastChanges
-
-    @property
-    def shown(self) -> bool:
-        """Whether it is in the list."""
-        return self.told is not None and self.told.rank is not None
+    format: Format
+    path: Path | None
+    force: bool
 
 
 def run_explain(invocation: Invocation, query: str, options: Mapping[str, Any]) -> int:
-    """Print the arithmetic of one chunk; 1 when there is no such result or place."""
+    """Explain one place; 1 when there is no such result, or no such file."""
+    asked = _asked(invocation, options)
     with open_reading(invocation, options["now"]) as session:
         ranked, warnings = search(session, query)
         output = invocation.output(raw=options["raw"])
-        chosen = _chosen(session, ranked, options)
-        opened = None
-        if chosen.chunk_id is not None:
-            opened = _opened(session, ranked, chosen, chosen.chunk_id, output)
-        if invocation.json:
-            document = _document(session.ranking(), ranked, chosen, opened, warnings)
-            if opened is not None and opened.told is not None:
-                document["hit"] = _hit(session, opened.told)
-            output.document(document)
-        else:
+        inquiry = _inquiry(session, ranked, options)
+        if inquiry is None:
+            found = words.count(len(ranked.hits), "result")
+            missing = f"there is no rank {options['rank'] or 1}: the search has {found}"
+            _nothing(output, asked, ranked, missing, warnings)
+            return EXIT_NOTHING
+        explained = _explained(session, ranked, inquiry, options, output)
+        if asked.format is not Format.JSON:
             for warning in warnings:
                 output.note(f"memtui: {warning}")
-            if session.is_foreign:
-                print_searched(output, ranked)
-            if opened is None:
-                output.note(f"memtui: {chosen.missing}")
-            else:
-                _print(output, session.ranking(), ranked, opened)
-    return EXIT_OK if chosen.chunk_id is not None else EXIT_NOTHING
+        _deliver(output, asked, session, explained, warnings)
+    first = inquiry.first_failure
+    is_there = inquiry.chunk is not None or first is None or first.reason is not Reason.NO_FILE
+    return EXIT_OK if is_there else EXIT_NOTHING
 
 
-def _opened(
-    session: Session, ranked: Ranked, chosen: Chosen, chunk_id: str, output: Output
-) -> Opened:
-    terms = session.engine.keyword_terms(ranked, chunk_id)
-    places = session.engine.leg_places(ranked, chunk_id)
-    told = explain(ranked, chunk_id) if chunk_id in ranked.pool.chunks else None
-    least = changes_of(session, ranked, chunk_id, places, output)
-    return Opened(chosen, told, terms, places, least)
-
-
-def _chosen(session: Session, ranked: Ranked, options: Mapping[str, Any]) -> Chosen:
-    if options["chunk"] is not None:
-        return _chunk_at(session, ranked, options["chunk"])
-    rank = options["rank"] or 1
-    if rank <= len(ranked.hits):
-        return Chosen(ranked.hits[rank - 1].chunk.id)
-    found = words.count(len(ranked.hits), "result")
-    return Chosen(None, missing=f"there is no rank {rank}: the search has {found}")
-
-
-def _chunk_at(session: Session, ranked: Ranked, place: str) -> Chosen:
-    found = _PLACE.fullmatch(place)
-    if found is None:
-        raise QueryError(f"--chunk {place!r} is not a place", hint="memory/2026-02-10.md#L12")
-    line = int(found["line"])
-    at_line = [
-        chunk
-        for chunk in session.engine.chunk_ranges(found["path"])
-        if chunk.start_line <= line <= chunk.end_line
-    ]
-    if not at_line:
-        return Chosen(None, missing=f"the index holds no chunk at {place}")
-    in_pool = [chunk for chunk in at_line if chunk.chunk_id in ranked.pool.chunks]
-    chunk = (in_pool or at_line)[0]
-    cited = citation(found["path"], chunk.start_line, chunk.end_line)
-    missing = "" if in_pool else f"no leg found {place} among its first {ranked.pool.limit}"
-    return Chosen(chunk.chunk_id, cited, missing)
-
-
-def _print(output: Output, ranking: Ranking, ranked: Ranked, opened: Opened) -> None:
-    if opened.told is None:
-        output.line(output.styled(output.clean(opened.chosen.place), 1))
-        output.line(output.clean(f"  NOT SHOWN: {opened.chosen.missing}"))
+def _asked(invocation: Invocation, options: Mapping[str, Any]) -> Asked:
+    """Raises `SettingsError` for options that contradict each other."""
+    chosen, given = options["format"], options["output"]
+    if invocation.json and chosen not in {None, Format.JSON}:
+        raise SettingsError(f"--json and --format {chosen} exclude each other")
+    path = None
+    if given is not None and given != "-":
+        path = invocation.here() / os.path.expanduser(given)
+    if options["force"] and path is None:
+        raise SettingsError("--force needs --output FILE")
+    if invocation.json:
+        format_ = Format.JSON
+    elif chosen is not None:
+        format_ = Format(chosen)
     else:
-        print_waterfall(output, ranked, opened.told.scored.chunk.id)
-    for line in _lines(ranking, ranked, opened):
-        output.line(output.clean(line))
+        format_ = Format.TEXT if path is None else format_of(path)
+    return Asked(format_, path, options["force"])
 
 
-def _lines(ranking: Ranking, ranked: Ranked, opened: Opened) -> Iterator[str]:
-    yield from term_lines(ranked, opened.least.found.chunk_id, opened.terms)
-    yield from place_lines(ranked, opened.places)
-    if opened.shown:
-        return
-    if opened.told is None:
-        yield from deeper_lines(opened.least.needs, opened.places)
-    yield from change_lines(opened.least.found, ranking)
+def _inquiry(session: Session, ranked: Ranked, options: Mapping[str, Any]) -> Inquiry | None:
+    """What is known of the place that was named; `None` for a rank without a result."""
+    if options["chunk"] is None:
+        rank = options["rank"] or 1
+        if rank > len(ranked.hits):
+            return None
+        return session.engine.inquire(ranked, ranked.hits[rank - 1].chunk.id)
+    from memtui.engine.places import parse_place
+
+    place = parse_place(options["chunk"])
+    if not place.path.strip() or place.line == 0:
+        hint = "PATH, PATH:12 or PATH#L12; the first line is 1"
+        raise QueryError(f"--chunk {options['chunk']!r} is not a place", hint=hint)
+    return session.engine.inquire_at(ranked, place)
 
 
-def _hit(session: Session, told: Explanation) -> dict[str, Any] | None:
-    if not isinstance(told.scored, Hit):
-        return None
-    states = file_states(session.engine.status())
-    return hit_entry(told.scored, excerpt_of(told.scored, 300).text, states)
-
-
-def _document(
-    ranking: Ranking,
+def _explained(
+    session: Session,
     ranked: Ranked,
-    chosen: Chosen,
-    opened: Opened | None,
-    warnings: list[str],
-) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "query": ranked.pool.query,
-        "now": ranked.trace.now,
-        "ranking": ranking_entry(ranked),
-        "search_mode": ranked.pool.search_mode,
-        "legs": legs_entry(ranked),
-        "shown": opened is not None and opened.shown,
-        "hit": None,
-        "drop": None,
-        "warnings": warnings,
-    }
-    if chosen.missing:
-        document["missing"] = chosen.missing
-    if opened is None:
-        return document
-    document |= {
-        "terms": opened.terms,
-        "leg_ranks_of_all": opened.places,
-        **least_entry(opened.least, ranking),
-    }
-    told = opened.told
-    if told is None:
-        return {**document, "chunk_id": chosen.chunk_id, "citation": chosen.place}
-    if not isinstance(told.scored, Hit):
-        document["drop"] = drop_entry(told.scored)
-    return {
-        **document,
-        "ranks": [{"stage": stage, "rank": rank} for stage, rank in told.ranks],
-        "leg_ranks": told.leg_ranks,
-        "without": told.without,
-        "similar": told.similar,
-    }
+    inquiry: Inquiry,
+    options: Mapping[str, Any],
+    output: Output,
+) -> Explained:
+    chunk, least, changes, passages = inquiry.chunk, None, None, None
+    if chunk is not None:
+        least = least_changes_of(session, ranked, chunk, inquiry, output)
+        if options["words"] and not inquiry.shown:
+            changes = word_changes_of(session, ranked, chunk, inquiry, output)
+        if options["passages"]:
+            passages = session.engine.passages(ranked, chunk.id)
+    return Explained(ranked, session.ranking(), inquiry, least, changes, passages)
+
+
+def _deliver(
+    output: Output, asked: Asked, session: Session, explained: Explained, warnings: Sequence[str]
+) -> None:
+    ui = session.loaded.settings.ui
+    ascii_only = ui.glyphs == "ascii"
+    if asked.path is None and asked.format is Format.TEXT:
+        _print(output, explained, ascii_only)
+        return
+    if asked.format is Format.JSON:
+        text = _json(session, explained, warnings)
+    else:
+        dark = _is_dark(ui.theme, output)
+        text = exported(explained, asked.format, dark=dark, ascii_only=ascii_only)
+    _write(output, asked, text)
+
+
+def _print(output: Output, explained: Explained, ascii_only: bool) -> None:
+    lines = text_lines(
+        report_of(explained),
+        width=output.wrap_width(),
+        ascii_only=ascii_only or not output.unicode,
+        clean=output.clean,
+    )
+    for line in lines:
+        output.line(output.styled(line.text, _BOLD) if line.strong else line.text)
+
+
+def _json(session: Session, explained: Explained, warnings: Sequence[str]) -> str:
+    states = file_states(session.engine.status())
+    document = explanation_document(explained, states=states, warnings=warnings)
+    missing = _missing(explained)
+    return document_text({**document, **({"missing": missing} if missing else {})}) + "\n"
+
+
+def _missing(explained: Explained) -> str:
+    """Why a place is not even a candidate, in words."""
+    inquiry, pool = explained.inquiry, explained.ranked.pool
+    if inquiry.chunk is None:
+        return f"the index holds no chunk at {inquiry.place}"
+    if explained.told is None:
+        return f"no leg found {inquiry.citation} among its first {pool.limit}"
+    return ""
+
+
+def _nothing(
+    output: Output, asked: Asked, ranked: Ranked, missing: str, warnings: Sequence[str]
+) -> None:
+    """Say that there is nothing to explain; no file is written."""
+    if asked.format is Format.JSON:
+        output.document({**search_entry(ranked, warnings), "missing": missing})
+        return
+    for warning in warnings:
+        output.note(f"memtui: {warning}")
+    output.note(f"memtui: {missing}")
+
+
+def _write(output: Output, asked: Asked, text: str) -> None:
+    if asked.path is None:
+        output.whole(text)
+        return
+    save(asked.path, text, force=asked.force)
+    output.note(f"memtui: wrote {output.clean(str(asked.path))}")
+
+
+def _is_dark(theme: str, output: Output) -> bool:
+    """Whether pictures are dark: as the screen is, or would be."""
+    if theme == "auto":
+        return not output.light_background
+    return "light" not in theme

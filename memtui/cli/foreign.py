@@ -33,8 +33,10 @@ class ForeignOpening:
     target: ForeignTarget
     chosen: RankingSettings
     """What the command line changes of the ranking; no configuration of memtui's own is in it."""
-    profile: str | None = None
+    named: Ranking | None = None
     """The profile that was asked for; `None`: the index and the agent's configuration decide."""
+    starts_from: str | None = None
+    """The built-in profile that it starts from."""
     given: GivenVectors | None = None
 
     def open(
@@ -55,7 +57,7 @@ class ForeignOpening:
             now=now,
             given=self.given,
             env=env,
-            profile=self.profile if self.profile in RELEASES else None,
+            profile=self.starts_from if self.starts_from in RELEASES else None,
             examine=examine,
         )
 
@@ -63,14 +65,14 @@ class ForeignOpening:
         """What the command line changes: the agent's ranking, or that of another program.
 
         A profile of an OpenClaw release searches as that release does with the agent's
-        configuration; any other one ranks what the index's own release finds.
+        configuration, an own one that starts from a release as that release with its own numbers;
+        any other one ranks what the index's own release finds.
         """
-        from memtui.ranking.profiles import profile
         from memtui.retrieval.openclaw.release import RELEASES
 
-        if self.profile is None or self.profile in RELEASES:
+        if self.named is None or self.named.profile in RELEASES:
             return engine.ranking
-        return profile(self.profile)
+        return self.named
 
     def workspace(self) -> Found:
         """The folder of the notes, else that of the index."""
@@ -99,7 +101,19 @@ def foreign_opening(invocation: Invocation) -> ForeignOpening:
         home=invocation.home(),
     )
     chosen, profile = _flags_alone(invocation.flags or {})
-    return ForeignOpening(target, chosen, profile, given)
+    if profile is None:
+        return ForeignOpening(target, chosen, given=given)
+    from memtui.ranking.profiles import PROFILES
+
+    settings = invocation.settings(None).settings
+    own = settings.profiles.get(profile)
+    return ForeignOpening(
+        target,
+        chosen,
+        settings.base_ranking(PROFILES),
+        profile if own is None else own.profile,
+        given,
+    )
 
 
 @contextmanager

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from memtui.bus import Bus, SyncFailed, SyncFinished, SyncProgressed
-from memtui.cli import words
 from memtui.cli.foreign import refuse_foreign
 from memtui.cli.invocation import Invocation
 from memtui.cli.output import Output, OutputFailed
 from memtui.cli.session import Session, open_session
 from memtui.errors import MemtuiError
 from memtui.model import IndexState, IndexStatus, Reason, SyncStats
+from memtui.report import words
 
 
 class IndexingFailed(MemtuiError):

@@ -49,12 +49,16 @@ def run(arguments: Sequence[str], interface: Interface) -> int:
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether `--json` or `--jsonl` is among the arguments, however wrong the others are."""
+    """Whether JSON is asked for among the arguments, however wrong the others are."""
+    before = ""
     for argument in arguments:
         if argument == "--":
             return False
-        if argument in {"--json", "--jsonl"}:
+        if argument in {"--json", "--jsonl", "--format=json"}:
             return True
+        if (before, argument) == ("--format", "json"):
+            return True
+        before = argument
     return False
 
 

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
-from datetime import date
-from enum import Enum
-from pathlib import PurePath
-from typing import Any, Final, TextIO
+from typing import Any, TextIO
 
 from memtui.errors import MemtuiError
-
-SCHEMA_VERSION: Final = 1
-"""Version of every JSON document; rises when a field changes its meaning or goes away."""
-
-_NOT_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+from memtui.report.jsonable import document_text
 
 
 class OutputFailed(MemtuiError):
@@ -43,40 +32,12 @@ def delivering() -> Iterator[None]:
         raise OutputFailed(error) from error
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON holds it: enums by value, times as ISO 8601, NaN and infinity as null."""
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name.rstrip("_"): plain(getattr(value, field.name)) for field in fields(value)
-        }
-    if isinstance(value, Mapping):
-        return {str(plain(key)): plain(item) for key, item in value.items()}
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, PurePath):
-        return str(value)
-    if isinstance(value, Iterable):
-        return [plain(item) for item in value]
-    raise TypeError(f"not a value for JSON: {type(value).__name__}")
-
-
-def json_text(document: Mapping[str, Any], *, indent: int | None = 2) -> str:
-    """A document as JSON that no terminal acts on: control and bidi characters are escaped."""
-    text = json.dumps(plain(document), ensure_ascii=False, allow_nan=False, indent=indent)
-    return _NOT_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
 class Output:
     """Stdout and stderr of one command.
 
     Text is made safe for a terminal unless `raw`; `data` is also left alone when stdout is not a
-    terminal. Colour needs a terminal, and no `NO_COLOR`.
+    terminal. Colour needs a terminal, and no `NO_COLOR`. `light_background` is what `COLORFGBG`
+    says (`15;0` is light on black).
     """
 
     def __init__(
@@ -95,15 +56,25 @@ class Output:
         self._can_erase = self.err_is_terminal and env.get("TERM") != "dumb"
         self.colour = self.out_is_terminal and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
         self.unicode = _speaks_unicode(self._out)
+        self.light_background = env.get("COLORFGBG", "").rpartition(";")[2] in {"7", "15"}
 
     def document(self, document: Mapping[str, Any]) -> None:
         """Write one JSON document."""
-        self._write_json(json_text({"schema_version": SCHEMA_VERSION, **document}))
+        self.whole(document_text(document) + "\n")
 
     def record(self, document: Mapping[str, Any]) -> None:
         """Write one JSON document on one line, of several."""
-        line = json_text({"schema_version": SCHEMA_VERSION, **document}, indent=None)
-        self._write_json(line)
+        self.whole(document_text(document, indent=None) + "\n")
+
+    @delivering()
+    def whole(self, text: str) -> None:
+        """Write a document that is safe as it is: UTF-8, whatever the locale says."""
+        buffer = getattr(self._out, "buffer", None)
+        if buffer is None or self.unicode:
+            self._out.write(text)
+            return
+        self._out.flush()
+        buffer.write(text.encode("utf-8"))
 
     def line(self, text: str = "") -> None:
         """Write a line for people; style it with `styled`, which survives."""
@@ -140,6 +111,10 @@ class Output:
         """Columns for people: those of the terminal, at most 120; 100 when there is none."""
         return min(120, _columns(self._out)) if self.out_is_terminal else 100
 
+    def wrap_width(self) -> int | None:
+        """Where lines are broken for people; `None` for a pipe or a file, which takes any line."""
+        return self.width() if self.out_is_terminal else None
+
     def flush(self) -> None:
         """Hand everything to the system."""
         with delivering():
@@ -162,16 +137,6 @@ class Output:
                 buffer.write(text.encode(encoding, errors))
             except UnicodeEncodeError:
                 buffer.write(text.encode(encoding, "backslashreplace"))
-
-    @delivering()
-    def _write_json(self, text: str) -> None:
-        """JSON is UTF-8, whatever the locale says."""
-        buffer = getattr(self._out, "buffer", None)
-        if buffer is None or self.unicode:
-            self._out.write(text + "\n")
-            return
-        self._out.flush()
-        buffer.write((text + "\n").encode("utf-8"))
 
 
 def silence_stdout() -> None:

@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
-from memtui.cli import bars, words
-from memtui.cli.documents import FileStates
+from memtui.cli import bars
 from memtui.cli.output import Output
-from memtui.model import Hit, LegState, LegStatus, Ranked, Reason
+from memtui.model import Hit, LegState, LegStatus, Ranked
 from memtui.model.foreign import FileState
 from memtui.ranking.trace import movement
+from memtui.report import words
+from memtui.report.entries import FileStates
+from memtui.report.excerpts import Excerpt, excerpt_of
 
 _BOLD, _DIM, _UNDERLINE = 1, 2, 4
 _NO_STATES: FileStates = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """The part of a chunk that is shown, and where query terms are in it."""
-
-    text: str
-    spans: tuple[tuple[int, int], ...] = field(default=())
-
-
-def excerpt_of(hit: Hit, width: int) -> Excerpt:
-    """The part of a hit's text around its matched terms, at most `width` cells."""
-    from memtui.retrieval.matches import snippet
-
-    terms = tuple(dict.fromkeys(term for part in hit.legs.values() for term in part.terms))
-    cut = snippet(hit.chunk.text, terms, width)
-    fitting = words.fitting(cut.text, width)
-    if fitting < len(cut.text):
-        fitting = words.fitting(cut.text, width - 1)
-        spans = tuple(span for span in cut.spans if span[1] <= fitting)
-        return Excerpt(cut.text[:fitting] + "…", spans)
-    return Excerpt(cut.text, tuple(cut.spans))
 
 
 def print_rows(
@@ -81,25 +60,15 @@ def print_sentences(output: Output, ranked: Ranked, states: FileStates = _NO_STA
 def summary(ranked: Ranked) -> str:
     """One line about the whole search: how many of how many, the legs, the time."""
     pool = ranked.pool
-    legs = ", ".join(f"{leg} {leg_words(state)}" for leg, state in pool.states.items())
+    legs = ", ".join(f"{leg} {words.leg_words(state)}" for leg, state in pool.states.items())
     found = f"{len(ranked.hits)} of {words.count(len(pool.chunks), 'candidate')}"
     return f"{found} in {words.duration(pool.elapsed_ms / 1000)}; {legs}"
-
-
-def leg_words(state: LegState) -> str:
-    """How a leg answered."""
-    if state.status is LegStatus.OK:
-        return "ok"
-    if state.reason is Reason.NOT_REPRODUCIBLE and state.detail:
-        return state.detail
-    detail = f": {state.detail}" if state.detail else ""
-    return f"{state.status} ({words.reason_words(state.reason)}{detail})"
 
 
 def leg_warnings(states: Mapping[object, LegState]) -> list[str]:
     """One line for every leg that should have answered and did not."""
     return [
-        f"{leg} search {leg_words(state)}"
+        f"{leg} search {words.leg_words(state)}"
         for leg, state in states.items()
         if state.status is LegStatus.FAILED
     ]

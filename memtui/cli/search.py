@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memtui.cli.documents import file_states, hit_entry, search_document
+from memtui.cli.documents import file_states, search_document
 from memtui.cli.invocation import Invocation
 from memtui.cli.output import Output
 from memtui.cli.results import (
-    excerpt_of,
     leg_warnings,
     print_rows,
     print_sentences,
@@ -19,6 +18,8 @@ from memtui.cli.session import Session, open_reading, stale_warning
 from memtui.errors import IndexMissing, IndexUnusable, ProviderError, SettingsError
 from memtui.model import IndexStatus, Leg, LegState, LegStatus, Ranked, Reason
 from memtui.model.foreign import Severity
+from memtui.report.entries import hit_entry
+from memtui.report.excerpts import excerpt_of
 
 EXIT_OK, EXIT_NOTHING = 0, 1
 _JSON_SNIPPET = 300

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,14 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from memtui.cli.invocation import VECTORS_NEED_AN_AGENT, Invocation
+from memtui.engine.words_to_try import MOST_WORDS, WordsToTry
 from memtui.errors import SettingsError
-from memtui.model import IndexState, IndexStatus, Leg, Ranked, Ranking
-from memtui.model.terms import KeywordExplanation, LegPlace
+from memtui.model import IndexState, IndexStatus, Ranked, Ranking
+from memtui.model.inquiry import Inquiry, Passages, Place
 
 if TYPE_CHECKING:
     from memtui.bus import Bus
     from memtui.engine.source import RebuildCost
-    from memtui.index.reader import ChunkRange
     from memtui.memory.workspace import Found
     from memtui.settings import Loaded
     from memtui.settings.schema import RankingSettings
@@ -32,14 +32,17 @@ class SearchEngine(Protocol):
     def search(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
         """Search and wait for the whole answer."""
 
-    def keyword_terms(self, ranked: Ranked, chunk_id: str) -> KeywordExplanation | None:
-        """Open the keyword leg down to the terms; `None` for a chunk that it does not index."""
+    def inquire(self, ranked: Ranked, chunk_id: str) -> Inquiry:
+        """Say why a chunk of the index is in a list or not."""
 
-    def leg_places(self, ranked: Ranked, chunk_id: str) -> Mapping[Leg, LegPlace]:
-        """Where a chunk stands in each leg among all chunks, however few the pool takes."""
+    def inquire_at(self, ranked: Ranked, place: Place) -> Inquiry:
+        """Say why a line or a file is in a list or not."""
 
-    def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
-        """Where the chunks of a file are."""
+    def passages(self, ranked: Ranked, chunk_id: str) -> Passages:
+        """The passages of a chunk nearest to the query; runs the model."""
+
+    def words_to_try(self, ranked: Ranked, chunk_id: str, limit: int = MOST_WORDS) -> WordsToTry:
+        """The words that could be added to a query, for `query_words`."""
 
     def status(self) -> IndexStatus:
         """A snapshot of the index."""
@@ -116,7 +119,7 @@ def open_session(
     """Open the engine on the workspace; the demo keeps its index in a folder of its own."""
     from memtui.engine import Engine
     from memtui.memory.demo import demo_clock
-    from memtui.ranking.profiles import profile
+    from memtui.ranking.profiles import PROFILES
     from memtui.settings.places import demo_data_dir
 
     workspace = invocation.workspace()
@@ -134,8 +137,9 @@ def open_session(
         watch=watch,
     )
     try:
-        chosen = loaded.settings.ranking
-        yield Session(workspace, loaded, engine, profile(chosen.profile), chosen)
+        settings = loaded.settings
+        base = settings.base_ranking(PROFILES)
+        yield Session(workspace, loaded, engine, base, settings.ranking)
     finally:
         engine.close()
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from memtui.cli import words
 from memtui.cli.invocation import Invocation
-from memtui.cli.output import plain
 from memtui.cli.probes import Probe, probe_all
 from memtui.cli.session import open_session
 from memtui.model import IndexState, IndexStatus
+from memtui.report import words
+from memtui.report.jsonable import plain
 
 EXIT_OK, EXIT_NO_INDEX = 0, 3
 

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from memtui.cli import words
 from memtui.cli.foreign import open_foreign_session
 from memtui.cli.invocation import Invocation
-from memtui.cli.output import plain
 from memtui.model import IndexStatus
 from memtui.model.foreign import FileState, FileTruth, ForeignStatus, IdentityField, Truth
+from memtui.report import words
+from memtui.report.jsonable import plain
 
 SHOWN_FILES = 20
 """So many changed files are named to people; `--json` has all."""

@@ -46,8 +46,9 @@ RANKING
 
   The release that made the index decides how it is searched, the agent's configuration which
   numbers are used. memtui's own configuration changes nothing of it; options of the command line
-  do. --profile openclaw-2026.4 searches as that release would; any other profile ranks what the
-  index's own release finds.
+  do. --profile openclaw-2026.4 searches as that release would, and so does a profile of your own
+  that starts from it, with its own numbers; any other profile ranks what the index's own release
+  finds.
 
 VECTORS
 
@@ -100,11 +101,26 @@ RANKING
   cut       the first k are shown
 
 Every stage can be turned on or off; a profile (--profile, ranking.profile) is a set of them:
-memtui (default), openclaw-2026.2, -2026.4, -2026.7, -2026.9, memini.
---lambda turns MMR on and --half-life turns decay on, unless --no-mmr or --no-decay is given.
-`memtui explain QUERY --rank 2` repeats the arithmetic of one result; `--chunk PATH#L4` that of a
-place that is not shown, with the least change of each parameter alone that brings it in. Its cost
-is the part of the parameter's range that it crosses; a switch costs 1.
+memtui (default), openclaw-2026.2, -2026.4, -2026.7, -2026.9, memini, and those of your own.
+`memtui profiles` lists them, `memtui help config` tells how to make one.
+--lambda turns MMR on, --half-life and --floor turn decay on, unless --no-mmr or --no-decay is
+given; `--min-score off` takes away the minimum of a profile.
+
+WHY, AND WHY NOT
+
+  memtui explain QUERY --rank 2         every number behind one result
+  memtui explain QUERY --chunk PATH:12  a line, or a file when it is named alone, shown or not
+
+The trace follows it: discovered, indexed, found by each leg, among the candidates of each leg, then
+through the stages above. A leg that does not give it is `missed`; where it is `lost`, nothing
+behind can bring it back. The line in bold is what cost it its place.
+Least changes: of each parameter alone the nearest value that brings it in, ranked again before it
+is offered, with the options that make it. The cost is the part of the parameter's range that is
+crossed, in doublings for half-life and rrf_k; a switch costs 1.
+Other words: the query without one of its words, or with words of the chunk; each was searched for,
+at most 40 times (--no-words leaves them out).
+--passages adds the sentences of the chunk nearest to the query, an illustration by the embedded
+model. --format json, markdown or svg and --output FILE write the whole explanation.
 """
 
 _CONFIG = """\
@@ -119,6 +135,21 @@ CONFIGURATION
   memtui config show       every value, where it comes from, what it overrode
   memtui config validate   everything that is wrong, with file, line and nearest key
   memtui config path       where the files are
+
+PROFILES
+
+  memtui profiles          the named rankings, what makes them, where they are from
+  memtui profiles save recent-heavy --half-life 14 -n 8
+                           give the ranking of the settings and the options a name
+  memtui profiles show recent-heavy | ssh host memtui profiles add -
+                           share one; `remove` takes it out again
+
+A table [profiles.NAME] has the keys of [ranking]; its `profile` is the built-in one that it starts
+from: own profiles do not start from one another, so each can be read and shared alone. They run
+nothing and need no trust. A workspace's profile takes the place of yours of the same name, whole.
+In the terminal interface P goes from one to the next and w saves the parameters on screen, as the
+ranking of the settings or as a profile. Over an agent's index P offers the agent's own ranking and
+your profiles: the rules of other releases would show a list that the agent never gets.
 
 $MEMTUI_RANKING__MMR__LAMBDA=0.5 sets ranking.mmr.lambda; lists are separated by commas.
 $MEMTUI_CONFIG names another file for the user, $MEMTUI_ROOT the memory folder.

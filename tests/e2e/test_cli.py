@@ -191,9 +191,22 @@ def test_explain(memtui: Memtui) -> None:
     beyond = memtui("explain", "router", "--rank", "150", "--json")
     assert beyond.returncode == 1
     assert "no rank 150" in _document(beyond)["missing"]
-    assert memtui("explain", "router", "--chunk", "nowhere", "--json").returncode == 2
-    elsewhere = memtui("explain", "router", "--chunk", "none.md#L1")
-    assert (elsewhere.returncode, "holds no chunk" in elsewhere.stderr) == (1, True)
+    nowhere = memtui("explain", "router", "--chunk", "none.md#L1", "--json")
+    assert nowhere.returncode == 1
+    assert _document(nowhere)["first_failure"]["reason"] == "no_file"
+    assert _document(nowhere)["place"] == {"path": "none.md", "line": 1}
+    assert memtui("explain", "router", "--chunk", "none.md:0", "--json").returncode == 2
+
+
+@pytest.mark.usefixtures("indexed")
+@pytest.mark.parametrize("form", ["text", "json", "markdown", "svg"])
+def test_no_export_holds_what_a_terminal_acts_on(memtui: Memtui, form: str) -> None:
+    place = ("--chunk", "memory/attack.md", "--weights", "0,1", "-n", "1", "--passages")
+    told = memtui("explain", "router", *place, "--format", form)
+    assert told.returncode == 0, told.stderr
+    assert "PWNED" in told.stdout
+    assert HOSTILE.search(told.stdout) is None
+    assert HOSTILE.search(told.stderr) is None
 
 
 @pytest.mark.usefixtures("indexed")
@@ -359,6 +372,7 @@ def _terminal_output(
     ("arguments", "banned"),
     [
         (["search", "router"], {"textual", "rich", "watchdog", "httpx"}),
+        (["explain", "router", "--format", "svg"], {"textual", "rich", "watchdog", "httpx"}),
         (["status"], {"textual", "rich", "watchdog", "httpx", "onnxruntime"}),
         (["--help"], {"textual", "rich", "numpy", "apsw", "pydantic", "onnxruntime"}),
         (["--version"], {"textual", "rich", "numpy", "apsw", "pydantic", "onnxruntime"}),

@@ -14,7 +14,7 @@ import pytest
 from memtui.settings import load_settings
 from memtui.settings.keys import ACTIONS
 from tests.e2e.terminal import private_environment, terminal
-from tests.support import recorded
+from tests.support import demo, recorded
 
 README = Path(__file__).parents[2] / "README.md"
 TEXT = README.read_text(encoding="utf-8")
@@ -37,9 +37,10 @@ def run(line: str, home: Path, folder: Path) -> subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home folder with an agent in it, whose program's answers are known."""
+def home(tmp_path_factory: pytest.TempPathFactory, indexed_demo: Path) -> Path:
+    """A home folder with the demo indexed and an agent in it, whose program's answers are known."""
     folder = tmp_path_factory.mktemp("home")
+    demo.copy_to(folder / "data", indexed_demo)
     recorded.build("2026.4.26", folder / ".openclaw" / "memory" / "main.sqlite")
     settings = "{agents: {defaults: {memorySearch: {query: {maxResults: 8}}}}}"
     (folder / ".openclaw" / "openclaw.json").write_text(settings, encoding="utf-8")
@@ -53,7 +54,10 @@ def test_a_command_of_the_readme_works(line: str, home: Path, tmp_path: Path) ->
     shutil.copy(recorded.QUERY_VECTORS, tmp_path / "vectors.json")
     done = run(line, home, tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+    if "--output" in line:
+        assert (tmp_path / shlex.split(line)[-1]).stat().st_size
+    else:
+        assert done.stdout.strip()
 
 
 def test_the_first_command_installs_and_opens_the_demo(tmp_path: Path) -> None:

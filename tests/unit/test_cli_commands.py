@@ -357,6 +357,31 @@ def test_config_init_writes_the_sample_once(memtui: Run, home: Path) -> None:
     assert memtui("config", "validate").code == 0
 
 
+def test_config_init_on_a_full_disk_leaves_the_file(
+    memtui: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(memtui("config", "init", "--json").document["path"])
+    path.write_text("[profiles.precious]\n")
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    refused = memtui("config", "init", "--force")
+    assert (refused.code, "No space left" in refused.err) == (2, True)
+    assert path.read_text() == "[profiles.precious]\n"
+
+
+@pytest.mark.parametrize("value", ["", "off"])
+def test_no_minimum_score_has_one_name(memtui: Run, monkeypatch: Any, value: str) -> None:
+    monkeypatch.setenv("MEMTUI_RANKING__MIN_SCORE", value)
+    assert memtui("config", "show", "ranking.min_score").out.startswith('ranking.min_score = "off"')
+    shown = memtui("config", "show", "ranking.min_score", "--json").document["settings"]
+    assert shown[0]["in_force"] == "off"
+    refused = memtui("search", "x", "--min-score", "none", "--json").error
+    assert refused["code"] == "usage"
+
+
 def test_config_show_tells_origins(memtui: Run, notes: Path, monkeypatch: Any) -> None:
     (notes / ".memtui.toml").write_text("[ranking]\nk = 9\nvector_weight = 0.4\n")
     monkeypatch.setenv("MEMTUI_RANKING__K", "3")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
+import json
 import math
 import os
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,26 +15,43 @@ from typing import Any
 import apsw
 import pytest
 
+from memtui.cli.commands import program
 from memtui.cli.main import run
-from memtui.model import Fusion, MinScoreRule, Ranking
+from memtui.cli.options import ranking_flags
+from memtui.embedding import minilm
+from memtui.model import Fusion, MinScoreRule, Ranking, Reason
 from memtui.model.terms import LegRank
-from memtui.ranking.counterfactual import NoChangeReason, Parameter, least_changes, needed
+from memtui.ranking.counterfactual import (
+    Change,
+    ChangeKind,
+    NoChangeReason,
+    Parameter,
+    apply,
+    least_changes,
+    needed,
+)
+from memtui.ranking.counterfactual.change import Value, value_of
 from memtui.ranking.counterfactual.outside import outside_pool
 from memtui.ranking.profiles import PROFILES
-from tests.support import recorded
+from memtui.report import words
+from memtui.report.flags import flags_of
+from memtui.settings import load_settings
+from tests.support import demo, recorded
 from tests.support.pools import NOW, chunk, pool
 from tests.unit.test_cli_commands import Answer, Opened
 
 Run = Callable[..., Answer]
 AT = ("--now", "2026-11-21T12:00:00+00:00")
 OAUTH = "OAuth refresh token clock skew"
+RAISE = ChangeKind.RAISE
 KAFKA = "what did we decide about Kafka in production"
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A home of its own, in which the demo is indexed once."""
+def home(tmp_path_factory: pytest.TempPathFactory, indexed_demo: Path) -> Iterator[Path]:
+    """A home of its own, in which the demo is indexed; the model is read once for all runs."""
     folder = tmp_path_factory.mktemp("home")
+    demo.copy_to(folder / "data", indexed_demo)
     with pytest.MonkeyPatch.context() as patch:
         for name in list(os.environ):
             if name.startswith(("MEMTUI_", "OPENCLAW_")):
@@ -39,6 +59,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("HOME", str(folder))
         for kind in ("config", "state", "data"):
             patch.setenv(f"XDG_{kind.upper()}_HOME", str(folder / kind))
+        for name in ("_check_model", "_load_session"):
+            patch.setattr(minilm, name, functools.cache(getattr(minilm, name)))
         patch.chdir(folder)
         yield folder
 
@@ -76,24 +98,19 @@ def place_of(drop: dict[str, Any]) -> str:
 
 
 def apply_all(memtui: Run, *arguments: str, place: str) -> set[str]:
-    """Give every suggested option to the program; the parameters that were tried."""
-    asked = ("explain", *arguments, "--chunk", place)
+    """Give every suggested option to a search; the parameters that were tried."""
+    asked = ("explain", *arguments, "--chunk", place, "--no-words")
     document = memtui(*asked, "--json").document
     assert not document["shown"]
-    tried = set()
     for change in document["least_changes"]:
-        if change["flags"] is None:
-            continue
-        changed = memtui(*asked, *change["flags"].split(" "), "--json").document
-        assert changed["shown"], (place, change)
-        assert changed["hit"]["rank"] == change["rank_after"], (place, change)
-        assert (changed["least_changes"], changed["without_change"]) == ([], [])
-        tried.add(change["parameter"])
+        changed = memtui("search", *arguments, *change["flags"].split(" "), "--json").document
+        ranks = {hit["chunk_id"]: hit["rank"] for hit in changed["hits"]}
+        assert ranks[document["chunk_id"]] == change["rank_after"], (place, change)
     costs = [change["cost"] for change in document["least_changes"]]
     assert costs == sorted(costs)
     named = {change["parameter"] for change in document["least_changes"]}
     assert named | {one["parameter"] for one in document["without_change"]} == set(Parameter)
-    return tried
+    return named
 
 
 # --- memtui's own index -----------------------------------------------------------------------
@@ -178,6 +195,201 @@ def test_too_many_rows_are_not_counted(memtui: Run, monkeypatch: pytest.MonkeyPa
     reasons = {one["reason"] for one in document["leg_ranks_of_all"].values()}
     assert reasons == {"too_many"}
     assert "too many to count at once" in memtui("explain", "router config", "--demo").out
+
+
+# --- places that are not shown ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def notes(home: Path) -> tuple[str, ...]:
+    """The options for a small memory without vectors, some of it changed since it was indexed."""
+    folder = home / "notes"
+    (folder / "memory").mkdir(parents=True)
+    (folder / "memory" / "vlan.md").write_text("# VLAN\n\nThe router has VLAN 20 and 30.\n")
+    (folder / "memory" / "bread.md").write_text("# Bread\n\nSourdough at 75 percent.\n")
+    (folder / "MEMORY.md").write_text("The router is an Omada.\n")
+    (folder / ".memtui.toml").write_text('[embedding]\nprovider = "none"\n')
+    assert run(("index", "--root", str(folder)), Opened()) == 0
+    (folder / "memory" / "new.md").write_text("A router.\n")
+    (folder / "memory" / "link.md").symlink_to("vlan.md")
+    return ("--root", str(folder))
+
+
+@pytest.mark.parametrize(
+    ("place", "reason", "code"),
+    [
+        ("memory/nowhere.md", "no_file", 1),
+        ("memory/nowhere.md:3", "no_file", 1),
+        ("memory/new.md", "not_yet_indexed", 0),
+        ("memory/new.md#L1-L1", "not_yet_indexed", 0),
+        ("memory/link.md", "symlink", 0),
+        ("memory/vlan.md:77", "no_chunk_at_line", 0),
+        ("memory/bread.md", "not_matched", 0),
+        ("../../etc/passwd.md", "no_file", 1),
+    ],
+)
+def test_a_place_that_is_not_shown_has_a_trace(
+    memtui: Run, notes: tuple[str, ...], place: str, reason: str, code: int
+) -> None:
+    base = ("explain", "router", *notes, "--chunk", place)
+    answer = memtui(*base, "--json")
+    document = answer.document
+    assert answer.code == code
+    assert not document["shown"]
+    assert document["first_failure"]["reason"] == reason
+    assert document["first_failure"] in document["trace"]
+    assert document["trace"][-1]["outcome"] == "lost"
+    shown = memtui(*base)
+    assert shown.code == code
+    failing = [line for line in shown.out.splitlines() if line.startswith("    ✗")]
+    assert words.reason_words(Reason(reason)) in "".join(failing)
+    assert f"NOT SHOWN: {words.reason_words(Reason(reason))}, at " in shown.out
+
+
+def test_a_place_that_is_shown_may_be_named_in_every_way(
+    memtui: Run, notes: tuple[str, ...]
+) -> None:
+    ways = ("", ":3", "#L3", "#L1-L3")
+    for place in (f"memory/vlan.md{way}" for way in ways):
+        document = memtui("explain", "router", *notes, "--chunk", place, "--json").document
+        assert document["hit"]["path"] == "memory/vlan.md"
+        assert document["shown"]
+        assert document["first_failure"] is None
+        assert document["word_changes"] is None
+    wrong = memtui("explain", "router", *notes, "--chunk", "memory/vlan.md:0", "--json")
+    assert (wrong.code, wrong.error["code"]) == (2, "query")
+
+
+def test_other_words_are_tried_unless_they_are_not_wanted(
+    memtui: Run, notes: tuple[str, ...]
+) -> None:
+    base = ("explain", "router", *notes, "--chunk", "memory/bread.md")
+    document = memtui(*base, "--json").document
+    (change, *_) = document["word_changes"]["changes"]
+    found = memtui("search", change["query"], *notes, "--json").document["hits"]
+    place = next(hit for hit in found if hit["path"] == "memory/bread.md")
+    assert place["rank"] == change["rank_after"]
+    assert change["query"] in memtui(*base).out
+    assert memtui(*base, "--no-words", "--json").document["word_changes"] is None
+
+
+def test_ascii_marks_and_a_bold_first_failure(
+    memtui: Run, notes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = ("explain", "router", *notes, "--chunk", "memory/new.md", "--no-words")
+    monkeypatch.setenv("MEMTUI_UI__GLYPHS", "ascii")
+    lines = memtui(*base).out.splitlines()
+    assert "    + discovered" in "\n".join(lines)
+    assert next(line for line in lines if "indexed" in line and "    x " in line)
+    monkeypatch.setattr("memtui.cli.output._is_terminal", lambda stream: True)
+    bold = [line for line in memtui(*base).out.splitlines() if line.startswith("\x1b[1m")]
+    assert [line.split()[0] for line in bold] == ["\x1b[1mmemory/new.md\x1b[0m", "\x1b[1m"]
+
+
+# --- exports ------------------------------------------------------------------------------------
+
+
+def test_every_format_goes_to_stdout_or_to_a_file(
+    memtui: Run, notes: tuple[str, ...], tmp_path: Path
+) -> None:
+    base = ("explain", "router", *notes)
+    svg = memtui(*base, "--format", "svg")
+    assert ET.fromstring(svg.out).tag.endswith("svg")
+    assert memtui(*base, "--format", "markdown").out.startswith("## `")
+    plain = memtui(*base)
+    assert memtui(*base, "--format", "text", "--output", "-").out == plain.out
+    documents = [memtui(*base, *o).document for o in (("--format", "json"), ("--json",))]
+    assert documents[0].pop("legs").keys() == documents[1].pop("legs").keys()
+    assert documents[0] == documents[1]
+    for name, text in (("a.svg", svg.out), ("a.txt", plain.out)):
+        written = memtui(*base, "--output", str(tmp_path / name))
+        assert (written.code, written.out) == (0, "")
+        assert written.err.endswith(f"memtui: wrote {tmp_path / name}\n")
+        assert (tmp_path / name).read_text("utf-8") == text
+
+
+def test_an_export_never_replaces_a_file_by_itself(
+    memtui: Run, notes: tuple[str, ...], tmp_path: Path
+) -> None:
+    target = tmp_path / "why.json"
+    target.write_text("mine")
+    base = ("explain", "router", *notes, "--output", str(target))
+    refused = memtui(*base)
+    assert (refused.code, refused.out) == (1, "")
+    assert f"{target} is there already" in refused.err
+    assert target.read_text() == "mine"
+    error = memtui(*base, "--format", "json").error
+    assert (error["code"], error["hint"]) == ("export", "--force replaces it")
+    assert memtui(*base, "--force").code == 0
+    assert json.loads(target.read_text())["shown"]
+    missing = memtui("explain", "router", *notes, "--output", str(tmp_path / "no" / "a.md"))
+    assert (missing.code, "cannot write" in missing.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--json", "--format", "svg"), "--json and --format svg exclude each other"),
+        (("--force",), "--force needs --output FILE"),
+        (("--rank", "1", "--chunk", "a.md"), "--rank and --chunk exclude each other"),
+    ],
+)
+def test_options_that_contradict_each_other(
+    memtui: Run, notes: tuple[str, ...], options: tuple[str, ...], message: str
+) -> None:
+    refused = memtui("explain", "router", *notes, *options)
+    text = refused.err or refused.error["message"]
+    assert (refused.code, message in text) == (2, True)
+
+
+def test_passages_are_shown_where_they_are_asked_for(memtui: Run) -> None:
+    base = ("explain", "router config", "--demo", "--passages")
+    document = memtui(*base, "--json").document
+    found = document["passages"]["found"]
+    assert [one["cosine"] for one in found] == sorted((o["cosine"] for o in found), reverse=True)
+    assert all(one["text"] in document["passages"]["text"] for one in found)
+    assert "an illustration" in memtui(*base).out
+
+
+# --- flags --------------------------------------------------------------------------------------
+
+VALUES: dict[Parameter, tuple[Value, ...]] = {
+    Parameter.VECTOR_WEIGHT: (0.0, 0.123456789, 1.0),
+    Parameter.FUSION: tuple(str(method) for method in Fusion),
+    Parameter.RRF_K: (0.01, 60.5),
+    Parameter.DECAY: (True, False),
+    Parameter.HALF_LIFE: (1.0, 47.00000001),
+    Parameter.FLOOR: (0.0, 0.81),
+    Parameter.RERANK: (True, False),
+    Parameter.DEDUP: (True, False),
+    Parameter.MIN_SCORE: (0.0, 0.2499999999, None),
+    Parameter.MMR: (True, False),
+    Parameter.LAMBDA: (0.0, 0.65),
+    Parameter.K: (1, 200),
+    Parameter.CANDIDATE_MULTIPLIER: (1, 50),
+}
+
+
+@pytest.mark.parametrize("parameter", Parameter)
+def test_every_change_has_options_that_make_it(parameter: Parameter) -> None:
+    for name, ranking in PROFILES.items():
+        if parameter in {Parameter.HALF_LIFE, Parameter.FLOOR}:
+            ranking = apply(ranking, Parameter.DECAY, True)
+        if parameter is Parameter.LAMBDA:
+            ranking = apply(ranking, Parameter.MMR, True)
+        for value in VALUES[parameter]:
+            change = Change(parameter, value_of(ranking, parameter), value, 1, True, 1, RAISE)
+            flags = ("--profile", name, *flags_of(ranking, change).split(" "))
+            for command in ("search", "explain"):
+                context = program.commands[command].make_context(command, ["query", *flags])
+                given = ranking_flags(context.params)
+                settings = load_settings(flags=given, env={}).settings
+                assert settings.configured_ranking(PROFILES) == apply(ranking, parameter, value)
+
+
+def test_a_minimum_that_is_neither_a_score_nor_off(memtui: Run) -> None:
+    refused = memtui("search", "x", "--demo", "--min-score", "none of it", "--json")
+    assert "is neither a score such as 0.35 nor off" in refused.error["message"]
 
 
 # --- an agent's index -------------------------------------------------------------------------

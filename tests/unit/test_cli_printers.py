@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 
 from memtui.bus import SyncProgressed
-from memtui.cli import bars, words
-from memtui.cli.documents import drop_entry, search_document
+from memtui.cli import bars
+from memtui.cli.documents import search_document
 from memtui.cli.index import progress_line, sync_line
-from memtui.cli.output import Output, json_text, plain
+from memtui.cli.output import Output
 from memtui.cli.results import (
     leg_warnings,
     print_rows,
@@ -52,6 +52,9 @@ from memtui.model import (
 )
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
+from memtui.report import words
+from memtui.report.entries import drop_entry
+from memtui.report.jsonable import json_text, plain
 from memtui.text.sanitize import HOSTILE
 from tests.support.hostile import ALL, ATTACKS
 from tests.support.pools import NOW, chunk, pool, pools, rankings

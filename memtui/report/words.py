@@ -4,15 +4,40 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from memtui.model import Chunk, DateRule, Leg, Reason
+from memtui.model import Chunk, DateRule, Leg, LegState, LegStatus, Reason, Stage
 from memtui.model.foreign import FileState
+from memtui.model.inquiry import Station
 from memtui.ranking.decay import age_in_days, chunk_day
 
 LEG_UNITS: Final[Mapping[Leg, str]] = {Leg.VECTOR: "cosine", Leg.KEYWORD: "bm25"}
+
+STAGE_WORDS: Final[Mapping[Stage, str]] = {
+    Stage.FUSION: "fused",
+    Stage.IDENTITY: "exact name",
+    Stage.DECAY: "decay",
+    Stage.IMPORTANCE: "importance",
+    Stage.PROJECT: "project",
+    Stage.TIERS: "names first",
+    Stage.RERANK: "rerank",
+    Stage.DEDUP: "dedup",
+    Stage.MIN_SCORE: "minimum",
+    Stage.MMR: "mmr",
+    Stage.EXACT_PATH: "exact path",
+    Stage.CUT: "cut",
+}
+STATION_WORDS: Final[Mapping[Station, str]] = {
+    Station.DISCOVERED: "discovered",
+    Station.INDEXED: "indexed",
+    Station.KEYWORD_LEG: "keyword leg",
+    Station.VECTOR_LEG: "vector leg",
+    Station.KEYWORD_POOL: "keyword pool",
+    Station.VECTOR_POOL: "vector pool",
+}
 
 _REASONS: Final[Mapping[Reason, str]] = {
     Reason.SYMLINK: "a link, not followed",
@@ -51,8 +76,18 @@ _REASONS: Final[Mapping[Reason, str]] = {
     Reason.PATH_ALONE: "found by its path alone: no BM25 value",
     Reason.FILTERED: "left out by a filter or a quoted phrase",
     Reason.NO_VECTOR: "no usable vector of the model",
-    Reason.NOT_INDEXED: "no row in the full-text table",
+    Reason.NOT_INDEXED: "not in the index",
     Reason.TOO_MANY: "too many to count at once",
+    Reason.NO_FILE: "there is no such file",
+    Reason.NOT_A_NOTE: "not a file that the memory holds",
+    Reason.NOT_YET_INDEXED: "not indexed yet",
+    Reason.STALE: "changed since it was indexed",
+    Reason.NO_CHUNK_AT_LINE: "no chunk at this line",
+    Reason.TERM_MISSING: "a required word is missing",
+    Reason.TOKENIZER_DROPS: "the tokenizer drops the words",
+    Reason.OTHER_MODEL: "its vector is of another model",
+    Reason.ZERO_VECTOR: "its vector is zero",
+    Reason.PUSHED_DOWN: "pushed down",
     Reason.RELAXED: "below the minimum, let through by the profile's rule",
     Reason.EXACT_PATH: "the query names the file",
     Reason.SUBSTRING_ONLY: "found by substrings: no BM25 value",
@@ -80,6 +115,16 @@ def reason_words(reason: Reason) -> str:
     return _REASONS.get(reason, reason.value.replace("_", " "))
 
 
+def leg_words(state: LegState) -> str:
+    """How a leg answered."""
+    if state.status is LegStatus.OK:
+        return "ok"
+    if state.reason is Reason.NOT_REPRODUCIBLE and state.detail:
+        return state.detail
+    detail = f": {state.detail}" if state.detail else ""
+    return f"{state.status} ({reason_words(state.reason)}{detail})"
+
+
 def score(value: float) -> str:
     """A score with three decimals; a dash when it is not finite."""
     return f"{value:.3f}" if math.isfinite(value) else "-"
@@ -98,6 +143,37 @@ def number(value: object) -> str:
 def exact(value: float) -> str:
     """A number so that reading it back gives the same float."""
     return repr(float(value))
+
+
+def short(value: float) -> str:
+    """A score with four decimals, or two digits where those are all 0; a dash for none."""
+    if not math.isfinite(value):
+        return "-"
+    text = f"{value:.4f}"
+    return text if float(text) or not value else f"{value:.2g}"
+
+
+def brief(value: object) -> str:
+    """As `number`, but at most three digits behind the point."""
+    return number(round(value, 3) or value if isinstance(value, float) else value)
+
+
+@dataclass(frozen=True, slots=True)
+class Spell:
+    """How numbers are written: scores, and everything else that was compared."""
+
+    score: Callable[[float], str]
+    number: Callable[[object], str]
+
+    def __call__(self, value: float) -> str:
+        """Write a score."""
+        return self.score(value)
+
+
+EXACT: Final = Spell(exact, number)
+"""For text: a score can be read back to the last bit."""
+SHORT: Final = Spell(short, brief)
+"""For pictures."""
 
 
 def count(value: int, noun: str, after: str = "") -> str:

@@ -1,0 +1,128 @@
+"""An explanation in each format that it can leave the program in, and files of it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from memtui.errors import MemtuiError
+from memtui.report.explained import Explained
+
+
+class Format(StrEnum):
+    """What an explanation can be written as."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+    SVG = "svg"
+
+
+ENDINGS: Final[Mapping[Format, str]] = {
+    Format.TEXT: ".txt",
+    Format.JSON: ".json",
+    Format.MARKDOWN: ".md",
+    Format.SVG: ".svg",
+}
+"""The ending of a file of each format."""
+
+
+class ExportFailed(MemtuiError):
+    """A file that is there already, or that cannot be written."""
+
+    code = "export"
+
+
+def exported(
+    explained: Explained,
+    format_: Format,
+    *,
+    dark: bool = True,
+    ascii_only: bool = False,
+    warnings: Sequence[str] = (),
+) -> str:
+    """An explanation as a whole document; text and JSON hold every number to the last digit."""
+    from memtui.report import words
+    from memtui.report.build import report_of
+
+    match format_:
+        case Format.TEXT:
+            from memtui.report.plain import text_of
+
+            return text_of(report_of(explained), ascii_only=ascii_only)
+        case Format.JSON:
+            from memtui.report.document import explanation_document
+            from memtui.report.jsonable import document_text
+
+            return document_text(explanation_document(explained, warnings=warnings)) + "\n"
+        case Format.MARKDOWN:
+            from memtui.report.markdown import markdown_of
+
+            return markdown_of(report_of(explained))
+        case Format.SVG:
+            from memtui.report.svg import svg_of
+
+            return svg_of(report_of(explained, spell=words.SHORT), dark=dark)
+
+
+def format_of(path: Path) -> Format:
+    """What the ending of a file's name says it holds; text for any other."""
+    ending = {".markdown": ".md"}.get(path.suffix.lower(), path.suffix.lower())
+    return next((format_ for format_, own in ENDINGS.items() if own == ending), Format.TEXT)
+
+
+def save(path: Path, text: str, *, force: bool = False) -> None:
+    """Write a whole file at once, as UTF-8; one that is there is replaced only with `force`.
+
+    Raises `ExportFailed` when it is there or cannot be written; nothing is left of it then.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            raise OSError(None, "not a regular file")
+        # A link stays one: what it leads to is replaced.
+        _write(Path(os.path.realpath(path)) if force else path, text, force)
+    except (OSError, ValueError) as error:
+        raise _failed(path, error) from error
+
+
+def _write(path: Path, text: str, force: bool) -> None:
+    temporary = path.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        with temporary.open("x", encoding="utf-8", errors="replace", newline="\n") as file:
+            file.write(text)
+        if force:
+            os.replace(temporary, path)
+        else:
+            _place(temporary, path)
+    finally:
+        with suppress(OSError, ValueError):
+            temporary.unlink()
+
+
+def _place(temporary: Path, path: Path) -> None:
+    """Give a finished file its name; raises `FileExistsError` where the name is taken."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        # A file system without links: the name is taken first, then the file put in its place.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        try:
+            os.replace(temporary, path)
+        except OSError:
+            with suppress(OSError):
+                path.unlink()
+            raise
+
+
+def _failed(path: Path, error: OSError | ValueError) -> ExportFailed:
+    if isinstance(error, FileExistsError):
+        return ExportFailed(f"{path} is there already", hint="--force replaces it")
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return ExportFailed(f"cannot write {path}: {reason}")

@@ -1,0 +1,173 @@
+"""A report as a picture: text on a grid of cells, and bars, in memtui's colours.
+
+Nothing is fetched: the fonts are those of the reader, and every word has its own place, so that
+columns hold whatever the font.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from xml.sax.saxutils import escape, quoteattr
+
+from memtui.report.layout import Bar, Layout, Line, Span
+from memtui.report.model import Report, Tone
+from memtui.report.words import cells_of
+from memtui.text.sanitize import safe_line
+
+WIDTH = 112
+"""Cells of a line."""
+_BARS = 26
+_CELL, _LINE, _FONT = 8.4, 20.0, 14.0
+_PAD = 28.0
+_FONTS = (
+    "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace"
+)
+_NOT_IN_XML = re.compile("[\ufffe\uffff]")
+_WORD = re.compile(r"\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class Colours:
+    """The colours of a picture."""
+
+    background: str
+    panel: str
+    border: str
+    track: str
+    tones: Mapping[Tone, str]
+
+
+DARK = Colours(
+    background="#0E1116",
+    panel="#1A2028",
+    border="#2A323D",
+    track="#1A2028",
+    tones={
+        Tone.PLAIN: "#DDE3EA",
+        Tone.MUTED: "#9AA3AE",
+        Tone.HEADING: "#7FD6C2",
+        Tone.OK: "#4FC58F",
+        Tone.WARN: "#E8C547",
+        Tone.ERROR: "#F2785C",
+        Tone.VECTOR: "#56B4E9",
+        Tone.KEYWORD: "#E69F00",
+        Tone.DECAY: "#8A8A8A",
+        Tone.MMR: "#CC79A7",
+        Tone.RERANK: "#B9A5F5",
+    },
+)
+LIGHT = Colours(
+    background="#FAFAF7",
+    panel="#E9E9E2",
+    border="#C9CEC8",
+    track="#E9E9E2",
+    tones={
+        Tone.PLAIN: "#1C2126",
+        Tone.MUTED: "#5A6169",
+        Tone.HEADING: "#00695C",
+        Tone.OK: "#00694C",
+        Tone.WARN: "#6B5500",
+        Tone.ERROR: "#A63F00",
+        Tone.VECTOR: "#0072B2",
+        Tone.KEYWORD: "#8F4A00",
+        Tone.DECAY: "#5F5F5F",
+        Tone.MMR: "#A0457A",
+        Tone.RERANK: "#5B46B5",
+    },
+)
+"""Both as the themes of the screen have them."""
+
+
+def svg_of(report: Report, *, dark: bool = True) -> str:
+    """The report as an SVG document that is well-formed whatever its texts hold."""
+    colours = DARK if dark else LIGHT
+    lines = list(Layout(safe_line, WIDTH, bars=_BARS).lines(report))
+    width = 2 * _PAD + WIDTH * _CELL
+    height = 2 * _PAD + len(lines) * _LINE
+    body = "\n".join(
+        part for number, line in enumerate(lines) for part in _drawn(line, number, colours)
+    )
+    title = quoteattr(_xml(f"memtui explain: {report.title}"))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label={title} '
+        f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}">\n'
+        f"<title>{_text(report.title)}: {_text(report.verdict)}</title>\n"
+        f'<rect x="0.5" y="0.5" width="{width - 1:g}" height="{height - 1:g}" rx="10" '
+        f'fill="{colours.background}" stroke="{colours.border}"/>\n'
+        f'<g font-family="{_FONTS}" font-size="{_FONT:g}" fill="{colours.tones[Tone.PLAIN]}">\n'
+        f"{_brand(lines[0], colours)}\n{body}\n</g>\n</svg>\n"
+    )
+
+
+def _brand(title: Line, colours: Colours) -> str:
+    """The program's name beside the title, where there is room."""
+    name = "memtui explain"
+    if cells_of(title.text) + len(name) + 2 > WIDTH:
+        return ""
+    span = Span(name, Tone.MUTED)
+    return "".join(_words(span, WIDTH - len(name), _PAD + _baseline(0), colours))
+
+
+def _baseline(number: int) -> float:
+    return number * _LINE + 0.5 * (_LINE + _FONT) - 2
+
+
+def _drawn(line: Line, number: int, colours: Colours) -> Iterator[str]:
+    top = _PAD + number * _LINE
+    if line.heading:
+        left = _PAD + (cells_of(line.text) + 1) * _CELL
+        right, middle = _PAD + WIDTH * _CELL, top + 0.5 * _LINE
+        yield (
+            f'<path d="M{left:g} {middle:g}H{right:g}" stroke="{colours.border}" stroke-width="1"/>'
+        )
+    elif line.strong and number:
+        yield (
+            f'<rect x="{_PAD + 1.5 * _CELL:g}" y="{top:g}" width="{(WIDTH - 1.5) * _CELL:g}" '
+            f'height="{_LINE:g}" rx="3" fill="{colours.panel}"/>'
+        )
+    if line.bar is not None:
+        yield from _bar(line.bar, top, colours)
+    column = 0
+    for span in line.spans:
+        yield from _words(span, column, _PAD + _baseline(number), colours)
+        column += cells_of(span.text)
+
+
+def _bar(bar: Bar, top: float, colours: Colours) -> Iterator[str]:
+    left, width = _PAD + bar.column * _CELL, bar.width * _CELL
+    y, height = top + 3.5, _LINE - 7
+    start = left + bar.extent.low * width
+    length = max(2.0, (bar.extent.high - bar.extent.low) * width)
+    yield (
+        f'<rect x="{left:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="2" '
+        f'fill="{colours.track}"/>'
+    )
+    yield (
+        f'<rect x="{min(start, left + width - 2):g}" y="{y:g}" width="{length:g}" '
+        f'height="{height:g}" rx="2" fill="{colours.tones[bar.tone]}"/>'
+    )
+
+
+def _words(span: Span, column: int, y: float, colours: Colours) -> Iterator[str]:
+    """Each word at its cell; `textLength` holds it to its cells where the font is another."""
+    weight = ' font-weight="bold"' if span.strong or span.tone is Tone.HEADING else ""
+    for found in _WORD.finditer(span.text):
+        word = found[0]
+        x = _PAD + (column + cells_of(span.text[: found.start()])) * _CELL
+        cells = cells_of(word)
+        length = f' textLength="{cells * _CELL:g}"' if cells else ""
+        yield (
+            f'<text x="{x:g}" y="{y:g}" fill="{colours.tones[span.tone]}"{weight}{length}>'
+            f"{_text(word)}</text>"
+        )
+
+
+def _text(text: str) -> str:
+    return escape(_xml(safe_line(text)))
+
+
+def _xml(text: str) -> str:
+    """Text without the two characters that no XML document may hold and no terminal minds."""
+    return _NOT_IN_XML.sub("\ufffd", safe_line(text))

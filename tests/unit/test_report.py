@@ -1,0 +1,444 @@
+"""Reports of explanations: every number is told, and no text of a note breaks out of a format."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from memtui.engine.least import LeastChanges
+from memtui.model import Decay, Drop, Leg, Mmr, Ranking, Reason, Stage
+from memtui.model.inquiry import (
+    Inquiry,
+    Outcome,
+    Passages,
+    Place,
+    Station,
+    TraceStep,
+    WordChange,
+    WordChanges,
+)
+from memtui.model.terms import (
+    FoundBy,
+    KeywordExplanation,
+    LegPlace,
+    LegRank,
+    Passage,
+    PhraseScore,
+    PrunedTerm,
+    SubstringTerm,
+    TermScore,
+)
+from memtui.ranking.counterfactual import (
+    Change,
+    ChangeKind,
+    Counterfactuals,
+    NoChange,
+    NoChangeReason,
+    Parameter,
+)
+from memtui.ranking.pipeline import rank
+from memtui.ranking.trace import find
+from memtui.report import svg, words
+from memtui.report.build import report_of
+from memtui.report.document import explanation_document
+from memtui.report.explained import Explained
+from memtui.report.export import ENDINGS, ExportFailed, Format, exported, format_of, save
+from memtui.report.jsonable import document_text, plain
+from memtui.report.markdown import code, fenced, markdown_of
+from memtui.report.model import Report, Section, SectionId, Tone
+from memtui.report.plain import text_lines, text_of
+from memtui.text.sanitize import HOSTILE
+from memtui.tui import theme
+from tests.support.hostile import ALL, ATTACKS
+from tests.support.pools import NOW, chunk, pool
+
+RANKING = Ranking(
+    k=2, decay=Decay(enabled=True, half_life_days=30.0), mmr=Mmr(enabled=True, lambda_=0.5)
+)
+CHANGES = Counterfactuals(
+    "c2",
+    (
+        Change(Parameter.K, 2, 3, 0.005025, True, 3, ChangeKind.RAISE),
+        Change(Parameter.VECTOR_WEIGHT, 0.3, 0.8125, 0.5125, True, 2, ChangeKind.RAISE),
+        Change(Parameter.MIN_SCORE, 0.35, None, 1.0, True, 2, ChangeKind.TURN_OFF),
+    ),
+    (
+        NoChange(Parameter.LAMBDA, NoChangeReason.NO_VALUE),
+        NoChange(Parameter.RRF_K, NoChangeReason.NOT_USED),
+    ),
+)
+BREAKERS = (
+    "```\n<script>alert(1)</script>\n```",
+    "| a | b |\n| --- | --- |",
+    "[link](https://example.org) ![picture](https://example.org/x.png)",
+    "https://example.org www.example.org a@example.org @someone #12 :tada: $x$",
+    "`` ` ``` ```` \\| \\` \\\\|",
+    "# heading\n- item\n> quotation\n1. one\n---\n***",
+    "<b>bold</b> <!-- comment --> &amp; &#64; <img src=x onerror=y>",
+    "**bold** _it_ ~~gone~~ [x]: https://example.org",
+    "備份路由 🏮 e\u0301 \ufffe\uffff ]]>",
+    " ",
+    "`",
+)
+HOSTILES = (*ATTACKS, *BREAKERS, f"{ALL} {' '.join(BREAKERS)}")
+each_hostile = pytest.mark.parametrize("text", HOSTILES, ids=range(len(HOSTILES)))
+MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def explained(text: str = "router vlan", *, place: int = 2, known: bool = True) -> Explained:
+    """The explanation of the n-th of four chunks, all of whose texts are `text`."""
+    note = text.encode("utf-8", "replace").decode("utf-8")  # as notes are read
+    chunks = [
+        chunk(f"c{n}", f"{note} {n}", path=f"{note}/{n}.md", line=n + 1, day=date(2026, 11, 10 + n))
+        for n in range(4)
+    ]
+    vector = [("c0", 0.71), ("c1", 0.613), ("c2", 0.4217), ("c3", 0.3)]
+    ranked = rank(
+        pool(chunks, vector, [("c1", -6.25), ("c0", -3.5), ("c2", -1.125)], query=note),
+        RANKING,
+        now=NOW,
+    )
+    inquiry = _inquiry(note, chunks[place].id if known else None, ranked)
+    if not known:
+        return Explained(ranked, RANKING, inquiry)
+    return Explained(
+        ranked,
+        RANKING,
+        inquiry,
+        LeastChanges(CHANGES, None),
+        WordChanges((WordChange(f"{note} more", (note,), (note,), 2),), 17),
+        Passages(chunks[place].text, (Passage(0, len(note), 0.8125),), model=note),
+    )
+
+
+def _inquiry(note: str, chunk_id: str | None, ranked: Any) -> Inquiry:
+    steps = [
+        TraceStep(Station.DISCOVERED, Outcome.PASSED),
+        TraceStep(Station.KEYWORD_LEG, Outcome.MISSED, Reason.TERM_MISSING, words=(note, "b")),
+    ]
+    if chunk_id is None:
+        lost = TraceStep(Station.INDEXED, Outcome.LOST, Reason.STALE, {"bytes": 4321}, other=note)
+        return Inquiry(note, Place(f"{note}.md", 7), None, (steps[0], lost), None)
+    scored = find(ranked, chunk_id)
+    steps.append(
+        TraceStep(
+            Station.VECTOR_POOL, Outcome.PASSED, Reason.OK, {"cosine": 0.12345678901234567}, 3, 99
+        )
+    )
+    for stage in scored.stages:
+        is_lost = isinstance(scored, Drop) and stage.stage is scored.stage
+        outcome = Outcome.LOST if is_lost else Outcome.PASSED
+        steps.append(
+            TraceStep(stage.stage, outcome, stage.reason, {"after": stage.after}, stage.rank, 4)
+        )
+    phrase = PhraseScore(f'"{note}"', (note,), 3, 5, 1.0986122886681098, 1.4372531)
+    terms = KeywordExplanation(
+        rowid=3,
+        match=f'"{note}"',
+        tokenizer=note,
+        indexed=True,
+        found=True,
+        score=-1.4372531,
+        terms=(TermScore(note, f'"{note}"', False, True, 1.4372531, (phrase,)),),
+        rows=99,
+        length=12,
+        average_length=31.25,
+        pruned=(PrunedTerm(note, 77, True),),
+        stop_words=(note,),
+        substrings=(SubstringTerm(note, False),),
+        missing=(note,),
+        found_by=FoundBy.MATCH,
+    )
+    places = {Leg.VECTOR: LegPlace(LegRank(2, 99, 0.4217)), Leg.KEYWORD: LegPlace(None)}
+    shown = next((hit.rank for hit in ranked.hits if hit.chunk.id == chunk_id), None)
+    return Inquiry(
+        note, Place(f"{note}.md"), ranked.pool.chunks[chunk_id], tuple(steps), shown, terms, places
+    )
+
+
+# --- what is told -----------------------------------------------------------------------------
+
+
+def test_the_text_tells_every_number_to_the_last_digit() -> None:
+    told = explained()
+    text = text_of(report_of(told))
+    scored = find(told.ranked, "c2")
+    for part in scored.legs.values():
+        assert all(repr(value) in text for value in (part.raw, part.mapped, part.contribution))
+    for stage in scored.stages:
+        assert repr(stage.after) in text
+        assert f"#{stage.rank} of 4" in text
+    for step in told.inquiry.steps:
+        assert step.rank is None or f"#{step.rank} of {step.of}" in text
+        assert all(repr(value) in text or str(value) in text for value in step.numbers.values()), (
+            step
+        )
+    assert "#3 of 99, 0.4217" in text
+    assert "share" in text
+    assert "1.4372531" in text
+    assert "77 chunks" in text
+    assert "17 changed queries tried" in text
+
+
+def test_the_first_failure_is_the_one_strong_line_of_the_trace() -> None:
+    told = explained()
+    strong = [line.text.split() for line in text_lines(report_of(told)) if line.strong]
+    assert strong[0] == ["router", "vlan/2.md#L3-L4"]
+    assert [pieces[:2] for pieces in strong[1:]] == [["✗", "cut"]]
+    assert "NOT SHOWN: beyond the last rank shown, at cut #3 (" in text_of(report_of(told))
+    shown = list(text_lines(report_of(explained(place=1))))
+    assert [line.text for line in shown if line.strong] == ["router vlan/1.md#L2-L3"]
+    assert shown[1].text.startswith("  SHOWN at rank 1, score ")
+
+
+def test_a_stage_that_pushed_it_beyond_k_is_the_first_failure() -> None:
+    told = explained()
+    steps = tuple(
+        replace(step, outcome=Outcome.PUSHED_OUT, reason=Reason.PUSHED_DOWN)
+        if step.at is Stage.DECAY
+        else step
+        for step in told.inquiry.steps
+    )
+    pushed = replace(told, inquiry=replace(told.inquiry, steps=steps))
+    lines = list(text_lines(report_of(pushed)))
+    assert lines[1].text.startswith("  NOT SHOWN: pushed beyond k, at decay #3 (0.")
+    (strong,) = (line.text.strip() for line in lines[1:] if line.strong)
+    assert strong.startswith("✗ decay")
+    assert "pushed beyond k: 0." in strong
+    assert any(line.text.startswith("    ✗ cut") for line in lines)
+
+
+def test_a_place_without_a_chunk_has_a_trace_and_a_verdict() -> None:
+    told = explained(known=False)
+    text = text_of(report_of(told), ascii_only=True)
+    assert text.startswith(
+        "router vlan.md:7\n  NOT SHOWN: changed since it was indexed, at indexed"
+    )
+    assert "    x indexed" in text
+    assert "    + discovered" in text
+    assert "bytes 4321" in text
+    document = explanation_document(told)
+    assert document["terms"] is None
+    assert (document["hit"], document["drop"], document["passages"]) == (None, None, None)
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_lines_keep_to_the_width_and_lose_nothing(width: int) -> None:
+    for text in ("router vlan", f"備份路由 {'x' * 90} 🏮", HOSTILES[-1]):
+        report = report_of(explained(text))
+        lines = [line.text for line in text_lines(report, width=width)]
+        assert max(map(words.cells_of, lines)) <= width
+        assert _bare(lines) == _bare([line.text for line in text_lines(report)])
+
+
+def _bare(lines: list[str]) -> list[str]:
+    return sorted("".join(lines).replace(" ", ""))
+
+
+def test_json_gives_back_what_was_found() -> None:
+    told = explained()
+    document = json.loads(document_text(explanation_document(told, warnings=["w"])))
+    assert [_step(entry) for entry in document["trace"]] == list(told.inquiry.steps)
+    assert _step(document["first_failure"]) == told.inquiry.first_failure
+    assert document["place"] == {"path": "router vlan.md", "line": None}
+    assert document["citation"] == "router vlan/2.md#L3-L4"
+    assert document["word_changes"] == plain(told.words)
+    assert document["passages"]["found"] == [
+        {"start": 0, "end": 11, "cosine": 0.8125, "text": "router vlan"}
+    ]
+    flags = [change["flags"] for change in document["least_changes"]]
+    assert flags == ["-n 3", "--weights 0.8125,0.1875", "--min-score off"]
+    assert document["terms"]["score"] == -1.4372531
+    assert document["drop"]["stage"] == "cut"
+    assert document["warnings"] == ["w"]
+    assert json.loads(exported(told, Format.JSON)) == {**document, "warnings": []}
+
+
+def _step(entry: dict[str, Any]) -> TraceStep:
+    at = entry["at"]
+    return TraceStep(
+        Station(at) if at in set(Station) else Stage(at),
+        Outcome(entry["outcome"]),
+        Reason(entry["reason"]),
+        entry["numbers"],
+        entry["rank"],
+        entry["of"],
+        tuple(entry["words"]),
+        entry["other"],
+    )
+
+
+# --- what hostile text cannot do ----------------------------------------------------------------
+
+
+@each_hostile
+def test_no_format_lets_a_terminal_command_through(text: str) -> None:
+    for known in (True, False):
+        told = explained(text, known=known)
+        for format_ in Format:
+            assert HOSTILE.search(exported(told, format_)) is None, format_
+
+
+@each_hostile
+def test_nothing_breaks_out_of_markdown(text: str) -> None:
+    quiet, loud = (_tokens(markdown_of(report_of(explained(one)))) for one in ("router", text))
+    assert _kinds(loud) <= _kinds(quiet), "no HTML, no link, no picture, no emphasis of its own"
+    assert [t.tag for t in loud if t.type == "heading_open"] == ["h2", *["h3"] * 9]
+    for row in _rows(loud):
+        assert row in {2, 3, 4, 5, 6}
+    told = [t.content for t in loud if t.type == "text"]
+    assert all(re.fullmatch(r"[\w ,;()./|:✓✗–]*", piece) for piece in told), told
+    assert not re.search(r"www\.|example|someone|tada|@|#\d", "\n".join(told))
+
+
+def _tokens(document: str) -> list[Token]:
+    found = []
+    for token in MARKDOWN.parse(document):
+        found += [token, *(token.children or [])]
+    return found
+
+
+def _kinds(tokens: list[Token]) -> set[str]:
+    return {token.type for token in tokens} | {"softbreak"}
+
+
+def _rows(tokens: list[Token]) -> Iterator[int]:
+    """The number of cells of every row; all rows of a table have as many as its head."""
+    heads = cells = 0
+    for token in tokens:
+        if token.type == "table_open":
+            heads = 0
+        elif token.type == "tr_open":
+            cells = 0
+        elif token.type in {"th_open", "td_open"}:
+            cells += 1
+        elif token.type == "tr_close":
+            heads = heads or cells
+            assert cells == heads
+            yield cells
+
+
+@pytest.mark.parametrize("note", ["1) a", "1. a", "    a", "- a", "> a", "2) 3) (b)", "# a"])
+def test_a_note_is_one_item_of_a_list_whatever_it_begins_with(note: str) -> None:
+    section = Section(SectionId.LEGS, "legs", notes=(note, "plain"))
+    tokens = _tokens(markdown_of(Report("a", "b", "SHOWN", True, (section,))))
+    held = [t.content.strip() for t in tokens if t.type in {"text", "code_inline"}]
+    assert [note.strip(), "plain"] == held[-2:]
+    kinds = [token.type for token in tokens]
+    assert (kinds.count("bullet_list_open"), kinds.count("list_item_open")) == (1, 2)
+    assert not {"ordered_list_open", "blockquote_open", "code_block"} & set(kinds)
+
+
+@given(st.text(alphabet="`|\\<>[]()!*_~#@:&;$ab1 .-\n", max_size=24))
+def test_code_spans_and_blocks_hold_any_text(text: str) -> None:
+    line = " ".join(text.split("\n"))
+    (inline,) = (t for t in MARKDOWN.parse(f"x {code(text)}") if t.type == "inline")
+    held = [t.content for t in inline.children or () if t.type == "code_inline"]
+    assert "".join(held).strip() == line.strip()
+    assert {t.type for t in inline.children or ()} <= {"text", "code_inline"}
+    (block,) = MARKDOWN.parse(fenced(text))
+    assert block.content == f"{text}\n"
+
+
+@pytest.mark.parametrize("dark", [True, False])
+@each_hostile
+def test_a_picture_is_well_formed_whatever_the_text(text: str, dark: bool) -> None:
+    drawn = exported(explained(text), Format.SVG, dark=dark)
+    root = ET.fromstring(drawn)
+    kinds = {element.tag for element in root.iter()}
+    assert kinds == {f"{SVG}{name}" for name in ("svg", "title", "g", "rect", "path", "text")}
+    named = {name for element in root.iter() for name in element.attrib}
+    assert not any(name.startswith("on") or "href" in name for name in named)
+    width = float(root.attrib["width"])
+    for word in root.iter(f"{SVG}text"):
+        assert float(word.attrib["x"]) + float(word.attrib.get("textLength", 0)) <= width - 20
+
+
+def test_a_picture_says_what_the_text_says() -> None:
+    told = explained("備份 router")
+    root = ET.fromstring(exported(told, Format.SVG))
+    drawn = [word.text or "" for word in root.iter(f"{SVG}text")]
+    lines = text_lines(report_of(told, spell=words.SHORT))
+    spoken = {word for line in lines for word in line.text.split()}
+    assert spoken <= set(drawn) | {""}
+    bars = [r for r in root.iter(f"{SVG}rect") if r.attrib["fill"] == svg.DARK.tones[Tone.MMR]]
+    assert len(bars) == 1
+
+
+def test_pictures_have_the_colours_of_the_screen() -> None:
+    for colours, screen in ((svg.DARK, theme.MEMTUI_DARK), (svg.LIGHT, theme.MEMTUI_LIGHT)):
+        assert colours.background == screen.background
+        assert colours.tones[Tone.PLAIN] == screen.foreground
+        assert colours.tones[Tone.HEADING] == screen.primary
+        for tone in ("vector", "keyword", "decay", "mmr", "rerank"):
+            assert colours.tones[Tone(tone)] == screen.variables[f"leg-{tone}"]
+        for tone in ("ok", "warn", "error"):
+            assert colours.tones[Tone(tone)] == screen.variables[f"state-{tone}"]
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def test_a_file_is_written_whole_and_never_over_another(tmp_path: Path) -> None:
+    target = tmp_path / "why.svg"
+    save(target, "one\n")
+    with pytest.raises(ExportFailed, match="is there already") as refused:
+        save(target, "two\n")
+    assert "--force" in refused.value.hint
+    assert target.read_text("utf-8") == "one\n"
+    save(target, "two \ud800\n", force=True)
+    assert target.read_text("utf-8") == "two ?\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["why.svg"]
+
+
+@pytest.mark.parametrize("name", ["no/such/folder.txt", "folder", "/", "nul\0byte", "x" * 300])
+def test_what_cannot_be_written_is_said_in_one_line(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    for force in (True, False):
+        with pytest.raises(ExportFailed) as failed:
+            save(tmp_path / name, "text", force=force)
+        assert "\n" not in failed.value.message
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_link_stays_one_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
+    link, target = tmp_path / "link.md", tmp_path / "target.md"
+    link.symlink_to(target.name)
+    with pytest.raises(ExportFailed, match="is there already"):
+        save(link, "one")
+    save(link, "one", force=True)
+    save(link, "two", force=True)
+    assert link.is_symlink()
+    assert target.read_text() == "two"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_file_system_without_links_will_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*names: object) -> None:
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", no_links)
+    save(tmp_path / "a.md", "one")
+    with pytest.raises(ExportFailed, match="is there already"):
+        save(tmp_path / "a.md", "two")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["one"]
+
+
+def test_the_ending_says_the_format() -> None:
+    assert {format_of(Path(f"x{ending.upper()}")) for ending in ENDINGS.values()} == set(Format)
+    assert format_of(Path("README")) is Format.TEXT
