@@ -40,6 +40,8 @@ from memtui.tui.app import MemtuiApp
 from memtui.tui.door import OpenedMemory
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.difference import DifferenceScreen
+from memtui.tui.screens.explain import ExplainScreen
+from memtui.tui.screens.place_prompt import PlacePrompt
 from tests.support.agent_scenes import CHANGED, SCENES, AgentStage, Scene
 from tests.support.pictures import to_png
 from tests.tui.harness import render_lines, settle, until
@@ -75,6 +77,43 @@ def standing() -> datetime:
 async def press_explain(app: MemtuiApp, pilot: Pilot[int]) -> None:
     """Open the explanation of the second result."""
     await pilot.press("down", "f4")
+    await until(pilot, lambda: isinstance(app.screen, ExplainScreen), 30)
+    await everything_found(app, pilot)
+
+
+async def trace_a_note(app: MemtuiApp, pilot: Pilot[int]) -> None:
+    """Name a note that is not in the list, and wait until everything about it is known."""
+    await pilot.press("escape", "t")
+    await until(pilot, lambda: isinstance(app.screen, PlacePrompt), 30)
+    app.screen.query_one(Input).value = "2026-04-21"
+    await rest(app, pilot)
+    await pilot.press("enter")
+    await until(pilot, lambda: isinstance(app.screen, ExplainScreen), 30)
+    await everything_found(app, pilot)
+
+
+async def everything_found(app: MemtuiApp, pilot: Pilot[int]) -> None:
+    """Wait until the explain screen looks for nothing any more."""
+
+    def found() -> bool:
+        screen = app.screen
+        return isinstance(screen, ExplainScreen) and not screen.page.findings.due
+
+    await until(pilot, found, 60)
+
+
+async def compare_with_decay(app: MemtuiApp, pilot: Pilot[int]) -> None:
+    """Put the list with decay beside the configured one."""
+    await pilot.press("escape", "d")
+    await rest(app, pilot)
+    await pilot.press("c", "down")
+
+
+async def sweep_lambda(app: MemtuiApp, pilot: Pilot[int]) -> None:
+    """Draw the ranks against λ and go to the flip before the present value."""
+    await pilot.press("escape", "S", "2")
+    await rest(app, pilot)
+    await pilot.press("left")
 
 
 async def open_index(app: MemtuiApp, pilot: Pilot[int]) -> None:
@@ -113,6 +152,7 @@ async def open_difference(app: MemtuiApp, pilot: Pilot[int]) -> None:
     await until(pilot, lambda: isinstance(app.screen, DifferenceScreen), 30)
 
 
+OLD_COUNTS_LESS = Ranking(decay=Decay(enabled=True))
 BOTH = Ranking(mmr=Mmr(enabled=True), decay=Decay(enabled=True, floor=0.8))
 
 PICTURES = (
@@ -124,6 +164,18 @@ PICTURES = (
     Picture("decay-120x40", (120, 40), query="standup time", act=toggle_decay),
     Picture("explain-120x40", (120, 40), ranking=BOTH, act=press_explain),
     Picture("explain-80x24", (80, 24), ranking=BOTH, act=press_explain),
+    Picture("trace-120x40", (120, 40), ranking=OLD_COUNTS_LESS, act=trace_a_note),
+    Picture("trace-80x24", (80, 24), ranking=OLD_COUNTS_LESS, act=trace_a_note),
+    Picture(
+        "trace-light-200x60",
+        (200, 60),
+        ranking=OLD_COUNTS_LESS,
+        theme="memtui-light",
+        act=trace_a_note,
+    ),
+    Picture("compare-120x40", (120, 40), act=compare_with_decay),
+    Picture("sweep-120x40", (120, 40), ranking=BOTH, act=sweep_lambda),
+    Picture("sweep-light-80x24", (80, 24), ranking=BOTH, theme="memtui-light", act=sweep_lambda),
     Picture("index-120x40", (120, 40), act=open_index),
     Picture("help-120x40", (120, 40), act=open_help),
     Picture("indexing-120x40", (120, 40), memory="indexing"),

@@ -10,7 +10,7 @@ from textual.getters import query_one
 
 from memtui.model import IndexState
 from memtui.text.sanitize import safe_line
-from memtui.tui.actions_source import SourceActions
+from memtui.tui.actions_inquiry import InquiryActions
 from memtui.tui.door import EngineDoor
 from memtui.tui.messages import IndexExamined, LegChanged, RebuildPriced, SyncEnded
 from memtui.tui.widgets import foreign_status
@@ -21,7 +21,7 @@ PRICE = "price the rebuild"
 EXAMINE = "Look at the agent's index again; nothing of it is changed"
 
 
-class IndexActions(SourceActions):
+class IndexActions(InquiryActions):
     """Status bar, index pane and the keys of the index."""
 
     index_pane = query_one("#index-status", IndexStatusPane)

@@ -62,7 +62,7 @@ class PaneActions(IndexActions):
         """Hide what has no meaning now, grey what cannot be done now."""
         if action == "show_pane":
             return self.is_small
-        if action in ("explain", "edit", "copy_citation", "copy_text"):
+        if action in ("explain", "edit", "copy_citation", "copy_text", "toggle_pin"):
             possible = self.selected_id is not None or action == "edit"
             return True if possible else None
         if action in ("sync", "rebuild"):
@@ -79,9 +79,14 @@ class PaneActions(IndexActions):
         self.query_input.action_select_all()
 
     def action_leave(self) -> None:
-        """Go from the query, or from any other pane, to the list; never quits, never clears."""
+        """Go from the query, or any other pane, to the list; there, follow no chunk any more.
+
+        Never quits, and never clears the query.
+        """
         if isinstance(self.focused, Input):
             self.remember_query()
+        elif self.results.has_focus and self.pinned:
+            self.clear_pins()
         self.show_pane("results")
 
     def action_move(self, step: int) -> None:
@@ -127,8 +132,11 @@ class PaneActions(IndexActions):
         self.redraw_lists()
 
     def action_toggle_parameters(self) -> None:
-        """Show or hide the parameter panel."""
-        self.toggle_class("-parameters")
+        """Show or hide the parameter panel, where there is room for it."""
+        if self.size.width < WIDE or self.is_small:
+            self.note(f"no room for the panel below {WIDE} columns")
+        else:
+            self.toggle_class("-parameters")
 
     def action_cycle_sort(self) -> None:
         """Show the list in another order; ranks and scores stay what they are."""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual import on
 from textual.timer import Timer
 
 from memtui.model import CandidatePool, Ranking, SearchMode
 from memtui.tui import parameters as steps
 from memtui.tui.actions_search import SearchActions
+from memtui.tui.options import built_in_rankings
 from memtui.tui.widgets.parameter_area import ParameterArea
+
+if TYPE_CHECKING:
+    from memtui.ranking.trace import Difference
 
 NOTE_SECONDS = 6.0
 
@@ -19,14 +25,21 @@ class RankingActions(SearchActions):
     _note_timer: Timer | None = None
     _note = ""
 
-    def change_ranking(self, ranking: Ranking, *, at_end: str = "") -> None:
-        """Rank with other parameters and tell what moved, entered and left."""
+    def change_ranking(
+        self, ranking: Ranking, *, at_end: str = "", step: str = "", because: str = ""
+    ) -> None:
+        """Rank with other parameters and tell what moved, entered and left.
+
+        `at_end` is told when nothing changes; `step` names the parameter that a key stepped;
+        `because` goes before what is told, as `undo`.
+        """
         before = self.ranking
         if ranking == before:
             self.note(at_end)
             return
         self.ranking = ranking
         change = steps.describe_change(before, ranking)
+        change = f"{because}: {change}" if because else change
         if self.ranked is None or self.engine is None:
             self.note(change)
             return
@@ -35,10 +48,14 @@ class RankingActions(SearchActions):
 
         after = self.engine.rerank(self.ranked.pool, ranking)
         moves = difference(self.ranked, after)
-        effect = _effect(len(moves.moved), len(moves.entered), len(moves.left))
-        self.note(f"{change}: {effect or self._no_effect()}")
+        was = {hit.chunk.id: hit.rank for hit in self.ranked.hits}
+        self.note(f"{change}: {effect(moves) or self._no_effect()}")
         self.show_ranked(
-            after, keep=self.selected_id, moved=moves.moved, entered=frozenset(moves.entered)
+            after,
+            keep=self.selected_id,
+            moved=moves.moved,
+            entered=frozenset(moves.entered),
+            left={chunk_id: was[chunk_id] for chunk_id in moves.left},
         )
         if needs_search(after.pool, before, ranking):
             self.ask(quiet=True)
@@ -79,25 +96,31 @@ class RankingActions(SearchActions):
 
     def action_step_lambda(self, direction: int) -> None:
         """Move λ; it shows when MMR is on."""
-        self.change_ranking(steps.step_lambda(self.ranking, direction), at_end="λ: no further")
+        self.change_ranking(
+            steps.step_lambda(self.ranking, direction), at_end="λ: no further", step="lambda"
+        )
         self._say_when_off("MMR", "m", self.ranking.mmr.enabled)
 
     def action_step_half_life(self, direction: int) -> None:
         """Move the half-life; it shows when decay is on."""
         self.change_ranking(
-            steps.step_half_life(self.ranking, direction), at_end="half-life: no further"
+            steps.step_half_life(self.ranking, direction),
+            at_end="half-life: no further",
+            step="half-life",
         )
         self._say_when_off("decay", "d", self.ranking.decay.enabled)
 
     def action_step_vector_weight(self, direction: int) -> None:
         """Move the vector weight; the keyword weight is the rest."""
         self.change_ranking(
-            steps.step_vector_weight(self.ranking, direction), at_end="weight: no further"
+            steps.step_vector_weight(self.ranking, direction),
+            at_end="weight: no further",
+            step="weight",
         )
 
     def action_step_k(self, direction: int) -> None:
         """Show one result more or less."""
-        self.change_ranking(steps.step_k(self.ranking, direction), at_end="k: no further")
+        self.change_ranking(steps.step_k(self.ranking, direction), at_end="k: no further", step="k")
 
     def action_cycle_fusion(self) -> None:
         """Go to the next fusion method."""
@@ -109,15 +132,21 @@ class RankingActions(SearchActions):
 
     def action_copy_configuration(self) -> None:
         """Copy the parameters as a piece of the agent's configuration, and show it."""
+        from memtui.settings.ranking_keys import as_built_in
         from memtui.tui.screens.configuration import ConfigurationScreen, release_for
 
-        self.app.push_screen(ConfigurationScreen(self.ranking, release_for(self._profiles())))
+        # What a release cannot take is told by the rules of a ranking, whatever its name.
+        ranking = as_built_in(self.ranking, built_in_rankings())
+        self.app.push_screen(ConfigurationScreen(ranking, release_for(self._profiles())))
 
     def _profiles(self) -> tuple[str, ...]:
-        """The profile of the index, then those of the rankings."""
+        """The profile of the index, then those that the rankings have their rules of."""
+        from memtui.settings.ranking_keys import base_of
+
         foreign = self.status.foreign if self.status is not None else None
         own = (foreign.profile,) if foreign is not None else ()
-        return (*own, self.ranking.profile, self.options.ranking.profile)
+        rankings = (self.ranking, self.options.ranking)
+        return (*own, *(base_of(ranking, built_in_rankings()) for ranking in rankings))
 
     def _say_when_off(self, stage: str, key: str, enabled: bool) -> None:
         if not enabled and self._note:
@@ -164,7 +193,7 @@ def needs_search(pool: CandidatePool, before: Ranking, after: Ranking) -> bool:
     return after.candidates != pool.limit or rules[0] != rules[1]
 
 
-def _effect(moved: int, entered: int, left: int) -> str:
+def effect(moves: Difference) -> str:
     """What a change did to the list, as `2 moved, 1 in, 1 out`; empty when it did nothing."""
-    counts = ((moved, "moved"), (entered, "in"), (left, "out"))
-    return ", ".join(f"{count} {word}" for count, word in counts if count)
+    counts = ((moves.moved, "moved"), (moves.entered, "in"), (moves.left, "out"))
+    return ", ".join(f"{len(chunks)} {word}" for chunks, word in counts if chunks)

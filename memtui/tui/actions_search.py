@@ -120,7 +120,7 @@ class SearchActions(SearchBase):
             message.sequence, complete=message.complete, seconds=seconds
         ):
             return
-        if ranked.ranking != self.ranking and self.engine is not None:
+        if self.engine is not None and not self._ranks_as_asked(ranked):
             ranked = self.engine.rerank(ranked.pool, self.ranking)
         # The first row of a part of the answer was nobody's choice.
         is_refresh = same_query and self.shown_complete
@@ -132,6 +132,14 @@ class SearchActions(SearchBase):
         self.show_ranked(ranked, keep=keep, entered=entered)
         if message.complete:
             self.refresh_status()
+
+    def _ranks_as_asked(self, ranked: Ranked) -> bool:
+        """Whether a list is ranked by the present parameters, as far as its legs allow."""
+        # Imported late: ranking needs numpy, and the first paint does not.
+        from memtui.ranking.profiles import for_mode
+
+        asked = self.ranking
+        return ranked.ranking in (asked, for_mode(asked, ranked.pool.search_mode))
 
     def search_erred(self, message: SearchErred) -> None:
         """Tell a failure; the list that is on screen stays."""
@@ -158,8 +166,13 @@ class SearchActions(SearchBase):
         keep: str | None,
         moved: Mapping[str, int] | None = None,
         entered: frozenset[str] = frozenset(),
+        left: Mapping[str, int] | None = None,
     ) -> None:
-        """Put a result list on screen, keeping the chosen chunk when it is there."""
+        """Put a result list on screen, keeping the chosen chunk when it is there.
+
+        What changed against the list before is marked for a while: places gained by chunk id,
+        ids that are new, and the former ranks of those that are gone.
+        """
         # Imported late: ranking needs numpy, and the first paint does not.
         from memtui.tui.widgets.result_row import RowLook
         from memtui.tui.widgets.score_bar import bar_scale
@@ -177,6 +190,8 @@ class SearchActions(SearchBase):
             terms=query_terms(ranked),
             moved=moved,
             entered=entered,
+            left=left or {},
+            pinned=frozenset(self.pinned),
         )
         if ranked.pool.search_mode is not self.mode:
             self.mode = ranked.pool.search_mode

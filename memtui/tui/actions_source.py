@@ -1,4 +1,4 @@
-"""The chosen result: previewing, explaining, opening in an editor, copying."""
+"""The chosen result: previewing, opening in an editor, copying."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from textual.getters import query_one
 
 from memtui.model import citation
 from memtui.text.sanitize import safe, safe_line
-from memtui.tui.actions_ranking import RankingActions
+from memtui.tui.actions_profiles import ProfileActions
 from memtui.tui.door import EngineDoor
 from memtui.tui.editor import editor_arguments, editor_command
 from memtui.tui.messages import HistoryLoaded, SourceLoaded
@@ -24,7 +24,7 @@ SLOW_READ = 0.1
 """Seconds after which the chunk itself is shown in place of the note that is being read."""
 
 
-class SourceActions(RankingActions):
+class SourceActions(ProfileActions):
     """What happens with the row that is chosen."""
 
     preview = query_one("#preview", Preview)
@@ -162,26 +162,6 @@ class SourceActions(RankingActions):
 
     # --- actions --------------------------------------------------------------------------------
 
-    def action_explain(self) -> None:
-        """Open the whole arithmetic of the chosen result."""
-        from memtui.tui.screens.explain import ExplainScreen
-
-        chunk = self.selected_chunk()
-        if self.ranked is None or chunk is None:
-            self.tell("Nothing to explain: choose a result first.")
-            return
-        self.remember_query()
-        screen = ExplainScreen(self.ranked, chunk.id, glyphs=self.glyphs)
-        self.app.push_screen(screen, self._explained)
-
-    def _explained(self, chunk_id: str | None) -> None:
-        """Choose the chunk that was explained last."""
-        if chunk_id is None or chunk_id == self.selected_id:
-            return
-        self.results.choose(chunk_id)
-        self.near.choose(chunk_id)
-        self.select(chunk_id)
-
     def action_edit(self) -> None:
         """Open the note in the editor, at the line of the chunk."""
         place = self._place()
@@ -316,4 +296,8 @@ class SourceActions(RankingActions):
 
     def show_pane(self, pane: str) -> None:
         """Bring a pane to the front and give it the keys."""
+        raise NotImplementedError
+
+    def action_explain(self) -> None:
+        """Open the whole arithmetic of the chosen result."""
         raise NotImplementedError

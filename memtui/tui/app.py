@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,6 +17,7 @@ from textual.widgets import Input
 from textual.worker import Worker
 
 from memtui.bus import Bus
+from memtui.model import Ranking
 from memtui.text.sanitize import safe_line
 from memtui.tui.actions_memory import MemoryActions
 from memtui.tui.bindings import APP_BINDINGS, resolve_keymap
@@ -47,10 +49,13 @@ if TYPE_CHECKING:
     from memtui.engine.foreign import ForeignEngine, ForeignTarget
     from memtui.engine.query_vectors import GivenVectors
     from memtui.memory.workspace import Found
-    from memtui.settings import Loaded
+    from memtui.settings import Flag, Loaded
+    from memtui.settings.layers import Layer
 
 WIDTHS = [(0, "-narrow"), (100, "-wide"), (160, "-huge")]
 HEIGHTS = [(0, "-short"), (30, "-tall")]
+MOST_WARNINGS = 10
+"""So many things that are wrong with the configuration are told one by one at the start."""
 
 
 class MemtuiApp(MemoryActions):
@@ -93,7 +98,9 @@ class MemtuiApp(MemoryActions):
         problems = self._apply_theme(self.options.theme)
         keymap, unknown = resolve_keymap(self.options.keymap_preset, self.options.keymap)
         self.set_keymap(keymap)
-        for problem in (*self.options.warnings, *problems, *unknown):
+        told = (*self.options.warnings, *problems, *unknown)
+        more = (f"{len(told) - MOST_WARNINGS} more: memtui config validate",)
+        for problem in told if len(told) <= MOST_WARNINGS + 1 else told[:MOST_WARNINGS] + more:
             self.notify(safe_line(problem), markup=False, severity="warning", timeout=10)
         self.call_after_refresh(self.start_opening)
 
@@ -230,6 +237,21 @@ class MemtuiApp(MemoryActions):
         elif not self.search_screen.stop_running():
             self.exit(0)
 
+    def settings_written(
+        self, ranking: Ranking | None, profiles: Mapping[str, Ranking], *, foreign: bool
+    ) -> None:
+        """Take over what was written to the settings: a ranking, or `None`, and the named ones.
+
+        Over an agent's index the configured ranking stays the agent's; the notes get the new one.
+        """
+        configured = replace(self._configured, profiles=profiles)
+        self._configured = configured if ranking is None else replace(configured, ranking=ranking)
+        shown = replace(self.options, profiles=profiles)
+        if ranking is not None and not foreign:
+            shown = replace(shown, ranking=ranking)
+        self.options = self.search_screen.options = shown
+        self.search_screen.show_parameters()
+
     async def action_quit(self) -> None:
         """Quit at once."""
         self.exit(0)
@@ -242,14 +264,23 @@ class MemtuiApp(MemoryActions):
         )
 
 
-def options_from(loaded: Loaded, root: Path, *, demo: bool) -> UiOptions:
-    """Resolve the interface's options from loaded settings."""
-    from memtui.ranking.profiles import profile
+def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = False) -> UiOptions:
+    """Resolve the interface's options from loaded settings.
+
+    Of the demo and of an agent's workspace no file is written: parameters go to the user's.
+    """
+    from memtui.ranking.profiles import PROFILES
     from memtui.settings import state_dir
+    from memtui.settings.settings_files import SettingsFiles
 
     settings = loaded.settings
+    has_folder = root != Path() and not demo and not foreign
     return UiOptions(
-        ranking=settings.ranking.apply(profile(settings.ranking.profile)),
+        ranking=settings.configured_ranking(PROFILES),
+        profiles=settings.named_rankings(PROFILES),
+        files=SettingsFiles(
+            dict(os.environ), root if has_folder else None, flags_of(loaded.layers)
+        ),
         root=root,
         theme=settings.ui.theme,
         preview=settings.ui.preview,
@@ -262,6 +293,18 @@ def options_from(loaded: Loaded, root: Path, *, demo: bool) -> UiOptions:
         demo=demo,
         warnings=loaded.warnings,
     )
+
+
+def flags_of(layers: Sequence[Layer]) -> dict[str, Flag]:
+    """The settings that were given as options, each with the name of its option."""
+    from memtui.settings.layers import Flag, Source
+
+    return {
+        key: Flag(layer.place(key), value)
+        for layer in layers
+        if layer.source is Source.FLAG
+        for key, value in layer.values.items()
+    }
 
 
 def run(
@@ -319,7 +362,7 @@ def run_foreign(
 
     app = MemtuiApp(
         open_engine,
-        options_from(loaded, folder or Path(), demo=False),
+        options_from(loaded, folder or Path(), demo=False, foreign=True),
         agents=MachineAgents(os.environ, _home()),
         bus=None if isinstance(opened, ForeignTarget) else opened.bus,
     )

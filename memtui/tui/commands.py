@@ -15,6 +15,7 @@ from textual.screen import Screen
 from memtui.model import Fusion, Ranking
 from memtui.tui import format as fmt
 from memtui.tui.keys import KnownKey, key_label, known_keys
+from memtui.tui.options import built_in_rankings
 
 if TYPE_CHECKING:
     from memtui.tui.app import MemtuiApp
@@ -121,6 +122,7 @@ class MemtuiCommands(Provider):
         yield from self._actions()
         if hasattr(self.app, "search_screen"):
             app = cast("MemtuiApp", self.app)
+            yield from _inquiries(app)
             yield from self._rankings(app)
             if app.agents is not None:
                 agents = partial(app.run_action, "open_agent")
@@ -148,8 +150,6 @@ class MemtuiCommands(Provider):
             )
 
     def _rankings(self, app: MemtuiApp) -> Iterator[Command]:
-        from memtui.ranking.profiles import PROFILES
-
         change = app.search_screen.change_ranking
         configured = app.options.ranking
         for preset in PRESETS:
@@ -159,10 +159,20 @@ class MemtuiCommands(Provider):
             run = partial(change, replace(app.search_screen.ranking, fusion=fusion))
             name = f"fusion: {fmt.FUSION_WORDS[fusion]}"
             yield Command(name, FUSION_HELP[fusion], run, discover=False)
-        for profile, ranking in PROFILES.items():
-            yield Command(
-                f"profile: {profile}", "rank as this program does", partial(change, ranking)
-            )
+        built_in = built_in_rankings()
+        for profile, ranking in app.options.profiles.items():
+            told = "rank as this program does" if profile in built_in else "a profile of your own"
+            yield Command(f"profile: {profile}", told, partial(change, ranking))
+
+
+def _inquiries(app: MemtuiApp) -> Iterator[Command]:
+    """What is also a key of the search screen, in the words that people search for."""
+    trace = partial(app.run_action, "trace_place")
+    told = "PATH or PATH:LINE: why it is shown or not"
+    yield Command("trace a file or a line…", told, trace, ("t",), discover=False)
+    pin = partial(app.run_action, "toggle_pin")
+    told = "follow it through every query"
+    yield Command("pin the selected chunk", told, pin, ("p",), discover=False)
 
 
 def _draw(name: Content, command: Command) -> Content:

@@ -8,7 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from memtui.engine.words_to_try import MOST_WORDS, WordsToTry
 from memtui.model import CandidatePool, IndexStatus, Ranked, Ranking
+from memtui.model.inquiry import Inquiry, Passages, Place
 
 
 class SourceText(Protocol):
@@ -86,6 +88,24 @@ class EngineDoor(Protocol):
 
     def rerank(self, pool: CandidatePool, ranking: Ranking) -> Ranked:
         """Rank a pool again, without any I/O."""
+
+    def search(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
+        """Search and wait for the whole answer; not on the thread that draws."""
+
+    def inquire(self, ranked: Ranked, chunk_id: str) -> Inquiry:
+        """Say why a chunk of the index is in a list or not; reads the index, off the loop."""
+
+    def inquire_at(self, ranked: Ranked, place: Place) -> Inquiry:
+        """Say why a line or a file is in a list or not; reads files and index, off the loop."""
+
+    def passages(self, ranked: Ranked, chunk_id: str) -> Passages:
+        """The passages of a chunk nearest to the query, as an illustration; runs the model."""
+
+    def words_to_try(self, ranked: Ranked, chunk_id: str, limit: int = MOST_WORDS) -> WordsToTry:
+        """The words that could be added to a query, for `query_words`; reads the index."""
+
+    def paths(self) -> Sequence[str]:
+        """Every file that the index holds, by path."""
 
     def recent(self, limit: int = 20) -> Sequence[RecentFile]:
         """Return the notes that changed last; reads the index."""

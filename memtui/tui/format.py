@@ -177,11 +177,6 @@ def ago(when: datetime | None, now: datetime | None = None) -> str:
     return f"{int(seconds // DAY)} d ago"
 
 
-def time_of_day(when: datetime) -> str:
-    """Hours, minutes and seconds in local time: `14:03:22`."""
-    return when.astimezone().strftime("%H:%M:%S")
-
-
 # --- words --------------------------------------------------------------------------------------
 
 LEG_GLYPHS: Mapping[Leg, str] = {Leg.VECTOR: "█", Leg.KEYWORD: "▒"}
@@ -290,6 +285,16 @@ REASON_WORDS: Mapping[Reason, str] = {
     Reason.NO_VECTOR: "no vector",
     Reason.NOT_INDEXED: "not in the index",
     Reason.TOO_MANY: "too many to count at once",
+    Reason.NO_FILE: "no such file",
+    Reason.NOT_A_NOTE: "not a file of the memory",
+    Reason.NOT_YET_INDEXED: "not indexed yet",
+    Reason.STALE: "changed since it was indexed",
+    Reason.NO_CHUNK_AT_LINE: "no chunk at this line",
+    Reason.TERM_MISSING: "a required word is missing",
+    Reason.TOKENIZER_DROPS: "the tokenizer drops the words",
+    Reason.OTHER_MODEL: "its vector is of another model",
+    Reason.ZERO_VECTOR: "its vector is zero",
+    Reason.PUSHED_DOWN: "pushed down",
 }
 
 STATE_STYLES: Mapping[IndexState, str] = {

@@ -30,6 +30,11 @@ class Glyphs:
     degraded: str
     error: str
     no_index: str
+    passed: str
+    skipped: str
+    pin: str
+    arrow: str
+    rule: str
 
 
 UNICODE = Glyphs(
@@ -53,6 +58,11 @@ UNICODE = Glyphs(
     degraded="!",
     error="✗",
     no_index="○",
+    passed="✓",
+    skipped="–",
+    pin="◆",
+    arrow="→",
+    rule="─",
 )
 ASCII = Glyphs(
     vector="#",
@@ -75,6 +85,11 @@ ASCII = Glyphs(
     degraded="!",
     error="X",
     no_index="-",
+    passed="+",
+    skipped="-",
+    pin="@",
+    arrow=">",
+    rule="-",
 )
 
 

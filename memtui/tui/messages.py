@@ -10,6 +10,7 @@ from textual.message import Message
 from memtui.bus import Bus
 from memtui.model import Ranked
 from memtui.model.foreign import ForeignAgent
+from memtui.model.inquiry import Inquiry
 from memtui.tui.door import EngineDoor, OpenedMemory, RebuildCost, RecentFile, SourceText
 
 
@@ -132,3 +133,13 @@ class RebuildPriced(Message):
     """What a rebuild would cost."""
 
     cost: RebuildCost
+
+
+@dataclass
+class PinTraced(Message):
+    """Why a pinned chunk is not in the list `ranked`; without an inquiry, why that is not known."""
+
+    ranked: Ranked
+    chunk_id: str
+    inquiry: Inquiry | None
+    error: str = ""

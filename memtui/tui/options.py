@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memtui.model import Ranking
+
+if TYPE_CHECKING:
+    from memtui.settings.settings_files import SettingsFiles
+
+
+def built_in_rankings() -> Mapping[str, Ranking]:
+    """The rankings that come with memtui, by name."""
+    # Imported late: what only needs a type of this module does not need them.
+    from memtui.ranking.profiles import PROFILES
+
+    return PROFILES
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +27,10 @@ class UiOptions:
 
     ranking: Ranking = field(default_factory=Ranking)
     """The configured ranking; `0` goes back to it."""
+    profiles: Mapping[str, Ranking] = field(default_factory=built_in_rankings)
+    """Every named ranking: those that are built in, then the own ones."""
+    files: SettingsFiles | None = None
+    """Where the settings are; `None`: parameters cannot be written."""
     root: Path = Path()
     theme: str = "auto"
     preview: str = "auto"

@@ -121,7 +121,9 @@ def changed_count(ranking: Ranking, configured: Ranking) -> int:
 
 
 def describe_change(before: Ranking, after: Ranking) -> str:
-    """Say what changed between two rankings, as `λ 0.70→0.65`."""
+    """Say what changed between two rankings, as `λ 0.70→0.65`; another profile by its name."""
+    if before.profile != after.profile:
+        return f"profile {safe_line(after.profile)}"
     changes = [
         _change(was, now)
         for was, now in zip(_values(before), _values(after), strict=True)
@@ -131,11 +133,13 @@ def describe_change(before: Ranking, after: Ranking) -> str:
 
 
 def _change(was: Parameter, now: Parameter) -> str:
-    if was.on != now.on:
-        name = {"mmr": "MMR", "decay": "decay"}[now.id]
-        return f"{name} {'on' if now.on else 'off'}"
     name = {"mmr": "λ", "decay": "half-life"}.get(now.id, now.label)
-    return f"{name} {was.value}→{now.value}"
+    value = f"{name} {was.value}→{now.value}"
+    if was.on == now.on:
+        return value
+    stage = {"mmr": "MMR", "decay": "decay"}[now.id]
+    switch = f"{stage} {'on' if now.on else 'off'}"
+    return f"{switch}, {value}" if was.value != now.value else switch
 
 
 def _values(ranking: Ranking) -> tuple[Parameter, ...]:

@@ -69,6 +69,8 @@ class SearchBase(Screen[None]):
         self.near_wanted: bool | None = None
         """Whether near misses are shown; `None` lets the size decide."""
         self.preview_place = options.preview
+        self.pinned: tuple[str, ...] = ()
+        """Chunk ids that are followed through every query, the newest last, at most two."""
         self.source: SourceText | None = None
         """The note that was read last."""
         self.look: RowLook | None = None

@@ -11,7 +11,7 @@ import pytest
 from memtui.ranking.counterfactual import Parameter
 from tests.counterfactuals import QUERIES, Memory, Tally, open_demo, profiles, try_all
 
-NEAR, FAR = 3, 2
+NEAR, FAR = 2, 1
 POINTS = 30
 
 

@@ -166,7 +166,7 @@ def test_changes_do_what_they_say_and_a_grid_finds_no_other(
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_changes_under_every_release(data: st.DataObject) -> None:
     release = data.draw(st.sampled_from(list(Release)))
     mode = data.draw(st.sampled_from(list(SearchMode)))

@@ -38,13 +38,20 @@ async def settle(app: App[Any], pilot: Pilot[Any] | None = None) -> None:
             await asyncio.sleep(0)
 
 
-async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float = 5.0) -> None:
+async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float = 20.0) -> None:
     """Wait for a condition; fails with what is on screen."""
     deadline = asyncio.get_running_loop().time() + seconds
     while not condition():
         if asyncio.get_running_loop().time() > deadline:
             raise AssertionError("not reached; on screen:\n" + screen_text(pilot.app))
         await pilot.pause(0.02)
+
+
+async def resize(pilot: Pilot[Any], size: tuple[int, int]) -> None:
+    """Make the terminal larger or smaller, and wait until all is drawn for it."""
+    if size != pilot.app.size:
+        await pilot.resize_terminal(*size)
+        await settle(pilot.app, pilot)
 
 
 @dataclass

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 from itertools import count
 
 from memtui.bus import Bus, SearchReady
+from memtui.engine.words_to_try import MOST_WORDS, WordsToTry
 from memtui.model import (
     CandidatePool,
     Chunk,
@@ -25,7 +26,9 @@ from memtui.model import (
     SourceCount,
     WatcherState,
 )
+from memtui.model.inquiry import Inquiry, Passages, Place
 from memtui.ranking.pipeline import rank
+from tests.tui import sample_answers
 
 NOW = datetime(2026, 2, 13, 12, 0, tzinfo=UTC)
 
@@ -225,6 +228,8 @@ class SampleEngine:
     calls: list[str] = field(default_factory=list)
     sources: dict[str, SampleSource] = field(default_factory=dict)
     recents: list[SampleRecent] = field(default_factory=list)
+    outside: tuple[Chunk, ...] = ()
+    """Chunks of the index that no search finds."""
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
     def now(self) -> datetime:
@@ -247,6 +252,38 @@ class SampleEngine:
     def rerank(self, pool: CandidatePool, ranking: Ranking) -> Ranked:
         """Rank at the sample's clock."""
         return rank(pool, ranking, now=NOW)
+
+    def search(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
+        """Note the search and answer it with the sample."""
+        self.calls.append(f"search {text}")
+        return self.rerank(replace(self.pool, query=text), ranking or Ranking())
+
+    @property
+    def indexed(self) -> tuple[Chunk, ...]:
+        """Every chunk of the index, in the pool or not."""
+        return (*self.pool.chunks.values(), *self.outside)
+
+    def inquire(self, ranked: Ranked, chunk_id: str) -> Inquiry:
+        """Why a chunk is shown or not, from the pool."""
+        self.calls.append("inquire")
+        return sample_answers.inquiry(ranked, self.indexed, chunk_id)
+
+    def inquire_at(self, ranked: Ranked, place: Place) -> Inquiry:
+        """Why a place is shown or not, from the pool."""
+        self.calls.append(f"inquire {place}")
+        return sample_answers.inquiry_at(ranked, self.indexed, place)
+
+    def passages(self, ranked: Ranked, chunk_id: str) -> Passages:
+        """The sentences nearest to the query, by hashed words."""
+        return sample_answers.passages(ranked, self.indexed, chunk_id)
+
+    def words_to_try(self, ranked: Ranked, chunk_id: str, limit: int = MOST_WORDS) -> WordsToTry:
+        """The chunk's rarest words in the sample."""
+        return WordsToTry(sample_answers.lacking(ranked, self.indexed, chunk_id, limit))
+
+    def paths(self) -> Sequence[str]:
+        """The files of the sample, sorted."""
+        return sorted({chunk.path for chunk in self.indexed})
 
     def recent(self, limit: int = 20) -> Sequence[SampleRecent]:
         """The notes that changed last."""

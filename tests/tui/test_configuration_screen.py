@@ -11,7 +11,9 @@ from memtui.ranking.profiles import profile
 from memtui.settings.openclaw import fragment
 from memtui.tui.screens.configuration import ConfigurationScreen, release_for
 from tests.tui.foreign_samples import ForeignSample
-from tests.tui.harness import running, settle
+from tests.tui.harness import resize, running, settle
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
 
 
 @pytest.mark.parametrize(
@@ -29,30 +31,32 @@ def test_the_release_of_the_first_profile_that_has_one(
     assert release_for(profiles) == release
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-async def test_a_native_index_copies_for_the_newest_release(size: tuple[int, int]) -> None:
-    async with running(size=size) as run:
+async def test_a_native_index_copies_for_the_newest_release() -> None:
+    async with running(size=SIZES[0]) as run:
         await run.search()
-        await run.pilot.press("escape", "m", "C")
-        await settle(run.app, run.pilot)
-        screen = run.app.screen
-        assert isinstance(screen, ConfigurationScreen)
-        expected = fragment(run.app.search_screen.ranking, "2026.9")
-        assert run.app.clipboard == expected.text
-        assert "For OpenClaw 2026.9" in run.text
-        assert "maxResults: 6," in run.text
-        assert "copied   y copy" in run.text
-        assert "This release cannot take:" in run.text
-        await run.pilot.press("end")
-        await settle(run.app, run.pilot)
-        assert expected.cannot[-1][:40] in run.text
-        await run.pilot.press("left", "left", "y")
-        assert screen.release == "2026.4"
-        assert run.app.clipboard == fragment(run.app.search_screen.ranking, "2026.4").text
-        await run.pilot.press("right", "right", "right", "left", "left", "left", "left", "left")
-        assert screen.release == "2026.2"
-        await run.pilot.press("j", "k", "escape")
-        assert run.app.screen is run.app.search_screen
+        await run.pilot.press("escape", "m")
+        for size in SIZES:
+            await resize(run.pilot, size)
+            await run.pilot.press("C")
+            await settle(run.app, run.pilot)
+            screen = run.app.screen
+            assert isinstance(screen, ConfigurationScreen)
+            expected = fragment(run.app.search_screen.ranking, "2026.9")
+            assert run.app.clipboard == expected.text
+            assert "For OpenClaw 2026.9" in run.text
+            assert "maxResults: 6," in run.text
+            assert "copied   y copy" in run.text
+            assert "This release cannot take:" in run.text
+            await run.pilot.press("end")
+            await settle(run.app, run.pilot)
+            assert expected.cannot[-1][:40] in run.text
+            await run.pilot.press("left", "left", "y")
+            assert screen.release == "2026.4"
+            assert run.app.clipboard == fragment(run.app.search_screen.ranking, "2026.4").text
+            await run.pilot.press("right", "right", "right", "left", "left", "left", "left", "left")
+            assert screen.release == "2026.2"
+            await run.pilot.press("j", "k", "escape")
+            assert run.app.screen is run.app.search_screen
 
 
 async def test_a_foreign_index_copies_for_its_own_release() -> None:

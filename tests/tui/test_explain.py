@@ -9,7 +9,8 @@ import pytest
 from memtui.model import Drop, Ranking
 from memtui.ranking.trace import explain
 from memtui.tui import format as fmt
-from memtui.tui.screens.explain import ExplainScreen, explanation_text
+from memtui.tui.explaining.page import explanation_text
+from memtui.tui.screens.explain import ExplainScreen
 from tests.tui.reader_samples import RANKING, ReaderApp, everything, ranked, screen_text
 
 
@@ -48,7 +49,7 @@ async def test_it_tells_everything_about_a_hit() -> None:
         "shared:",
         '"router" OR "config"',
         "the, my",
-        "vector leg",
+        "Vector leg",
         "✓ ok  8 hits  4 ms  matrix  minilm",
         "Configured Omada router again",
     ):

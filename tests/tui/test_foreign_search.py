@@ -24,6 +24,7 @@ from memtui.tui import format as fmt
 from memtui.tui.actions_ranking import needs_search
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.screens.difference import DifferenceScreen, DifferenceView
+from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.help import HelpScreen
 from memtui.tui.screens.truth import TruthScreen
 from memtui.tui.widgets.key_bar import KeyBar
@@ -35,7 +36,7 @@ from tests.tui.foreign_samples import (
     foreign_running,
     make_target,
 )
-from tests.tui.harness import running, settle, until
+from tests.tui.harness import resize, running, settle, until
 from tests.tui.samples import make_pool
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -68,31 +69,34 @@ async def test_every_release_searches_with_the_parameters_of_its_agent(
     assert hash_tree(state.folder) == before
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_a_leg_that_cannot_be_reproduced_is_told_where_results_are(
-    size: tuple[int, int], tmp_path: Path
-) -> None:
+async def test_a_leg_that_cannot_be_reproduced_is_told_where_results_are(tmp_path: Path) -> None:
     _, target = make_target(tmp_path, SIDECAR, CONFIG)
-    async with foreign_running(target, size=size) as run:
+    async with foreign_running(target, size=SIZES[0]) as run:
         await run.search("router")
-        assert "no vector: not reproducible here: needs openai/text-embedding" in run.text
-        await run.pilot.press("f4")
-        await settle(run.app, run.pilot)
-        assert run.text.count("not reproducible here") >= 2
+        for size in SIZES:
+            await resize(run.pilot, size)
+            assert "no vector: not reproducible here: needs openai/text-embedding" in run.text
+            await run.pilot.press("f4")
+            await settle(run.app, run.pilot)
+            assert "not reproducible here" in run.text
+            explained = run.app.screen
+            assert isinstance(explained, ExplainScreen)
+            told = [line.plain for line in explained.page.vector(76)]
+            assert any("not reproducible here: needs openai" in line for line in told)
+            await run.pilot.press("escape")
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_a_list_that_the_agent_does_not_get_is_named_so(
-    size: tuple[int, int], tmp_path: Path
-) -> None:
+async def test_a_list_that_the_agent_does_not_get_is_named_so(tmp_path: Path) -> None:
     note = "the agent gets nothing: search is paused"
     state, target = make_target(tmp_path, AGENT, CONFIG)
     edit(state.database, "DELETE FROM memory_index_meta WHERE key = 'memory_index_meta_v1'")
-    async with foreign_running(target, size=size) as run:
+    async with foreign_running(target, size=SIZES[0]) as run:
         await run.search("router")
         screen = run.app.search_screen
         assert screen.results.rows
-        assert note in run.text
+        for size in SIZES:
+            await resize(run.pilot, size)
+            assert note in run.text
         # An answer may come before the examination that knows it.
         screen.results.border_subtitle = Content("")
         run.engine.sync()
@@ -119,7 +123,9 @@ async def test_the_boost_is_in_the_arithmetic(tmp_path: Path) -> None:
         await run.pilot.press("f4")
         await settle(run.app, run.pilot)
         assert told in run.text
-        assert "boosted by" in run.text
+        explained = run.app.screen
+        assert isinstance(explained, ExplainScreen)
+        assert any("boosted by" in line.plain for line in explained.page.keyword(96))
 
 
 async def test_another_number_of_candidates_asks_the_engine_again(tmp_path: Path) -> None:
@@ -203,13 +209,16 @@ async def test_keys_that_write_look_again_or_refuse() -> None:
         assert "openclaw memory index --force" in run.toasts[-1]
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_the_keys_say_examine_and_offer_no_rebuild(size: tuple[int, int]) -> None:
-    async with running(ForeignSample, size=size) as run:
-        bar = run.app.screen.query_one(KeyBar)
-        assert [item.key for item in bar.items() if item.label == "examine"] == ["f5"]
-        assert "F5 examine" in run.text
-        assert "sync" not in run.text
+async def test_the_keys_say_examine_and_offer_no_rebuild() -> None:
+    async with running(ForeignSample, size=SIZES[0]) as run:
+        for size in SIZES:
+            await resize(run.pilot, size)
+            run.app.search_screen.query_input.focus()
+            await run.pilot.pause()
+            bar = run.app.screen.query_one(KeyBar)
+            assert [item.key for item in bar.items() if item.label == "examine"] == ["f5"]
+            assert "F5 examine" in run.text
+            assert "sync" not in run.text
         offered = {command.name for command in MemtuiCommands(run.app.screen).commands()}
         assert "examine" in offered
         assert not offered & {"sync", "rebuild"}
@@ -232,29 +241,30 @@ async def test_memtuis_own_index_still_says_sync_and_rebuild() -> None:
         assert {"sync", "rebuild"} <= offered
 
 
-@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
     ("mode", "told"),
     [(SearchMode.KEYWORD_ONLY, "keyword only"), (SearchMode.VECTOR_ONLY, "vector only")],
 )
-async def test_the_strip_says_that_one_leg_searches_alone(
-    mode: SearchMode, told: str, size: tuple[int, int]
-) -> None:
+async def test_the_strip_says_that_one_leg_searches_alone(mode: SearchMode, told: str) -> None:
     def sample(bus: Bus) -> ForeignSample:
         return ForeignSample(bus, replace(make_pool(), search_mode=mode))
 
-    async with running(sample, size=size) as run:
+    async with running(sample, size=SIZES[0]) as run:
         strip = run.app.search_screen.strip
         assert "MMR" in strip.render().plain
         await run.search()
-        shown = strip.render().plain
-        assert shown.strip().startswith(told)
-        assert "k 6×4" in shown
-        assert not {"MMR", "weighted", "relative"} & set(shown.split())
-        assert f"{told}: no MMR, no weights" in run.text or size[0] < 160
-        await run.pilot.press("escape", "m")
-        await settle(run.app, run.pilot)
-        assert f"MMR on: nothing moved, {told}" in strip.render().plain
+        await run.pilot.press("escape")
+        for size in SIZES:
+            await resize(run.pilot, size)
+            shown = strip.render().plain
+            assert shown.strip().startswith(told)
+            assert "k 6×4" in shown
+            assert not {"MMR", "weighted", "relative"} & set(shown.split())
+            assert f"{told}: no MMR, no weights" in run.text or size[0] < 160
+            await run.pilot.press("m")
+            assert f"MMR on: nothing moved, {told}" in strip.render().plain
+            await run.pilot.press("m")
+            run.app.search_screen.note("")
 
 
 async def test_an_agent_whose_provider_cannot_be_asked_is_keyword_only(tmp_path: Path) -> None:
@@ -299,15 +309,14 @@ def test_the_status_line_names_agent_and_profile_first() -> None:
     ]
 
 
-@pytest.mark.parametrize("size", SIZES)
 async def test_a_changed_note_is_shown_as_indexed_with_the_difference_one_key_away(
-    size: tuple[int, int], tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     state, target = make_target(tmp_path, AGENT_BLOB)
     note = state.workspace / "MEMORY.md"
     lines = note.read_text(encoding="utf-8").split("\n")
     note.write_text("\n".join(["- [x] a new \x1b[31mfirst line", *lines[1:]]), encoding="utf-8")
-    async with foreign_running(target, size=size) as run:
+    async with foreign_running(target, size=SIZES[0]) as run:
         await run.search(QUERY)
         screen = run.app.search_screen
         assert screen.ranked is not None
@@ -316,30 +325,27 @@ async def test_a_changed_note_is_shown_as_indexed_with_the_difference_one_key_aw
         await until(
             run.pilot, lambda: screen.source is not None and screen.source.path == "MEMORY.md"
         )
-        await settle(run.app, run.pilot)
-        assert "Indexed text · file changed · D difference" in run.text
-        assert "# MEMORY" in run.text
-        await run.pilot.press("f8")
-        await until(run.pilot, lambda: isinstance(run.app.screen, DifferenceScreen))
-        await until(run.pilot, lambda: bool(run.app.screen.query_one(DifferenceView).lines))
-        await settle(run.app, run.pilot)
-        assert "- # MEMORY" in run.text
-        assert "+ - [x] a new ␛[31mfirst line" in run.text
-        await run.pilot.press("escape")
-        assert run.app.screen is screen
+        for size in SIZES:
+            await resize(run.pilot, size)
+            assert "Indexed text · file changed · D difference" in run.text
+            assert "# MEMORY" in run.text
+            await run.pilot.press("f8")
+            await until(run.pilot, lambda: isinstance(run.app.screen, DifferenceScreen))
+            await until(run.pilot, lambda: bool(run.app.screen.query_one(DifferenceView).lines))
+            await settle(run.app, run.pilot)
+            assert "- # MEMORY" in run.text
+            assert "+ - [x] a new ␛[31mfirst line" in run.text
+            await run.pilot.press("escape")
+            assert run.app.screen is screen
 
 
-@pytest.mark.parametrize("size", [(40, 10), (50, 16), (59, 40), (100, 15)])
-async def test_one_pane_at_a_time_says_that_the_text_is_the_indexed_one(
-    size: tuple[int, int], tmp_path: Path
-) -> None:
+async def test_one_pane_at_a_time_says_that_the_text_is_the_indexed_one(tmp_path: Path) -> None:
     state, target = make_target(tmp_path, AGENT_BLOB)
     note = state.workspace / "MEMORY.md"
     note.write_text(note.read_text(encoding="utf-8") + "one more\n", encoding="utf-8")
-    async with foreign_running(target, size=size) as run:
+    async with foreign_running(target, size=(40, 10)) as run:
         await run.search(QUERY)
         screen = run.app.search_screen
-        assert screen.is_small
         assert screen.ranked is not None
         place = next(hit for hit in screen.ranked.hits if hit.chunk.path == "MEMORY.md")
         screen.results.choose(place.chunk.id)
@@ -347,9 +353,12 @@ async def test_one_pane_at_a_time_says_that_the_text_is_the_indexed_one(
             run.pilot, lambda: screen.source is not None and screen.source.path == "MEMORY.md"
         )
         await run.pilot.press("escape", "2")
-        await settle(run.app, run.pilot)
-        assert "Indexed text" in run.text
-        assert "D difference" in run.text
+        for size in [(40, 10), (50, 16), (59, 40), (100, 15)]:
+            await resize(run.pilot, size)
+            await settle(run.app, run.pilot)
+            assert screen.is_small
+            assert "Indexed text" in run.text
+            assert "D difference" in run.text
 
 
 async def test_one_pane_at_a_time_says_that_the_file_is_gone(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from textual.widget import Widget
 
 from memtui.text.sanitize import HOSTILE as NEVER
 from memtui.text.sanitize import safe_line
+from memtui.tui.explaining.page import explanation_text
 from memtui.tui.screens.dialogs import ConfirmRebuild
-from memtui.tui.screens.explain import ExplainScreen, explanation_text
+from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.index import IndexScreen
 from memtui.tui.widgets.index_status import IndexStatusPane
 from memtui.tui.widgets.preview import Preview
@@ -89,7 +90,7 @@ async def test_panels_are_clean(make: Callable[[str], Widget]) -> None:
         assert "[x] done[/][/foo]" in text
 
 
-def _explain() -> Screen[str]:
+def _explain() -> Screen[str | None]:
     result = hostile_ranked()
     return ExplainScreen(result, result.hits[2].chunk.id)
 

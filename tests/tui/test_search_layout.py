@@ -31,6 +31,8 @@ async def test_80x24_holds_six_two_line_rows_and_the_preview() -> None:
         assert not shown(run, "why")
         assert len(run.text.splitlines()) == 24
         assert all(len(line.rstrip()) <= 80 for line in render_lines(run.app))
+        await run.pilot.press("escape", "T")
+        assert "no room for the panel below 100 columns" in run.text
 
 
 async def test_120x40_holds_every_pane_but_the_parameter_panel() -> None:
@@ -40,6 +42,9 @@ async def test_120x40_holds_every_pane_but_the_parameter_panel() -> None:
         names = ("results", "near-misses", "preview", "why", "index-status")
         assert [shown(run, name) for name in names] == [True] * len(names)
         assert not shown(run, "parameters")
+        await run.pilot.press("escape", "T")
+        await settle(run.app, run.pilot)
+        assert shown(run, "parameters")
         assert screen.preview.region.x >= screen.results.region.right
         assert screen.results.size.height == 12
 
@@ -79,6 +84,10 @@ async def test_below_40x10_a_single_line_says_so() -> None:
     async with running(options=OPTIONS, size=(39, 9)) as run:
         assert "memtui needs 40×10" in run.text
         assert "MMR" not in run.text
+        await run.search()
+        await run.pilot.resize_terminal(1, 1)
+        run.app.search_screen.results.focus()
+        await run.pilot.press("pagedown", "pageup", "end", "home")
 
 
 async def test_resizing_down_to_one_cell_and_back_changes_nothing() -> None:
@@ -88,9 +97,12 @@ async def test_resizing_down_to_one_cell_and_back_changes_nothing() -> None:
         sizes = [(80, 24), (20, 5), (1, 1), (59, 40), (200, 5), (40, 10), (2, 60), (200, 60)]
         for width, height in sizes:
             await run.pilot.resize_terminal(width, height)
+            # One after the other without a pause, as from a key that is held.
+            for key in ("f2", "ctrl+l", "tab", "down", "pagedown", "pageup", "f3"):
+                run.app.simulate_key(key)
+            for key in ("f3", "ctrl+l", "ctrl+l", "ctrl+l", "f2"):
+                run.app.simulate_key(key)
             await run.pilot.pause()
-            await run.pilot.press("f2", "ctrl+l", "tab", "down", "f3")
-            await run.pilot.press("f3", "ctrl+l", "ctrl+l", "ctrl+l", "f2")
         await run.pilot.resize_terminal(120, 40)
         run.app.search_screen.show_pane("results")
         await run.pilot.press("home")

@@ -23,6 +23,7 @@ from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.near_misses import NearMisses
 from memtui.tui.widgets.param_panel import ParamPanel
 from memtui.tui.widgets.param_strip import ParamStrip
+from memtui.tui.widgets.pins import Pins
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.query_bar import QueryBar
 from memtui.tui.widgets.result_list import ResultList
@@ -53,6 +54,7 @@ class MainScreen(PaneActions):
                 yield ResultList(id="results", marker=self.glyphs.marker)
                 yield ResultsMessage()
                 yield NearMisses(id="near-misses", marker=self.glyphs.marker, secondary=True)
+                yield Pins(self.glyphs)
             with Container(id="right"):
                 with Vertical(id="middle"):
                     yield Preview()
@@ -136,6 +138,7 @@ class MainScreen(PaneActions):
         self.results.set_rows(())
         self.near.set_rows(())
         self.forget_notes()
+        self.forget_pins()
         self.apply_layout()
 
     def engine_failed(self, error: str) -> None:

@@ -16,8 +16,8 @@ from memtui.tui.keys import worded
 
 LIMIT = 7
 _PALETTE = "command_palette"
-_ALWAYS = ("help", "quit")
-"""Actions that keep their place when there is not room for all."""
+_ALWAYS = ("close", "help", "quit")
+"""Actions that keep their place when there is not room for all; the way back before quitting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,15 @@ class KeyBar(Widget):
                 )
         items = []
         for action, item in shown.items():
-            chosen = key_for(keys[action], typing=typing)
+            # Everywhere the same key leads back, whatever else does.
+            back = action == "close" and "escape" in keys[action]
+            chosen = "escape" if back else key_for(keys[action], typing=typing)
             if chosen is not None:
                 items.append(KeyItem(chosen, item.label, action, item.enabled))
         first = [item for item in items if item.action not in _ALWAYS]
         last = [item for item in items if item.action in _ALWAYS]
+        if len(first) + len(last) > LIMIT and any(item.action == "close" for item in last):
+            last = [item for item in last if item.action != "quit"]
         return [*first[: LIMIT - len(last)], *last]
 
     def render(self) -> Content:
@@ -97,7 +101,7 @@ def _draw(item: KeyItem) -> Content:
 
 
 def _without_least(items: list[KeyItem]) -> list[KeyItem]:
-    """Leave out the last key that is not help or quit."""
+    """Leave out the last key that is not always shown."""
     for index in range(len(items) - 1, -1, -1):
         if items[index].action not in _ALWAYS:
             return items[:index] + items[index + 1 :]

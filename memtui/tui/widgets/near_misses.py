@@ -26,16 +26,21 @@ class NearMisses(RowList):
         self.border_title = Content("Not shown")
 
     def show_drops(self, drops: Sequence[Drop], look: RowLook, keep: str | None = None) -> None:
-        """Show why these chunks of the pool are not in the list.
+        """Show why these chunks of the pool are not in the list; what has just left it is marked.
 
         Without a chunk to keep, another list starts at its top.
         """
-        rows = [_row(drop, look) for drop in drops[:SHOWN]]
+        gone = [drop for drop in drops if drop.chunk.id in look.left]
+        first = drops[:SHOWN]
+        rows = [
+            _row(drop, look) for drop in (*first, *(drop for drop in gone if drop not in first))
+        ]
         if keep is None and [row.id for row in rows] == [row.id for row in self.rows]:
             keep = self.chosen_id
         self.set_rows(rows, keep)
         more = f", first {SHOWN}" if len(drops) > SHOWN else ""
-        self.border_title = Content(f"Not shown ({fmt.count(len(drops))}{more})")
+        out = (f"  {look.glyphs.down} {len(gone)} out", "$state-error bold") if gone else ""
+        self.border_title = Content.assemble(f"Not shown ({fmt.count(len(drops))}{more})", out)
         self.border_subtitle = Content("n hides")
 
 

@@ -122,6 +122,11 @@ class Preview(ScrollView, can_focus=True):
         """How many lines there are to scroll through."""
         return len(self._lines)
 
+    @property
+    def first_visible_line(self) -> int:
+        """The line of the note at the top of the view, 1-based."""
+        return self._first + int(self.scroll_offset.y)
+
     def _take_lines(self) -> None:
         source, chunk = self._source, self._chunk
         self._first, self._widest, self._message = 1, 0, ""

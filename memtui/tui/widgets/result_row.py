@@ -25,6 +25,8 @@ _AGE = 5
 _SLACK = 24
 """Characters that a snippet is asked for beyond the room, which is then filled to the edge."""
 QUIET = fmt.MUTED
+LEFT = "out"
+"""In the place of the movement: the row was in the list before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,10 @@ class RowLook:
     moved: Mapping[str, int] | None = None
     """Places gained against the list before, while a change is being shown."""
     entered: frozenset[str] = field(default_factory=frozenset)
+    left: Mapping[str, int] = field(default_factory=dict)
+    """Former ranks of the chunks that left the list, while a change is being shown."""
+    pinned: frozenset[str] = field(default_factory=frozenset)
+    """Chunks that are followed through every query."""
 
 
 def hit_row(hit: Hit, look: RowLook, width: int) -> Content:
@@ -53,7 +59,7 @@ def hit_row(hit: Hit, look: RowLook, width: int) -> Content:
         width,
         rank=(f"{hit.rank:>2}", "bold"),
         moved=_movement(hit, look),
-        shown=_shown_score(hit),
+        shown=shown_score(hit),
     )
     if look.lines == 1:
         return head
@@ -66,18 +72,24 @@ def hit_row(hit: Hit, look: RowLook, width: int) -> Content:
 def drop_row(drop: Drop, look: RowLook, width: int) -> Content:
     """Write a near miss: where it stood, its score, and why it is not shown."""
     place = drop.stages[-1].rank if drop.stages else None
+    was = look.left.get(drop.chunk.id)
     head = _head(
         drop,
         look,
         width,
         rank=(f"{place:>2}" if place else f" {fmt.NOTHING}", QUIET),
-        moved=("", ""),
+        moved=("", "") if was is None else (LEFT, "reverse $state-error"),
         shown=_effective(drop),
     )
     if look.lines == 1:
         return head
+    former = f"{look.glyphs.down} was #{was}  " if was is not None else ""
     why = Content.assemble(
-        " " * INDENT, (drop_reason(drop), "$state-warn"), "  ", (_one_line(drop.chunk), QUIET)
+        " " * INDENT,
+        (former, "$state-error bold"),
+        (drop_reason(drop), "$state-warn"),
+        "  ",
+        (_one_line(drop.chunk), QUIET),
     )
     return Content("\n").join([head, fmt.fit(why, width)])
 
@@ -135,7 +147,8 @@ def _head(
 ) -> Content:
     chunk = scored.chunk
     cells = bar_width(width)
-    pieces: list[Content | str | tuple[str, str]] = [MARKER_PLACE, rank, " ", moved]
+    pin = (look.glyphs.pin if chunk.id in look.pinned else " ", "bold $primary")
+    pieces: list[Content | str | tuple[str, str]] = [MARKER_PLACE, rank, pin, moved]
     pieces += [" " * (3 - len(moved[0])), (f"{fmt.score(shown):>6}", "bold")]
     used = INDENT + 5
     if look.lines > 1:
@@ -151,7 +164,7 @@ def _head(
     return fmt.fit(Content.assemble(*pieces), width)
 
 
-def _shown_score(hit: Hit) -> float:
+def shown_score(hit: Hit) -> float:
     """The effective score; at λ 0 there is none, so the score before MMR."""
     mmr = stage_score(hit, Stage.MMR)
     return hit.score if mmr is not None and mmr.operation is Operation.REPLACE else hit.effective
@@ -178,7 +191,7 @@ def _movement(hit: Hit, look: RowLook) -> tuple[str, str]:
 def _snippet(chunk: Chunk, look: RowLook, width: int, lines: int) -> list[Content]:
     """The part of the text that matches best, matched terms underlined; exactly `lines` lines."""
     room = max(width - INDENT - 1, 4)
-    found = _cut(chunk.text, tuple(look.terms), room * lines + _SLACK)
+    found = best_part(chunk.text, tuple(look.terms), room * lines + _SLACK)
     text = Content(safe_line(found.text))
     for start, end in found.spans:
         text = text.stylize("$mark underline", start, end)
@@ -192,7 +205,7 @@ def _snippet(chunk: Chunk, look: RowLook, width: int, lines: int) -> list[Conten
 
 
 @lru_cache(maxsize=512)
-def _cut(text: str, terms: tuple[str, ...], width: int) -> Snippet:
+def best_part(text: str, terms: tuple[str, ...], width: int) -> Snippet:
     """The snippet of a text; a toggle draws the same ones again."""
     return snippet(text, terms, width)
 

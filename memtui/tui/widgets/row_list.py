@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from rich.segment import Segment
 from textual import events
@@ -147,6 +147,19 @@ class RowList(OptionList):
         for index, row in enumerate(self._rows):
             if row.id == row_id:
                 self.highlighted = index
+
+    def action_page_up(self) -> None:
+        """Choose the row one page further up."""
+        self._turn_page(-1)
+
+    def action_page_down(self) -> None:
+        """Choose the row one page further down."""
+        self._turn_page(1)
+
+    def _turn_page(self, direction: Literal[-1, 1]) -> None:
+        # Without room no row has lines, by which Textual counts the page.
+        if self.highlighted is not None and self._lines:
+            self._move_page(direction)
 
     def redraw(self) -> None:
         """Draw every row again, for instance for other colours or another clock."""

@@ -1,0 +1,1 @@
+"""What the explain screen says, as pure functions from values to lines of text."""

@@ -1,0 +1,198 @@
+"""A prompt for a file or a line of it, with the paths of the index to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+from textual.worker import Worker
+
+from memtui.model.inquiry import Place
+from memtui.text.sanitize import safe_line
+from memtui.tui import format as fmt
+from memtui.tui.places import SHOWN, NoPlace, completions, read_place
+from memtui.tui.widgets.row_list import MARKER_PLACE, Row, RowList
+from memtui.tui.widgets.safe_input import SafeInput
+from memtui.tui.worker_errors import tell_worker_error
+
+_AS_TYPED = "\x00typed"
+"""Id of the row that takes what was typed as it is; no path holds a NUL."""
+
+
+class PathsRead(Message):
+    """The paths of the index were read."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        super().__init__()
+        self.paths = paths
+
+
+class PlacePrompt(ModalScreen[Place | None]):
+    """Takes `PATH` or `PATH:LINE`, whether the index holds it or not. Returns the place."""
+
+    BINDING_GROUP_TITLE = "Trace a file or a line"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", "back", id="place.back"),
+        Binding("tab", "complete", "complete", id="place.complete"),
+        Binding("down,ctrl+n", "move(1)", "down", show=False, id="place.next"),
+        Binding("up", "move(-1)", "up", show=False, id="place.previous"),
+    ]
+
+    DEFAULT_CSS = """
+    PlacePrompt {
+        align: center middle;
+        background: $background 60%;
+        & > Vertical { width: 84; max-width: 100%; height: 18; max-height: 100%; }
+        & Input { border: round $primary; border-title-color: $primary; background: $background; }
+        & Input:focus { border: round $primary; background-tint: $foreground 0%; }
+        & RowList { height: 1fr; background: $background; }
+        & #place-problem { height: 1; padding: 0 2; color: $state-warn; background: $background; }
+    }
+    """
+
+    def __init__(self, paths: Callable[[], Sequence[str]], typed: str = "") -> None:
+        """`paths` is asked on a worker thread; `typed` is in the box to begin with."""
+        super().__init__()
+        self._read_paths = paths
+        self._paths: Sequence[str] | None = None
+        self._typed = typed
+        self._chosen_by_key = False
+
+    def compose(self) -> ComposeResult:
+        """A line over the paths that it may mean."""
+        with Vertical():
+            yield SafeInput(self._typed, placeholder="PATH or PATH:LINE", id="place")
+            yield Static(id="place-problem", markup=False)
+            yield RowList(id="place-list")
+
+    def on_mount(self) -> None:
+        """Offer the paths of the index as soon as they are read."""
+        box = self.query_one(Input)
+        box.border_title = Content("Why is a file or a line shown, or not?")
+        box.action_end()
+        self.query_one(RowList).border_subtitle = Content("⏎ trace  tab complete  esc back")
+        self._show(self._typed)
+        self.run_worker(
+            self._look_up,
+            thread=True,
+            exit_on_error=False,
+            group="paths",
+            description="list the paths of the index",
+        )
+
+    def _look_up(self) -> None:
+        self.post_message(PathsRead(tuple(self._read_paths())))
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Tell what went wrong beside the loop; a path can be typed without the list."""
+        tell_worker_error(self.app, event)
+
+    @on(PathsRead)
+    def paths_read(self, message: PathsRead) -> None:
+        """Show what the index holds."""
+        message.stop()
+        self._paths = message.paths
+        self._show(self.query_one(Input).value)
+
+    @on(Input.Changed)
+    def place_changed(self, event: Input.Changed) -> None:
+        """Show the paths that it may mean."""
+        event.stop()
+        self._chosen_by_key = False
+        self._show(event.value)
+
+    @on(Input.Submitted)
+    def place_submitted(self, event: Input.Submitted) -> None:
+        """Trace what is chosen."""
+        event.stop()
+        self._take(self.query_one(RowList).chosen_id)
+
+    @on(RowList.Opened)
+    def path_opened(self, message: RowList.Opened) -> None:
+        """Trace the path that was opened."""
+        message.stop()
+        self._take(message.row_id)
+
+    @on(RowList.Chosen)
+    def path_chosen(self, message: RowList.Chosen) -> None:
+        """Keep the choice in this screen."""
+        message.stop()
+
+    def action_move(self, step: int) -> None:
+        """Move the choice while typing."""
+        self.query_one(RowList).move(step)
+
+    def action_complete(self) -> None:
+        """Write the chosen path into the line, to go on with its line number."""
+        chosen = self.query_one(RowList).chosen_id
+        if chosen is not None and chosen != _AS_TYPED:
+            box = self.query_one(Input)
+            box.value = chosen
+            box.action_end()
+
+    def action_close(self) -> None:
+        """Go back without a place."""
+        self.dismiss(None)
+
+    def _take(self, chosen: str | None) -> None:
+        typed = self.query_one(Input).value
+        try:
+            place = read_place(typed, self._paths or ())
+            if chosen is not None and chosen != _AS_TYPED:
+                place = Place(chosen, place.line)
+        except NoPlace as problem:
+            if chosen is None or chosen == _AS_TYPED or typed.strip():
+                self._tell(str(problem))
+                return
+            place = Place(chosen)
+        self.dismiss(place)
+
+    def _show(self, typed: str) -> None:
+        self._tell("")
+        rows: list[Row] = []
+        found = completions(typed, self._paths) if self._paths is not None else []
+        rows += [_row(path, path) for path in found]
+        if typed.strip() and typed.strip() not in found:
+            rows.append(_row(_AS_TYPED, typed.strip(), self._note(typed)))
+        widget = self.query_one(RowList)
+        widget.set_rows(rows)
+        count = len(self._paths) if self._paths is not None else 0
+        told = "reading the paths…" if self._paths is None else fmt.counted(count, "indexed file")
+        more = f", first {SHOWN} shown" if len(found) == SHOWN else ""
+        widget.border_title = Content(told + more)
+
+    def _note(self, typed: str) -> str:
+        known = self._paths is not None and _path_of(typed) in self._paths
+        return "" if known or self._paths is None else "as typed, not in the index"
+
+    def _tell(self, problem: str) -> None:
+        self.query_one("#place-problem", Static).update(Content(problem))
+
+
+def _path_of(typed: str) -> str:
+    try:
+        return read_place(typed).path
+    except NoPlace:
+        return typed.strip()
+
+
+def _row(row_id: str, path: str, note: str = "") -> Row:
+    def draw(width: int) -> Content:
+        folder, slash, name = safe_line(path).rpartition("/")
+        line = Content.assemble(
+            f"{MARKER_PLACE} ",
+            (folder + slash, fmt.MUTED),
+            (name, "$primary"),
+            (f"  {note}" if note else "", "$state-warn"),
+        )
+        return fmt.fit(line, width)
+
+    return Row(row_id, draw)

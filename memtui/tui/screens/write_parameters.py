@@ -1,0 +1,376 @@
+"""Saving the parameters: what changes in which settings file, shown before it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.cells import cell_len
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+from textual.worker import Worker
+
+from memtui.errors import SettingsError
+from memtui.model import Ranking
+from memtui.text.sanitize import safe_line
+from memtui.tui import format as fmt
+from memtui.tui.glyphs import Glyphs
+from memtui.tui.options import built_in_rankings
+from memtui.tui.widgets.safe_input import SafeInput
+from memtui.tui.worker_errors import tell_worker_error
+from memtui.tui.writing import Where, Written, drawn_difference, make_plan, name_error, paths_of
+
+if TYPE_CHECKING:
+    from memtui.settings.saving import Plan
+    from memtui.settings.settings_files import SettingsFiles
+
+CHANGED = "changed by another program meanwhile: below is the difference to it now"
+NOT_THE_AGENTS = "memtui's settings, not the agent's (C copies for the agent)"
+ALREADY = "The settings give exactly these parameters already."
+SAME_PROFILE = "The profile is exactly this already."
+NAME_WIDTH = 64
+LABEL = 15
+"""Cells for the name of a place."""
+_KEYS = "enter write  tab where  esc leave"
+_SCROLL_KEYS = "enter write  tab where  j/k scroll  esc leave"
+
+
+@dataclass
+class Planned(Message):
+    """What writing would change; or why it cannot be."""
+
+    asked: tuple[Where, str]
+    plan: Plan | None
+    error: str
+    paths: Mapping[Where, Path]
+
+
+@dataclass
+class Refused(Message):
+    """Nothing was written."""
+
+    error: str
+    was_changed: bool
+
+
+@dataclass
+class Done(Message):
+    """The file was written."""
+
+    written: Written
+
+
+class WriteParameters(ModalScreen[Written | None]):
+    """The difference of a settings file; Enter writes it. Returns what was written."""
+
+    BINDING_GROUP_TITLE = "Write the parameters"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "write", "write", id="write.write"),
+        Binding("tab,right", "where(1)", "where to", id="write.next"),
+        Binding("shift+tab,left", "where(-1)", "where to", show=False, id="write.previous"),
+        Binding("j,down", "scroll(1)", "down", show=False, id="write.down"),
+        Binding("k,up", "scroll(-1)", "up", show=False, id="write.up"),
+        Binding("pagedown", "page(1)", "page down", show=False, id="write.page"),
+        Binding("pageup", "page(-1)", "page up", show=False, id="write.page_back"),
+        Binding("escape", "close", "leave", id="write.close"),
+        Binding("q,w", "close", "leave", show=False, id="write.quit"),
+    ]
+
+    DEFAULT_CSS = """
+    WriteParameters {
+        align: center middle;
+        background: $background 60%;
+        & #write-box {
+            width: 96; max-width: 100%; height: auto; max-height: 100%;
+            padding: 0 2;
+            background: $surface;
+            border: round $primary;
+            border-title-color: $foreground;
+            border-subtitle-color: $foreground 68%;
+        }
+        & #write-places { height: auto; }
+        & #write-name {
+            height: 1; border: none; padding: 0; margin-left: 2; background: $foreground 8%;
+        }
+        & #write-name:focus { background-tint: $foreground 0%; }
+        & #write-told, & #write-notes { height: auto; width: 1fr; }
+        & #write-scroll { height: auto; margin: 1 0; scrollbar-size-vertical: 1; }
+        & #write-difference {
+            width: 1fr; height: auto; text-wrap: nowrap; text-overflow: ellipsis;
+        }
+    }
+    """
+
+    def __init__(
+        self,
+        files: SettingsFiles,
+        ranking: Ranking,
+        glyphs: Glyphs,
+        *,
+        name: str = "",
+        foreign: bool = False,
+    ) -> None:
+        """`name` is offered for a profile; `foreign`: an agent's index is open."""
+        super().__init__()
+        self._files = files
+        self._ranking = ranking
+        self._glyphs = glyphs
+        self._offered = name
+        self._foreign = foreign
+        self._places = tuple(
+            place for place in Where if place is not Where.PROJECT or files.root is not None
+        )
+        self._paths: Mapping[Where, Path] = {}
+        self.where = Where.USER
+        """What is chosen."""
+        self.plan: Plan | None = None
+        """What Enter writes; `None` while it is made, and when nothing can be written."""
+        self._error = ""
+        self._told = NOT_THE_AGENTS if foreign else ""
+        self._writing = False
+
+    def compose(self) -> ComposeResult:
+        """Where to, the name of a profile, the difference, what else there is to know."""
+        with Vertical(id="write-box"):
+            yield Static(id="write-places", markup=False)
+            yield SafeInput(
+                self._offered,
+                placeholder="a name, such as recent-heavy",
+                max_length=NAME_WIDTH,
+                id="write-name",
+            )
+            yield Static(id="write-told", markup=False)
+            with VerticalScroll(id="write-scroll"):
+                yield Static(id="write-difference", markup=False)
+            yield Static(id="write-notes", markup=False)
+
+    def on_mount(self) -> None:
+        """Find out what would change."""
+        self.query_one("#write-box").border_title = Content(self.BINDING_GROUP_TITLE or "")
+        self._choose(Where.USER)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Write the paths for the width, and give the difference the room that there is."""
+        self.call_after_refresh(self._draw_places)
+
+    # --- what would change ----------------------------------------------------------------------
+
+    @property
+    def typed_name(self) -> str:
+        """The name that is typed for a profile."""
+        return self.query_one("#write-name", Input).value.strip()
+
+    def _choose(self, where: Where) -> None:
+        self.where = where
+        box = self.query_one("#write-name", Input)
+        box.display = where is Where.PROFILE
+        if where is Where.PROFILE:
+            box.focus()
+        else:
+            self.query_one("#write-scroll").focus()
+        self._ask()
+
+    def _ask(self) -> None:
+        """Plan anew; a name that cannot be given is told at once."""
+        self.plan, self._error = None, ""
+        if self.where is Where.PROFILE:
+            self._error = name_error(self.typed_name)
+        if self._error:
+            self._draw()
+        else:
+            self._make_plan(self.where, self.typed_name)
+
+    @work(
+        thread=True, exclusive=True, group="plan", exit_on_error=False, description="read settings"
+    )
+    def _make_plan(self, where: Where, name: str) -> None:
+        try:
+            paths = paths_of(self._files)
+            plan = make_plan(self._files, self._ranking, where, name)
+        except SettingsError as error:
+            self.post_message(Planned((where, name), None, str(error), {}))
+            return
+        self.post_message(Planned((where, name), plan, "", paths))
+
+    @on(Planned)
+    def planned(self, message: Planned) -> None:
+        """Show what would change, unless something else was chosen meanwhile."""
+        message.stop()
+        self._paths = {**self._paths, **message.paths}
+        name = self.typed_name if self.where is Where.PROFILE else message.asked[1]
+        if message.asked == (self.where, name):
+            self.plan, self._error = message.plan, message.error
+            self._draw()
+
+    @on(Input.Changed, "#write-name")
+    def name_changed(self, event: Input.Changed) -> None:
+        """Plan for another name."""
+        event.stop()
+        if self.where is Where.PROFILE:
+            self._ask()
+
+    # --- drawing --------------------------------------------------------------------------------
+
+    def _draw(self) -> None:
+        told = self.query_one("#write-told", Static)
+        told.display = bool(self._told)
+        told.update(self._warning(self._told))
+        difference_ = self.query_one("#write-difference", Static)
+        difference_.styles.text_wrap = "wrap" if self._error else "nowrap"
+        difference_.update(self._difference())
+        notes = self.query_one("#write-notes", Static)
+        lines = [self._warning(line) for line in self.plan.notes] if self.plan else []
+        notes.display = bool(lines)
+        notes.update(Content("\n").join(lines))
+        self.query_one("#write-scroll").scroll_home(animate=False)
+        self._draw_places()
+
+    def _draw_places(self) -> None:
+        rows = [self._place(place) for place in self._places]
+        self.query_one("#write-places", Static).update(Content("\n").join(rows))
+        self.call_after_refresh(self._fit)
+
+    def _place(self, place: Where) -> Content:
+        from memtui.settings.toml_text import toml_key
+
+        chosen = place is self.where
+        path = self._paths.get(Where.USER if place is Where.PROFILE else place)
+        before = after = ""
+        if place is Where.PROFILE:
+            name = self.typed_name if chosen and self.typed_name else "NAME"
+            before = f"[{safe_line(toml_key(('profiles', name)))}] in "
+        if chosen and self.plan is not None and self.plan.target.file is None:
+            after = " (new)"
+        shown = ""
+        if path is not None:
+            room = self._width - LABEL - 2 - cell_len(before) - len(after)
+            shown = before + self._end_of(fmt.home_relative(str(path)), room) + after
+        line = Content.assemble(
+            (f"{self._glyphs.marker if chosen else ' '} ", "bold $primary"),
+            (f"{place.value:<{LABEL}}", "bold $primary" if chosen else fmt.MUTED),
+            (shown, "" if chosen else fmt.MUTED),
+        )
+        return fmt.fit(line, self._width)
+
+    def _end_of(self, path: str, width: int) -> str:
+        """A path, its begin left out where there is no room: the end tells files apart."""
+        if cell_len(path) <= width:
+            return path
+        while path and cell_len(path) >= max(width, 1):
+            path = path[1:]
+        return self._glyphs.ellipsis + path
+
+    @property
+    def _width(self) -> int:
+        return self.query_one("#write-box").content_size.width or self.size.width - 6
+
+    def _difference(self) -> Content:
+        if self._error:
+            return Content.styled(f"{self._glyphs.error} {safe_line(self._error)}", "$state-error")
+        if self.plan is None:
+            return Content.styled("reading the settings…", fmt.MUTED)
+        if not self.plan.changes:
+            told = SAME_PROFILE if self.where is Where.PROFILE else ALREADY
+            return Content.styled(f"{self._glyphs.ready} {told}", "$state-ok")
+        return drawn_difference(self.plan.before, self.plan.after)
+
+    def _warning(self, text: str) -> Content:
+        return Content.assemble((f"{self._glyphs.degraded} ", "$state-warn bold"), safe_line(text))
+
+    def _fit(self) -> None:
+        """Let the difference be as high as it is, and scroll where that is too much."""
+        scroll = self.query_one("#write-scroll", VerticalScroll)
+        box = self.query_one("#write-box")
+        others = [child for child in box.children if child.display and child is not scroll]
+        # Two lines for the border, two for the margin of the difference.
+        room = self.size.height - 4 - sum(child.outer_size.height for child in others)
+        scroll.styles.max_height = max(1, room)
+        overflows = scroll.virtual_size.height > room
+        box.border_subtitle = Content(_SCROLL_KEYS if overflows else _KEYS)
+
+    # --- keys -----------------------------------------------------------------------------------
+
+    def action_where(self, step: int) -> None:
+        """Choose another place to write to."""
+        if not self._writing:
+            at = self._places.index(self.where) + step
+            self._told = NOT_THE_AGENTS if self._foreign else ""
+            self._choose(self._places[at % len(self._places)])
+
+    def action_scroll(self, lines: int) -> None:
+        """Scroll by lines."""
+        scroll = self.query_one("#write-scroll", VerticalScroll)
+        scroll.scroll_relative(y=lines, animate=False)
+
+    def action_page(self, pages: int) -> None:
+        """Scroll by pages."""
+        scroll = self.query_one("#write-scroll", VerticalScroll)
+        self.action_scroll(pages * max(1, scroll.size.height - 1))
+
+    @on(Input.Submitted, "#write-name")
+    def name_submitted(self, event: Input.Submitted) -> None:
+        """Enter in the name writes, too."""
+        event.stop()
+        self.action_write()
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on a place chooses it."""
+        if event.widget is self.query_one("#write-places") and not self._writing:
+            self._choose(self._places[min(event.y, len(self._places) - 1)])
+
+    def action_write(self) -> None:
+        """Write what is shown."""
+        if self.plan is not None and not self._writing:
+            self._writing = True
+            self._write(self.plan, self.where)
+
+    @work(thread=True, group="write", exit_on_error=False, description="write the settings")
+    def _write(self, plan: Plan, where: Where) -> None:
+        from memtui.settings.replacing import FileChanged
+        from memtui.settings.saving import write
+
+        try:
+            if plan.changes:
+                write(plan, self._files)
+            settings = self._files.load().settings
+        except SettingsError as error:
+            self.post_message(Refused(str(error), isinstance(error, FileChanged)))
+            return
+        self.post_message(Done(Written(plan, where, settings.named_rankings(built_in_rankings()))))
+
+    @on(Refused)
+    def refused(self, message: Refused) -> None:
+        """Show why nothing was written; the difference to a changed file is made anew."""
+        message.stop()
+        self._writing = False
+        if message.was_changed:
+            self._told = CHANGED
+            self._ask()
+        else:
+            self.plan, self._error = None, message.error
+            self._draw()
+
+    @on(Done)
+    def done(self, message: Done) -> None:
+        """Hand over what was written."""
+        message.stop()
+        self.dismiss(message.written)
+
+    def action_close(self) -> None:
+        """Leave without writing; what is being written is waited for."""
+        if not self._writing:
+            self.dismiss(None)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Tell what went wrong beside the loop."""
+        if event.worker.error is not None:
+            self._writing = False
+        tell_worker_error(self.app, event)

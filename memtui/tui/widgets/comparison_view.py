@@ -1,0 +1,286 @@
+"""Two result lists side by side, the same chunk connected: pure functions to lines of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from textual.content import Content
+
+from memtui.model import Fusion, Hit, Ranked
+from memtui.ranking.comparison import ListComparison, Pair, Setting, SettingDifference
+from memtui.text.sanitize import safe_line
+from memtui.tui import format as fmt
+from memtui.tui.glyphs import ASCII, Glyphs
+from memtui.tui.parameters import FUSION_NAMES
+from memtui.tui.widgets.canvas import Canvas
+from memtui.tui.widgets.result_row import best_part, place_text, shown_score
+
+NAMES = "AB"
+"""The sides, left and right."""
+_RANK = 3
+_SCORE = 7
+_MARK = 4
+_SCORED = 20
+"""Cells of a list from which on it shows scores."""
+_SLACK = 24
+"""Characters that a part of a text is asked for beyond the room, which is then filled."""
+_NAMES: Mapping[str, str] = {
+    "vector_weight": "vector",
+    "keyword_weight": "keyword",
+    "mmr.enabled": "MMR",
+    "mmr.lambda": "λ",
+    "mmr.empty_similarity": "empty texts alike",
+    "decay.enabled": "decay",
+    "decay.half_life_days": "half-life",
+    "decay.floor": "floor",
+    "decay.dates": "dates",
+    "min_score": "min",
+    "min_score_rule": "min rule",
+    "candidate_multiplier": "multiplier",
+    "rerank.enabled": "rerank",
+    "tie_rule": "ties",
+    "keyword_mapping": "bm25 mapping",
+}
+"""Parameters that have a shorter name than their key in the settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a comparison is drawn."""
+
+    width: int
+    lines: int
+    """Lines of a row: the place, then a part of the text, then a blank one."""
+    glyphs: Glyphs
+    chosen: str | None = None
+    active: int = 1
+    """The side that the keys move in: 0 or 1."""
+    terms: tuple[str, ...] = ()
+    """What the part of the text that is shown should hold."""
+
+    @property
+    def gutter(self) -> int:
+        """Cells between the lists."""
+        if self.width >= 150:
+            return 30
+        if self.width >= 96:
+            return 20
+        return 12 if self.width >= 48 else 6
+
+    @property
+    def column(self) -> int:
+        """Cells of a list."""
+        return max((self.width - self.gutter) // 2, 1)
+
+
+def _score(hit: Hit, width: int, look: Look) -> str:
+    """The score in so many cells; nothing where it would leave no room for the place."""
+    return f"{fmt.score(shown_score(hit)):>{width}}" if look.column >= _SCORED else ""
+
+
+def setting_words(one: SettingDifference, glyphs: Glyphs) -> Content:
+    """A parameter that differs: `λ 0.70→0.50`, `MMR off→on`."""
+    name = _NAMES.get(one.name, one.name.replace("_", " "))
+    values = [_value(one.name, value) for value in (one.first, one.second)]
+    if one.name == "stages":
+        return Content.assemble(("other stages", "bold"))
+    return Content.assemble(
+        (f"{name} ", fmt.MUTED), f"{values[0]}{glyphs.arrow}", (values[1], "bold")
+    )
+
+
+def _value(name: str, value: Setting) -> str:
+    if value is None:
+        return "off"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, str):
+        words = FUSION_NAMES[Fusion(value)] if name == "fusion" else value.replace("_", " ")
+        return safe_line(words) or "none"
+    text = fmt.short_number(float(value), 4)
+    hundredths = name in ("vector_weight", "keyword_weight", "mmr.lambda", "min_score")
+    return f"{value:.2f}" if hundredths and len(text) < 4 else text
+
+
+def setting_lines(
+    found: Sequence[SettingDifference], width: int, most: int, glyphs: Glyphs
+) -> list[Content]:
+    """The parameters that differ in at most `most` lines; what has no room is counted."""
+    if not found:
+        return [Content.styled("the same parameters", fmt.MUTED)]
+    lines: list[Content] = []
+    line = Content("")
+    for place, one in enumerate(found):
+        words = setting_words(one, glyphs)
+        rest = f"  +{len(found) - place} more"
+        room = width - (len(rest) if len(lines) == most - 1 and place < len(found) - 1 else 0)
+        added = Content.assemble(line, "   " if line else "", words)
+        if added.cell_length <= room:
+            line = added
+        elif len(lines) < most - 1:
+            lines.append(line)
+            line = words
+        else:
+            return [*lines, fmt.fit(line + Content.styled(rest, fmt.MUTED), width)]
+    return [*lines, fmt.fit(line, width)]
+
+
+def side_heads(sides: Sequence[tuple[str, str, str]], look: Look) -> Content:
+    """The name, the profile and the state of both sides over their columns, the active reversed."""
+    heads = []
+    for which, (name, profile, state) in enumerate(sides):
+        style = "bold reverse" if which == look.active else "bold"
+        head = Content.assemble(
+            (f" {NAMES[which]} ", f"$primary {style}"),
+            (f" {safe_line(name)}", "bold"),
+            (f"  {safe_line(profile)}" if profile else "", fmt.MUTED),
+            (f"  {safe_line(state)}" if state else "", "$state-warn"),
+        )
+        heads.append(_padded(head, look.column))
+    return heads[0] + Content(" " * look.gutter) + heads[1]
+
+
+def comparison_lines(
+    first: Ranked | None, second: Ranked | None, found: ListComparison, look: Look
+) -> list[Content]:
+    """Both lists with lines between the places of each chunk; a missing list is drawn empty."""
+    left = first.hits if first is not None else ()
+    right = second.hits if second is not None else ()
+    count = max(len(left), len(right))
+    pairs = {pair.chunk_id: pair for pair in found.pairs}
+    canvas = _slopes(found, look, count)
+    lines = []
+    for index in range(count):
+        one = left[index] if index < len(left) else None
+        other = right[index] if index < len(right) else None
+        here = _left_cell(one, look), _right_cell(other, pairs, look)
+        for line in range(look.lines):
+            middle = canvas.row(index * look.lines + line)
+            row = Content("").join([here[0][line], middle, here[1][line]])
+            lines.append(row)
+    return lines
+
+
+def _left_cell(hit: Hit | None, look: Look) -> list[Content]:
+    """Place, score, rank: the rank is next to the lines."""
+    width = look.column
+    if hit is None:
+        return [Content(" " * width)] * look.lines
+    score = _score(hit, _SCORE, look)
+    room = max(width - _RANK - len(score) - 2, 1)
+    place = place_text(hit.chunk.path, hit.chunk.start_line, room)
+    head = Content.assemble(
+        _marker(hit, look, 0),
+        " " * (room - place.cell_length),
+        place,
+        score,
+        (f"{hit.rank:>{_RANK}}", "bold"),
+        " ",
+    )
+    return _cell(hit, head, look, 0)
+
+
+def _right_cell(hit: Hit | None, pairs: Mapping[str, Pair], look: Look) -> list[Content]:
+    width = look.column
+    if hit is None:
+        return [Content(" " * width)] * look.lines
+    mark, style = _moved(pairs[hit.chunk.id], look.glyphs)
+    score = _score(hit, _SCORE - 1, look)
+    room = max(width - _RANK - _MARK - len(score) - 3, 1)
+    place = place_text(hit.chunk.path, hit.chunk.start_line, room)
+    head = Content.assemble(
+        _marker(hit, look, 1),
+        (f"{hit.rank:>{_RANK - 1}}", "bold"),
+        " ",
+        (f"{mark:<{_MARK}}", style),
+        score,
+        "  ",
+        place,
+    )
+    return _cell(hit, head, look, 1)
+
+
+def _marker(hit: Hit, look: Look, side: int) -> tuple[str, str]:
+    chosen = hit.chunk.id == look.chosen
+    style = "$primary bold" if side == look.active else "$foreground bold"
+    return (look.glyphs.marker if chosen else " ", style)
+
+
+def _cell(hit: Hit, head: Content, look: Look, side: int) -> list[Content]:
+    """The head of a row, then its text, then what is left blank."""
+    width = look.column
+    texts = {1: 0, 2: 1, 3: 1}.get(look.lines, look.lines - 2)
+    first = 2 if side == 0 else _MARK * 2
+    room = max(width - first - (_RANK if side == 0 else 0), 4)
+    part = best_part(hit.chunk.text, look.terms, room * max(texts, 1) + _SLACK)
+    wrapped = Content(" ".join(safe_line(part.text).split())).wrap(room)
+    if len(wrapped) > texts > 0:
+        wrapped = [*wrapped[: texts - 1], Content(" ").join(wrapped[texts - 1 : texts + 1])]
+    shown = [fmt.fit(line, room).stylize(fmt.MUTED) for line in wrapped[:texts]]
+    cells = [head, *(Content(" " * first) + line for line in shown)]
+    cells += [Content("")] * (look.lines - len(cells))
+    style = "on $foreground 12%" if side == look.active else "on $foreground 7%"
+    padded = [_padded(cell, width) for cell in cells]
+    if hit.chunk.id != look.chosen:
+        return padded
+    used = 1 + texts
+    return [cell.stylize_before(style) if at < used else cell for at, cell in enumerate(padded)]
+
+
+def _padded(content: Content, width: int) -> Content:
+    content = fmt.fit(content, width)
+    return content + Content(" " * (width - content.cell_length))
+
+
+def _moved(pair: Pair, glyphs: Glyphs) -> tuple[str, str]:
+    if pair.first is None:
+        return "new", "$state-warn bold"
+    if pair.gained > 0:
+        return f"{glyphs.up}{pair.gained}", "$state-ok bold"
+    if pair.gained < 0:
+        return f"{glyphs.down}{-pair.gained}", "$state-error bold"
+    return glyphs.same, fmt.MUTED
+
+
+def _slopes(found: ListComparison, look: Look, count: int) -> Canvas:
+    """The lines between the lists; the chosen chunk's last and thicker."""
+    canvas = Canvas(look.gutter, max(count * look.lines, 1), look.glyphs is not ASCII)
+    end = look.gutter * canvas.across - 1
+    flat = canvas.across
+
+    def y(rank: int) -> int:
+        return canvas.middle((rank - 1) * look.lines)
+
+    for pair in sorted(found.pairs, key=lambda pair: pair.chunk_id == look.chosen):
+        chosen = pair.chunk_id == look.chosen
+        style = f"{_slope_style(pair)} bold" if chosen else _slope_style(pair)
+        if pair.first is None or pair.second is None:
+            continue
+        for offset in (0, -1) if chosen and canvas.braille else (0,):
+            start, stop = y(pair.first) + offset, y(pair.second) + offset
+            canvas.line((0, start), (flat, start), style)
+            canvas.line((flat, start), (end - flat, stop), style)
+            canvas.line((end - flat, stop), (end, stop), style)
+    for pair in found.pairs:
+        _stub(canvas, pair, look, _slope_style(pair))
+    return canvas
+
+
+def _slope_style(pair: Pair) -> str:
+    if pair.first is None:
+        return "$state-warn"
+    if pair.second is None or pair.gained < 0:
+        return "$state-error"
+    return "$state-ok" if pair.gained > 0 else "$foreground 45%"
+
+
+def _stub(canvas: Canvas, pair: Pair, look: Look, style: str) -> None:
+    """What only one list has: a short line with `out` or `new`."""
+    dash = "╌" if canvas.braille else "-"
+    if pair.second is None:
+        assert pair.first is not None
+        canvas.put(0, (pair.first - 1) * look.lines, f"{dash * 2} out", f"{style} bold")
+    elif pair.first is None:
+        row = (pair.second - 1) * look.lines
+        canvas.put(look.gutter - 6, row, f"new {dash * 2}", f"{style} bold")

@@ -1,0 +1,105 @@
+"""The pinned chunks: one line each, through every query and every change of a parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual.content import Content
+from textual.geometry import Size
+from textual.widget import Widget
+
+from memtui.model import Chunk, Hit, Ranked
+from memtui.model.inquiry import Inquiry
+from memtui.tui import format as fmt
+from memtui.tui.glyphs import Glyphs
+
+MOST = 2
+"""The oldest makes room for a third."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A pinned chunk and how it stands in the list on screen."""
+
+    chunk: Chunk
+    standing: Content
+    shown: bool = False
+
+
+def standing(
+    ranked: Ranked | None, chunk: Chunk, inquiry: Inquiry | None, problem: str, glyphs: Glyphs
+) -> Pin:
+    """How a chunk stands in a list; `inquiry` says it for what is not in the pool."""
+    if ranked is None:
+        return Pin(chunk, Content.styled("followed from the next query on", fmt.MUTED))
+    # Imported late: ranking needs numpy, and the first paint does not.
+    from memtui.tui.explaining.wording import failure_words
+    from memtui.tui.widgets.result_row import drop_reason
+
+    for hit in ranked.hits:
+        if hit.chunk.id == chunk.id:
+            return Pin(chunk, _rank(hit, ranked), shown=True)
+    drop = next((drop for drop in ranked.drops if drop.chunk.id == chunk.id), None)
+    if drop is not None:
+        why = drop_reason(drop)
+    elif problem:
+        why = problem
+    elif inquiry is None:
+        why = glyphs.ellipsis
+    else:
+        failure = inquiry.first_failure
+        why = failure_words(failure, brief=True) if failure is not None else "not in this list"
+    return Pin(chunk, Content.assemble(("not shown: ", "$state-warn"), (why, fmt.MUTED)))
+
+
+def _rank(hit: Hit, ranked: Ranked) -> Content:
+    return Content.assemble(
+        (fmt.rank(hit.rank), "bold $state-ok"),
+        (f" of {len(ranked.hits)}", fmt.MUTED),
+        (f"  {fmt.score(hit.effective)}", fmt.MUTED),
+    )
+
+
+class Pins(Widget):
+    """One line for each pin; not there without any."""
+
+    DEFAULT_CSS = """
+    Pins {
+        height: auto;
+        width: 1fr;
+        padding: 0 1;
+        text-wrap: nowrap;
+        text-overflow: ellipsis;
+        display: none;
+    }
+    """
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__(id="pins")
+        self.glyphs = glyphs
+        self._pins: tuple[Pin, ...] = ()
+
+    def show(self, pins: Sequence[Pin]) -> None:
+        """Show these pins."""
+        changed = len(pins) != len(self._pins)
+        self._pins = tuple(pins)
+        self.display = bool(pins)
+        self.refresh(layout=changed)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """One line for each."""
+        return len(self._pins)
+
+    def render(self) -> Content:
+        """Write each pin in one line: the place gives way to how it stands."""
+        width = max(1, self.content_size.width)
+        return Content("\n").join([self._line(pin, width) for pin in self._pins])
+
+    def _line(self, pin: Pin, width: int) -> Content:
+        from memtui.tui.widgets.result_row import place_text
+
+        mark = Content.styled(f"{self.glyphs.pin} ", "bold $primary")
+        room = max(width // 3, width - pin.standing.cell_length - mark.cell_length - 2)
+        named = place_text(pin.chunk.path, pin.chunk.start_line, room)
+        return fmt.fit(Content.assemble(mark, named, "  ", pin.standing), width)

@@ -1,0 +1,318 @@
+"""The chart of ranks: known pictures of known values; the steps of a sweep's cursor."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from textual.content import Content
+
+from memtui.model import Decay, Mmr, Ranking, SearchMode, Stage
+from memtui.ranking.counterfactual import Parameter, Segment, Sweep, sweep
+from memtui.tui import sweeping
+from memtui.tui.widgets.canvas import Canvas
+from memtui.tui.widgets.chart import FOOT, LABEL, Axis, Line, Mark, Plot, Span, chart_lines
+from tests.tui.samples import CHUNKS, NOW, make_pool
+
+UNIT = Axis(0.0, 1.0, ticks=((0.0, "0"), (1.0, "1"), (0.5, "0.5")))
+
+
+def plain(lines: list[Content]) -> list[str]:
+    return [line.plain.rstrip() for line in lines]
+
+
+def crossing(letter: str, first: int | None, second: int | None) -> Line:
+    return Line(letter, "red", (Span(0.0, 0.5, first), Span(0.5, 1.0, second)))
+
+
+# --- canvas -------------------------------------------------------------------------------------
+
+
+def test_braille_dots_are_the_bits_of_the_standard() -> None:
+    canvas = Canvas(2, 1)
+    for y in range(4):
+        canvas.dot(0, y, "")
+    canvas.dot(3, 3, "")
+    assert canvas.row(0).plain == "⡇⢀"
+
+
+def test_a_level_line_is_whole_and_a_thick_one_heavy() -> None:
+    canvas = Canvas(3, 2)
+    canvas.line((0, canvas.middle(0)), (5, canvas.middle(0)), "")
+    for y in (canvas.middle(1), canvas.middle(1) - 1):
+        canvas.line((0, y), (5, y), "")
+    assert [canvas.row(row).plain for row in (0, 1)] == ["───", "━━━"]
+
+
+def test_ascii_strokes_go_the_way_of_the_line() -> None:
+    canvas = Canvas(5, 5, braille=False)
+    canvas.line((0, 0), (4, 4), "")
+    canvas.line((4, 0), (0, 4), "")
+    canvas.line((0, 2), (1, 2), "")
+    canvas.line((4, 2), (4, 3), "")
+    assert [canvas.row(row).plain for row in range(5)] == [
+        "\\   /",
+        " \\ / ",
+        "--/ |",
+        " / \\|",
+        "/   \\",
+    ]
+
+
+def test_nothing_is_drawn_outside() -> None:
+    canvas = Canvas(2, 1)
+    canvas.line((-9, -9), (9, 9), "")
+    canvas.put(1, 0, "long", "")
+    canvas.put(0, 5, "x", "")
+    assert canvas.row(0).plain[1] == "l"
+    assert len(canvas.row(0).plain) == 2
+
+
+# --- chart --------------------------------------------------------------------------------------
+
+
+SWAP = [crossing("A", 1, 2), crossing("B", 2, 1)]
+
+
+def test_two_lines_that_swap() -> None:
+    plot = Plot(UNIT, ranks=2, width=21, height=5)
+    assert plain(chart_lines(plot, SWAP, [])) == [
+        "  1 ─A──────⢄  ⢀─B───────",
+        "             ⢑⢔⠁",
+        "  2 ─B──────⠔⠁ ⠑─A───────",
+        "",
+        "out",
+        "    ┴─────────┴─────────┴",
+        "    0        0.5        1",
+        "",
+    ]
+
+
+def test_two_lines_that_swap_in_ascii() -> None:
+    plot = Plot(UNIT, ranks=2, width=21, height=5, braille=False)
+    drawn = plain(chart_lines(plot, SWAP, []))
+    assert drawn[0] == "  1 -A------\\  --B-------"
+    assert drawn[2] == "  2 -B------/  --A-------"
+    assert drawn[5] == "    +---------+---------+"
+    assert all(line.isascii() for line in drawn)
+
+
+def test_values_lie_where_the_axis_says() -> None:
+    plot = Plot(Axis(1.0, 100.0, logarithmic=True), ranks=3, width=41, height=10)
+    assert [plot.column(value) for value in (1, 10, 100, 1000)] == [0, 20, 40, 40]
+    for column in range(41):
+        assert plot.column(plot.value(column)) == column
+    assert [plot.row(rank) for rank in (1, 2, 3, None)] == [0, 3, 6, 9]
+    linear = Plot(Axis(0.2, 0.6), ranks=1, width=5, height=2)
+    assert [linear.column(value) for value in (0.2, 0.3, 0.4, 0.6)] == [0, 1, 2, 4]
+
+
+def test_more_ranks_than_rows_share_rows() -> None:
+    plot = Plot(UNIT, ranks=40, width=30, height=9)
+    rows = [plot.row(rank) for rank in (*range(1, 41), None)]
+    assert rows == sorted(rows)
+    assert (rows[0], rows[-1]) == (0, 8)
+    assert len(chart_lines(plot, [crossing("A", 1, 40)], [])) == 9 + FOOT
+
+
+@pytest.mark.parametrize("braille", [True, False])
+@pytest.mark.parametrize(("width", "height"), [(1, 1), (7, 2), (40, 14), (90, 31)])
+def test_a_chart_fills_exactly_its_cells(width: int, height: int, braille: bool) -> None:
+    plot = Plot(UNIT, ranks=6, width=width, height=height, braille=braille)
+    lines = [crossing(letter, rank, None) for rank, letter in enumerate("ABCDEF", start=1)]
+    marks = [Mark(0.3, "|", "^", "0.30", ""), Mark(0.31, ":", "n", "now 0.31", "")]
+    drawn = chart_lines(plot, lines, marks)
+    assert len(drawn) == height + FOOT
+    assert all(line.cell_length <= LABEL + width for line in drawn)
+    assert all(line.cell_length == LABEL + width for line in drawn[:height])
+
+
+def test_each_stretch_has_the_letter_of_its_line_at_its_rank() -> None:
+    plot = Plot(UNIT, ranks=3, width=40, height=8)
+    lines = [crossing("A", 1, 3), crossing("B", 2, None), crossing("C", None, 1)]
+    drawn = plain(chart_lines(plot, lines, []))
+    rows = {rank: drawn[plot.row(rank)][LABEL:] for rank in (1, 2, 3, None)}
+    after = plot.x(0.5) // 2 + 3
+    assert (rows[1].index("A"), rows[3].index("A")) == (1, after)
+    assert (rows[2].index("B"), rows[None].index("B") > after) == (1, True)
+    assert rows[1].index("C") == after
+    assert rows[None].index("C") < plot.column(0.5)
+    labels = [line[:LABEL].strip() for line in drawn[:8]]
+    assert [label for label in labels if label] == ["1", "2", "3", "out"]
+
+
+def test_a_line_meets_its_flip_halfway() -> None:
+    plot = Plot(UNIT, ranks=1, width=21, height=5)
+    drawn = plain(chart_lines(plot, [Line("A", "", (Span(0, 0.5, 1), Span(0.5, 1, None)))], []))
+    middle = LABEL + plot.column(0.5)
+    row = drawn[2]
+    assert len(row) >= middle, drawn
+    assert not row[: middle - 2].strip()
+    assert row[middle - 2 : middle + 3].strip()
+
+
+def test_marks_stand_in_their_columns_and_the_first_keeps_its_word() -> None:
+    plot = Plot(UNIT, ranks=2, width=41, height=5)
+    marks = [
+        Mark(0.5, "│", "▲", "0.50", ""),
+        Mark(0.52, "┆", "△", "now 0.52", ""),
+        Mark(1.0, "┊", "◇", "config 1", ""),
+    ]
+    drawn = plain(chart_lines(plot, [], marks))
+    assert all(line[LABEL + 20] == "│" for line in drawn[:5])
+    foot = drawn[-1]
+    assert foot[: LABEL + 21].endswith(" 0.50 ▲")
+    assert "now" not in foot
+    assert foot.endswith("config 1 ◇")
+    apart = plain(chart_lines(plot, [], [marks[0], replace(marks[1], value=0.6)]))[-1]
+    assert apart[: LABEL + 21].endswith(" 0.50 ▲")
+    assert apart[LABEL + 24 :] == "△ now 0.52"
+    assert drawn[-2][LABEL:].split() == ["0", "0.5", "1"]
+    assert drawn[-3][LABEL + 20] == "┴"
+
+
+def test_the_chosen_line_lies_above_the_others() -> None:
+    plot = Plot(UNIT, ranks=1, width=30, height=3)
+    whole = (Span(0.0, 1.0, 1),)
+    lines = [Line("A", "red", whole), Line("B", "blue", whole, chosen=True)]
+    row = chart_lines(plot, lines, [])[0]
+    styles = {str(span.style) for span in row.spans}
+    assert "blue" in styles
+    assert "red" not in styles
+    assert "━" in row.plain
+
+
+# --- the steps of the cursor --------------------------------------------------------------------
+
+
+def test_a_tidy_number_lies_between_and_near() -> None:
+    assert sweeping.tidy(0.437291, 0.471, first=True) == 0.44
+    assert sweeping.tidy(0.437291, 0.471, first=False) == 0.47
+    assert sweeping.tidy(0.437291, 0.438, first=True) == 0.4373
+    assert sweeping.tidy(30.2, 61.7, first=True) == 31
+    assert sweeping.tidy(30.2, 61.7, first=False) == 61
+    assert sweeping.tidy(434.1, 434.3, first=True) == 434.2
+    assert sweeping.tidy(0.0, 0.3, first=True) == 0.01
+    assert sweeping.tidy(0.2, 0.3, first=True) == 0.21
+    narrow = sweeping.tidy(0.5, 0.5 + 1e-14, first=True)
+    assert 0.5 <= narrow <= 0.5 + 1e-14
+
+
+UNIT_SUBJECT = sweeping.Subject(Parameter.LAMBDA, Ranking(), 0.0, 1.0)
+KNOWN = Sweep(
+    Parameter.LAMBDA,
+    0.0,
+    1.0,
+    {
+        "a": (Segment(0.0, 0.25, 1), Segment(0.25, 1.0, 2)),
+        "b": (Segment(0.0, 0.25, 2), Segment(0.25, 0.6, 1), Segment(0.6, 1.0, None)),
+    },
+)
+
+
+def test_the_cursor_goes_beyond_each_flip_and_back() -> None:
+    assert sweeping.flips(KNOWN) == (0.25, 0.6)
+    seen = [0.1]
+    while (value := sweeping.beyond_flip(KNOWN, UNIT_SUBJECT, seen[-1], 1)) is not None:
+        seen.append(value)
+    assert seen == [0.1, 0.26, 0.61]
+    back = [0.9]
+    while (value := sweeping.beyond_flip(KNOWN, UNIT_SUBJECT, back[-1], -1)) is not None:
+        back.append(value)
+    assert back == [0.9, 0.59, 0.24]
+    assert sweeping.next_flip(KNOWN, UNIT_SUBJECT, 0.3, 1) == 0.6
+    assert sweeping.next_flip(KNOWN, UNIT_SUBJECT, 0.3, -1) == 0.25
+    assert sweeping.next_flip(KNOWN, UNIT_SUBJECT, 0.7, 1) is None
+
+
+def test_what_changes_at_a_flip() -> None:
+    assert sweeping.changes_at(KNOWN, 0.25) == {"a": (1, 2), "b": (2, 1)}
+    assert sweeping.changes_at(KNOWN, 0.6) == {"b": (1, None)}
+
+
+def test_whole_numbers_are_stepped_whole() -> None:
+    subject = sweeping.Subject(Parameter.K, Ranking(), 1, 12)
+    known = Sweep(Parameter.K, 1, 12, {"a": (Segment(1, 3, None), Segment(4, 12, 4))})
+    assert sweeping.beyond_flip(known, subject, 2, 1) == 4
+    assert sweeping.beyond_flip(known, subject, 4, -1) == 3
+    assert sweeping.beyond_flip(known, subject, 4, 1) is None
+    assert sweeping.beyond_flip(known, subject, 3, -1) is None
+    assert [sweeping.fine_step(subject, value, 1) for value in (1, 12)] == [2, 12]
+    assert subject.at(5.0).k == 5
+
+
+def test_only_what_the_pool_holds_is_swept_of_k() -> None:
+    ranking = Ranking(k=3, min_candidates=1, candidate_multiplier=2)
+    subject = sweeping.subject(ranking, Parameter.K, SearchMode.HYBRID)
+    assert subject is not None
+    pool = make_pool(limit=50)
+    assert sweeping.held_values(subject, pool) == [float(k) for k in range(1, len(CHUNKS) + 1)]
+    few = make_pool(limit=8)
+    held = subject.within(few)
+    assert (held.low, held.high) == (1, 4)
+    assert sweeping.sample_values(held, 2, few) == [1, 3, 4]
+    sized = replace(few, sized=True, limit=6)
+    only = subject.within(sized)
+    assert (only.low, only.high) == (3, 3)
+    exact = sweep(sized, ranking, Parameter.K, [CHUNKS[0].id], now=NOW)
+    assert (exact.low, exact.high) == (3, 3)
+
+
+def test_fine_steps_stay_on_the_axis() -> None:
+    half_life = sweeping.Subject(Parameter.HALF_LIFE, Ranking(), 1.0, 36_500.0)
+    value, seen = 1.0, [1.0]
+    while value < half_life.high:
+        value = sweeping.fine_step(half_life, value, 1)
+        seen.append(value)
+        assert len(seen) < 200
+    assert all(after > before for before, after in pairwise(seen))
+    assert sweeping.fine_step(UNIT_SUBJECT, 0.3, -1) == 0.29
+    assert sweeping.fine_step(UNIT_SUBJECT, 0.0, -1) == 0.0
+
+
+def test_a_sampled_flip_lies_in_the_middle_of_what_differs() -> None:
+    ranks = [{"a": 1}, {"a": 1}, {"a": 2}, {}]
+    found = sweeping.sampled(UNIT_SUBJECT, [0.0, 0.2, 0.4, 1.0], ranks, ["a", "b"])
+    assert [one.rank for one in found.ranks["a"]] == [1, 2, None]
+    assert [one.start for one in found.ranks["a"]] == pytest.approx([0.0, 0.3, 0.7])
+    assert [one.end for one in found.ranks["a"]] == pytest.approx([0.3, 0.7, 1.0])
+    assert found.ranks["b"] == (Segment(0.0, 1.0, None),)
+    log = sweeping.Subject(Parameter.HALF_LIFE, Ranking(), 1.0, 100.0)
+    values = sweeping.sample_values(log, 3, make_pool())
+    assert values == pytest.approx([1.0, 10.0, 100.0])
+    there = sweeping.sampled(log, values, [{"a": 1}, {"a": 2}, {"a": 2}], ["a"])
+    assert there.ranks["a"][0].end == pytest.approx(math.sqrt(10))
+
+
+def test_a_stage_that_is_off_is_swept_as_if_it_were_on() -> None:
+    ranking = Ranking(mmr=Mmr(enabled=False, lambda_=0.6), decay=Decay(enabled=True))
+    found = sweeping.subject(ranking, Parameter.LAMBDA, SearchMode.HYBRID)
+    assert found is not None
+    assert (found.note, found.ranking.mmr.enabled, found.now) == ("with MMR on", True, 0.6)
+    assert found.at(0.4).mmr == Mmr(enabled=True, lambda_=0.4)
+    here = sweeping.subject(ranking, Parameter.HALF_LIFE, SearchMode.HYBRID)
+    assert here is not None
+    assert here.note == ""
+    without = replace(ranking, stages=(Stage.FUSION, Stage.CUT))
+    assert sweeping.subject(without, Parameter.LAMBDA, SearchMode.HYBRID) is None
+    assert sweeping.subject(ranking, Parameter.RRF_K, SearchMode.HYBRID) is None
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "text"),
+    [
+        (Parameter.LAMBDA, 0.7, "0.70"),
+        (Parameter.LAMBDA, 0.643162729, "0.643162729"),
+        (Parameter.LAMBDA, 1.0, "1.00"),
+        (Parameter.HALF_LIFE, 30.0, "30 d"),
+        (Parameter.HALF_LIFE, 434.085, "434.085 d"),
+        (Parameter.K, 6.0, "6"),
+        (Parameter.MIN_SCORE, None, "off"),
+    ],
+)
+def test_values_are_written_with_every_digit_and_no_noise(
+    parameter: Parameter, value: float | None, text: str
+) -> None:
+    assert sweeping.value_text(parameter, value) == text
