@@ -12,6 +12,7 @@ from memtui.model import Leg, MinScoreRule, Ranking
 from memtui.ranking.counterfactual.absence import absence
 from memtui.ranking.counterfactual.change import (
     RANGES,
+    Change,
     NoChangeReason,
     Parameter,
     value_of,
@@ -117,7 +118,31 @@ def _nearer_minimum(value: float | None, now: float | None) -> float | None:
 
 
 def places(problem: Problem, parameter: Parameter) -> Outcome:
-    """The smallest k that does it."""
+    """The nearest k that does it; the larger of two that are equally near.
+
+    A smaller one can do it, too: it takes fewer candidates, and when nothing reaches the minimum
+    any more, a release relaxes it.
+    """
+    raised = _raised(problem, parameter)
+    base = problem.base
+    if isinstance(raised, Change):
+        assert isinstance(raised.new, int)
+        lowest = max(1, 2 * base.k - raised.new + 1)
+    elif raised.reason is NoChangeReason.NO_VALUE:
+        lowest = 1
+    else:
+        return raised
+    for k in range(base.k - 1, lowest - 1, -1):
+        if problem.needs_search(problem.changed(parameter, k)):
+            continue
+        place = problem.rank_with(parameter, k)
+        if place is not None:
+            return problem.change(parameter, k, place, exact=True)
+    return raised
+
+
+def _raised(problem: Problem, parameter: Parameter) -> Outcome:
+    """The smallest k above the present one that does it."""
     base = problem.base
     highest = max(base.k, int(RANGES[parameter][1]))
     for low, high in _same_candidates(problem, Parameter.K, range(base.k + 1, highest + 1)):
