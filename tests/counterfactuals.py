@@ -258,6 +258,17 @@ def nearer(change: Change) -> float | int | None:
     return new - step if new > old else new + step
 
 
+def grid(ranking: Ranking, parameter: Parameter, points: int) -> Iterator[float]:
+    """Evenly spread values over the range of a parameter, both ends among them."""
+    low, high = range_of(ranking, parameter)
+    for number in range(points + 1):
+        part = number / points
+        if parameter in LOGARITHMIC:
+            yield min(high, max(low, low * (high / low) ** part))
+        else:
+            yield low + part * (high - low)
+
+
 def values(ranking: Ranking, parameter: Parameter, points: int) -> Iterator[object]:
     """What a parameter can be: everything, or a grid of at least so many points over its range."""
     now = value_of(ranking, parameter)
@@ -268,13 +279,7 @@ def values(ranking: Ranking, parameter: Parameter, points: int) -> Iterator[obje
     elif parameter in CONTINUOUS:
         if parameter is Parameter.MIN_SCORE:
             yield None
-        low, high = range_of(ranking, parameter)
-        for number in range(points + 1):
-            part = number / points
-            if parameter in LOGARITHMIC:
-                yield min(high, max(low, low * (high / low) ** part))
-            else:
-                yield low + part * (high - low)
+        yield from grid(ranking, parameter, points)
     else:
         low, high = (int(end) for end in RANGES[parameter])
         yield from range(low, high + 1, max(1, (high - low) // points))

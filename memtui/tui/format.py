@@ -18,7 +18,6 @@ from memtui.model import (
     Leg,
     LegState,
     LegStatus,
-    MinScoreRule,
     Reason,
     ScoreMapping,
     Stage,
@@ -326,11 +325,6 @@ MAPPING_WORDS: Mapping[ScoreMapping, str] = {
     ScoreMapping.CLAMP: "clamped",
     ScoreMapping.SIGNED: "signed",
     ScoreMapping.GIVEN: "as given",
-}
-MIN_SCORE_WORDS: Mapping[MinScoreRule, str] = {
-    MinScoreRule.PLAIN: "plain",
-    MinScoreRule.RELAXED: "relaxed",
-    MinScoreRule.FILL: "fill",
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
@@ -19,13 +18,14 @@ from memtui.ranking.counterfactual import (
     least_changes,
     sweep,
 )
-from memtui.ranking.counterfactual.change import LOGARITHMIC, range_of, value_of
+from memtui.ranking.counterfactual.change import LOGARITHMIC, value_of
 from memtui.ranking.counterfactual.columns import columns_of
 from memtui.ranking.counterfactual.listing import listing, state_before_cut
 from memtui.ranking.counterfactual.scores import Seed
 from memtui.ranking.counterfactual.solve import is_used
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES, for_mode
+from tests.counterfactuals import grid
 from tests.support import openclaw_pools
 from tests.support.openclaw_rules import Release
 from tests.support.pools import NOW, pools, rankings
@@ -103,16 +103,6 @@ def nearer(change: Change) -> float | int | None:
     if abs(new - old) <= step:
         return old
     return new - step if new > old else new + step
-
-
-def grid(ranking: Ranking, parameter: Parameter, points: int) -> Iterator[float]:
-    low, high = range_of(ranking, parameter)
-    for number in range(points + 1):
-        part = number / points
-        if parameter in LOGARITHMIC:
-            yield min(high, max(low, low * (high / low) ** part))
-        else:
-            yield low + part * (high - low)
 
 
 CONTINUOUS = (

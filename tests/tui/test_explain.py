@@ -9,7 +9,7 @@ import pytest
 from memtui.model import Drop, Ranking
 from memtui.ranking.trace import explain
 from memtui.tui import format as fmt
-from memtui.tui.explaining.page import explanation_text
+from memtui.tui.explaining.page import page_of, page_text
 from memtui.tui.screens.explain import ExplainScreen
 from tests.tui.reader_samples import RANKING, ReaderApp, everything, ranked, screen_text
 
@@ -88,14 +88,14 @@ async def test_y_copies_the_text() -> None:
         await app.push_screen(ExplainScreen(result, result.hits[2].chunk.id))
         await pilot.press("y")
         await pilot.pause()
-        assert app.clipboard == explanation_text(result, result.hits[2].chunk.id)
+        assert app.clipboard == page_text(page_of(result, result.hits[2].chunk.id))
         assert "copied" in screen_text(app)
 
 
 def test_the_text_holds_every_number_of_the_trace() -> None:
     result = ranked()
     for scored in everything(result):
-        text = explanation_text(result, scored.chunk.id)
+        text = page_text(page_of(result, scored.chunk.id))
         for part in scored.legs.values():
             assert fmt.score(part.contribution) in text
         for stage in scored.stages:
@@ -108,7 +108,7 @@ def test_the_other_settings_are_those_that_ranking_computes() -> None:
     result = ranked()
     hit = result.hits[2]
     other = explain(result, hit.chunk.id).without["mmr"]
-    assert f"{other} without MMR" in explanation_text(result, hit.chunk.id)
+    assert f"{other} without MMR" in page_text(page_of(result, hit.chunk.id))
 
 
 @pytest.mark.parametrize("size", [(1, 1), (20, 5), (40, 10), (300, 80)])

@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from memtui.text.sanitize import HOSTILE as NEVER
 from memtui.text.sanitize import safe_line
-from memtui.tui.explaining.page import explanation_text
+from memtui.tui.explaining.page import page_of, page_text
 from memtui.tui.screens.dialogs import ConfirmRebuild
 from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.index import IndexScreen
@@ -117,7 +117,7 @@ async def test_screens_are_clean(make: Callable[[], Screen[object]]) -> None:
 def test_copied_text_is_clean() -> None:
     result = hostile_ranked()
     for scored in everything(result):
-        _assert_clean(explanation_text(result, scored.chunk.id))
+        _assert_clean(page_text(page_of(result, scored.chunk.id)))
 
 
 async def test_selected_text_is_clean() -> None:

@@ -240,8 +240,3 @@ def _place_words(ranked: Ranked, leg: Leg, place_: LegPlace) -> Content:
         (fmt.rank(rank.position + 1), "bold"),
         (f" of {fmt.counted(rank.total, 'chunk')} {_AMONG[leg]}{by}", fmt.MUTED),
     )
-
-
-def explanation_text(ranked: Ranked, subject: Subject, glyphs: Glyphs = UNICODE) -> str:
-    """What the ranking alone tells of a subject, as plain text."""
-    return page_text(page_of(ranked, subject, glyphs))
