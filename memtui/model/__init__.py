@@ -2,6 +2,7 @@
 
 from memtui.model.documents import Chunk, ChunkSpan, Document, SkippedFile, SourceFile, citation
 from memtui.model.pool import CandidatePool, LegHit, LegState, LegStatus
+from memtui.model.providers import ProbeResult, ProviderListing
 from memtui.model.rankings import (
     NATIVE_STAGES,
     DateRule,
@@ -15,7 +16,7 @@ from memtui.model.rankings import (
     SearchMode,
     TieRule,
 )
-from memtui.model.reasons import Leg, Numbers, Reason, Stage
+from memtui.model.reasons import Failure, Leg, Numbers, Reason, Stage
 from memtui.model.results import (
     Drop,
     Hit,
@@ -34,6 +35,7 @@ from memtui.model.status import (
     ProviderState,
     SourceCount,
     SyncStats,
+    Usage,
     WatcherState,
 )
 
@@ -47,6 +49,7 @@ __all__ = [
     "Document",
     "Drop",
     "ErrorRecord",
+    "Failure",
     "Fusion",
     "Hit",
     "IndexState",
@@ -60,7 +63,9 @@ __all__ = [
     "Mmr",
     "Numbers",
     "Operation",
+    "ProbeResult",
     "Progress",
+    "ProviderListing",
     "ProviderState",
     "Ranked",
     "Ranking",
@@ -77,6 +82,7 @@ __all__ = [
     "SyncStats",
     "TieRule",
     "Trace",
+    "Usage",
     "WatcherState",
     "citation",
 ]

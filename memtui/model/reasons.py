@@ -55,6 +55,7 @@ class Reason(StrEnum):
     NO_VECTORS = "no_vectors"
     PENDING = "pending"
     PROVIDER_FAILED = "provider_failed"
+    FALLBACK = "fallback"
     DIMENSIONS_DIFFER = "dimensions_differ"
     INDEX_FAILED = "index_failed"
     EXTENSION_MISSING = "extension_missing"
@@ -96,6 +97,51 @@ class Reason(StrEnum):
     SUBSTRING_ONLY = "substring_only"
     REDUNDANT = "redundant"
     FIRST = "first"
+
+
+class Failure(StrEnum):
+    """The closed set of ways in which an embedding provider fails."""
+
+    NOT_INSTALLED = "not_installed"
+    NO_FILE = "no_file"
+    BROKEN_FILE = "broken_file"
+    NO_KEY = "no_key"
+    BAD_SETTING = "bad_setting"
+    # what a service answers
+    KEY_REFUSED = "key_refused"
+    FORBIDDEN = "forbidden"
+    NO_MODEL = "no_model"
+    TOO_LARGE = "too_large"
+    BAD_REQUEST = "bad_request"
+    RATE_LIMITED = "rate_limited"
+    SERVICE_DOWN = "service_down"
+    REDIRECTED = "redirected"
+    BAD_ANSWER = "bad_answer"
+    DIMENSIONS_DIFFER = "dimensions_differ"
+    # what happens on the way
+    TIMEOUT = "timeout"
+    UNREACHABLE = "unreachable"
+    CUT = "cut"
+    # the model itself
+    MODEL_FAILED = "model_failed"
+    CLOSED = "closed"
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether the same request may succeed a little later, with nothing changed here."""
+        return self in _PASSING
+
+
+_PASSING = frozenset(
+    {
+        Failure.RATE_LIMITED,
+        Failure.SERVICE_DOWN,
+        Failure.BAD_ANSWER,
+        Failure.TIMEOUT,
+        Failure.UNREACHABLE,
+        Failure.CUT,
+    }
+)
 
 
 Numbers = Mapping[str, float | int | str | None]

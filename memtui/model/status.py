@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from memtui.model.documents import SkippedFile
 from memtui.model.foreign import ForeignStatus
-from memtui.model.reasons import Reason
+from memtui.model.reasons import Failure, Reason
 
 
 class IndexState(StrEnum):
@@ -20,6 +20,26 @@ class IndexState(StrEnum):
     DEGRADED = "degraded"
     ERROR = "error"
     NO_INDEX = "no_index"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a provider was asked for: requests, texts and tokens."""
+
+    requests: int = 0
+    texts: int = 0
+    tokens: int = 0
+    estimated: bool = False
+    """Whether some tokens were counted by their length, because an answer did not say."""
+
+    def since(self, before: Usage) -> Usage:
+        """What came after `before`."""
+        return Usage(
+            self.requests - before.requests,
+            self.texts - before.texts,
+            self.tokens - before.tokens,
+            self.estimated,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +57,8 @@ class SyncStats:
     chunks_written: int
     chunks_embedded: int
     cache_hits: int
+    usage: Usage = Usage()
+    """What the provider was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +78,22 @@ class ProviderState:
     """Which embedding provider was asked for, which one answers, and why they differ."""
 
     requested: str
+    """The name in the settings, `auto` among them."""
     actual: str | None
+    """The provider that answers; `None` when none does."""
     model: str | None
     dimensions: int | None
     state: Reason = Reason.OK
+    """`fallback` when another than the requested one answers because that one failed."""
     detail: str = ""
+    """One line: why `actual` is what it is; empty when there is nothing to tell."""
     remote: bool = False
+    address: str = ""
+    """The host that text is sent to; empty when it stays in this program."""
+    failure: Failure | None = None
+    """How the requested provider failed, when it did."""
+    hint: str = ""
+    """What to do about the failure; `detail` ends with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +153,6 @@ class IndexStatus:
     warnings: tuple[str, ...] = ()
     foreign: ForeignStatus | None = None
     """Set when another program owns the index, and memtui only reads it."""
+    made_by: str = ""
+    """Provider and model of the live index's vectors, as `minilm/all-MiniLM-L6-v2-int8`; empty for
+    none, and before the index was read."""

@@ -1,6 +1,7 @@
 """Settings: TOML files, environment and flags, typed, with the origin of every value."""
 
 from memtui.model.documents import DEFAULT_IGNORE
+from memtui.settings.embedding import EmbeddingSettings
 from memtui.settings.layers import Flag, Source
 from memtui.settings.load import Given, Loaded, Origin, check_settings, load_settings
 from memtui.settings.places import data_dir, demo_data_dir, state_dir, user_config_file
@@ -8,7 +9,6 @@ from memtui.settings.problems import Problem, ProblemCode, SettingsProblems
 from memtui.settings.schema import (
     ChunkingSettings,
     DecaySettings,
-    EmbeddingSettings,
     IndexSettings,
     KeymapSettings,
     MemorySettings,

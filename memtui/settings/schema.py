@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Final, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from memtui.errors import SettingsError
 from memtui.model import Decay, Fusion, Mmr, Ranking, Rerank, Stage
 from memtui.model.documents import DEFAULT_IGNORE
+from memtui.settings.embedding import EmbeddingSettings
+from memtui.settings.section import Section
 
 ProfileName = Literal[
     "memtui", "openclaw-2026.2", "openclaw-2026.4", "openclaw-2026.7", "openclaw-2026.9", "memini"
@@ -21,14 +23,6 @@ BUILT_IN: Final[tuple[str, ...]] = get_args(ProfileName)
 _T = TypeVar("_T")
 _Strings = Annotated[tuple[str, ...], Field(strict=False)]
 _Weight = Annotated[float, Field(ge=0, le=1)]
-
-
-class Section(BaseModel):
-    """A table of the configuration: unknown keys, wrong types, NaN and infinity are errors."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, populate_by_name=True
-    )
 
 
 class MemorySettings(Section):
@@ -56,33 +50,6 @@ class ChunkingSettings(Section):
     )
 
 
-class EmbeddingSettings(Section):
-    """Who makes the vectors."""
-
-    provider: str = Field(
-        default="auto",
-        pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$",
-        description="auto: the model that comes with memtui; none: keyword search alone.",
-    )
-    model: str | None = Field(
-        default=None,
-        max_length=256,
-        description="The provider's model; empty: the provider's default.",
-    )
-    threads: int = Field(
-        default=0,
-        ge=0,
-        le=256,
-        description="CPU threads for the embedded model; 0: chosen by memtui.",
-    )
-    base_url: str | None = Field(
-        default=None,
-        max_length=2048,
-        pattern=r"^https?://[^\s]+$",
-        description="Address of a remote provider; empty: the provider's own.",
-    )
-
-
 class IndexSettings(Section):
     """How the index is kept up to date, and where."""
 
@@ -102,6 +69,12 @@ class IndexSettings(Section):
         default=None,
         max_length=4096,
         description="Where indexes are kept; empty: the platform's folder.",
+    )
+    cache_mb: int = Field(
+        default=2048,
+        ge=1,
+        le=10**6,
+        description="Megabytes of kept vectors; those that the index uses are never dropped.",
     )
 
 

@@ -12,7 +12,9 @@ from memtui.settings.state import StateFolder
 
 TRUST_FILE: Final = "trusted.json"
 
-LOCAL_PROVIDERS: Final = frozenset({"auto", "none", "minilm"})
+LOCAL_PROVIDERS: Final = frozenset(
+    {"auto", "none", "minilm", "use-multilingual", "wordllama", "gguf"}
+)
 """Providers that send nothing anywhere."""
 
 
@@ -39,8 +41,15 @@ def _leaves_folder(path: str) -> bool:
 PROTECTED: Final[Mapping[str, Callable[[Any], bool]]] = {
     "editor": _always,
     "pager": _always,
-    "embedding.base_url": _always,
     "embedding.provider": _remote,
+    "embedding.fallback": _remote,
+    "embedding.allow_remote": bool,
+    "embedding.base_url": _always,
+    "embedding.key_env": _always,
+    "embedding.key_command": _always,
+    "embedding.model_path": _always,
+    "embedding.ca_file": _always,
+    "embedding.batch": bool,
     "index.data_dir": _always,
     "memory.extra_paths": _outside,
 }

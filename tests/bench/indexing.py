@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
-from memtui.embedding.provider import EmbeddingChoice, create_provider
+from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.registry import create_provider
 from memtui.engine import Engine
 from memtui.index.database import open_database
 from memtui.index.schema import create

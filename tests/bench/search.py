@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from memtui.embedding.provider import EmbeddingChoice, create_provider
+from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.registry import create_provider
 from memtui.engine import Engine
 from memtui.index.database import Connection, open_database
 from memtui.model import CandidatePool, Decay, Leg, LegHit, Mmr, Ranked, Ranking

@@ -10,18 +10,16 @@ from pathlib import Path
 
 import numpy as np
 
+from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.provider import (
-    EmbeddingChoice,
     Provider,
     ProviderIdentity,
-    Registration,
     Vector,
     Vectors,
     identity_of,
-    register,
     settings_fingerprint,
-    unregister,
 )
+from memtui.embedding.registry import Availability, Registration, register, unregister
 from memtui.engine import Engine
 from memtui.index.database import Connection, open_database
 from memtui.index.generations import IndexFolder
@@ -29,7 +27,7 @@ from memtui.index.recipe import Recipe
 from memtui.index.schema import create, write_meta
 from memtui.index.writer import IndexWriter
 from memtui.memory.workspace import workspace_id
-from memtui.model import ChunkSpan, Document, Reason, SourceFile
+from memtui.model import ChunkSpan, Document, Reason, SourceFile, Usage
 from memtui.settings import Settings
 from tests.bench.corpus import DIMENSIONS, VERSION, Corpus, Note
 
@@ -47,13 +45,14 @@ class StoredProvider:
     model = "stored"
     dimensions = DIMENSIONS
     fingerprint = settings_fingerprint({"provider": STORED, "version": VERSION})
+    address = ""
     remote = False
     batch_size = 64
 
     def __init__(self, vectors: Mapping[str, Vector]) -> None:
         self._vectors = vectors
 
-    def embed_query(self, text: str) -> Vector:
+    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
         """Look the vector up; a text that is not known has none."""
         return self._vectors.get(text, np.zeros(self.dimensions, dtype=np.float32))
 
@@ -66,6 +65,10 @@ class StoredProvider:
     def reads(self, text: str) -> bool:
         """Every script, since nothing is read."""
         return True
+
+    def usage(self) -> Usage:
+        """Nothing was asked for."""
+        return Usage()
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -82,7 +85,7 @@ class SharedProvider:
         self.fingerprint, self.remote = loaded.fingerprint, loaded.remote
         self.batch_size = loaded.batch_size
         self.embed_query, self.embed_documents = loaded.embed_query, loaded.embed_documents
-        self.reads = loaded.reads
+        self.reads, self.usage, self.address = loaded.reads, loaded.usage, loaded.address
 
     def close(self) -> None:
         """Leave it open for the next engine."""
@@ -99,7 +102,15 @@ def registered(provider: Provider) -> Iterator[Settings]:
         return identity_of(provider)
 
     name = provider.name
-    register(Registration(name, False, create_it, lambda choice: True, identity_of_it))
+    register(
+        Registration(
+            name,
+            False,
+            create_it,
+            lambda choice: Availability(True, "made for the bench"),
+            identity_of_it,
+        )
+    )
     try:
         yield settings_for(name)
     finally:

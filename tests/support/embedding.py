@@ -10,18 +10,17 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.provider import (
-    EmbeddingChoice,
     ProviderIdentity,
-    Registration,
     Vector,
     Vectors,
     clean_vectors,
-    register,
     settings_fingerprint,
-    unregister,
 )
+from memtui.embedding.registry import Availability, Registration, register, unregister
 from memtui.errors import Cancelled, ProviderError
+from memtui.model import Usage
 
 HASHED = "hashed"
 
@@ -35,6 +34,7 @@ class HashedProvider:
     """
 
     name = HASHED
+    address = ""
     remote = False
 
     def __init__(
@@ -59,7 +59,7 @@ class HashedProvider:
         self.texts = 0
         self._lock = threading.Lock()
 
-    def embed_query(self, text: str) -> Vector:
+    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
         """Embed one text; shape (dimensions,)."""
         self._begin(1)
         return clean_vectors(self._raw(text))
@@ -79,6 +79,10 @@ class HashedProvider:
     def reads(self, text: str) -> bool:
         """Whether the script guard lets `text` through."""
         return True if self.readable is None else self.readable(text)
+
+    def usage(self) -> Usage:
+        """Count a text as one token."""
+        return Usage(self.calls, self.texts, self.texts)
 
     def close(self) -> None:
         """Note that it was closed."""
@@ -126,7 +130,7 @@ def registered_hashed(provider: HashedProvider | None = None) -> Iterator[Hashed
             name=HASHED,
             remote=False,
             create=lambda choice: shared,
-            available=lambda choice: True,
+            look=lambda choice: Availability(True, "made for tests"),
             identity=lambda choice: ProviderIdentity(
                 HASHED, shared.model, shared.dimensions, shared.fingerprint
             ),

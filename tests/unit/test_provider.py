@@ -7,20 +7,18 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from memtui.embedding import minilm, provider
-from memtui.embedding.provider import (
-    EmbeddingChoice,
-    Provider,
+from memtui.embedding import minilm, registry
+from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.provider import Provider, clean_vectors, identity_of, settings_fingerprint
+from memtui.embedding.registry import (
+    Availability,
     Registration,
-    clean_vectors,
     create_provider,
-    identity_of,
     provider_identity,
     provider_names,
-    settings_fingerprint,
 )
 from memtui.errors import Cancelled, ProviderError, SettingsError
-from memtui.model import ProviderState, Reason
+from memtui.model import Failure, ProviderState, Reason
 from tests.support.embedding import HashedProvider, hashed_identity, registered_hashed
 
 
@@ -28,6 +26,11 @@ from tests.support.embedding import HashedProvider, hashed_identity, registered_
 def hashed() -> Iterator[HashedProvider]:
     with registered_hashed() as shared:
         yield shared
+
+
+HERE = Availability(True, "made for tests")
+MISSING = Availability(False, "not there", failure=Failure.NOT_INSTALLED)
+NAMES = "auto, minilm, use-multilingual, wordllama, gguf, openai, gemini, voyage, mistral, ollama"
 
 
 def refuse(choice: EmbeddingChoice) -> Provider:
@@ -54,8 +57,8 @@ def test_a_registered_provider_is_created(hashed: HashedProvider) -> None:
 def test_a_provider_that_cannot_start_leaves_keyword_search(
     hashed: HashedProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = Registration("hashed", True, refuse, lambda choice: True, hashed_identity)
-    monkeypatch.setitem(provider._registered, "hashed", broken)
+    broken = Registration("hashed", True, refuse, lambda choice: HERE, hashed_identity)
+    monkeypatch.setitem(registry._registered, "hashed", broken)
     chosen, state = create_provider(EmbeddingChoice(provider="hashed"))
     assert chosen is None
     assert state == ProviderState(
@@ -66,6 +69,8 @@ def test_a_provider_that_cannot_start_leaves_keyword_search(
         state=Reason.PROVIDER_FAILED,
         detail="it cannot start (try later)",
         remote=True,
+        failure=Failure.MODEL_FAILED,
+        hint="try later",
     )
 
 
@@ -78,7 +83,7 @@ def test_an_unknown_name_names_the_nearest(name: str, nearest: str) -> None:
     for ask in (create_provider, provider_identity):
         with pytest.raises(SettingsError, match=f'did you mean "{nearest}"') as caught:
             ask(choice)
-        assert "valid: auto, minilm, none" in str(caught.value)
+        assert f"valid: {NAMES}, none" in str(caught.value)
 
 
 def test_a_name_like_nothing_lists_the_valid_ones() -> None:
@@ -96,8 +101,8 @@ def test_auto_takes_the_embedded_model() -> None:
 def test_auto_never_takes_what_was_only_registered(
     hashed: HashedProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    absent = Registration("minilm", False, refuse, lambda choice: False, minilm.identity)
-    monkeypatch.setitem(provider._registered, "minilm", absent)
+    absent = Registration("minilm", False, refuse, lambda choice: MISSING, minilm.identity)
+    monkeypatch.setitem(registry._registered, "minilm", absent)
     chosen, state = create_provider(EmbeddingChoice())
     assert chosen is None
     assert (state.requested, state.actual, state.model) == ("auto", None, minilm.MODEL)
@@ -105,9 +110,9 @@ def test_auto_never_takes_what_was_only_registered(
 
 
 def test_names_are_listed_once_and_forgotten(hashed: HashedProvider) -> None:
-    assert provider_names() == ("auto", "minilm", "hashed", "none")
-    provider.unregister("hashed")
-    assert provider_names() == ("auto", "minilm", "none")
+    assert provider_names() == (*NAMES.split(", "), "hashed", "none")
+    registry.unregister("hashed")
+    assert provider_names() == (*NAMES.split(", "), "none")
 
 
 def test_fingerprint_depends_on_values_alone() -> None:

@@ -130,6 +130,13 @@ pager = "evil"
 [embedding]
 provider = "openai"
 base_url = "https://evil.example/v1"
+fallback = "gemini"
+allow_remote = true
+key_env = "OTHER_KEY"
+key_command = "sh -c evil"
+model_path = "/tmp/model.gguf"
+ca_file = "/tmp/ca.pem"
+batch = true
 [index]
 data_dir = "/tmp/x"
 [memory]
@@ -157,7 +164,8 @@ def test_a_project_file_may_not_set_protected_keys(tmp_path: Path, project: Path
     loaded = load_settings(env=_config(tmp_path), root=project, state=state)
     assert loaded.settings == Settings.model_validate({"ranking": {"k": 3}})
     assert len(loaded.warnings) == len(PROTECTED)
-    for key, line in zip(PROTECTED, (1, 2, 5, 4, 7, 9), strict=True):
+    lines = (1, 2, 4, 6, 7, 5, 8, 9, 10, 11, 12, 14, 16)
+    for key, line in zip(PROTECTED, lines, strict=True):
         start = f"{project / '.memtui.toml'}:{line}: {key}: ignored"
         assert any(warning.startswith(start) for warning in loaded.warnings), key
         assert loaded.origins[key].source == "default"
