@@ -56,6 +56,13 @@ def byte_size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
+def whole(text: str) -> str:
+    """A text whose lone surrogates, which no service takes, are U+FFFD; as many bytes long."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def split_input(text: str, limit: int) -> list[str]:
     """Cut text into parts of at most `limit` UTF-8 bytes, never inside a character.
 

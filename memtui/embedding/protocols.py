@@ -1,4 +1,4 @@
-"""How each remote embedding service is asked for one vector: address, headers, body, answer.
+"""How each remote embedding service is asked for vectors, and how its answers are read.
 
 Nothing here opens a connection. The shapes are those of OpenClaw's providers (OPENCLAW.md,
 sections 4 and 10); keys are kept out of every `repr`.
@@ -6,156 +6,49 @@ sections 4 and 10); keys are kept out of every `repr`.
 
 from __future__ import annotations
 
-import ipaddress
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
-from urllib.parse import quote, urlsplit, urlunsplit
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from urllib.parse import quote
+
+from memtui.embedding.services import Address, Service, Shape, wire_model
+from memtui.embedding.templates import Templates, templates_of
+from memtui.model import Failure
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 Values: TypeAlias = "NDArray[np.float64]"
-"""One vector as a service gives it: shape (dimensions,), float64."""
+"""Vectors as a service gives them: shape (dimensions,) or (n, dimensions), float64."""
 
 TIMEOUT: Final = 10.0
-"""Seconds for a query, its second try included."""
+"""Seconds for a query about another program's index, its second try included."""
 RETRY_PAUSE: Final = 0.5
-"""Seconds before the second try when the answer does not say."""
+"""Seconds before that second try when the answer does not say."""
 
 _SMALLEST_LENGTH: Final = 1e-10
 _OWN_HEADERS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection"})
-_QUERY_TEMPLATES: Final = (
-    (
-        "qwen3-embedding",
-        "Instruct: Given a user query, retrieve relevant memory notes and documents\nQuery:",
-    ),
-    ("nomic-embed-text", "search_query: "),
-    ("mxbai-embed-large", "Represent this sentence for searching relevant passages: "),
-)
+_OPENCLAW_FAMILIES: Final = ("qwen3-embedding", "nomic-embed-text", "mxbai-embed-large")
+"""The models before whose queries OpenClaw puts something."""
 _GEMINI_PREFIXED: Final = "gemini-embedding-2"
-_GEMINI_QUERY: Final = "task: search result | query: "
+_GEMINI_TEMPLATES: Final = Templates("task: search result | query: ", "title: none | text: ")
+_PLAIN: Final = frozenset({"mistral", "lmstudio"})
+"""Services of OpenAI's shape that OpenClaw sends neither an input type nor dimensions."""
 
 
-class Shape(StrEnum):
-    """The form of requests and answers."""
+class Role(StrEnum):
+    """What a text is embedded as."""
 
-    OPENAI = "openai"
-    GEMINI = "gemini"
-    OLLAMA = "ollama"
-
-
-@dataclass(frozen=True, slots=True)
-class Service:
-    """A kind of embedding service: where it is, how it is asked, which variables hold its key."""
-
-    name: str
-    shape: Shape
-    base_url: str
-    """Its own address; empty when one must be configured."""
-    key_variables: tuple[str, ...] = ()
-    """Environment variables, the first that is set counts."""
-    needs_key: bool = False
-    prefixes: tuple[str, ...] = ()
-    """What a configured model may begin with and the service does not know."""
-    input_type: str = ""
-    """What a query is always sent as."""
-    cut: tuple[str, ...] = ()
-    """Endings of a configured path that are dropped."""
-    ending: str = ""
-    """What the path then ends with."""
-
-
-SERVICES: Final[Mapping[str, Service]] = {
-    service.name: service
-    for service in (
-        Service(
-            "openai",
-            Shape.OPENAI,
-            "https://api.openai.com/v1",
-            ("OPENAI_API_KEY",),
-            True,
-            ("openai/",),
-        ),
-        Service("openai-compatible", Shape.OPENAI, "", prefixes=("openai-compatible/",)),
-        Service(
-            "mistral",
-            Shape.OPENAI,
-            "https://api.mistral.ai/v1",
-            ("MISTRAL_API_KEY",),
-            True,
-            ("mistral/",),
-        ),
-        Service(
-            "voyage",
-            Shape.OPENAI,
-            "https://api.voyageai.com/v1",
-            ("VOYAGE_API_KEY",),
-            True,
-            ("voyage/",),
-            input_type="query",
-        ),
-        Service(
-            "gemini",
-            Shape.GEMINI,
-            "https://generativelanguage.googleapis.com/v1beta",
-            ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-            True,
-            ("models/", "gemini/", "google/"),
-        ),
-        Service(
-            "ollama",
-            Shape.OLLAMA,
-            "http://127.0.0.1:11434",
-            prefixes=("ollama/",),
-            cut=("/v1",),
-        ),
-        Service(
-            "lmstudio",
-            Shape.OPENAI,
-            "http://127.0.0.1:1234/v1",
-            prefixes=("lmstudio/",),
-            cut=("/api/v1", "/v1"),
-            ending="/v1",
-        ),
-    )
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a service is asked."""
-
-    url: str = field(repr=False)
-    """The base address; what follows a `?` may be secret, so it is never shown."""
-    host: str
-    port: int | None
-    is_own: bool
-    """Whether it is the host that the service has by itself."""
-
-    @property
-    def shown(self) -> str:
-        """Host and port, for messages."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port is None else f"{host}:{self.port}"
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether it is this machine, so that no text leaves it."""
-        if self.host == "localhost" or self.host.endswith(".localhost"):
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+    QUERY = "query"
+    DOCUMENT = "document"
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request for one vector; the key is in `headers`, which no `repr` shows."""
+    """One request for vectors; the key is in `headers`, which no `repr` shows."""
 
     address: Address
     url: str = field(repr=False)
@@ -163,51 +56,89 @@ class Request:
     body: Mapping[str, Any] = field(repr=False)
 
 
-def address_of(service: Service, configured: str = "") -> Address:
-    """Work out the base address: the configured one tidied up as OpenClaw does, else its own.
+class Answered(NamedTuple):
+    """What an answer holds."""
 
-    Raises `ValueError`, which never repeats the address, when it is none of http or https.
+    vectors: Values
+    """One row for each text, in the order of the texts."""
+    tokens: int | None
+    """What the service counts; `None` where it does not say."""
+
+
+class WrongAnswer(ValueError):
+    """An answer that cannot be used; its text says what it holds, and never repeats any of it."""
+
+    def __init__(self, words: str, failure: Failure = Failure.BAD_ANSWER) -> None:
+        super().__init__(words)
+        self.failure = failure
+
+
+def embed_request(
+    service: Service,
+    address: Address,
+    model: str,
+    texts: Sequence[str],
+    role: Role,
+    *,
+    key: str = "",
+    dimensions: int | None = None,
+) -> Request:
+    """Make the request for the vectors of texts, which have their prefixes already.
+
+    `dimensions` only where fewer than the model's own are wanted. A query is one text. Raises
+    `ValueError`, which never repeats a value, when the key cannot be sent.
     """
-    text = configured.strip() or service.base_url
-    if not text:
-        raise ValueError("no base URL is configured for it")
-    try:
-        parts = urlsplit(text)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        raise ValueError("its base URL is not an address") from None
-    if parts.scheme not in ("http", "https") or not host:
-        raise ValueError("its base URL is not an http or https address")
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("its base URL holds a user name, which OpenClaw refuses as well")
-    own = urlsplit(service.base_url).hostname == host
-    path = _base_path(service, parts.path.rstrip("/"), own)
-    url = urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
-    return Address(url, host, port, own)
+    name = wire_model(service, model, address)
+    if service.shape is not Shape.GEMINI:
+        path = "/api/embed" if service.shape is Shape.OLLAMA else "/embeddings"
+        body = embedding_body(service, name, texts, role, dimensions)
+    elif role is Role.QUERY:
+        path = _gemini_path(name, "embedContent")
+        body = gemini_body(service, name, texts[0], role, dimensions)
+    else:
+        path = _gemini_path(name, "batchEmbedContents")
+        entry = {"model": f"models/{name}"}
+        body = {
+            "requests": [entry | gemini_body(service, name, t, role, dimensions) for t in texts]
+        }
+    return Request(address, address.joined(path), request_headers(service, key), body)
 
 
-def _base_path(service: Service, path: str, own: bool) -> str:
-    if service.shape is Shape.GEMINI:
-        path = path.partition("/openai")[0].rstrip("/")
-        return path or ("/v1beta" if own else "")
-    for ending in service.cut:
-        if path.endswith(ending):
-            path = path.removesuffix(ending)
-            break
-    return path.rstrip("/") + service.ending
+def embedding_body(
+    service: Service, model: str, texts: Sequence[str], role: Role, dimensions: int | None = None
+) -> dict[str, Any]:
+    """The body for texts, of the services of OpenAI's and Ollama's shape."""
+    body: dict[str, Any] = {"model": model, "input": list(texts)}
+    if service.says_format:
+        body["encoding_format"] = "float"
+    kind = service.input_type if role is Role.QUERY else service.document_type
+    if kind:
+        body["input_type"] = kind
+    if dimensions is not None:
+        body[service.dimensions_field] = dimensions
+    return body
 
 
-def wire_model(service: Service, model: str, address: Address) -> str:
-    """The model as the service knows it, without a prefix that only OpenClaw knows.
+def gemini_body(
+    service: Service, model: str, text: str, role: Role, dimensions: int | None = None
+) -> dict[str, Any]:
+    """The body for one text, of Gemini."""
+    body: dict[str, Any] = {"content": {"parts": [{"text": text}]}}
+    if not is_gemini_prefixed(model):
+        body["taskType"] = f"RETRIEVAL_{role.value.upper()}"
+    if dimensions is not None:
+        body[service.dimensions_field] = dimensions
+    return body
 
-    At another host than OpenAI's a name like `openai/x` is that host's own, and stays.
-    """
-    name = model.strip()
-    if service.name == "openai" and not address.is_own:
-        return name
-    for prefix in service.prefixes:
-        name = name.removeprefix(prefix)
-    return name
+
+def is_gemini_prefixed(model: str) -> bool:
+    """Whether a model is told what a text is by a prefix, and not by a task type."""
+    return model == _GEMINI_PREFIXED
+
+
+def gemini_templates(model: str) -> Templates:
+    """The prefixes of Gemini's models that are told by them what a text is."""
+    return _GEMINI_TEMPLATES if is_gemini_prefixed(model) else Templates()
 
 
 def query_request(
@@ -221,60 +152,56 @@ def query_request(
     dimensions: int | None = None,
     input_type: str = "",
 ) -> Request:
-    """Make the request for the vector of a query; `dimensions` only where they are asked for.
+    """Make OpenClaw's own request for a query; `dimensions` only where they are asked for.
 
     Configured headers go over those that come with the service. Raises `ValueError`, which never
     repeats a value, when the key or a header cannot be sent.
     """
     name = wire_model(service, model, address)
+    body: dict[str, Any]
     if service.shape is Shape.GEMINI:
-        path, body = _gemini(name, query, dimensions)
+        path = _gemini_path(name, "embedContent")
+        text = gemini_templates(name).query + query
+        wanted = dimensions if name.startswith("gemini-embedding") else None
+        body = gemini_body(service, name, text, Role.QUERY, wanted)
     elif service.shape is Shape.OLLAMA:
         path, body = "/api/embed", {"model": name, "input": query_prefix(service, name) + query}
     else:
         path, body = "/embeddings", {"model": name, "input": [query]}
-        if dimensions is not None and service.name not in ("mistral", "voyage", "lmstudio"):
+        if dimensions is not None and service.name not in _PLAIN | {"voyage"}:
             body["dimensions"] = dimensions
         kind = service.input_type or (input_type if service.name not in _PLAIN else "")
         if kind:
             body["input_type"] = kind
-    parts = urlsplit(address.url)
-    url = urlunsplit((parts.scheme, parts.netloc, parts.path + path, parts.query, ""))
-    return Request(address, url, _headers(service, key, headers or {}), body)
+    return Request(
+        address, address.joined(path), request_headers(service, key, headers or {}), body
+    )
 
 
-_PLAIN: Final = frozenset({"mistral", "lmstudio"})
-"""Services of OpenAI's shape that are sent neither an input type nor dimensions."""
-
-
-def _gemini(model: str, query: str, dimensions: int | None) -> tuple[str, dict[str, Any]]:
-    prefixed = model == _GEMINI_PREFIXED
-    text = _GEMINI_QUERY + query if prefixed else query
-    body: dict[str, Any] = {"content": {"parts": [{"text": text}]}}
-    if not prefixed:
-        body["taskType"] = "RETRIEVAL_QUERY"
-    if dimensions is not None and model.startswith("gemini-embedding"):
-        body["outputDimensionality"] = dimensions
-    # Quoted whole: the model's name comes from the index and must not lead to another path.
-    return f"/models/{quote(model, safe='')}:embedContent", body
+def _gemini_path(model: str, call: str) -> str:
+    # Quoted whole: the model's name may come from an index and must not lead to another path.
+    return f"/models/{quote(model, safe='')}:{call}"
 
 
 def query_prefix(service: Service, model: str) -> str:
-    """What is put before a query for models that want one; Ollama's service alone does that."""
+    """What OpenClaw puts before a query; for Ollama alone, and for three families of models."""
     if service.shape is not Shape.OLLAMA:
         return ""
     name = model.strip().lower().rpartition("/")[2]
-    return next((text for start, text in _QUERY_TEMPLATES if name.startswith(start)), "")
+    return templates_of(name).query if name.startswith(_OPENCLAW_FAMILIES) else ""
 
 
 def embeds_alike(service: Service, model: str, query_type: str, document_type: str) -> bool:
-    """Whether a query and a note of the same text get the same vector."""
+    """Whether a query and a note of the same text get the same vector from OpenClaw."""
     if service.input_type or service.shape is Shape.GEMINI:
         return False
     return not query_prefix(service, model) and query_type == document_type
 
 
-def _headers(service: Service, key: str, configured: Mapping[str, str]) -> dict[str, str]:
+def request_headers(
+    service: Service, key: str, configured: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The headers of a request, names in lower case; raises `ValueError` for what cannot go."""
     headers = {"content-type": "application/json", "accept": "application/json"}
     if key:
         if not sendable(key):
@@ -283,7 +210,7 @@ def _headers(service: Service, key: str, configured: Mapping[str, str]) -> dict[
             headers["x-goog-api-key"] = key
         else:
             headers["authorization"] = f"Bearer {key}"
-    for name, value in configured.items():
+    for name, value in (configured or {}).items():
         lower = name.strip().lower()
         if not lower or lower in _OWN_HEADERS:
             continue
@@ -300,35 +227,101 @@ def sendable(value: str) -> bool:
     return value.isascii() and value.isprintable()
 
 
-def vector_in(service: Service, answer: object) -> Values:
-    """Take the vector out of a parsed answer, as it is there; raises `ValueError` that says why."""
+def vectors_in(
+    service: Service, answer: object, count: int, dimensions: int | None = None
+) -> Answered:
+    """Take the vectors of so many texts out of a parsed answer, in the order of the texts.
+
+    All-zero vectors are vectors. Raises `WrongAnswer`: `dimensions_differ` for a vector of
+    another length than the others or than `dimensions`, else `bad_answer`, which a number that
+    is not finite is, too.
+    """
     import numpy as np
 
-    numbers = _numbers_in(service, answer)
-    if not isinstance(numbers, list) or not numbers:
-        raise ValueError("the answer holds no vector")
-    if not set(map(type, numbers)) <= {int, float}:
-        raise ValueError("the vector in the answer holds what is not a number")
-    try:
-        return np.array(numbers, dtype=np.float64)
-    except OverflowError:
-        raise ValueError("the vector in the answer holds a number that is too large") from None
+    listed = _listed(service, answer, count)
+    if len(listed) != count:
+        words = f"the answer holds {len(listed)} vectors for {count} texts"
+        raise WrongAnswer(words)
+    rows = [_numbers(one) for one in listed]
+    if rows and not all(np.isfinite(row).all() for row in rows):
+        raise WrongAnswer("a vector in the answer holds a number that is not finite")
+    lengths = {row.size for row in rows} | ({dimensions} if dimensions is not None else set())
+    if len(lengths) > 1:
+        words = f"the answer holds vectors of {_joined({row.size for row in rows})} dimensions"
+        wanted = f", not of {dimensions}" if dimensions is not None else ""
+        raise WrongAnswer(words + wanted, Failure.DIMENSIONS_DIFFER)
+    return Answered(np.array(rows, dtype=np.float64), _tokens(service, answer))
 
 
-def _numbers_in(service: Service, answer: object) -> object:
-    if not isinstance(answer, Mapping):
-        return None
-    if service.shape is Shape.GEMINI:
-        found = answer.get("embedding")
-        return found.get("values") if isinstance(found, Mapping) else None
-    listed = answer.get("embeddings" if service.shape is Shape.OLLAMA else "data")
-    if not isinstance(listed, list) or not listed:
-        return None
+def vector_in(service: Service, answer: object) -> Values:
+    """Take the vector of one text out of a parsed answer, finite or not; raises `WrongAnswer`."""
+    listed = _listed(service, answer, 1)
+    if not listed:
+        raise WrongAnswer("the answer holds no vector")
     if len(listed) != 1:
-        raise ValueError(f"the answer holds {len(listed)} vectors for one text")
+        raise WrongAnswer(f"the answer holds {len(listed)} vectors for one text")
+    return _numbers(listed[0])
+
+
+def _listed(service: Service, answer: object, count: int) -> list[object]:
+    """What stands where the vectors of so many texts should be, in the order of the texts."""
+    if not isinstance(answer, Mapping):
+        return []
+    if service.shape is Shape.GEMINI and "embedding" in answer:
+        return [_within(answer["embedding"], "values")]
+    found = answer.get("data" if service.shape is Shape.OPENAI else "embeddings")
+    entries = found if isinstance(found, list) else []
     if service.shape is Shape.OLLAMA:
-        return listed[0]
-    return listed[0].get("embedding") if isinstance(listed[0], Mapping) else None
+        return entries
+    if service.shape is Shape.GEMINI:
+        return [_within(entry, "values") for entry in entries]
+    if len(entries) > 1 and len(entries) == count:
+        entries = _in_order(entries)
+    return [_within(entry, "embedding") for entry in entries]
+
+
+def _in_order(entries: list[object]) -> list[object]:
+    """Entries of OpenAI's shape by their `index`, which each text must have once."""
+    by_index = {index: entry for entry in entries if type(index := _within(entry, "index")) is int}
+    if set(by_index) != set(range(len(entries))):
+        raise WrongAnswer("the answer does not say which vector belongs to which text")
+    return [by_index[index] for index in range(len(entries))]
+
+
+def _within(entry: object, name: str) -> object:
+    return entry.get(name) if isinstance(entry, Mapping) else None
+
+
+def _numbers(found: object) -> Values:
+    import numpy as np
+
+    if not isinstance(found, list) or not found:
+        raise WrongAnswer("the answer holds no vector")
+    if not set(map(type, found)) <= {int, float}:
+        raise WrongAnswer("the vector in the answer holds what is not a number")
+    try:
+        return np.array(found, dtype=np.float64)
+    except OverflowError:
+        raise WrongAnswer("the vector in the answer holds a number that is too large") from None
+
+
+def _tokens(service: Service, answer: object) -> int | None:
+    if service.shape is Shape.OLLAMA:
+        counts = [_within(answer, "prompt_eval_count")]
+    else:
+        usage = _within(answer, "usage") or _within(answer, "usageMetadata")
+        counts = [_within(usage, name) for name in _TOKEN_COUNTS]
+    return next((count for count in counts if type(count) is int and 0 <= count < _ABSURD), None)
+
+
+_ABSURD: Final = 10**12
+"""Tokens that no request takes; more of them could not be priced."""
+_TOKEN_COUNTS: Final = ("total_tokens", "prompt_tokens", "promptTokenCount")
+
+
+def _joined(numbers: set[int]) -> str:
+    *first, last = map(str, sorted(numbers))
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def normalised(vector: Values) -> Values:

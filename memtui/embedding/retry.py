@@ -1,13 +1,15 @@
 """When a failed embedding request is tried again, after which pause, and when it is halved.
 
-What a failure is, is read from its message, as OpenClaw does (`manager-embedding-policy.ts`): a
-service says in words that it is busy, and a broken connection by the name of the error.
+A failure that is told in no other way is read from its message, as OpenClaw does
+(`manager-embedding-policy.ts`): a service says in words that it is busy, and a broken connection
+by the name of the error.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 Item = TypeVar("Item")
@@ -56,38 +58,65 @@ def with_jitter(delay_ms: float, random: float, longest_ms: float = LONGEST_MS) 
     return int(min(longest_ms, int(delay_ms * (1 + random * JITTER) + 0.5)))
 
 
-def pauses(base_ms: int = BASE_MS, attempts: int = ATTEMPTS) -> Iterator[int]:
-    """The pauses in ms between so many attempts, each twice the one before."""
-    return (base_ms << number for number in range(attempts - 1))
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How often something is tried, and how long is waited in between."""
+
+    attempts: int = ATTEMPTS
+    base_ms: int = BASE_MS
+    longest_ms: int = LONGEST_MS
+
+    def pause(self, failures: int) -> int | None:
+        """The pause in ms after so many failures, without chance; `None` when it is enough."""
+        if failures >= self.attempts:
+            return None
+        return min(self.longest_ms, self.base_ms << (failures - 1))
+
+
+PASSING: Final = Schedule()
+"""For a service that fails or a connection that breaks."""
+LIMITED: Final = Schedule(attempts=5, base_ms=5000, longest_ms=60_000)
+"""For a service that says too much is asked of it (OPENCLAW.md, section 10)."""
+
+
+def by_message(error: Exception, failures: int) -> int | None:
+    """The pause in ms after so many failures, the last of which is read from its message."""
+    return PASSING.pause(failures) if is_retryable(str(error)) else None
 
 
 def retried(
     run: Callable[[], Result],
     *,
     wait: Callable[[int], None],
-    base_ms: int = BASE_MS,
-    attempts: int = ATTEMPTS,
-    retryable: Callable[[str], bool] = is_retryable,
+    pause_after: Callable[[Exception, int], int | None] = by_message,
 ) -> Result:
-    """Run until it succeeds, at most `attempts` times, and wait before each further one.
+    """Run until it succeeds, and wait before each further attempt.
 
-    `wait` gets the pause in ms and may raise to give up. What the last attempt raises is raised.
+    `pause_after` gets a failure and how many there were, and tells the pause in ms; `None` gives
+    up, and the failure is raised. `wait` gets the pause and may raise to give up, too.
     """
-    for pause in pauses(base_ms, attempts):
+    failures = 0
+    while True:
         try:
             return run()
         except Exception as error:
-            if not retryable(str(error)):
+            failures += 1
+            pause = pause_after(error, failures)
+            if pause is None:
                 raise
         wait(pause)
-    return run()
+
+
+def splits_by_message(error: Exception) -> bool:
+    """Whether fewer inputs may succeed, as the message of a failure says."""
+    return is_splittable(str(error))
 
 
 def halved(
     items: Sequence[Item],
     run: Callable[[Sequence[Item]], Sequence[Result]],
     *,
-    splittable: Callable[[str], bool] = is_splittable,
+    splittable: Callable[[Exception], bool] = splits_by_message,
 ) -> list[Result]:
     """Run a batch, and where it fails by its size both halves, down to single items; in order.
 
@@ -96,7 +125,7 @@ def halved(
     try:
         return list(run(items))
     except Exception as error:
-        if len(items) < 2 or not splittable(str(error)):
+        if len(items) < 2 or not splittable(error):
             raise
     middle = (len(items) + 1) // 2
     return [

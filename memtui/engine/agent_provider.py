@@ -8,22 +8,18 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from memtui.embedding.protocols import (
     RETRY_PAUSE,
-    SERVICES,
     TIMEOUT,
-    Address,
     Request,
-    Service,
-    Shape,
-    address_of,
     embeds_alike,
     normalised,
     query_request,
     vector_in,
 )
-from memtui.engine.agent_remote import RemoteAccess
+from memtui.embedding.services import SERVICES, Address, Service, Shape, address_of
 from memtui.errors import ProviderError
 from memtui.model.foreign import Identity
 from memtui.settings.openclaw import MemorySearchConfig
+from memtui.settings.openclaw.access import RemoteAccess
 from memtui.settings.openclaw.effective import default_model
 from memtui.text.sanitize import safe_line
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -36,6 +37,9 @@ ENV_PREFIX: Final = "MEMTUI_"
 MOST_HINTS: Final = 50
 RESERVED_VARIABLES: Final = frozenset({"MEMTUI_ROOT", CONFIG_VARIABLE})
 """Variables that are not settings."""
+
+_KEY_VARIABLE: Final = "embedding.key_env"
+_KEEPS_A_KEY: Final = re.compile(r"(?i)^embedding\..*(key|token|secret|password)")
 
 
 class Source(StrEnum):
@@ -174,11 +178,17 @@ def unknown_key(
     After `before` = `MOST_HINTS` other problems no nearest key is looked for: a file with
     thousands of unknown keys is of another program, and must not hold up the start.
     """
+    from memtui.settings.shown import masked_text
+
     near = None
     if before < MOST_HINTS:
         near = nearest(key, known_keys() | tables() - {""} if known is None else known)
     hint = f"did you mean {near}?" if near else "`memtui config show` lists every key"
-    return Problem(ProblemCode.UNKNOWN_KEY, place, key, "no such key", hint, fatal=False)
+    if _KEEPS_A_KEY.search(key):
+        hint = "no key is kept here: embedding.key_env or embedding.key_command says where it is"
+    return Problem(
+        ProblemCode.UNKNOWN_KEY, place, masked_text(key), "no such key", hint, fatal=False
+    )
 
 
 def environment_layer(env: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
@@ -266,7 +276,7 @@ def _checked(
             )
         except (ValueError, OverflowError, RecursionError) as error:
             problems.append(
-                Problem(ProblemCode.WRONG_VALUE, place(key), key, _explained(error, value))
+                Problem(ProblemCode.WRONG_VALUE, place(key), key, _explained(error, key, value))
             )
             continue
         values[key] = value_of(checked, key)
@@ -282,7 +292,7 @@ def _wrong_start(key: str, value: Any) -> tuple[str, str] | None:
     return message, nearest_profile(value, BUILT_IN)
 
 
-def _explained(error: Exception, value: Any) -> str:
+def _explained(error: Exception, key: str, value: Any) -> str:
     """What a value must be instead, in one line."""
     if not isinstance(error, ValidationError):
         return f"cannot be used: {type(error).__name__}"
@@ -290,6 +300,13 @@ def _explained(error: Exception, value: Any) -> str:
     message = str(first["msg"]).replace("Input should be", "must be")
     if first["type"] == "string_pattern_mismatch":
         message = "must be an address that starts with http:// or https://, or a plain name"
+    if key == _KEY_VARIABLE:
+        # Whoever gives no name of a variable may have given the key itself.
+        return "must be the name of an environment variable, not the key"
+    if isinstance(value, str):
+        from memtui.settings.shown import shown_value
+
+        value = shown_value(key, value)
     shown = repr(value) if isinstance(value, str | int | float | bool) else type(value).__name__
     return f"{message}, not {shown[:80]}"
 

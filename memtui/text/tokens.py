@@ -136,6 +136,16 @@ def dominant_script_latin(text: str) -> bool:
     return 2 * latin >= len(letters)
 
 
+def dominant_script(text: str, scripts: tuple[str, ...]) -> bool:
+    """Tell whether at least half of the letters are of `scripts`; text without letters counts too.
+
+    A script is what the Unicode names of its letters begin with: `"CYRILLIC "`.
+    """
+    letters = [char for char in text[:MAX_QUERY_CHARS] if char.isalpha()]
+    known = sum(1 for char in letters if unicodedata.name(char, "").startswith(scripts))
+    return 2 * known >= len(letters)
+
+
 def _is_latin(char: str) -> bool:
     return char.isascii() or unicodedata.name(char, "").startswith(("LATIN ", "FULLWIDTH LATIN "))
 

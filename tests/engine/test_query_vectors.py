@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memtui.embedding.protocols import SERVICES, address_of, normalised, query_request
-from memtui.engine.agent_remote import AgentRemote
+from memtui.embedding.protocols import normalised, query_request
+from memtui.embedding.services import SERVICES, address_of
 from memtui.engine.query_vectors import (
     GivenVectors,
     NoVector,
@@ -36,6 +36,7 @@ from memtui.index.foreign.rows import identity as stored_identity
 from memtui.model import Reason
 from memtui.model.foreign import Identity
 from memtui.settings.openclaw import MemorySearchConfig, read_config
+from memtui.settings.openclaw.access import AgentRemote
 from tests.support.loopback import (
     HTML,
     Answer,

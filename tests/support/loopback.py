@@ -8,20 +8,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar
 
 HTML = b"<!DOCTYPE html><html><body>502 Bad Gateway</body></html>"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer: `hang` gives none until the server stops, `cut` ends in the middle."""
+    """One answer: `hang` gives none until the server stops, `cut` ends in the middle.
+
+    It comes after `delay` seconds.
+    """
 
     body: bytes = b"{}"
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     hang: bool = False
     cut: bool = False
+    delay: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +69,13 @@ class LoopbackServer(ThreadingHTTPServer):
             return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
+Server = TypeVar("Server", bound=LoopbackServer)
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Headers and body are written one after the other, which would else wait 40 ms for each other.
+    disable_nagle_algorithm = True
     server: LoopbackServer
 
     def do_POST(self) -> None:
@@ -82,6 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.stopping.wait(30)
             self.close_connection = True
             return
+        self.server.stopping.wait(answer.delay)
         self.send_response(answer.status)
         for name, value in answer.headers.items():
             self.send_header(name, value)
@@ -101,6 +111,13 @@ def loopback(*answers: Answer) -> Iterator[LoopbackServer]:
     server = LoopbackServer()
     if answers:
         server.answers = list(answers)
+    with serving(server):
+        yield server
+
+
+@contextmanager
+def serving(server: Server) -> Iterator[Server]:
+    """Run a server of any kind for as long as the block runs."""
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from memtui.embedding.limits import KNOWN_LIMITS, batches, byte_size, input_limit, split_input
 from memtui.embedding.retry import (
+    LIMITED,
+    PASSING,
+    Schedule,
     halved,
     is_retryable,
     is_splittable,
-    pauses,
     retried,
     with_jitter,
 )
@@ -81,7 +83,7 @@ class Failing:
 def test_known_waits() -> None:
     known = RETRY["waits_base_500_max_attempts_3"]
     failing = Failing(2)
-    assert retried(failing.run, wait=failing.pauses.append, base_ms=500, attempts=3) == "done"
+    assert retried(failing.run, wait=failing.pauses.append) == "done"
     assert failing.pauses == known["two_failures_then_ok"]
     assert len(failing.sizes) == known["calls"]
 
@@ -104,8 +106,22 @@ def test_attempts_end_with_the_last_failure() -> None:
     failing = Failing(9)
     with pytest.raises(OSError, match="HTTP 503"):
         retried(failing.run, wait=failing.pauses.append)
-    assert failing.pauses == list(pauses()) == [500, 1000]
+    assert failing.pauses == [500, 1000]
     assert len(failing.sizes) == 3
+
+
+@pytest.mark.parametrize(
+    ("schedule", "pauses"),
+    [
+        (PASSING, [500, 1000]),
+        (LIMITED, [5000, 10_000, 20_000, 40_000]),
+        (Schedule(4, 900, 1000), [900, 1000, 1000]),
+    ],
+    ids=["passing", "limited", "short"],
+)
+def test_pauses_grow_up_to_the_longest(schedule: Schedule, pauses: list[int]) -> None:
+    found = [schedule.pause(failures) for failures in range(1, schedule.attempts + 1)]
+    assert found == [*pauses, None]
 
 
 def test_a_failure_that_stays_is_not_tried_again() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memtui.memory.redact import OPENCLAW_2026_4, OPENCLAW_2026_4_TOKENS, redact
+from memtui.text.redact import OPENCLAW_2026_4, OPENCLAW_2026_4_TOKENS, redact
 from tests.support.known import load
 
 SECRET = "abcdef1234567890abcdef"

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from memtui.memory.redact import redact
 from memtui.memory.transcripts.generated import Dropped, Role, Run, run_of, said
 from memtui.memory.transcripts.names import ARCHIVES, file_kind, is_read
 from memtui.memory.transcripts.rules import TranscriptRules
 from memtui.memory.transcripts.text import message_texts, normalise, wrap
 from memtui.text.ecmascript import trim
+from memtui.text.redact import redact
 
 LAST_DATE_MS: Final = 8_640_000_000_000_000
 """The last moment that a JavaScript date can hold."""

@@ -48,6 +48,7 @@ class MemorySearchConfig:
     query_input_type: str = ""
     document_input_type: str = ""
     local_model_path: str = ""
+    local_model_cache_dir: str = ""
     store_path: str = ""
     """The database of generation 1 where it is not at its usual place."""
     tokenizer: str = "unicode61"
@@ -157,6 +158,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("queryInputType", "query_input_type", v.text),
     Key("documentInputType", "document_input_type", v.text),
     Key("local.modelPath", "local_model_path", v.text),
+    Key("local.modelCacheDir", "local_model_cache_dir", v.text),
     Key("store.path", "store_path", v.text),
     Key("store.fts.tokenizer", "tokenizer", v.one_of("unicode61", "trigram")),
     Key("store.vector.enabled", "vector_enabled", v.flag),

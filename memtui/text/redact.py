@@ -1,14 +1,15 @@
 """Credentials in text, masked as OpenClaw masks them before it indexes a conversation.
 
-A token of 18 characters or more keeps its first six and last four, a shorter one nothing; a PEM
-block keeps its first and last line. What is recognised are assignments, JSON fields, flags and
-headers that name a secret, and tokens with the prefix of a known service.
+A token of 18 characters or more keeps its first six and last four, a shorter one nothing, unless
+another mask is asked for; a PEM block keeps its first and last line. What is recognised are
+assignments, JSON fields, flags and headers that name a secret, and tokens with the prefix of a
+known service.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -45,7 +46,7 @@ def _quoted(characters: str) -> str:
     return rf"([\"']?)([^{SPACE}\"'{characters}]+)\1"
 
 
-def _token(prefix: str, characters: str, least: int) -> Rule:
+def token_rule(prefix: str, characters: str, least: int) -> Rule:
     """A token of a service: its prefix and at least so many more characters."""
     return _rule(rf"\b({prefix}[{characters}]{{{least},}})\b", prefix.lower().partition("[")[0])
 
@@ -82,15 +83,15 @@ OPENCLAW_2026_4: Final[tuple[Rule, ...]] = (
 """What names a secret, in the order of release 2026.4.26; PEM blocks and tokens come after."""
 
 OPENCLAW_2026_4_TOKENS: Final[tuple[Rule, ...]] = (
-    _token("sk-", "A-Z0-9_-", 8),
-    _token("ghp_", "A-Z0-9", 20),
-    _token("github_pat_", "A-Z0-9_", 20),
-    _token("xox[baprs]-", "A-Z0-9-", 10),
-    _token("xapp-", "A-Z0-9-", 10),
-    _token("gsk_", "A-Z0-9_-", 10),
-    _token("AIza", r"0-9A-Z\-_", 20),
-    _token("pplx-", "A-Z0-9_-", 10),
-    _token("npm_", "A-Z0-9", 10),
+    token_rule("sk-", "A-Z0-9_-", 8),
+    token_rule("ghp_", "A-Z0-9", 20),
+    token_rule("github_pat_", "A-Z0-9_", 20),
+    token_rule("xox[baprs]-", "A-Z0-9-", 10),
+    token_rule("xapp-", "A-Z0-9-", 10),
+    token_rule("gsk_", "A-Z0-9_-", 10),
+    token_rule("AIza", r"0-9A-Z\-_", 20),
+    token_rule("pplx-", "A-Z0-9_-", 10),
+    token_rule("npm_", "A-Z0-9", 10),
     _rule(r"\bbot(\d{6,}:[A-Z0-9_-]{20,})\b", "bot"),
     _rule(r"\b(\d{6,}:[A-Z0-9_-]{20,})\b", ":"),
 )
@@ -101,12 +102,15 @@ def redact(
     text: str,
     named: Sequence[Rule] = OPENCLAW_2026_4,
     tokens: Sequence[Rule] = OPENCLAW_2026_4_TOKENS,
+    *,
+    masked: Callable[[str], str] | None = None,
 ) -> str:
-    """Mask the credentials in a text.
+    """Mask the credentials in a text; `masked` is what a token becomes, `mask` unless given.
 
     `named` rules come first, then PEM blocks, then `tokens`; each sees what the one before left.
     """
-    return _masked(redact_pem(_masked(text, named)), tokens)
+    chosen = masked or mask
+    return _masked(redact_pem(_masked(text, named, chosen)), tokens, chosen)
 
 
 def mask(token: str) -> str:
@@ -141,19 +145,18 @@ def _pem_blocks(text: str) -> Iterator[tuple[int, int]]:
         begin = _PEM_BEGIN.search(text, end.end())
 
 
-def _masked(text: str, rules: Sequence[Rule]) -> str:
+def _masked(text: str, rules: Sequence[Rule], masked: Callable[[str], str]) -> str:
+    def of_match(match: re.Match[str]) -> str:
+        whole = match[0]
+        group = next((n for n in range(match.re.groups, 0, -1) if match[n]), 0)
+        start, end = match.span(group)
+        first = match.start()
+        return whole[: start - first] + masked(match[group]) + whole[end - first :]
+
     lowered = text.lower()
     for rule in rules:
         if any(part in lowered for part in rule.needs):
-            masked = rule.pattern.sub(_mask_match, text)
-            if masked != text:
-                text, lowered = masked, masked.lower()
+            replaced = rule.pattern.sub(of_match, text)
+            if replaced != text:
+                text, lowered = replaced, replaced.lower()
     return text
-
-
-def _mask_match(match: re.Match[str]) -> str:
-    whole = match[0]
-    group = next((n for n in range(match.re.groups, 0, -1) if match[n]), 0)
-    start, end = match.span(group)
-    first = match.start()
-    return whole[: start - first] + mask(match[group]) + whole[end - first :]

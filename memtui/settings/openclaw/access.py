@@ -1,7 +1,7 @@
-"""Keys, headers and addresses of embedding services in an agent's own configuration.
+"""Keys, headers and addresses of embedding services in an OpenClaw configuration.
 
-`memtui.settings.openclaw` keeps no secret. This reads them at the moment of a call and keeps
-none of them either: what it returns shows no secret in its `repr` and is dropped after the call.
+`read_config` keeps no secret. This reads them at the moment of a call and keeps none of them
+either: what it returns shows no secret in its `repr` and is dropped after the call.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from memtui.settings.openclaw import NEW_LAYOUT, Layout, OpenClawConfig, agent_id
 from memtui.settings.openclaw.document import Includes, Unreadable, filled, parse
+from memtui.settings.openclaw.read import agent_id
+from memtui.settings.openclaw.schema import NEW_LAYOUT, Layout, OpenClawConfig
 
 _PROVIDER_IDS: Final = {"gemini": "google"}
 """Where `models.providers` names a service otherwise."""
@@ -51,13 +52,13 @@ class AgentRemote:
             document = _document(self._path)
         except Unreadable as error:
             return RemoteAccess(problems={"file": str(error)})
-        reading = _Reading(self._env)
+        reading = SecretReading(self._env)
         key: Any = None
         headers: Any = None
         for remote in self._remotes(document):
             key = remote.get("apiKey") or key
             headers = remote.get("headers") or headers
-        named = _provider(document, _PROVIDER_IDS.get(provider, provider))
+        named = _provider(document, provider_id(provider))
         return RemoteAccess(
             api_key=reading.secret("api_key", "remote.apiKey", key),
             headers=reading.headers("headers", "remote.headers", headers),
@@ -86,7 +87,13 @@ class AgentRemote:
                 return
 
 
+def provider_id(name: str) -> str:
+    """What OpenClaw calls a provider where it speaks of models: `google` for `gemini`."""
+    return _PROVIDER_IDS.get(name, name)
+
+
 def _document(path: Path) -> Mapping[str, Any]:
+    """Raises `Unreadable`, also for an include that cannot be used: it may say where a key goes."""
     includes = Includes(path)
     document = includes.resolved(parse(path), (path,), deep=False)
     if not isinstance(document, dict):
@@ -94,6 +101,8 @@ def _document(path: Path) -> Mapping[str, Any]:
     for name in _SECTIONS:
         if name in document:
             document[name] = includes.resolved(document[name], (path,))
+    if includes.problems:
+        raise Unreadable(includes.problems[0])
     return document
 
 
@@ -120,7 +129,7 @@ def _table(content: Any, *steps: str) -> Mapping[str, Any]:
     return content if isinstance(content, Mapping) else {}
 
 
-class _Reading:
+class SecretReading:
     """Reads values that may name variables, and notes by field what cannot be read."""
 
     def __init__(self, env: Mapping[str, str]) -> None:

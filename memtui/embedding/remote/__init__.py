@@ -1,0 +1,1 @@
+"""Embedding by services: the connection, its failures, its pace, and the provider on top."""

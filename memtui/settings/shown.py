@@ -1,0 +1,99 @@
+"""Settings as they may be shown: without anything that is, or may be, a key.
+
+The settings hold no key by design, but people paste them: into `key_env`, into the command that
+should print one, into an address.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any, Final
+
+from memtui.text.redact import (
+    MASK,
+    OPENCLAW_2026_4,
+    OPENCLAW_2026_4_TOKENS,
+    Rule,
+    redact,
+    token_rule,
+)
+from memtui.text.sanitize import safe_line
+
+KEY_COMMAND: Final = "embedding.key_command"
+KEY_VARIABLE: Final = "embedding.key_env"
+
+_ALIKE: Final = "(?![A-Za-z]+\\b)(?![a-z0-9]+\\b)(?![A-Z0-9]+\\b)"
+# Of services whose keys have no prefix of their own, such as Mistral's 32 letters and digits.
+_RANDOM: Final = Rule(
+    re.compile(rf"\b{_ALIKE}([A-Za-z0-9]{{24,}})\b", re.ASCII), tuple("0123456789")
+)
+_TOKENS: Final = (*OPENCLAW_2026_4_TOKENS, token_rule("pa-", "A-Z0-9_-", 20), _RANDOM)
+_WORD: Final = re.compile(r"[^\s\"']+")
+_END: Final = re.compile(r"[/?#]")
+_QUERY: Final = re.compile(r"[?#]")
+_PORT: Final = re.compile(r"[^:]*(?::\d*)?|\[.*")
+_HEX: Final = re.compile(r"[0-9a-fA-F]{32,}")
+_WORD_SHOWN: Final = 80
+_LONG_NAME: Final = 16
+
+
+def shown_value(key: str, value: Any) -> Any:
+    """The value of a dotted key without what is secret in it; other than texts stay as they are."""
+    if isinstance(value, list | tuple):
+        return [shown_value(key, item) for item in value]
+    if not isinstance(value, str):
+        return value
+    if key == KEY_COMMAND:
+        return shown_command(value)
+    if key == KEY_VARIABLE:
+        return shown_variable(value)
+    return masked_text(value)
+
+
+def masked_text(text: str) -> str:
+    """A text in which everything that looks like a key is masked, in addresses user and query."""
+    without_secrets = _WORD.sub(_addresses_shown, text) if "://" in text else text
+    return redact(without_secrets, OPENCLAW_2026_4, _TOKENS, masked=lambda token: MASK)
+
+
+def _addresses_shown(word: re.Match[str]) -> str:
+    scheme, *addresses = word[0].split("://")
+    return "://".join((scheme, *map(_address_shown, addresses)))
+
+
+def _address_shown(address: str) -> str:
+    """What follows the scheme, without user and query; in time that grows with its length."""
+    end = _END.search(address)
+    host = address[: end.start()] if end is not None else address
+    # A password that nobody has escaped holds anything: what is no port may be one.
+    user = address if not _PORT.fullmatch(host) else host
+    if "@" in user:
+        address = MASK + address[user.rindex("@") :]
+    query = _QUERY.search(address)
+    return address if query is None else f"{address[: query.start()]}?{MASK}"
+
+
+def shown_command(command: str) -> str:
+    """A command by its first word alone: what is given to it may be secret."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return "…"
+    if not words:
+        return ""
+    # A word such as TOKEN=... would be a secret, and no program.
+    first = "" if "=" in words[0] else masked_text(safe_line(words[0]))[:_WORD_SHOWN]
+    if _HEX.fullmatch(first):
+        first = MASK
+    return " ".join(filter(None, (first, "…" if len(words) > 1 or not first else "")))
+
+
+def shown_variable(name: str) -> str:
+    """The name of a variable; masked when it looks as if the key itself stood there."""
+    has_digit = any(character.isdigit() for character in name)
+    is_constant = name == name.upper() and "_" in name
+    looks_random = len(name) >= _LONG_NAME and has_digit and not is_constant
+    plain = name.replace("_", "")
+    is_name = plain.isascii() and plain.isalnum()
+    return name if is_name and not looks_random else MASK

@@ -1,0 +1,267 @@
+"""A server on this machine that embeds as OpenAI, Gemini, Voyage, Mistral and Ollama do.
+
+A text's vector is made of its hash, so that each vector of an answer, and their order, can be
+checked. The fields of the answers are those that the services were recorded with.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memtui.embedding.provider import clean_vectors
+from tests.support.loopback import Answer, LoopbackServer, Seen, as_json, serving
+
+DIMENSIONS = 16
+Fault: TypeAlias = Callable[[Seen], Answer]
+Rows: TypeAlias = list[list[Any]]
+
+SERVICE_PATHS = {"openai": "/v1", "voyage": "/v1", "mistral": "/v1", "gemini": "/v1beta"}
+"""By provider, what its base URL ends with."""
+
+OVERSIZE = {
+    "openai": {
+        "error": {
+            "message": "This model's maximum context length is 8192 tokens, however you requested "
+            "9005 tokens. Please reduce your prompt.",
+            "type": "invalid_request_error",
+            "param": None,
+            "code": None,
+        }
+    },
+    "mistral": {
+        "object": "error",
+        "message": "Too many tokens overall, split into more batches.",
+        "type": "invalid_request_prompt",
+        "param": None,
+        "code": "3210",
+    },
+    "voyage": {
+        "detail": "Request to model 'voyage-4-large' failed. The max allowed tokens per submitted "
+        "batch is 120000. Your batch has 130000 tokens after truncation."
+    },
+    "gemini": {
+        "error": {
+            "code": 400,
+            "message": "* BatchEmbedContentsRequest.requests: at most 100 requests can be in one "
+            "batch",
+            "status": "INVALID_ARGUMENT",
+        }
+    },
+    "ollama": {"error": "the input length exceeds the context length"},
+}
+"""By provider, the body of a 400 for input that is too long."""
+
+NO_MODEL = {
+    "openai": {
+        "error": {
+            "message": "The model `x` does not exist or you do not have access to it.",
+            "type": "invalid_request_error",
+            "param": None,
+            "code": "model_not_found",
+        }
+    },
+    "mistral": {"object": "error", "message": "Invalid model: x", "code": "1500"},
+    "voyage": {"detail": "Model x is not supported. Supported models are ['voyage-4-large']."},
+    "gemini": {
+        "error": {
+            "code": 404,
+            "message": "models/x is not found for API version v1beta.",
+            "status": "NOT_FOUND",
+        }
+    },
+    "ollama": {"error": 'model "x" not found, try pulling it first'},
+}
+"""By provider, the body for a model that is not there."""
+
+
+def vector_of(text: str, dimensions: int = DIMENSIONS) -> list[float]:
+    """The numbers that the server gives for a text, as it is sent."""
+    numbers: list[float] = []
+    block = 0
+    while len(numbers) < dimensions:
+        digest = hashlib.sha256(f"{block}:{text}".encode("utf-8", "surrogatepass")).digest()
+        numbers += [(byte - 127.5) / 128 for byte in digest]
+        block += 1
+    return numbers[:dimensions]
+
+
+def rows_of(texts: Sequence[str], dimensions: int = DIMENSIONS) -> NDArray[np.float32]:
+    """What a provider makes of the vectors of texts, as they are sent."""
+    return clean_vectors(np.array([vector_of(text, dimensions) for text in texts]))
+
+
+def texts_in(seen: Seen) -> list[str]:
+    """The texts of a request, with the prefixes that they were sent with."""
+    body = seen.body
+    if "requests" in body:
+        return [entry["content"]["parts"][0]["text"] for entry in body["requests"]]
+    if "content" in body:
+        return [body["content"]["parts"][0]["text"]]
+    found = body["input"]
+    return [found] if isinstance(found, str) else list(found)
+
+
+def right_rows(seen: Seen) -> Rows:
+    """The vectors that a request asks for."""
+    body = seen.body["requests"][0] if "requests" in seen.body else seen.body
+    names = ("dimensions", "outputDimensionality", "output_dimension")
+    wanted = next((body[name] for name in names if name in body), DIMENSIONS)
+    return [vector_of(text, wanted) for text in texts_in(seen)]
+
+
+def answer_of(seen: Seen, rows: Rows, order: Sequence[int] | None = None, **more: Any) -> Answer:
+    """The answer with these vectors in the form of the service that a path belongs to."""
+    tokens = sum(map(len, texts_in(seen)))
+    if seen.path.partition("?")[0].endswith(":embedContent"):
+        return as_json({"embedding": {"values": rows[0]}}, **more)
+    if seen.path.partition("?")[0].endswith(":batchEmbedContents"):
+        return as_json({"embeddings": [{"values": row} for row in rows]}, **more)
+    model = seen.body["model"]
+    if seen.path.endswith("/api/embed"):
+        counts = {"total_duration": 14143917, "load_duration": 1019500, "prompt_eval_count": tokens}
+        return as_json({"model": model, "embeddings": rows, **counts}, **more)
+    data = [
+        {"object": "embedding", "index": index, "embedding": rows[index]}
+        for index in (range(len(rows)) if order is None else order)
+    ]
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return as_json({"object": "list", "data": data, "model": model, "usage": usage}, **more)
+
+
+class EmbeddingServer(LoopbackServer):
+    """Gives the right vectors, but for the requests that `faults` are there for, in turn.
+
+    `stays` makes the last fault the answer to every further request; `chance` and `seed` choose
+    one of `faults` for that share of the requests, instead.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.faults: list[Fault] = []
+        self.stays = False
+        self.chance = 0.0
+        self.luck = random.Random(0)
+
+    def take(self, seen: Seen) -> Answer:
+        """Note a request and answer it."""
+        with self._lock:
+            self.seen.append(seen)
+            self.arrived.set()
+            fault = self._fault()
+        return right(seen) if fault is None else fault(seen)
+
+    def _fault(self) -> Fault | None:
+        if not self.faults:
+            return None
+        if self.chance:
+            return self.luck.choice(self.faults) if self.luck.random() < self.chance else None
+        return self.faults[0] if self.stays and len(self.faults) == 1 else self.faults.pop(0)
+
+
+@contextmanager
+def embedding_server(*faults: Fault, stays: bool = False) -> Iterator[EmbeddingServer]:
+    """Run a server for as long as the block runs."""
+    with serving(EmbeddingServer()) as server:
+        server.faults, server.stays = list(faults), stays
+        yield server
+
+
+# --- answers, right and wrong
+
+
+def right(seen: Seen) -> Answer:
+    """The right answer."""
+    return answer_of(seen, right_rows(seen))
+
+
+def slow(delay: float) -> Fault:
+    """The right answer, late."""
+    return lambda seen: answer_of(seen, right_rows(seen), delay=delay)
+
+
+def fixed(answer: Answer) -> Fault:
+    """The same answer, whatever is asked."""
+    return lambda seen: answer
+
+
+def status(code: int, body: Any = None, **headers: str) -> Fault:
+    """An answer with a status; header names with `_` for `-`."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return fixed(as_json({} if body is None else body, status=code, headers=named))
+
+
+def cut(seen: Seen) -> Answer:
+    """The right answer, ended in the middle."""
+    return answer_of(seen, right_rows(seen), cut=True)
+
+
+def hanging(seen: Seen) -> Answer:
+    """No answer."""
+    return Answer(hang=True)
+
+
+def fewer(seen: Seen) -> Answer:
+    """The right answer without its last vector."""
+    return answer_of(seen, right_rows(seen)[:-1] or [])
+
+
+def uneven(seen: Seen) -> Answer:
+    """The right answer, with a number missing in the last vector."""
+    rows = right_rows(seen)
+    return answer_of(seen, [*rows[:-1], rows[-1][:-1]])
+
+
+def shuffled(seen: Seen) -> Answer:
+    """The right answer, the last vector first."""
+    rows = right_rows(seen)
+    return answer_of(seen, rows, order=range(len(rows))[::-1])
+
+
+def holding(number: float) -> Fault:
+    """The right answer with another number in the first vector."""
+
+    def fault(seen: Seen) -> Answer:
+        first, *others = right_rows(seen)
+        return answer_of(seen, [[number, *first[1:]], *others])
+
+    return fault
+
+
+def zeros(seen: Seen) -> Answer:
+    """An answer whose vectors are all zero."""
+    return answer_of(seen, [[0.0] * len(row) for row in right_rows(seen)])
+
+
+def gzipped(seen: Seen) -> Answer:
+    """The right answer, compressed."""
+    plain = right(seen)
+    return Answer(gzip.compress(plain.body), headers={"content-encoding": "gzip"})
+
+
+def broken_off(seen: Seen) -> Answer:
+    """The first half of the right answer, as if it were the whole."""
+    body = right(seen).body
+    return Answer(body[: len(body) // 2])
+
+
+def key_in(seen: Seen) -> str:
+    """The key that came with a request."""
+    bearer = seen.headers.get("authorization", "").removeprefix("Bearer ")
+    return bearer or seen.headers.get("x-goog-api-key", "")
+
+
+def repeated_key(code: int) -> Fault:
+    """A refusal that repeats the key, as services do."""
+    return lambda seen: Answer(
+        json.dumps({"error": {"message": f"Incorrect API key provided: {key_in(seen)}"}}).encode(),
+        code,
+    )

@@ -1,0 +1,281 @@
+"""Settings as they are shown, and that no command ever prints or keeps a key."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from memtui.settings.shown import masked_text, shown_command, shown_value, shown_variable
+from tests.support.command_line import command_line, own_home, set_up
+from tests.support.embedding import registered_hashed
+from tests.support.embedding_services import EmbeddingServer, embedding_server, repeated_key
+from tests.unit.test_cli_commands import Run
+
+MARK = "SECRET"
+KEY = f"sk-{MARK}-of-the-environment-0123456789"
+ADDRESS = f"https://user{MARK}:pw{MARK}@embeddings.invalid/v1?key={MARK}#{MARK}"
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("pass show openai", "pass …"),
+        ("get-key", "get-key"),
+        (f"TOKEN={MARK} get-key", "…"),
+        (f"echo '{MARK}", "…"),
+        (f"'evil\x1b[2J' {MARK}", "evil [2J …"),
+        (f"{KEY} x", "*** …"),
+        ("aB3dE5fG7hI9jK1mN3pQ5rS7tU9vW1xY", "***"),
+        ("0123456789abcdef0123456789abcdef x", "*** …"),
+        ("x" * 70 + "-" + KEY, "x" * 70 + "-***"),
+        ("/usr/bin/x86_64-linux-gnu-get-key-2", "/usr/bin/x86_64-linux-gnu-get-key-2"),
+        ("", ""),
+    ],
+)
+def test_a_command_is_shown_by_its_first_word(command: str, shown: str) -> None:
+    found = shown_command(command)
+    assert MARK not in found
+    assert "\x1b" not in found
+    assert found == shown or command.startswith("'evil")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("OPENAI_API_KEY", "OPENAI_API_KEY"),
+        ("my_key", "my_key"),
+        ("TEAM_2_KEY_FOR_EMBEDDING", "TEAM_2_KEY_FOR_EMBEDDING"),
+        ("aB3dE5fG7hI9jK1mN3pQ5rS7tU9vW1xY", "***"),
+        ("AIzaSyD_0123456789abcdefghijklmnopqrs", "***"),
+        ("sk-proj-1", "***"),
+    ],
+)
+def test_what_is_no_name_of_a_variable_is_masked(name: str, shown: str) -> None:
+    assert shown_variable(name) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (ADDRESS, "https://***@embeddings.invalid/v1?***"),
+        ("http://127.0.0.1:8080/v1", "http://127.0.0.1:8080/v1"),
+        (f"vim --token {KEY}", "vim --token ***"),
+        (f"model-{KEY}", "model-***"),
+        (f"pa-{MARK}0123456789abcdefghij", "***"),
+        (f"https://u:p@{MARK}@h/v1", "https://***@h/v1"),
+        (f"https://u:p/{MARK}@h/v1", "https://***@h/v1"),
+        (f"https://u:p#{MARK}@h/v1", "https://***@h/v1"),
+        (f"a=http://h,b=https://u:{MARK}@h", "a=http://h,b=https://***@h"),
+        (f"https://h/v1/x@y?z={MARK}", "https://h/v1/x@y?***"),
+        ("http://[::1]:8080/v1/a@b", "http://[::1]:8080/v1/a@b"),
+        ("http://h:8080/v1/a@b", "http://h:8080/v1/a@b"),
+        ("https://h/aB3dE5fG7hI9jK1mN3pQ5rS7tU9vW1xY/v1", "https://h/***/v1"),
+        ("/m/5c2f8a41e0b94d3f8a41e0b94d3f5c2f8a41e0b9/x.gguf",) * 2,
+        ("/m/Qwen3-Embedding-0.6B-GGUF/Qwen3-Embedding-0.6B-Q8_0.gguf",) * 2,
+        ("text-embedding-3-small", "text-embedding-3-small"),
+        ("search_query: ", "search_query: "),
+    ],
+)
+def test_what_looks_like_a_key_is_masked(text: str, shown: str) -> None:
+    assert masked_text(text) == shown
+
+
+@pytest.mark.parametrize("part", ["://", "://a:", "https://u:x/", "a://x?", "'\"", "://@"])
+def test_masking_takes_time_that_grows_with_the_text_alone(part: str) -> None:
+    assert MARK not in masked_text(part * 100_000 + f" https://u:{MARK}@h")
+
+
+def test_other_values_stay_as_they_are() -> None:
+    assert shown_value("embedding.threads", 3) == 3
+    assert shown_value("embedding.batch", True) is True
+    assert shown_value("embedding.model", None) is None
+    assert shown_value("memory.extra_paths", ("notes", f"x?token={MARK}")) == [
+        "notes",
+        "x?token=***",
+    ]
+
+
+# --- every command ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return own_home(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def memtui(home: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    return command_line(capsys)
+
+
+@pytest.fixture
+def planted(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingServer]:
+    """Keys in the environment, the settings, OpenClaw's files, and a service that repeats them."""
+    for name in ("OPENAI_API_KEY", "GEMINI_API_KEY", "VOYAGE_API_KEY", "MISTRAL_API_KEY"):
+        monkeypatch.setenv(name, KEY)
+    monkeypatch.setenv("TEAM_KEY", f"team-{MARK}-key")
+    openclaw = home / ".openclaw"
+    openclaw.mkdir()
+    remote = {"apiKey": f"sk-{MARK}-openclaw", "headers": {"X-Team": MARK}, "baseUrl": ADDRESS}
+    search = {"provider": "openai", "remote": remote}
+    document = {
+        "agents": {"defaults": {"memorySearch": search}},
+        "models": {"providers": {"google": {"apiKey": f"{MARK}-of-google"}}},
+        "env": {"MISTRAL_API_KEY": f"{MARK}-of-mistral"},
+    }
+    (openclaw / "openclaw.json").write_text(json.dumps(document), encoding="utf-8")
+    (openclaw / ".env").write_text(f"VOYAGE_API_KEY={MARK}-dotenv\n", encoding="utf-8")
+    folder = home / "notes"
+    folder.mkdir()
+    (folder / "MEMORY.md").write_text("# Memory\n\nThe router is on VLAN 30.\n")
+    monkeypatch.setenv("MEMTUI_ROOT", str(folder))
+    services = dict.fromkeys(("openai", "gemini", "voyage", "mistral"), "remote.registrations")
+    known = {"minilm": "minilm", **services}
+    monkeypatch.setattr("memtui.embedding.registry._MODULES", known)
+    with embedding_server() as server, registered_hashed():
+        user = home / "config" / "memtui" / "config.toml"
+        user.parent.mkdir(parents=True)
+        user.write_text(
+            f'editor = "vi --api-key {KEY}"\n[embedding]\nprovider = "openai"\nmodel = "m"\n'
+            f'base_url = "{server.url}/v1?key={MARK}"\nkey_command = "echo {KEY}"\n'
+            'fallback = "hashed"\n'
+        )
+        yield server
+
+
+COMMANDS = (
+    ("config", "show"),
+    ("config", "validate"),
+    ("config", "path"),
+    ("doctor",),
+    ("doctor", "--probe"),
+    ("providers",),
+    ("index",),
+    ("index", "--force"),
+    ("index", "--dry-run", "--force"),
+    ("status",),
+    ("status", "--deep"),
+    ("search", "router"),
+    ("explain", "router"),
+    ("trust", "--dry-run"),
+    ("agents",),
+    ("profiles",),
+    ("config", "init", "--from-openclaw"),
+    ("config", "init", "--from-openclaw", "--force"),
+)
+
+
+TELLING = (("config", "show"), ("config", "validate"), ("doctor",), ("providers",), ("index",))
+"""Those that speak of settings that are wrong."""
+
+
+def run_all(memtui: Run, commands: Sequence[tuple[str, ...]] = COMMANDS) -> str:
+    """Everything that commands print, as text and as JSON."""
+    told = []
+    for command in commands:
+        for form in ((), ("--json",)):
+            answer = memtui(*command, *form)
+            told.append(f"{command} {answer.code}\n{answer.out}{answer.err}")
+    text = "\n".join(told)
+    assert "should not have happened" not in text
+    return text
+
+
+def written_by_memtui(home: Path) -> dict[str, bytes]:
+    """Every file below the folders of state, data and configuration that memtui wrote."""
+    files = [path for name in ("state", "data") for path in (home / name).rglob("*")]
+    return {str(path): path.read_bytes() for path in files if path.is_file()}
+
+
+def test_no_command_shows_or_keeps_a_key(memtui: Run, home: Path, planted: EmbeddingServer) -> None:
+    told = run_all(memtui)
+    assert any(KEY in seen.headers["authorization"] for seen in planted.seen)
+    assert MARK not in told
+    kept = written_by_memtui(home)
+    assert any(name.endswith(".db") for name in kept)
+    assert not [name for name, data in kept.items() if MARK.encode() in data]
+    made = (home / "config" / "memtui" / "config.toml").read_text()
+    assert made.startswith("# memtui: configuration, from ")
+    assert MARK not in made
+
+
+def test_no_command_shows_a_key_that_is_refused(
+    memtui: Run, home: Path, planted: EmbeddingServer
+) -> None:
+    planted.faults, planted.stays = [repeated_key(401)], True
+    told = run_all(memtui)
+    assert "401" in told
+    assert "vectors: hashed, because openai: HTTP 401" in told
+    assert MARK not in told
+    assert not [name for name, data in written_by_memtui(home).items() if MARK.encode() in data]
+
+
+def test_no_crash_shows_or_keeps_a_key(
+    memtui: Run, home: Path, planted: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(invocation: object) -> int:
+        raise RuntimeError(f"Authorization: Bearer {KEY}")
+
+    monkeypatch.setattr("memtui.cli.providers.run_providers", fail)
+    answer = memtui("providers")
+    assert answer.code == 1
+    assert "this should not have happened: RuntimeError" in answer.err
+    log = (home / "state" / "memtui" / "crash.log").read_text()
+    assert "RuntimeError: Authorization: Bearer ***" in log
+    assert MARK not in answer.err + log
+
+
+def test_no_command_shows_a_key_that_is_misplaced(
+    memtui: Run, home: Path, planted: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = home / "notes" / ".memtui.toml"
+    own.write_text(
+        f'[embedding]\napi_key = "{KEY}"\n"{KEY}" = 1\nkey_env = "{KEY}"\nmodel = ["{KEY}"]\n'
+        f'base_url = "ftp://x:{MARK}@h/?key={MARK}"\nprovider = "{KEY}"\nkey_command = 3\n'
+    )
+    told = run_all(memtui, TELLING)
+    assert "must be the name of an environment variable, not the key" in told
+    assert "no key is kept here" in told
+    assert MARK not in told
+    own.write_text(f'[embedding]\nkey_env = "AIza{MARK}0123456789abcdefghijklmnopq"\n')
+    assert memtui("trust").code == 0
+    assert MARK not in run_all(memtui, TELLING)
+    own.unlink()
+    set_up(monkeypatch, base_url=f"gopher://{MARK}@h/?q={MARK}", key_env=KEY)
+    assert MARK not in run_all(memtui, TELLING)
+    assert not [name for name in os.listdir(home / "here") if MARK in name]
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        'model = "{}"',
+        'key_command = "{} x"',
+        'base_url = "https://u:p/{}@h/v1"',
+        'base_url = "{}"',
+        'provider = "{}"',
+        'fallback = "{}"',
+        'dimensions = "{}"',
+        '"{}" = 1',
+    ],
+)
+def test_no_command_shows_a_key_without_a_prefix(
+    memtui: Run, home: Path, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    plain = f"aB3dE5fG7hI9{MARK}1mN3pQ5rS7t"
+    user = home / "config" / "memtui" / "config.toml"
+    user.parent.mkdir(parents=True)
+    first = "" if setting.startswith("provider") else 'provider = "openai"\n'
+    user.write_text(f"[embedding]\n{first}{setting.format(plain)}\n")
+    notes = home / "notes"
+    notes.mkdir()
+    (notes / "MEMORY.md").write_text("# Memory\n\nThe router is on VLAN 30.\n")
+    monkeypatch.setenv("MEMTUI_ROOT", str(notes))
+    monkeypatch.setattr("memtui.embedding.keys.ring.is_installed", lambda: False)
+    told = run_all(memtui, (*TELLING, ("status", "--deep"), ("search", "router")))
+    assert MARK not in told
+    assert not [name for name, data in written_by_memtui(home).items() if MARK.encode() in data]
