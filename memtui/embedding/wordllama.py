@@ -1,0 +1,223 @@
+"""The provider `wordllama`: one fixed vector a word piece, about a hundred times faster.
+
+Only the files of the package are used, never its code: importing it sends the log of the whole
+process to the terminal, and its `load` may fetch from the network and writes to the home folder.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.limits import DEFAULT_LIMIT
+from memtui.embedding.packaged import (
+    check_file,
+    encodable,
+    missing_package,
+    one_line,
+    package_folder,
+)
+from memtui.embedding.provider import (
+    ProviderIdentity,
+    Vector,
+    Vectors,
+    clean_vectors,
+    settings_fingerprint,
+)
+from memtui.embedding.registry import Availability, Registration
+from memtui.embedding.usage import UsageMeter
+from memtui.errors import Cancelled, ProviderError, SettingsError
+from memtui.model import Failure, Usage
+from memtui.text.tokens import dominant_script_latin
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from tokenizers import Tokenizer
+
+NAME = "wordllama"
+MODEL = "l2_supercat_256"
+DIMENSIONS: Final = (256, 128, 64)
+"""How many numbers a vector may have: the model was trained to be cut to these."""
+MAX_CHARACTERS = 16384
+"""Of a longer text, the beginning is embedded."""
+
+PACKAGE = "wordllama"
+MODULE = "wordllama"
+WEIGHTS_SHA256 = "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5"
+"""sha256 of the `l2_supercat_256.safetensors` of wordllama 0.4.0.post1."""
+VOCABULARY_SHA256 = "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68"
+"""sha256 of its `l2_supercat_tokenizer_config.json`."""
+
+_WEIGHTS = Path("weights", "l2_supercat_256.safetensors")
+_VOCABULARY = Path("tokenizers", "l2_supercat_tokenizer_config.json")
+_TENSOR = "embedding.weight"
+_INSTALL = "install it with: pip install 'memtui[fast]'"
+_REINSTALL = "reinstall it with: pip install --force-reinstall wordllama==0.4.0.post1"
+
+
+class WordLlamaProvider:
+    """Embeds text as the mean of its word pieces' vectors: 256, 128 or 64 numbers, English.
+
+    The same text gives the same vector to the last bit, whatever is embedded beside it. Usable
+    from any thread; a query does not wait for documents.
+    """
+
+    name = NAME
+    model = MODEL
+    address = ""
+    remote = False
+    # A tenth of a second of work.
+    batch_size = 128
+
+    def __init__(self, table: NDArray[np.float32], tokenizer: Tokenizer) -> None:
+        """`table` has a row for each word piece, shape (pieces, dimensions)."""
+        self.dimensions = int(table.shape[1])
+        self.fingerprint = _fingerprint(self.dimensions)
+        self._table: NDArray[np.float32] | None = table
+        self._tokenizer = tokenizer
+        self._meter = UsageMeter()
+
+    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
+        """Embed a query; shape (dimensions,), all zero for no text. Raises `ProviderError`."""
+        return clean_vectors(self._mean(text))
+
+    def embed_documents(
+        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
+    ) -> Vectors:
+        """Embed texts in order; shape (n, dimensions). `cancelled` is asked before each text."""
+        import numpy as np
+
+        rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        for row, text in enumerate(texts):
+            if cancelled is not None and cancelled():
+                raise Cancelled
+            rows[row] = self._mean(text)
+        return clean_vectors(rows)
+
+    def reads(self, text: str) -> bool:
+        """Whether the letters of `text` are mostly Latin, the one script the model learnt."""
+        return dominant_script_latin(text)
+
+    def usage(self) -> Usage:
+        """What it was asked for so far; tokens are word pieces."""
+        return self._meter.read()
+
+    def close(self) -> None:
+        """Free the table."""
+        self._table = None
+
+    def _mean(self, text: str) -> NDArray[np.float32]:
+        """The mean of the vectors of a text's word pieces, all zero where it has none."""
+        import numpy as np
+
+        table = self._table
+        if table is None:
+            raise ProviderError(f"the {NAME} provider is closed", failure=Failure.CLOSED)
+        known = encodable(text[:MAX_CHARACTERS])
+        ids: list[int] = []
+        if known:
+            try:
+                ids = self._tokenizer.encode(known, add_special_tokens=False).ids
+            except Exception as error:  # tokenizers raises bare exceptions
+                raise ProviderError(f"the {NAME} model failed: {one_line(error)}") from error
+        self._meter.add(texts=1, tokens=len(ids))
+        if not ids:
+            return np.zeros(self.dimensions, dtype=np.float32)
+        summed: NDArray[np.float32] = table.take(ids, axis=0, mode="clip").sum(axis=0)
+        return summed / np.float32(len(ids))
+
+
+def create(choice: EmbeddingChoice) -> WordLlamaProvider:
+    """Load the table, checked, cut to `choice.dimensions`.
+
+    The option `model_path` names another folder with the same files. Raises `ProviderError` when
+    a file is missing or not the released one, and `SettingsError` for a model or a number of
+    dimensions it does not have.
+    """
+    dimensions = identity(choice).dimensions
+    folder = _folder(choice)
+    weights, vocabulary = folder / _WEIGHTS, folder / _VOCABULARY
+    check_file(weights, WEIGHTS_SHA256, _REINSTALL)
+    check_file(vocabulary, VOCABULARY_SHA256, _REINSTALL)
+    try:
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_file(str(vocabulary))
+        return WordLlamaProvider(_table(weights, dimensions), tokenizer)
+    except ImportError as error:
+        message = f"the package tokenizers cannot be loaded: {one_line(error)}"
+        raise ProviderError(message, hint=_INSTALL, failure=Failure.NOT_INSTALLED) from error
+    except Exception as error:  # tokenizers raises bare exceptions
+        raise ProviderError(f"the {NAME} model cannot be loaded: {one_line(error)}") from error
+
+
+def look(choice: EmbeddingChoice) -> Availability:
+    """Whether the model's package and `tokenizers` are installed, without importing them."""
+    packages = [(MODULE, PACKAGE), ("tokenizers", "tokenizers")]
+    return missing_package(packages, _INSTALL) or Availability(True, "installed")
+
+
+def identity(choice: EmbeddingChoice) -> ProviderIdentity:
+    """Tell what `create` gives; raises `SettingsError` for what it does not have."""
+    if choice.model not in (None, MODEL):
+        raise SettingsError(
+            f'the provider "{NAME}" has no model "{choice.model}"', hint=f'it has "{MODEL}"'
+        )
+    dimensions = DIMENSIONS[0] if choice.dimensions is None else choice.dimensions
+    if dimensions not in DIMENSIONS:
+        valid = ", ".join(str(number) for number in DIMENSIONS)
+        raise SettingsError(
+            f'the provider "{NAME}" cannot give {dimensions} dimensions', hint=f"valid: {valid}"
+        )
+    return ProviderIdentity(NAME, MODEL, dimensions, _fingerprint(dimensions), DEFAULT_LIMIT)
+
+
+def _folder(choice: EmbeddingChoice) -> Path:
+    chosen = choice.options.get("model_path")
+    if chosen:
+        return Path(chosen).expanduser()
+    return package_folder(MODULE, PACKAGE, _INSTALL)
+
+
+def _table(path: Path, dimensions: int | None) -> NDArray[np.float32]:
+    """Read the one tensor of a safetensors file: length of the header, JSON header, numbers."""
+    import numpy as np
+
+    data = path.read_bytes()
+    (length,) = struct.unpack_from("<Q", data)
+    start = 8 + length
+    described: dict[str, Any] = json.loads(data[8:start])[_TENSOR]
+    first, end = described["data_offsets"]
+    numbers = np.frombuffer(data[start + first : start + end], dtype="<f2")
+    table = numbers.reshape(described["shape"])[:, :dimensions]
+    return np.ascontiguousarray(table, dtype=np.float32)
+
+
+def _fingerprint(dimensions: int | None) -> str:
+    return settings_fingerprint(
+        {
+            "provider": NAME,
+            "model": MODEL,
+            "weights": WEIGHTS_SHA256,
+            "vocabulary": VOCABULARY_SHA256,
+            "dimensions": dimensions,
+            "max_characters": MAX_CHARACTERS,
+        }
+    )
+
+
+REGISTRATIONS = {
+    NAME: Registration(
+        name=NAME,
+        remote=False,
+        create=create,
+        look=look,
+        identity=identity,
+        summary="WordLlama, fixed word vectors, English, on this machine",
+    )
+}

