@@ -1,0 +1,277 @@
+"""A sync whose vectors come from a service's batch interface."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memtui.embedding.batch.protocol import Limits
+from memtui.embedding.batch.service import BatchService
+from memtui.embedding.choice import BatchUse, EmbeddingChoice, KeyPlaces
+from memtui.embedding.provider import Provider, ProviderIdentity, identity_of
+from memtui.embedding.registry import registration_of
+from memtui.embedding.remote.provider import RemoteProvider
+from memtui.errors import Cancelled
+from memtui.index.batching import STORE_NAME, MissingTexts
+from memtui.index.database import open_database
+from memtui.index.job import Job, SyncResult
+from memtui.index.recipe import Recipe
+from memtui.index.refused import MOST_TRIES, Refusal, RefusedTexts
+from memtui.index.sync import sync
+from memtui.model import Failure, ProviderState
+from tests.support.batch_loopback import DIMENSIONS, TOKENS, WAITING, BatchServer, batch_server
+from tests.support.batches import KEY, NAMES, texts_of
+from tests.support.indexing import Workspace
+from tests.support.loopback import Answer
+
+CHUNKS = 6
+
+
+class QuickProvider(RemoteProvider):
+    """Asks for its batches at once, so that no test waits."""
+
+    def batches(self, cancelled: Callable[[], bool]) -> BatchService | None:
+        service = super().batches(cancelled)
+        if service is not None:
+            # The limits belong to this instance of the protocol from here on.
+            limits = replace(service.protocol.limits, first_poll=0.001)
+            service.protocol.limits = limits
+        return service
+
+
+@dataclass
+class Scene:
+    """Notes, their index, and a provider that asks a server on this machine."""
+
+    server: BatchServer
+    workspace: Workspace
+    provider: RemoteProvider
+
+    def job(self, **options: object) -> Job:
+        """A sync of the notes; what it notes is in `notes`."""
+        self.notes: list[str] = []
+        job = replace(self.workspace.job(), provider=self.factory, note=self.notes.append)
+        return replace(job, **options)  # type: ignore[arg-type]
+
+    def factory(self) -> tuple[Provider, ProviderState]:
+        """Hand out the provider."""
+        name = self.server.service
+        return self.provider, ProviderState(name, name, "m", DIMENSIONS)
+
+    def sync(self, **options: object) -> SyncResult:
+        """Bring the index up to date."""
+        return sync(self.job(**options))
+
+
+@contextmanager
+def scene(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minimum: int = 2
+) -> Iterator[Scene]:
+    monkeypatch.setenv("MEMTUI_TEST_KEY", KEY)
+    with batch_server(name) as server:
+        choice = EmbeddingChoice(
+            provider=name,
+            model="model-1",
+            base_url=server.url,
+            dimensions=DIMENSIONS,
+            keys=KeyPlaces("MEMTUI_TEST_KEY", "", False, False),
+            batch=BatchUse(True, minimum),
+        )
+        made = registration_of(name).create(choice)
+        assert isinstance(made, RemoteProvider)
+        provider = QuickProvider(made.plan, made.client, made.keys, made.sender)
+        workspace = Workspace(tmp_path / "notes", tmp_path / "data")
+        workspace.recipe = Recipe(identity_of(provider))
+        for number, text in enumerate(texts_of(CHUNKS).values()):
+            workspace.write(f"{number}.md", text + "\n")
+        try:
+            yield Scene(server, workspace, provider)
+        finally:
+            provider.close()
+            workspace.cache.close()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_first_index_is_embedded_by_a_batch(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with scene(name, tmp_path, monkeypatch) as here:
+        result = here.sync()
+        assert here.server.steps()[:5] == ["upload", "create", "poll", "poll", "download"]
+        assert (result.problem, here.notes) == (None, [])
+        assert result.stats.chunks_embedded == CHUNKS
+        assert (result.stats.cache_hits, result.cache_misses) == (0, CHUNKS)
+        assert result.stats.usage.texts == CHUNKS
+        assert result.stats.usage.tokens == CHUNKS * TOKENS
+        assert here.workspace.cache.count() == CHUNKS
+        phases = [event.phase for event in here.workspace.events if hasattr(event, "phase")]
+        assert f"batch: waiting for {name}" in phases
+        assert phases[-1] == "vectors"
+        again = here.sync()
+        assert (again.stats.chunks_embedded, len(here.server.seen)) == (0, 7)
+
+
+def test_no_key_is_in_any_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with scene("openai", tmp_path, monkeypatch) as here:
+        here.server.states = [WAITING["openai"]]
+        here.sync(wanted=lambda: True)
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert tmp_path / "data" / STORE_NAME in files
+        assert not any(KEY.encode() in path.read_bytes() for path in files)
+
+
+def test_waiting_gives_way_to_other_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with scene("openai", tmp_path, monkeypatch) as here:
+        here.server.states = [WAITING["openai"]] * 2
+        result = here.sync(wanted=lambda: True)
+        assert (result.problem, result.stats.chunks_embedded) == (None, 0)
+        assert here.server.steps().count("upload") == 1
+        # What the other work brought is in the index before the batch has ended.
+        here.workspace.write("new.md", "something new\n")
+        assert here.sync(wanted=lambda: True).stats.files_added == 1
+        for started in here.server.jobs.values():
+            started.states.append("completed")
+        here.server.inline = True
+        assert here.sync().stats.chunks_embedded == CHUNKS + 1
+        assert len(here.server.jobs) == 1
+        assert here.server.steps()[-1] == "inline"
+        assert len(here.workspace.contents().vectors) == CHUNKS + 1
+
+
+def test_a_stop_leaves_the_batch_for_the_next_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with scene("voyage", tmp_path, monkeypatch) as here:
+        stopped = threading.Event()
+        with pytest.raises(Cancelled):
+            here.sync(cancelled=lambda: stopped.is_set() or "poll" in here.server.steps())
+        assert here.workspace.cache.count() == 0
+        assert here.sync().stats.chunks_embedded == CHUNKS
+        assert len(here.server.jobs) == 1
+
+
+def test_what_batches_do_not_give_is_embedded_inline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with scene("gemini", tmp_path, monkeypatch) as here:
+        here.server.fail("create", Answer(b"", 404))
+        here.server.inline = True
+        result = here.sync()
+        assert result.problem is None
+        assert result.stats.chunks_embedded == CHUNKS
+        assert len(here.notes) == 1
+        assert "no more batches in this run" in here.notes[0]
+        assert here.server.steps()[-1] == "inline"
+        rows = here.workspace.cache.get_many(identity_of(here.provider), texts_of(1))
+        assert all(np.isfinite(row).all() for row in rows.values())
+
+
+def test_the_status_lists_what_went_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with scene("gemini", tmp_path, monkeypatch) as here:
+        here.server.fail("create", Answer(b"", 404))
+        here.server.inline = True
+        here.workspace.factory = here.factory  # type: ignore[method-assign]
+        indexer = here.workspace.indexer()
+        indexer.start()
+        try:
+            indexer.sync()
+            assert indexer.wait_idle()
+            (error,) = indexer.snapshot().errors
+            assert (error.where, "HTTP 404" in error.message) == ("embedding", True)
+        finally:
+            indexer.close()
+
+
+def test_few_texts_are_embedded_inline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with scene("openai", tmp_path, monkeypatch, minimum=CHUNKS + 1) as here:
+        here.server.inline = True
+        assert here.sync().stats.chunks_embedded == CHUNKS
+        assert set(here.server.steps()) == {"inline"}
+
+
+class AllRefused(RefusedTexts):
+    """Every text was refused so often that none is sent any more."""
+
+    def of(self, identity: ProviderIdentity, text_hash: str) -> Refusal | None:
+        return Refusal("too long", Failure.TOO_LARGE, MOST_TRIES)
+
+
+def test_texts_that_are_refused_again_and_again_are_not_sent_in_a_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with scene("openai", tmp_path, monkeypatch) as here:
+        assert here.sync(refused=AllRefused()).problem is not None
+        assert here.server.seen == []
+
+
+def test_a_store_that_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with scene("openai", tmp_path, monkeypatch) as here:
+        here.server.inline = True
+        (tmp_path / "data" / f"{STORE_NAME}.tmp").mkdir(parents=True)
+        assert here.sync().stats.chunks_embedded == CHUNKS
+        assert here.server.steps()[0] == "upload"
+        assert "create" not in here.server.steps()
+        assert here.notes == [f"batch: {STORE_NAME} cannot be read or written: Is a directory"]
+
+
+def test_a_refused_key_is_told_and_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with scene("openai", tmp_path, monkeypatch) as here:
+        here.server.fail("upload", Answer(KEY.encode(), 401))
+        result = here.sync()
+        assert result.problem is not None
+        assert "MEMTUI_TEST_KEY (embedding.key_env) is not accepted" in here.notes[0]
+        assert KEY not in "".join(here.notes) + result.problem.detail
+
+
+@pytest.mark.parametrize("step", ["upload", "create", "poll"])
+def test_a_key_that_was_replaced_meanwhile_is_looked_for_once_more(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with scene("openai", tmp_path, monkeypatch) as here:
+        here.provider.keys.current(lambda: False)
+        monkeypatch.setenv("MEMTUI_TEST_KEY", "sk-another-key-77")
+        here.server.fail(step, Answer(b"", 401))
+        assert here.sync().stats.chunks_embedded == CHUNKS
+        assert (here.notes, len(here.server.jobs)) == ([], 1)
+        keys = [call.headers["authorization"] for call in here.server.seen]
+        refused = here.server.steps().index(step)
+        assert set(keys[: refused + 1]) == {f"Bearer {KEY}"}
+        assert set(keys[refused + 1 :]) == {"Bearer sk-another-key-77"}
+
+
+def test_missing_texts_are_read_when_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with scene("openai", tmp_path, monkeypatch) as here:
+        here.server.states = [WAITING["openai"]]
+        here.sync(wanted=lambda: True)
+        folder, cache = here.workspace.folder, here.workspace.cache
+        connection = open_database(folder.path(folder.current() or 0))
+        try:
+            texts = MissingTexts(connection, cache, identity_of(here.provider), lambda: None)
+            found = sorted(text.strip() for text in texts.values())
+        finally:
+            connection.close()
+        assert found == sorted(texts_of(CHUNKS).values())
+
+
+def test_limits_of_a_protocol_are_shared_by_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with scene("openai", tmp_path, monkeypatch) as here:
+        service = here.provider.batches(lambda: False)
+        assert service is not None
+        service.protocol.limits = Limits(1, 1.0, 1.0)
+        other = here.provider.batches(lambda: False)
+        assert other is not None
+        assert other.protocol.limits.most_bytes > 1

@@ -1,0 +1,156 @@
+"""A batch interface at the loopback server, a clock that nobody waits for, and a cache."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memtui.embedding.batch.calls import Target
+from memtui.embedding.batch.run import BatchOutcome, batch_run
+from memtui.embedding.batch.service import BatchService, batch_protocol
+from memtui.embedding.batch.store import BatchStore
+from memtui.embedding.batch.transport import ClientTransport
+from memtui.embedding.cache import EmbeddingCache
+from memtui.embedding.protocols import request_headers
+from memtui.embedding.provider import ProviderIdentity, clean_vectors
+from memtui.embedding.remote.client import ServiceClient
+from memtui.embedding.remote.failures import Asked
+from memtui.embedding.services import SERVICES, address_of
+from memtui.embedding.usage import UsageMeter
+from memtui.index.database import open_database
+from tests.support.batch_loopback import DIMENSIONS, BatchServer, batch_server, numbers_of
+
+NAMES = ("openai", "voyage", "mistral", "gemini")
+KEY = "sk-batch-secret-5521"
+PREFIX = "note: "
+
+
+def hash_of(text: str) -> str:
+    """The hash by which a text is stored."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def texts_of(count: int, start: int = 0) -> dict[str, str]:
+    """Texts by hash."""
+    texts = [f"text {number} über ∑" for number in range(start, start + count)]
+    return {hash_of(text): text for text in texts}
+
+
+@dataclass(slots=True)
+class FakeClock:
+    """Seconds since 1970 that pass when somebody sleeps, `speed` times as fast."""
+
+    now: float = 1_790_000_000.0
+    speed: float = 1.0
+    slept: float = 0.0
+    longest: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds * self.speed
+        self.slept += seconds
+        self.longest = max(self.longest, seconds)
+
+
+def make_service(
+    server: BatchServer, *, fingerprint: str = "f" * 64, dimensions: int | None = DIMENSIONS
+) -> BatchService:
+    """The batch interface of the service that a server speaks for."""
+    service = SERVICES[server.service]
+    address = address_of(service, server.url)
+    headers = request_headers(service, KEY)
+    del headers["content-type"]
+    target = Target(service, address, "model-1", headers, dimensions, PREFIX)
+    asked = Asked(address, "the key of OPENAI_API_KEY", "set another key")
+    return BatchService(
+        protocol=batch_protocol(server.service, target),
+        transport=ClientTransport(ServiceClient(address), asked),
+        target=target,
+        identity=ProviderIdentity(server.service, "model-1", dimensions, fingerprint),
+        asked=asked,
+        meter=UsageMeter(),
+        input_bytes=8000,
+        timeout=5.0,
+    )
+
+
+@dataclass(slots=True)
+class Bench:
+    """Everything that a run needs, and what it said."""
+
+    server: BatchServer
+    service: BatchService
+    folder: Path
+    cache: EmbeddingCache
+    clock: FakeClock = field(default_factory=FakeClock)
+    told: list[tuple[str, int, int]] = field(default_factory=list)
+
+    @property
+    def store(self) -> BatchStore:
+        """The store, as a new process opens it."""
+        return BatchStore(self.folder / "batches.json")
+
+    def run(self, texts: dict[str, str], **options: Any) -> BatchOutcome:
+        """Run batches for texts, without waiting."""
+        given: dict[str, Any] = {"clock": self.clock, "sleep": self.clock.sleep}
+        return batch_run(
+            replace(self.service, minimum=options.pop("minimum", 1)),
+            texts,
+            self.store,
+            self.cache,
+            progress=lambda *told: self.told.append(told),
+            **(given | options),
+        )
+
+    def vectors(self, texts: dict[str, str]) -> dict[str, list[float]]:
+        """What the cache holds for texts."""
+        found = self.cache.get_many(self.service.identity, texts)
+        return {text_hash: vector.tolist() for text_hash, vector in found.items()}
+
+    def everything(self) -> str:
+        """The text of every file in the folder besides the cache."""
+        paths = [path for path in self.folder.rglob("*") if path.is_file()]
+        return "".join(path.read_bytes().decode("latin-1") for path in paths)
+
+
+def expected(texts: dict[str, str]) -> dict[str, list[float]]:
+    """The vectors that the cache should hold, bit for bit."""
+    return {
+        text_hash: clean_vectors(np.array(numbers_of(PREFIX + text))).tolist()
+        for text_hash, text in texts.items()
+    }
+
+
+@contextmanager
+def bench(name: str, folder: Path, **options: Any) -> Iterator[Bench]:
+    """A server, a service and an empty cache for as long as the block runs."""
+    with batch_server(name) as server:
+        service = make_service(server, **options)
+        cache = EmbeddingCache(folder / "cache.db", open_database)
+        try:
+            yield Bench(server, service, folder, cache)
+        finally:
+            cache.close()
+            close(service)
+
+
+def close(service: BatchService) -> None:
+    """Let go of the connection of a service."""
+    transport = service.transport
+    assert isinstance(transport, ClientTransport)
+    transport._client.close()
+
+
+def after(calls: int) -> Callable[[], bool]:
+    """Become true after so many calls."""
+    left = iter(range(calls))
+    return lambda: next(left, None) is None

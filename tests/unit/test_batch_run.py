@@ -1,0 +1,442 @@
+"""Runs of the batch interfaces of four services against a server on this machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from memtui.embedding.batch.outbox import Outbox
+from memtui.embedding.batch.protocol import Limits
+from memtui.model import Usage
+from tests.support.batch_loopback import DONE, TOKENS, WAITING
+from tests.support.batches import KEY, NAMES, bench, expected, texts_of
+from tests.support.loopback import Answer
+
+FAILED = {
+    "openai": "failed",
+    "voyage": "failed",
+    "mistral": "FAILED",
+    "gemini": "BATCH_STATE_FAILED",
+}
+CANCELLED = {
+    "openai": "cancelled",
+    "voyage": "cancelled",
+    "mistral": "CANCELLED",
+    "gemini": "JOB_STATE_CANCELLED",
+}
+EXPIRED = {
+    "openai": "expired",
+    "voyage": "expired",
+    "mistral": "TIMEOUT_EXCEEDED",
+    "gemini": "JOB_STATE_EXPIRED",
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_service_gives_the_vectors(name: str, tmp_path: Path) -> None:
+    texts = texts_of(5)
+    with bench(name, tmp_path) as here:
+        outcome = here.run(texts)
+        assert here.vectors(texts) == expected(texts)
+        assert here.server.steps()[:5] == ["upload", "create", "poll", "poll", "download"]
+        # No text and no vector stays at the service.
+        assert here.server.steps()[5:] == ["delete", "delete"]
+        sent = next(iter(here.server.files))
+        folder = "" if name == "gemini" else "files/"
+        assert here.server.deleted == [f"{folder}{sent}", f"{folder}{sent}-out"]
+        assert here.told[0] == (f"batch: sending to {name}", 0, 5)
+        assert (f"batch: waiting for {name}", 1, 5) in here.told
+        assert here.service.meter.read().texts == 5
+    assert (outcome.done, outcome.failed, outcome.note, outcome.waiting) == (5, 0, "", False)
+    assert outcome.spent == Usage(1, 5, 5 * TOKENS, False)
+    assert not (tmp_path / "batches.json").exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_key_goes_in_a_header_and_nowhere_else(name: str, tmp_path: Path) -> None:
+    with bench(name, tmp_path) as here:
+        here.server.states = [WAITING[name]]
+        assert here.run(texts_of(3), interrupted=lambda: True).waiting
+        assert KEY not in here.everything()
+        assert "text 0" not in (tmp_path / "batches.json").read_text()
+        assert (tmp_path / "batches.json").stat().st_mode & 0o777 == 0o600
+        for call in here.server.seen:
+            assert KEY not in call.path + call.query
+            assert KEY.encode() not in call.body
+            found = call.headers.get("x-goog-api-key") or call.headers["authorization"]
+            assert found.removeprefix("Bearer ") == KEY
+        assert KEY not in repr(
+            (here.service, here.store.under_way("x", "y", here.service.identity, 0))
+        )
+        here.server.fail("poll", Answer(KEY.encode(), 401), Answer(KEY.encode(), 401))
+        assert KEY not in here.run(texts_of(3)).note
+
+
+def test_polls_come_after_2_s_and_then_more_rarely(tmp_path: Path) -> None:
+    with bench("openai", tmp_path) as here:
+        here.server.states = [WAITING["openai"]] * 14 + [DONE["openai"]]
+        assert here.run(texts_of(1)).done == 1
+        waits, delay = [2.0], 2.0
+        for _ in range(14):
+            waits.append(delay)
+            delay = min(60.0, delay * 1.5)
+        assert here.clock.slept == pytest.approx(sum(waits), abs=0.05 * len(waits))
+        assert here.clock.longest <= 0.05
+
+
+def test_a_clock_that_is_set_back_delays_no_poll(tmp_path: Path) -> None:
+    with bench("openai", tmp_path) as here:
+        here.server.states = [WAITING["openai"]] * 3 + [DONE["openai"]]
+        # Two at once: none waits for the other to end, either.
+        here.service.protocol.limits = Limits(10**6, window=3600, kept=9000, most_texts=1)
+        is_set_back = False
+
+        def sleep(seconds: float) -> None:
+            nonlocal is_set_back
+            here.clock.sleep(seconds)
+            if here.clock.slept > 3 and not is_set_back:
+                is_set_back = True
+                here.clock.now -= 86_400
+
+        assert here.run(texts_of(2), sleep=sleep).done == 2
+        assert is_set_back
+        assert here.clock.slept < 20
+        polls = [call.path for call in here.server.seen if call.step == "poll"]
+        assert max(len(list(same)) for _, same in groupby(polls)) <= 2
+
+
+def test_two_batches_are_under_way_at_once(tmp_path: Path) -> None:
+    texts = texts_of(7)
+    with bench("openai", tmp_path) as here:
+        here.service.protocol.limits = Limits(10**6, window=3600, kept=9000, most_texts=2)
+        outcome = here.run(texts)
+        assert here.vectors(texts) == expected(texts)
+        assert here.server.steps()[:5] == ["upload", "create", "upload", "create", "poll"]
+        assert here.server.steps().count("create") == 4
+        under_way = most = 0
+        for step in here.server.steps():
+            under_way += {"create": 1, "download": -1}.get(step, 0)
+            most = max(most, under_way)
+        assert most == 2
+        assert [len(data.splitlines()) for data in here.server.files.values()] == [2, 2, 2, 1]
+    assert outcome.spent.requests == 4
+
+
+def test_an_input_file_is_no_larger_than_the_service_takes(tmp_path: Path) -> None:
+    texts = texts_of(6)
+    with bench("voyage", tmp_path) as here:
+        size = len(here.service.protocol.line(*next(iter(texts.items()))))
+        limit = int(2.5 * size)
+        here.service.protocol.limits = Limits(limit, window=3600, kept=9000)
+        assert here.run(texts).done == 6
+        assert all(len(data) <= limit for data in here.server.files.values())
+        assert len(here.server.files) == 3
+
+
+def test_fewer_texts_than_the_minimum_are_left(tmp_path: Path) -> None:
+    with bench("openai", tmp_path) as here:
+        outcome = here.run(texts_of(4), minimum=5)
+        assert (outcome.done, outcome.failed, here.server.seen) == (0, 0, [])
+
+
+def test_texts_that_no_service_takes_are_left(tmp_path: Path) -> None:
+    texts = texts_of(2)
+    with bench("openai", tmp_path) as here:
+        outcome = here.run(texts | {"b" * 64: " \n", "c" * 64: "x" * 8001})
+        assert (outcome.done, outcome.failed) == (2, 0)
+        assert here.vectors(texts) == expected(texts)
+        assert len(here.run({"b" * 64: ""}).note) == 0
+        assert here.server.steps().count("upload") == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("states", [FAILED, CANCELLED], ids=["failed", "cancelled"])
+def test_two_batches_that_fail_end_it(name: str, states: dict[str, str], tmp_path: Path) -> None:
+    with bench(name, tmp_path) as here:
+        here.server.states, here.server.has_output = [states[name]], False
+        here.service.protocol.limits = Limits(10**6, window=3600, kept=9000, most_texts=2)
+        outcome = here.run(texts_of(10))
+        assert here.server.steps().count("create") == 3
+        assert (outcome.done, outcome.failed) == (0, 6)
+        assert "no more batches in this run" in outcome.note
+        assert here.vectors(texts_of(10)) == {}
+    assert not (tmp_path / "batches.json").exists()
+
+
+def test_gemini_without_batches_ends_it_at_once(tmp_path: Path) -> None:
+    with bench("gemini", tmp_path) as here:
+        here.server.fail("create", Answer(b'{"error":{"message":"secret words"}}', 404))
+        here.service.protocol.limits = Limits(10**6, window=3600, kept=9000, most_texts=2)
+        outcome = here.run(texts_of(10))
+        assert here.server.steps() == ["upload", "create", "delete"]
+        assert "no more batches in this run" in outcome.note
+        assert "HTTP 404" in outcome.note
+        assert "secret words" not in outcome.note
+    assert not (tmp_path / "batches.json").exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_batch_that_takes_too_long_is_sent_once_more(name: str, tmp_path: Path) -> None:
+    texts = texts_of(4)
+    with bench(name, tmp_path) as here:
+        here.server.states, here.server.has_output = [EXPIRED[name]], False
+        outcome = here.run(texts, minimum=4)
+        assert here.server.steps().count("create") == 2
+        assert (outcome.done, outcome.failed) == (0, 4)
+        assert "took too long" in outcome.note
+
+
+def test_another_batch_of_a_run_has_its_own_second_attempt(tmp_path: Path) -> None:
+    with bench("openai", tmp_path) as here:
+        here.service.protocol.limits = Limits(10**6, window=3600, kept=9000, most_texts=2)
+        outbox = Outbox(here.service, texts := texts_of(6), lambda: None)
+        outbox.fill(set(texts))
+        first, _ = outbox.take()
+        assert outbox.attempt == 1
+        outbox.put_back(first)
+        again, _ = outbox.take()
+        assert (set(again), outbox.attempt) == (set(first), 2)
+        outbox.take()
+        assert outbox.attempt == 1
+
+
+def test_what_an_expired_batch_has_done_is_taken(tmp_path: Path) -> None:
+    texts = texts_of(4)
+    with bench("openai", tmp_path) as here:
+        here.server.states = [EXPIRED["openai"]]
+        tampered = iter([lambda lines: lines[:3]])
+        here.server.tamper = lambda lines: next(tampered, lambda same: same)(lines)
+        assert here.run(texts, minimum=4).done == 4
+        assert here.vectors(texts) == expected(texts)
+        assert [len(data.splitlines()) for data in here.server.files.values()] == [4, 1]
+
+
+def test_a_service_that_never_ends_a_batch_is_a_timeout(tmp_path: Path) -> None:
+    with bench("openai", tmp_path) as here:
+        here.clock.speed = 2000.0
+        here.server.states = [WAITING["openai"]]
+        outcome = here.run(texts_of(2))
+        assert here.server.steps().count("create") == 2
+        assert "took too long" in outcome.note
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_texts_that_are_refused_are_left(name: str, tmp_path: Path) -> None:
+    texts = texts_of(4)
+    with bench(name, tmp_path) as here:
+        here.server.tamper = lambda lines: [refused(lines[0]), *lines[1:3]]
+        outcome = here.run(texts)
+        assert (outcome.done, outcome.failed, outcome.note) == (2, 2, "")
+        stored = here.vectors(texts)
+        assert len(stored) == 2
+        assert stored.items() <= expected(texts).items()
+
+
+def refused(line: bytes) -> bytes:
+    """A line of a text that the service did not embed."""
+    record = json.loads(line) | {"error": {"code": 400, "message": "no"}}
+    return json.dumps(record | {"response": None}).encode()
+
+
+def changed(change: Callable[[str], str]) -> Callable[[list[bytes]], list[bytes]]:
+    """Change the first line."""
+    return lambda lines: [change(lines[0].decode()).encode(), *lines[1:]]
+
+
+def numbers_as(numbers: str) -> Callable[[list[bytes]], list[bytes]]:
+    """Give other numbers in the first line."""
+
+    def change(line: str) -> str:
+        name = "embedding" if '"custom_id"' in line else "values"
+        start = line.index("[", line.index(f'"{name}": ['))
+        return line[:start] + numbers + line[line.index("]", start) + 1 :]
+
+    return changed(change)
+
+
+BROKEN = {
+    "cut short": changed(lambda line: line[: len(line) // 2]),
+    "not JSON": changed(lambda _line: "<html>"),
+    "nested": changed(lambda _line: "[" * 50_000),
+    "not an object": changed(lambda _line: "[1, 2]"),
+    "not UTF-8": lambda lines: [b"\xff\xfe" + lines[0], *lines[1:]],
+    "another id": changed(lambda line: line.replace(json.loads(line)[id_of(line)], "0" * 64)),
+    "an id that is none": changed(
+        lambda line: json.dumps(json.loads(line) | {id_of(line): ["../x"]})
+    ),
+    "NaN": numbers_as("[NaN, 1, 1, 1, 1, 1, 1, 1]"),
+    "infinity": numbers_as("[Infinity, 1, 1, 1, 1, 1, 1, 1]"),
+    "too few": numbers_as("[1, 2, 3]"),
+    "too many": numbers_as("[1, 2, 3, 4, 5, 6, 7, 8, 9]"),
+    "words": numbers_as('["1", 1, 1, 1, 1, 1, 1, 1]'),
+    "no numbers": numbers_as("[]"),
+}
+
+
+def id_of(line: str) -> str:
+    """What the id of a line is called."""
+    return "custom_id" if '"custom_id"' in line else "key"
+
+
+@pytest.mark.parametrize("name", ["openai", "gemini"])
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_line_costs_its_own_text_alone(name: str, kind: str, tmp_path: Path) -> None:
+    texts = texts_of(3)
+    with bench(name, tmp_path) as here:
+        here.server.tamper = BROKEN[kind]
+        outcome = here.run(texts)
+        stored = here.vectors(texts)
+        assert (outcome.done, outcome.failed, len(stored)) == (2, 1, 2)
+        assert stored.items() <= expected(texts).items()
+        assert here.cache.count() == 2
+
+
+def test_of_two_lines_of_a_text_the_first_counts(tmp_path: Path) -> None:
+    texts = texts_of(3)
+    with bench("openai", tmp_path) as here:
+        other = numbers_as("[1, 1, 1, 1, 1, 1, 1, 1]")
+        here.server.tamper = lambda lines: [*lines, *other([lines[0]])]
+        assert here.run(texts).done == 3
+        assert here.vectors(texts) == expected(texts)
+
+
+def test_a_batch_without_any_vector_is_a_failure(tmp_path: Path) -> None:
+    with bench("mistral", tmp_path) as here:
+        here.server.tamper = lambda lines: [refused(line) for line in lines]
+        outcome = here.run(texts_of(3))
+        assert (outcome.done, outcome.failed) == (0, 3)
+        assert "no vector that can be used" in outcome.note
+
+
+def test_the_number_of_dimensions_is_what_most_vectors_have(tmp_path: Path) -> None:
+    texts = texts_of(5)
+    with bench("openai", tmp_path, dimensions=None) as here:
+        here.server.tamper = numbers_as("[1, 2, 3]")
+        outcome = here.run(texts)
+        assert (outcome.done, outcome.failed) == (4, 1)
+        assert here.vectors(texts).items() <= expected(texts).items()
+
+
+def test_tokens_are_estimated_where_nothing_tells(tmp_path: Path) -> None:
+    with bench("openai", tmp_path) as here:
+        here.server.tamper = lambda lines: [line.replace(b'"usage"', b'"other"') for line in lines]
+        outcome = here.run(texts_of(2))
+        assert outcome.spent == Usage(1, 2, 2 * 4, True)
+
+
+def test_a_number_of_tokens_that_cannot_be_is_not_counted(tmp_path: Path) -> None:
+    with bench("openai", tmp_path) as here:
+        huge = b'"total_tokens": ' + b"9" * 400
+        told = f'"total_tokens": {TOKENS}'.encode()
+        here.server.tamper = lambda lines: [line.replace(told, huge) for line in lines]
+        assert here.run(texts_of(2)).spent == Usage(1, 2, 2 * 4, True)
+
+
+@pytest.mark.parametrize("step", ["upload", "create", "poll", "download"])
+@pytest.mark.parametrize(
+    "fault",
+    [Answer(b"", 503), Answer(b"", 429), Answer(b"<html>", 200), Answer(b"{}", 200, cut=True)],
+    ids=["503", "429", "html", "cut"],
+)
+def test_what_passes_is_tried_again(step: str, fault: Answer, tmp_path: Path) -> None:
+    texts = texts_of(3)
+    with bench("openai", tmp_path) as here:
+        here.server.fail(step, fault)
+        outcome = here.run(texts)
+        is_html_file = step == "download" and fault.status == 200 and not fault.cut
+        assert outcome.done == (0 if is_html_file else 3)
+        assert here.server.steps().count("create") == (2 if step == "create" else 1)
+        assert len(here.server.jobs) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_batch_whose_answer_was_lost_is_found_and_not_started_twice(
+    name: str, tmp_path: Path
+) -> None:
+    texts = texts_of(3)
+    with bench(name, tmp_path) as here:
+        here.server.fail("create", Answer(b"{}", 200, cut=True))
+        here.server.acts = True
+        assert here.run(texts).done == 3
+        assert len(here.server.jobs) == 1
+        assert here.server.steps()[:3] == ["upload", "create", "list"]
+        assert here.vectors(texts) == expected(texts)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 302])
+@pytest.mark.parametrize("step", ["upload", "create", "poll", "download"])
+def test_what_does_not_pass_is_not_tried_again(step: str, status: int, tmp_path: Path) -> None:
+    with bench("openai", tmp_path) as here:
+        words = b'{"error": {"message": "secret words"}}'
+        fault = Answer(words, status, {"location": "http://127.0.0.1:9/elsewhere"})
+        here.server.fail(step, *[fault] * 9)
+        outcome = here.run(texts_of(3))
+        assert (outcome.done, outcome.failed) == (0, 3)
+        assert here.server.steps().count(step) == 1
+        assert f"HTTP {status} from {here.server.host}" in outcome.note
+        assert "secret words" not in outcome.note
+        assert "\n" not in outcome.note
+
+
+def test_a_service_that_stays_away_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    texts = texts_of(3)
+    with bench("openai", tmp_path) as here:
+        here.server.fail("poll", *[Answer(b"", 503)] * 9)
+        outcome = here.run(texts)
+        assert (outcome.done, outcome.failed) == (0, 3)
+        # The batch is still there: the next run takes what it gives.
+        assert (tmp_path / "batches.json").exists()
+        assert here.run(texts).done == 3
+        assert len(here.server.jobs) == 1
+
+
+def test_a_batch_that_the_service_forgot_is_forgotten(tmp_path: Path) -> None:
+    with bench("openai", tmp_path) as here:
+        here.server.fail("poll", *[Answer(b"", 404)] * 3)
+        assert "knows the batch no more" in here.run(texts_of(3)).note
+    assert not (tmp_path / "batches.json").exists()
+
+
+def test_a_batch_that_is_not_seen_at_once_is_kept(tmp_path: Path) -> None:
+    with bench("openai", tmp_path) as here:
+        unseen = Answer(b"", 404)
+        here.server.fail("poll", unseen, unseen, None, unseen, unseen)
+        here.server.states = [WAITING["openai"], DONE["openai"]]
+        outcome = here.run(texts_of(3))
+        assert (outcome.done, outcome.note, len(here.server.jobs)) == (3, "", 1)
+
+
+@pytest.mark.parametrize("fault", [Answer(b"", 500), Answer(b"", cut=True)], ids=["500", "cut"])
+def test_a_file_that_cannot_be_deleted_is_left(fault: Answer, tmp_path: Path) -> None:
+    with bench("openai", tmp_path) as here:
+        here.server.fail("delete", fault, fault)
+        outcome = here.run(texts_of(2))
+        assert (outcome.done, outcome.note) == (2, "")
+        assert here.server.deleted == []
+
+
+def test_a_file_that_is_no_lines_is_given_up(tmp_path: Path) -> None:
+    texts = texts_of(3)
+    with bench("openai", tmp_path) as here:
+        here.server.tamper = lambda lines: [lines[0], b"x" * (5 * 2**20), lines[1]]
+        outcome = here.run(texts)
+        assert (outcome.done, outcome.failed) == (1, 2)
+        assert "longer than a vector can be" in outcome.note
+        assert here.vectors(texts).items() <= expected(texts).items()
+        assert here.server.steps().count("download") == 1
+    assert not (tmp_path / "batches.json").exists()
+
+
+def test_a_file_that_is_cut_is_fetched_again(tmp_path: Path) -> None:
+    texts = texts_of(400)
+    with bench("openai", tmp_path) as here:
+        faults = Answer(b"", 200, cut=True), Answer(b'{"custom_id": "ab', 200, cut=True)
+        here.server.fail("download", *faults)
+        outcome = here.run(texts)
+        assert (outcome.done, outcome.spent.tokens) == (400, 400 * TOKENS)
+        assert here.server.steps().count("download") == 3
+        assert here.vectors(texts) == expected(texts)

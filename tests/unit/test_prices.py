@@ -1,0 +1,104 @@
+"""Prices of embedding, and the words for what it costs."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.prices import (
+    _PRICES,
+    FREE,
+    OWN_PRICE,
+    ListPrice,
+    cost,
+    list_price,
+    price_of,
+)
+from memtui.embedding.registry import provider_names
+from memtui.report.cost import price_words
+
+SMALL = list_price("openai", "text-embedding-3-small")
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "inline", "batch"),
+    [
+        ("openai", "text-embedding-3-small", 0.02, 0.01),
+        ("openai", "text-embedding-3-large", 0.13, 0.065),
+        ("gemini", "gemini-embedding-001", 0.15, 0.075),
+        ("voyage", "voyage-4-large", 0.12, 0.0804),
+        ("mistral", "mistral-embed", 0.10, 0.05),
+    ],
+)
+def test_a_million_tokens(provider: str, model: str, inline: float, batch: float) -> None:
+    price = list_price(provider, model)
+    assert price is not None
+    assert cost(10**6, price) == pytest.approx(inline)
+    assert cost(10**6, price, batch=True) == pytest.approx(batch)
+
+
+def test_every_price_says_who_says_so_and_when() -> None:
+    for (provider, _model), price in _PRICES.items():
+        assert provider in provider_names()
+        assert price.source.startswith("https://")
+        assert re.fullmatch(r"20\d\d-\d\d(-\d\d)?", price.as_of)
+        assert price.per_million_tokens > 0
+        assert 0 < price.batch_factor <= 1
+
+
+def test_unknown_is_not_free() -> None:
+    assert list_price("openai", "text-embedding-9") is None
+    assert list_price("nobody", "") is None
+    for name in ("minilm", "use-multilingual", "wordllama", "gguf", "ollama"):
+        assert list_price(name, "any") is FREE
+    assert cost(10**9, FREE) == 0
+
+
+def test_a_price_in_the_settings_comes_first() -> None:
+    own = price_of(EmbeddingChoice(price=0.5), "openai", "text-embedding-3-small")
+    assert own == ListPrice(0.5, 0.5, "", "", OWN_PRICE)
+    assert price_of(EmbeddingChoice(price=0.0), "voyage", "x") is not None
+    assert price_of(EmbeddingChoice(), "openai", "text-embedding-3-small") == SMALL
+
+
+def test_the_services_own_host_has_the_list_price() -> None:
+    at_home = EmbeddingChoice(base_url="https://api.openai.com/v1")
+    assert price_of(at_home, "openai", "text-embedding-3-small") == SMALL
+
+
+def test_another_host_has_prices_of_its_own() -> None:
+    assert price_of(EmbeddingChoice(base_url="http://127.0.0.1:1234/v1"), "openai", "x") is FREE
+    assert price_of(EmbeddingChoice(base_url="ftp://x"), "openai", "x") is None
+    elsewhere = EmbeddingChoice(base_url="https://proxy.example/v1")
+    assert price_of(elsewhere, "openai", "text-embedding-3-small") is None
+    assert price_of(EmbeddingChoice(base_url="http://box:11434"), "ollama", "x") is FREE
+
+
+@pytest.mark.parametrize(
+    ("price", "words"),
+    [
+        (None, "price not known"),
+        (0.0, "nothing is charged"),
+        (0.00001, "less than 0.0001 USD (list price of 2026-11)"),
+        (0.0007, "about 0.0007 USD (list price of 2026-11)"),
+        (0.026, "about 0.03 USD (list price of 2026-11)"),
+        (1234.5, "about 1,234.50 USD (list price of 2026-11)"),
+    ],
+)
+def test_sums_in_words(price: float | None, words: str) -> None:
+    assert price_words(price, "USD", "2026-11") == words
+
+
+def test_the_users_own_price_has_no_currency_and_no_date() -> None:
+    assert price_words(2.0) == "about 2.00"
+
+
+@given(st.integers(0, 10**12), st.integers(0, 10**12))
+def test_more_tokens_never_cost_less(some: int, more: int) -> None:
+    assert SMALL is not None
+    assert cost(some, SMALL) <= cost(some + more, SMALL)
+    assert cost(some, SMALL, batch=True) <= cost(some, SMALL)
