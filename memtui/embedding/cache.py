@@ -6,14 +6,16 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakSet
 
+from memtui.embedding import trimming
 from memtui.embedding.provider import ProviderIdentity, Vector
+from memtui.embedding.trimming import Trimmed
 from memtui.errors import IndexUnusable
 
 if TYPE_CHECKING:
@@ -34,12 +36,14 @@ CREATE TABLE IF NOT EXISTS embedding_cache(
 )
 """
 _SELECT = """
-SELECT text_hash, dims, vector FROM embedding_cache
+SELECT text_hash, dims, vector, used_at FROM embedding_cache
 WHERE provider = ? AND model = ? AND fingerprint = ? AND text_hash IN ({marks})
 """
 _UPSERT = "INSERT OR REPLACE INTO embedding_cache VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 _HASHES_A_QUERY = 400
+# A use is noted once a day: noting it writes the whole vector again.
+_USE_SECONDS = 86_400
 # SQLITE_CORRUPT and SQLITE_NOTADB: what damaged database files answer.
 _DAMAGED = frozenset({11, 26})
 
@@ -79,6 +83,7 @@ class EmbeddingCache:
         self._connections: WeakSet[apsw.Connection] = WeakSet()
         self._generation = 0
         self._closed = False
+        self._used: dict[ProviderIdentity, set[str]] = {}
 
     def get_many(self, identity: ProviderIdentity, hashes: Iterable[str]) -> dict[str, Vector]:
         """Return the vectors that are known, by text hash; each is read-only, shape (dimensions,).
@@ -90,7 +95,9 @@ class EmbeddingCache:
         if not self._exists():
             return found
         for some in _slices(dict.fromkeys(hashes), _HASHES_A_QUERY):
-            found |= self._run(partial(_select, identity=identity, hashes=some))
+            rows = self._run(partial(_select, identity=identity, hashes=some))
+            found |= {text_hash: vector for text_hash, (vector, _) in rows.items()}
+            self._remember(identity, rows)
         return found
 
     def put_many(self, identity: ProviderIdentity, vectors: Mapping[str, Vector]) -> None:
@@ -108,6 +115,38 @@ class EmbeddingCache:
         if rows:
             self._run(partial(_insert, rows=rows))
 
+    def note_uses(self) -> None:
+        """Write down what was used since the last call, for `trim` to know; once a day each."""
+        with self._lock:
+            used, self._used = self._used, {}
+        now = int(self._now())
+        for identity, hashes in used.items():
+            for some in _slices(hashes, _HASHES_A_QUERY):
+                self._run(partial(trimming.touch, identity=identity, hashes=some, now=now))
+
+    def trim(
+        self,
+        limit: int,
+        live: Mapping[ProviderIdentity, Iterable[str]],
+        spared: Mapping[ProviderIdentity, Iterable[str]] = MappingProxyType({}),
+        *,
+        cancelled: Callable[[], bool] = bool,
+    ) -> Trimmed:
+        """Evict what was used longest ago until the vectors take at most `limit` bytes on disk.
+
+        The text hashes in `live` are never evicted, those in `spared` last of all. The file
+        shrinks; readers are not kept waiting. Without effect where nothing may be written.
+        """
+        if not self._writable or not self._path.exists():
+            return Trimmed(0, 0)
+        return self._run(
+            partial(trimming.trim, limit=limit, live=live, spared=spared, cancelled=cancelled)
+        )
+
+    def is_above(self, limit: int) -> bool:
+        """Whether the vectors take more than `limit` bytes on disk; quick."""
+        return self._path.exists() and self._run(trimming.used_bytes) > limit
+
     def count(self) -> int:
         """How many vectors it holds, of all providers."""
         return self._run(_count) if self._exists() else 0
@@ -122,6 +161,15 @@ class EmbeddingCache:
             self._closed = True
             for connection in tuple(self._connections):
                 connection.close()
+
+    def _remember(self, identity: ProviderIdentity, rows: Mapping[str, tuple[Vector, int]]) -> None:
+        if not self._writable:
+            return
+        before = self._now() - _USE_SECONDS
+        stale = [text_hash for text_hash, (_, used_at) in rows.items() if used_at < before]
+        if stale:
+            with self._lock:
+                self._used.setdefault(identity, set()).update(stale)
 
     def _run(self, action: Callable[[apsw.Connection], T]) -> T:
         generation = self._generation
@@ -155,6 +203,7 @@ class EmbeddingCache:
             connection = self._open_database(self._path)
             try:
                 if self._writable:
+                    trimming.prepare(connection)
                     connection.execute(_SCHEMA)
             except BaseException:
                 connection.close()
@@ -219,42 +268,30 @@ class EmbeddingCache:
 
 def _select(
     connection: apsw.Connection, identity: ProviderIdentity, hashes: list[str]
-) -> dict[str, Vector]:
+) -> dict[str, tuple[Vector, int]]:
     import numpy as np
 
     query = _SELECT.format(marks=",".join("?" * len(hashes)))
     key = (identity.name, identity.model, identity.fingerprint)
     rows: list[Any] = connection.execute(query, (*key, *hashes)).fetchall()
-    found: dict[str, Vector] = {}
-    for text_hash, dims, blob in rows:
+    found: dict[str, tuple[Vector, int]] = {}
+    for text_hash, dims, blob, used_at in rows:
         if dims != (identity.dimensions or dims) or len(blob) != 4 * dims:
             continue
         vector = np.frombuffer(blob, dtype="<f4")
         if np.isfinite(vector).all():
-            found[text_hash] = vector
+            found[text_hash] = vector, used_at
     return found
 
 
 def _insert(connection: apsw.Connection, rows: list[tuple[str | int | bytes, ...]]) -> None:
-    with _writing(connection):
+    with trimming.writing(connection):
         connection.executemany(_UPSERT, rows)
 
 
 def _count(connection: apsw.Connection) -> int:
     rows: list[Any] = connection.execute("SELECT count(*) FROM embedding_cache").fetchall()
     return int(rows[0][0])
-
-
-@contextmanager
-def _writing(connection: apsw.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _is_damage(error: BaseException | None) -> bool:

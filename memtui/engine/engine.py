@@ -9,32 +9,38 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from threading import TIMEOUT_MAX
-from typing import TYPE_CHECKING, Any, TypeVar
+from time import monotonic
+from typing import TYPE_CHECKING, TypeVar
 
 from memtui.bus import (
     Bus,
     Event,
     FilesChanged,
+    IndexChanged,
     IndexSwapped,
+    SyncFinished,
     SyncStarted,
 )
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.provider import EmbeddingChoice
+from memtui.embedding.choice import choice_of, fallback_of
 from memtui.engine import statuses
 from memtui.engine.drift import Look, look
 from memtui.engine.explaining import Explaining
 from memtui.engine.mailbox import SearchRequest
-from memtui.engine.providers import ProviderHolder
-from memtui.engine.reading import chunk_lengths, cost_of, indexed_note
+from memtui.engine.providers.choosing import Providing
+from memtui.engine.providers.holder import ProviderHolder
+from memtui.engine.providers.noted import NotedProvider
+from memtui.engine.providers.pending import PendingVectors
+from memtui.engine.reading import indexed_note
 from memtui.engine.retriever import Retriever
 from memtui.engine.searching import Partial, SearchLoop
-from memtui.engine.source import RebuildCost, RecentFile, SourceText, read_source
-from memtui.errors import IndexMissing, IndexUnusable, SettingsError
-from memtui.index.database import mapped_errors, open_database
+from memtui.engine.source import RecentFile, SourceText, read_source
+from memtui.errors import IndexMissing, SettingsError
+from memtui.index.caching import CacheBound
+from memtui.index.database import open_database
 from memtui.index.generations import IndexFolder
 from memtui.index.indexer import Indexer
 from memtui.index.reader import ChunkRange, chunk_ranges, recent_files
-from memtui.index.recipe import Recipe
 from memtui.index.watcher import Watcher, WatchTimes
 from memtui.memory.discover import Scope, discover
 from memtui.memory.workspace import workspace_id
@@ -51,13 +57,15 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 T = TypeVar("T")
 
+_MEGABYTE = 10**6
+
 
 def utc_now() -> datetime:
     """The present moment, timezone-aware."""
     return datetime.now(UTC)
 
 
-class Engine(Explaining):
+class Engine(Explaining, Providing):
     """A memory folder that can be searched; use `Engine.open`.
 
     Methods may be called from any thread unless they say otherwise. Answers to `submit`, and
@@ -73,6 +81,7 @@ class Engine(Explaining):
         bus: Bus,
         now: Callable[[], datetime],
         write: bool,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.root = root
         self.settings = settings
@@ -81,7 +90,8 @@ class Engine(Explaining):
         self.ranking = settings.configured_ranking(PROFILES)
         """The configured ranking, used when a search names none."""
         self._folder = folder
-        self._holder = ProviderHolder(_choice(settings))
+        chosen, fallback = choice_of(settings.embedding), fallback_of(settings.embedding)
+        self._holder = ProviderHolder(chosen, fallback, clock=clock)
         opener = open_database if write else partial(open_database, readonly=True)
         self._cache = EmbeddingCache(folder.cache_path, opener, writable=write)
         self._scope = Scope(
@@ -90,17 +100,22 @@ class Engine(Explaining):
             settings.memory.ignore,
             settings.memory.max_file_bytes,
         )
-        recipe = Recipe(self._holder.identity, settings.chunking.tokens, settings.chunking.overlap)
         self._indexer = Indexer(
             folder,
             self._scope,
-            recipe,
+            self._recipe(),
             provider=self._holder.get,
             cache=self._cache,
             bus=bus,
             now=now,
             write=write,
+            bound=CacheBound(settings.index.cache_mb * _MEGABYTE, lambda: self._holder.spared),
         )
+        self._pending = PendingVectors(self._indexer, bus, clock=clock)
+        self._changing = threading.Lock()
+        self._holder.changed = self._provider_changed
+        self._noted = NotedProvider(folder.folder)
+        self._noted_state = self._noted.read()
         self._retriever = Retriever(folder, self._cache, self._holder, self._is_indexing)
         self._loop = SearchLoop(self, bus)
         self._watcher: Watcher | None = None
@@ -108,6 +123,7 @@ class Engine(Explaining):
         self._subscriptions = (
             bus.subscribe((SyncStarted, IndexSwapped), self._forget_look),
             bus.subscribe(FilesChanged, lambda event: self._indexer.expect(event.paths)),
+            bus.subscribe((IndexSwapped, IndexChanged, SyncFinished), self._note_provider),
         )
         if bus.on_error is None:
             # A handler that fails must not end the thread that published.
@@ -125,19 +141,24 @@ class Engine(Explaining):
         write: bool = True,
         watch: bool = False,
         warm: bool = False,
+        clock: Callable[[], float] = monotonic,
     ) -> Engine:
         """Open the memory at `root` and start its threads.
 
         The index is kept in `data_dir/<workspace id>` (default: the settings' or the
         platform's data folder). Without `write` nothing is ever written; with `watch` changes
-        of the files are followed; `warm` loads the model at once, beside everything else. Raises
-        `IndexUnusable` when the index folder cannot be used.
+        of the files are followed; `warm` loads the model at once, beside everything else. By
+        `clock` (seconds) it is told when a provider that failed is asked again. Raises
+        `IndexUnusable` when the index folder cannot be used, `SettingsError` for a provider or
+        model that does not exist.
         """
-        place = data_dir or _data_dir(settings)
+        place = data_dir or data_dir_of(settings)
         folder = IndexFolder(place / workspace_id(root))
         if write:
             folder.create()
-        engine = cls(root, settings, folder, bus=bus or Bus(), now=now or utc_now, write=write)
+        engine = cls(
+            root, settings, folder, bus=bus or Bus(), now=now or utc_now, write=write, clock=clock
+        )
         if warm and engine._holder.identity is not None:
             threading.Thread(target=engine._holder.get, name="memtui-model", daemon=True).start()
         engine._indexer.start()
@@ -185,6 +206,7 @@ class Engine(Explaining):
     def sync(self, wait: bool = False) -> None:
         """Bring the index up to date; with `wait`, return when that is done."""
         self._holder.retry()
+        self._indexer.ask_again()
         self._look = None
         self._indexer.sync()
         if wait:
@@ -193,6 +215,7 @@ class Engine(Explaining):
     def rebuild(self, wait: bool = False) -> None:
         """Build a new generation from the files; searches use the old one until it is live."""
         self._holder.retry()
+        self._indexer.ask_again()
         self._look = None
         self._indexer.rebuild()
         if wait:
@@ -211,11 +234,6 @@ class Engine(Explaining):
         """Wait until no search and no index run is going on; false after `timeout` seconds."""
         return self._indexer.wait_idle(timeout) and self._loop.wait_idle(timeout)
 
-    def rebuild_cost(self) -> RebuildCost:
-        """What `rebuild` would take; reads the index and the cache, all zero without an index."""
-        future = self._loop.call(self._cost)
-        return future.result()
-
     def status(self) -> IndexStatus:
         """A snapshot of the index and of what keeps it up to date; never waits for the disk."""
         snapshot, seen = self._indexer.snapshot(), self._look
@@ -223,10 +241,11 @@ class Engine(Explaining):
             root=self.root,
             index_dir=self._folder.folder,
             snapshot=seen.onto(snapshot) if seen else snapshot,
-            provider=self._holder.state(),
+            provider=self._provider_state(),
             watcher=self._watcher.state() if self._watcher else None,
             backend=self._retriever.backend,
             recovered=self._cache.recovered,
+            made_by=self._retriever.made_by,
         )
 
     def refresh_status(self) -> None:
@@ -234,6 +253,7 @@ class Engine(Explaining):
 
         Raises `IndexUnusable` when there is an index that cannot be read.
         """
+        self._noted_state = self._noted.read()
         self._look = self._loop.call(self._look_now).result()
 
     def _forget_look(self, event: Event) -> None:
@@ -257,7 +277,9 @@ class Engine(Explaining):
             self._watcher.stop()
         for subscription in self._subscriptions:
             subscription.close()
-        # Both threads are told to stop before either is waited for.
+        # All threads are told to stop before any is waited for.
+        self._holder.stop()
+        self._pending.close()
         self._indexer.cancel()
         self._loop.close()
         self._indexer.close()
@@ -278,7 +300,9 @@ class Engine(Explaining):
     ) -> CandidatePool:
         """Ask both legs, on the engine thread; see `Searcher`."""
         query = parse_query(request.text, typing=request.typing)
-        return self._retriever.retrieve(query, _depth(request.ranking), cancelled, partial)
+        depth = _depth(request.ranking)
+        typing = request.typing
+        return self._retriever.retrieve(query, depth, cancelled, partial, typing=typing)
 
     def rank(self, pool: CandidatePool, ranking: Ranking) -> Ranked:
         """Rank a pool at this moment; pure."""
@@ -291,7 +315,8 @@ class Engine(Explaining):
     def _answer(self, text: str, ranking: Ranking, typing: bool) -> Ranked:
         query = parse_query(text, typing=typing)
         self._retriever.read(lambda connection: None)
-        pool = self._retriever.retrieve(query, _depth(ranking), lambda: False, None)
+        depth = _depth(ranking)
+        pool = self._retriever.retrieve(query, depth, lambda: False, None, typing=typing)
         return self.rerank(pool, ranking)
 
     def _with_index(self, read: Callable[[Connection, A], T], argument: A) -> T | None:
@@ -308,25 +333,6 @@ class Engine(Explaining):
             )
         except IndexMissing:
             return look(None, 0, discovery)
-
-    def _cost(self) -> RebuildCost:
-        try:
-            chunks = self._retriever.read(chunk_lengths)
-        except (IndexMissing, IndexUnusable):
-            # What cannot be read has no known cost, and a rebuild is its cure.
-            return RebuildCost(0, 0, 0, 0, False)
-        identity = self._holder.identity
-        known: dict[str, Any] = {}
-        if identity is not None:
-            with mapped_errors(self._folder.cache_path):
-                known = self._cache.get_many(identity, [text_hash for text_hash, _ in chunks])
-        return cost_of(
-            chunks,
-            known,
-            files=self.status().files,
-            embeds=identity is not None,
-            remote=self._holder.state().remote,
-        )
 
     # --- changes of the files -------------------------------------------------------------
 
@@ -356,13 +362,8 @@ def _depth(ranking: Ranking) -> int:
     return max(ranking.candidates, 50)
 
 
-def _choice(settings: Settings) -> EmbeddingChoice:
-    embedding = settings.embedding
-    options = {"base_url": embedding.base_url} if embedding.base_url else {}
-    return EmbeddingChoice(embedding.provider, embedding.model, embedding.threads, options)
-
-
-def _data_dir(settings: Settings) -> Path:
+def data_dir_of(settings: Settings) -> Path:
+    """The folder that holds the indexes; raises `SettingsError` for one that is not absolute."""
     configured = settings.index.data_dir
     if not configured:
         return default_data_dir()

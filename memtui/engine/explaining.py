@@ -26,11 +26,11 @@ from memtui.retrieval.query import parse_query
 from memtui.retrieval.rare_words import rare_words
 
 if TYPE_CHECKING:
-    from memtui.engine.providers import ProviderHolder
+    from memtui.engine.providers.holder import ProviderHolder
     from memtui.engine.retriever import Retriever
     from memtui.engine.searching import SearchLoop
     from memtui.index.database import Connection
-    from memtui.retrieval.vector_view import Floats
+    from memtui.retrieval.vector import VectorLeg
 
 T = TypeVar("T")
 
@@ -83,23 +83,27 @@ class Explaining:
         return inquiry_of(evidence or self._not_held(ranked, place, ()))
 
     def passages(self, ranked: Ranked, chunk_id: str) -> Passages:
-        """The passages of a chunk nearest to the query: an illustration, by the engine's model."""
+        """The passages of a chunk nearest to the query: an illustration.
 
-        def asked(connection: Connection) -> tuple[str | None, Floats | None]:
+        It is made by a model on this machine; no sentence of a note is sent to a service for it.
+        """
+
+        def asked(connection: Connection) -> tuple[str | None, VectorLeg | None]:
             rowid = row_of(connection, chunk_id)
             chunks = fetch_chunks(connection, [rowid]) if rowid is not None else {}
-            leg = self._retriever.vector_leg
-            vector = leg.remembered(query) if leg is not None else None
-            return (chunks[rowid].text if rowid in chunks else None), vector
+            return (chunks[rowid].text if rowid in chunks else None), self._retriever.vector_leg
 
         query = parse_query(ranked.pool.query).text
-        text, vector = self._read(asked) or (None, None)
+        text, leg = self._read(asked) or (None, None)
         listed = ranked.pool.chunks.get(chunk_id)
         if text is None and listed is not None:
             text = listed.text
         if text is None:
             return Passages("", (), self._why_nothing(Reason.VANISHED))
-        provider, state = self._holder.get()
+        provider, state = self._holder.local()
+        # The index may hold vectors of another model than the one that is asked here.
+        same = leg is not None and leg.provider is provider
+        vector = leg.remembered(query) if leg is not None and same else None
         return passages_of(text, query, vector, provider, state)
 
     def words_to_try(self, ranked: Ranked, chunk_id: str, limit: int = MOST_WORDS) -> WordsToTry:
@@ -107,7 +111,8 @@ class Explaining:
 
         No word where each changed query would have to be sent to a service.
         """
-        provider, _ = self._holder.get()
+        leg = self._retriever.vector_leg
+        provider = leg.provider if leg is not None else self._holder.get()[0]
         if provider is not None and provider.remote:
             return WordsToTry((), Reason.PENDING)
 

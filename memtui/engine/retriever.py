@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from memtui.embedding.cache import EmbeddingCache
-from memtui.engine.providers import ProviderHolder
+from memtui.embedding.provider import Provider, ProviderIdentity
+from memtui.engine.providers.holder import ProviderHolder
+from memtui.engine.providers.slot import Maker
 from memtui.errors import Cancelled, IndexMissing
-from memtui.index.database import DatabaseError, mapped_errors, number
+from memtui.index.database import DatabaseError, Interrupted, mapped_errors, number
 from memtui.index.generations import IndexFolder
 from memtui.index.reader import LiveIndex, Stamp
 from memtui.index.recipe import NO_MODEL
 from memtui.index.schema import has_vector_table, read_meta
-from memtui.model import CandidatePool, Leg, LegState, LegStatus, Reason
+from memtui.model import CandidatePool, Leg, LegState, LegStatus, ProviderState, Reason
 from memtui.retrieval.filters import RowFilter
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.legs import LegAnswer, Stopwatch
@@ -67,7 +69,8 @@ class Retriever:
         self._connection: Connection | None = None
         self._guard = threading.Lock()
         self._interruptible: Connection | None = None
-        self._foreign = ""
+        self._maker: Maker | None = None
+        self._noted: int | None = None
         self._keyword: KeywordLeg | None = None
         self._filter: RowFilter | None = None
         self._vector: VectorLeg | None = None
@@ -75,6 +78,12 @@ class Retriever:
         self._view_stamp: Stamp | None = None
         self._view_at = 0.0
         self._expected = {Leg.KEYWORD: 0.0, Leg.VECTOR: 0.0}
+
+    @property
+    def made_by(self) -> str:
+        """Provider and model of the live index's vectors; empty before it was read."""
+        maker = self._maker
+        return f"{maker.name}/{maker.model}" if maker is not None else ""
 
     @property
     def backend(self) -> str:
@@ -100,13 +109,20 @@ class Retriever:
         return self._live.generation
 
     def retrieve(
-        self, query: Query, limit: int, cancelled: Callable[[], bool], partial: Partial | None
+        self,
+        query: Query,
+        limit: int,
+        cancelled: Callable[[], bool],
+        partial: Partial | None,
+        *,
+        typing: bool = False,
     ) -> CandidatePool:
         """Ask both legs for `limit` hits each.
 
-        When a leg is expected to be slow, `partial` gets a pool with the other leg's hits first.
-        Raises `Cancelled` when `cancelled` turns true, `IndexUnusable` when there is no reading
-        the index at all.
+        While the user is `typing` no text is sent to another machine: the leg that needs it is
+        pending. When a leg is expected to be slow, `partial` gets a pool with the other leg's
+        hits first. Raises `Cancelled` when `cancelled` turns true, `IndexUnusable` when there is
+        no reading the index at all.
         """
         started = perf_counter()
         answers = {Leg.KEYWORD: _PENDING, Leg.VECTOR: _PENDING}
@@ -116,10 +132,10 @@ class Retriever:
             answers = dict.fromkeys(answers, _NO_INDEX)
             states = {leg: answer.state for leg, answer in answers.items()}
             return CandidatePool(query.raw, {}, dict.fromkeys(Leg, ()), states, limit)
-        expected = self._expectations()
+        expected = self._expectations(query, typing)
         order = sorted(expected, key=lambda leg: expected[leg])
         for place, leg in enumerate(order):
-            answers[leg] = self._ask(leg, query, limit, cancelled)
+            answers[leg] = self._ask(leg, query, limit, cancelled, typing)
             if cancelled():
                 raise Cancelled
             is_last = place == len(order) - 1
@@ -130,8 +146,12 @@ class Retriever:
     def read(self, function: Callable[[Connection], T]) -> T:
         """Read from the live generation; raises `IndexMissing`, or `IndexUnusable`."""
         connection = self._open()
-        with mapped_errors(self._folder.path(self._live.generation)):
-            return function(connection)
+        try:
+            with mapped_errors(self._folder.path(self._live.generation)):
+                return function(connection)
+        except Interrupted as error:
+            # Only closing stops what is no search.
+            raise IndexMissing("the index is closed") from error
 
     def interrupt(self) -> None:
         """Stop a running statement; may be called from any thread."""
@@ -156,7 +176,7 @@ class Retriever:
             self._keyword = KeywordLeg(connection)
             self._filter = RowFilter(connection)
             self._view = self._view_stamp = None
-            self._foreign = self._foreign_vectors(connection)
+            self._maker, self._noted = self._made_by(connection), None
             if self._holder.identity is not None:
                 # Its vectors have to be loaded first, and how long that takes nobody knows.
                 self._expected[Leg.VECTOR] = max(self._expected[Leg.VECTOR], UNKNOWN_SECONDS)
@@ -164,34 +184,47 @@ class Retriever:
             self._interruptible = connection
         return connection
 
-    def _foreign_vectors(self, connection: Connection) -> str:
-        """Say whose vectors the index holds, when a query's vector says nothing about them."""
-        identity = self._holder.identity
+    def _made_by(self, connection: Connection) -> Maker | None:
+        """Whose vectors the index holds; `None` when it is to hold none."""
         with mapped_errors(self._folder.path(self._live.generation)):
             meta = read_meta(connection)
-        made_by = tuple(meta.get(key, "") for key in ("provider", "model", "fingerprint"))
-        if identity is None or made_by[0] == NO_MODEL or not any(made_by):
-            return ""
-        if made_by == (identity.name, identity.model, identity.fingerprint):
-            return ""
-        return f"the index holds vectors of {made_by[0]} {made_by[1]}; a sync makes them anew"
+        maker = Maker(*(meta.get(key, "") for key in ("provider", "model", "fingerprint")))
+        return maker if any(maker) and maker.name != NO_MODEL else None
 
-    def _expectations(self) -> dict[Leg, float]:
+    def _expectations(self, query: Query, typing: bool) -> dict[Leg, float]:
         """Seconds each leg is expected to take, from how long it took last."""
         expected = dict(self._expected)
-        if self._holder.identity is not None and not self._holder.is_loaded:
+        leg = self._vector
+        provider = leg.provider if leg is not None else None
+        unknown = self._holder.identity is not None and not self._holder.is_loaded
+        if leg is not None and provider is not None and provider.address:
+            # A service answers when it does, except where it is not asked.
+            asked = leg.remembered(query.text) is None and not (typing and provider.remote)
+            unknown = unknown or asked
+        if unknown:
             expected[Leg.VECTOR] = max(expected[Leg.VECTOR], UNKNOWN_SECONDS)
         return expected
 
-    def _ask(self, leg: Leg, query: Query, limit: int, cancelled: Callable[[], bool]) -> LegAnswer:
+    def _ask(
+        self,
+        leg: Leg,
+        query: Query,
+        limit: int,
+        cancelled: Callable[[], bool],
+        typing: bool = False,
+    ) -> LegAnswer:
         assert self._keyword is not None
         assert self._filter is not None
         watch = Stopwatch()
         started = perf_counter()
         try:
             allowed = self._filter.allowed(query)
-            asked = self._keyword if leg is Leg.KEYWORD else self._vector_leg()
-            answer = asked.search(query, limit, allowed, cancelled=cancelled)
+            if leg is Leg.KEYWORD:
+                answer = self._keyword.search(query, limit, allowed, cancelled=cancelled)
+            else:
+                asked = self._vector_leg()
+                asked.waits = typing
+                answer = asked.search(query, limit, allowed, cancelled=cancelled)
         except DatabaseError as error:
             # Each leg fails alone: what one cannot read, the other may.
             if cancelled():
@@ -201,20 +234,33 @@ class Retriever:
         return answer
 
     def _vector_leg(self, *, while_filling: bool = False) -> VectorLeg:
-        provider, state = self._holder.get()
-        if self._vector is None or self._vector.provider is not provider:
-            self._vector = VectorLeg(None, provider, state)
-        if not self._foreign:
-            self._refresh_view(while_filling=while_filling)
-        self._vector.view = self._view
-        self._vector.missing = self._foreign
-        return self._vector
+        provider, state, missing = self._asked_provider()
+        leg = self._vector
+        if leg is None or leg.provider is not provider:
+            self._vector = leg = VectorLeg(None, provider)
+        leg.provider_state = state
+        if provider is not None and not missing:
+            self._refresh_view(provider, while_filling=while_filling)
+        leg.view = None if missing else self._view
+        leg.missing = missing
+        return leg
 
-    def _refresh_view(self, *, while_filling: bool) -> None:
+    def _asked_provider(self) -> tuple[Provider | None, ProviderState, str]:
+        """Who embeds a query, and why its vector says nothing about the index, if it does not."""
+        maker = self._maker
+        if maker is None or self._holder.identity is None:
+            return *self._holder.get(), ""
+        provider, state = self._holder.made_by(maker, self._noted_dimensions())
+        if state is not None:
+            return provider, state, ""
+        missing = f"the index holds vectors of {maker.name} {maker.model}; a sync makes them anew"
+        return *self._holder.get(), missing
+
+    def _refresh_view(self, provider: Provider, *, while_filling: bool) -> None:
         """Follow the index; `while_filling` also where it was looked at a moment ago."""
-        identity = self._holder.identity
-        dims = self._dimensions()
-        if identity is None or dims is None or self._connection is None:
+        # A model may give other numbers now than it did; the vectors are as they are.
+        dims = self._noted_dimensions() or provider.dimensions
+        if dims is None or self._connection is None:
             return
         # Not `LiveIndex.stamp`: that follows a swap, and a search keeps to one generation.
         version = number(self._connection, "PRAGMA data_version")
@@ -224,17 +270,22 @@ class Retriever:
         fresh = self._view is not None and monotonic() - self._view_at < REFRESH_SECONDS
         if fresh and self._is_filling() and not while_filling:
             return
-        changed = self._changed_view(dims) if self._view is not None else None
+        identity = ProviderIdentity(provider.name, provider.model, dims, provider.fingerprint)
+        same = self._view is not None and self._view.dims == dims
+        changed = self._changed_view(identity) if same else None
         self._view = changed or load_view(
             self._connection, self._cache, identity, dims, generation=stamp.generation
         )
         self._view_stamp, self._view_at = stamp, monotonic()
 
-    def _dimensions(self) -> int | None:
-        provider, _ = self._holder.get()
-        return provider.dimensions if provider is not None else None
+    def _noted_dimensions(self) -> int | None:
+        """How many numbers a vector of the index has, as the index says itself."""
+        if self._noted is None and self._connection is not None:
+            noted = read_meta(self._connection).get("dimensions", "")
+            self._noted = int(noted) if noted.isdecimal() else None
+        return self._noted
 
-    def _changed_view(self, dims: int) -> VectorView | None:
+    def _changed_view(self, identity: ProviderIdentity) -> VectorView | None:
         """The view with what was added and removed; `None` when loading all of it is cheaper."""
         assert self._view is not None
         assert self._connection is not None
@@ -249,20 +300,19 @@ class Retriever:
         found: list[int] = []
         vectors: list[bytes] = []
         for rowid in added.tolist():
-            vector = self._vector_of(rowid)
+            vector = self._vector_of(rowid, identity)
             if vector is not None:
                 found.append(rowid)
                 vectors.append(vector)
-        matrix = np.frombuffer(b"".join(vectors), dtype=np.float32).reshape(-1, dims)
+        matrix = np.frombuffer(b"".join(vectors), dtype=np.float32).reshape(-1, view.dims)
         count = self._connection.execute(
             "SELECT count(*) FROM chunks WHERE embedded = 0"
         ).fetchall()
         return view.with_changes(found, matrix, removed, pending=int(str(count[0][0])))
 
-    def _vector_of(self, rowid: int) -> bytes | None:
+    def _vector_of(self, rowid: int, identity: ProviderIdentity) -> bytes | None:
         """The stored vector of a chunk, from the vector table or else from the cache."""
         assert self._connection is not None
-        assert self._holder.identity is not None
         if self._has_table():
             rows = self._connection.execute(
                 "SELECT embedding FROM chunks_vec WHERE rowid = ?", (rowid,)
@@ -272,7 +322,7 @@ class Retriever:
         hashes = self._connection.execute(
             "SELECT hash FROM chunks WHERE id = ?", (rowid,)
         ).fetchall()
-        known = self._cache.get_many(self._holder.identity, [str(row[0]) for row in hashes])
+        known = self._cache.get_many(identity, [str(row[0]) for row in hashes])
         return next((vector.tobytes() for vector in known.values()), None)
 
     def _has_table(self) -> bool:

@@ -46,6 +46,17 @@ class RebuildCost:
     tokens_estimate: int
     """Tokens of the chunks that would be embedded, at four characters a token."""
     remote: bool
+    price: float | None = None
+    """What the tokens cost, in `currency`; `None` where no price is known."""
+    currency: str = ""
+    """ISO 4217; empty where nothing is charged, and for the user's own price."""
+    as_of: str = ""
+    """The day or month of the price list; empty where the price is of none."""
+    provider: str = ""
+    """Who would make the vectors; empty: nobody."""
+    model: str = ""
+    address: str = ""
+    """The host that text would be sent to; empty when it stays in this program."""
 
 
 def read_source(root: Path, path: str, indexed_hash: str | None, indexed_text: str) -> SourceText:

@@ -20,12 +20,20 @@ def compose(
     watcher: WatcherState | None,
     backend: str,
     recovered: str | None,
+    made_by: str = "",
 ) -> IndexStatus:
     """Make the status out of what each part knows."""
     counts = snapshot.counts
     warnings = [recovered] if recovered else []
     if snapshot.generation and snapshot.vector_extension is None:
         warnings.append("sqlite-vec cannot be loaded: vectors are kept in the cache alone")
+    if snapshot.problem is not None and snapshot.problem.is_of_texts:
+        warnings.append(snapshot.problem.detail)
+    if snapshot.cache_excess:
+        excess = -(-snapshot.cache_excess // 10**6)
+        warnings.append(
+            f"the vectors in use take {excess} MB more than index.cache_mb allows: they are kept"
+        )
     return IndexStatus(
         state=state_of(snapshot, provider),
         root=str(root),
@@ -49,6 +57,7 @@ def compose(
         cache_misses=snapshot.cache_misses,
         errors=snapshot.errors,
         warnings=tuple(warnings),
+        made_by=made_by,
     )
 
 

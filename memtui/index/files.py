@@ -12,6 +12,7 @@ from memtui.bus import FileIndexed, FileSkipped
 from memtui.index.database import transaction
 from memtui.index.job import Counts, Job
 from memtui.index.progress import FILES
+from memtui.index.splitting import within_limit
 from memtui.index.writer import IndexWriter
 from memtui.memory.chunking import chunk_document
 from memtui.memory.discover import Discovery
@@ -160,7 +161,7 @@ class FilesPhase:
             overlap=recipe.chunk_overlap,
             cancelled=self._job.cancelled,
         )
-        batch.documents.append((document, spans))
+        batch.documents.append((document, within_limit(spans, recipe.input_bytes)))
 
     def _flush(self, batch: _Batch) -> None:
         if not batch.files:

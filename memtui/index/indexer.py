@@ -19,27 +19,26 @@ from memtui.bus import (
     SyncStarted,
 )
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.provider import Provider
-from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
-from memtui.index.database import IndexDamaged, mapped_errors, vector_extension
+from memtui.errors import Cancelled, IndexMissing, MemtuiError
+from memtui.index.caching import CacheBound
+from memtui.index.counting import COUNT_SHARE, LiveCounter
+from memtui.index.database import IndexDamaged
 from memtui.index.files import known_files, plan_changes
 from memtui.index.generations import IndexFolder, WriterLock
 from memtui.index.job import Job, ProviderFactory, SyncResult
 from memtui.index.progress import VECTORS, ProgressReporter
-from memtui.index.reader import LiveIndex, Stamp, counts
+from memtui.index.reader import LiveIndex
 from memtui.index.rebuild import rebuild
 from memtui.index.recipe import Recipe
+from memtui.index.refused import RefusedTexts
 from memtui.index.state import IndexerSnapshot, IndexerState, Work
 from memtui.index.sync import sync
 from memtui.memory.discover import Scope, discover
-from memtui.model import Leg, ProviderState
+from memtui.model import Leg
 
 __all__ = ["Indexer", "IndexerSnapshot", "Work"]
 
 _POLL_SECONDS = 1.0
-_COUNT_SECONDS = 1.0
-# Counting a large index takes a while; it may take this part of the time at most.
-_COUNT_SHARE = 0.05
 
 
 class Indexer:
@@ -63,25 +62,27 @@ class Indexer:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         write: bool = True,
         poll_seconds: float = _POLL_SECONDS,
+        bound: CacheBound | None = None,
     ) -> None:
         self._folder = folder
         self._scope = scope
         self._recipe = recipe
         self._make_provider = provider
-        self._loaded: tuple[Provider, ProviderState] | None = None
         self._cache = cache
         self._bus = bus
         self._now = now
         self._write = write
         self._poll_seconds = poll_seconds
+        self._bound = bound
         self._lock = WriterLock(folder)
         self._live = LiveIndex(folder)
-        self._stamp: Stamp | None = None
-        self._count_again = 0.0
         self._settle_again = 0.0
+        self._refused = RefusedTexts()
         self._degraded = False
+        self._has_run = False
         self._cancelled = threading.Event()
         self._state = IndexerState()
+        self._counter = LiveCounter(folder, self._live, self._state)
         self._thread = threading.Thread(target=self._run, name="memtui-index", daemon=True)
 
     # --- called from any thread -----------------------------------------------------------
@@ -111,16 +112,32 @@ class Indexer:
         """Show files as pending that a sync, asked for later, will read."""
         self._state.saw(paths)
 
+    def use(self, recipe: Recipe) -> None:
+        """Make indexes by another recipe from now on; a run by the former one begins again."""
+        if not recipe.equals(self._recipe):
+            self._recipe = recipe
+
+    @property
+    def has_run(self) -> bool:
+        """Whether a sync or rebuild runs, waits or has ended."""
+        return self._has_run
+
     def sync(self, paths: Sequence[str] = ()) -> None:
         """Ask for a sync; `paths` are files known to have changed, shown as pending until then."""
         self._state.saw(paths)
+        self._has_run = True
         with self._state.condition:
             if self._state.wanted is Work.NONE:
                 self._state.wanted = Work.SYNC
             self._state.condition.notify_all()
 
+    def ask_again(self) -> None:
+        """Send texts again that a provider refused before."""
+        self._refused.clear()
+
     def rebuild(self) -> None:
         """Ask for a rebuild; it takes the place of a sync that waits."""
+        self._has_run = True
         with self._state.condition:
             self._state.wanted = Work.REBUILD
             self._state.condition.notify_all()
@@ -164,7 +181,8 @@ class Indexer:
                     self._guard(self._follow)
                 else:
                     self._guard(partial(self._work, work))
-                    self._guard(self._count)
+                    self._guard(self._counter.count)
+                    self._guard(self._trim)
                 self._finish()
         finally:
             self._live.close()
@@ -215,12 +233,12 @@ class Indexer:
         return ended or (self._state.running is Work.NONE and not self._can_work())
 
     def _work(self, work: Work) -> None:
-        reporter = ProgressReporter(self._bus, published=self._count_sometimes)
+        reporter = ProgressReporter(self._bus, published=self._counter.count_sometimes)
         self._state.reporter = reporter
         self._state.take()
         self._bus.publish(SyncStarted(work is Work.REBUILD))
         try:
-            result = self._perform(work, reporter)
+            result = self._perform_latest(work, reporter)
         except Cancelled:
             text = _stopped(work, reporter)
             self._state.update(failure=None, stopped=text)
@@ -232,10 +250,19 @@ class Indexer:
             self.sync()
         self._bus.publish(SyncFinished(result.stats))
 
-    def _perform(self, work: Work, reporter: ProgressReporter) -> SyncResult:
+    def _perform_latest(self, work: Work, reporter: ProgressReporter) -> SyncResult:
+        """Perform, and again from the start when the recipe changes meanwhile."""
+        while True:
+            recipe = self._recipe
+            try:
+                return self._perform(work, self._job(reporter, recipe))
+            except Cancelled:
+                if self._cancelled.is_set() or self._recipe is recipe:
+                    raise
+
+    def _perform(self, work: Work, job: Job) -> SyncResult:
         if not self._lock.confirm():
             raise self._lock.refusal()
-        job = self._job(reporter)
         if work is Work.REBUILD:
             return rebuild(job)
         self._folder.clean()
@@ -247,28 +274,23 @@ class Indexer:
             self._bus.publish(StatusChanged())
             return rebuild(job)
 
-    def _job(self, reporter: ProgressReporter) -> Job:
+    def _job(self, reporter: ProgressReporter, recipe: Recipe) -> Job:
         return Job(
             folder=self._folder,
             scope=self._scope,
-            recipe=self._recipe,
+            recipe=recipe,
             cache=self._cache,
-            provider=self._provider,
+            provider=self._make_provider,
             bus=self._bus,
             progress=reporter,
-            cancelled=self._cancelled.is_set,
+            cancelled=lambda: self._cancelled.is_set() or self._recipe is not recipe,
             now=self._now,
             planned=self._state.planned,
             done=self._state.done,
+            wanted=lambda: self._state.wanted is not Work.NONE,
+            note=partial(self.record, "embedding"),
+            refused=self._refused,
         )
-
-    def _provider(self) -> tuple[Provider | None, ProviderState]:
-        if self._loaded is not None:
-            return self._loaded
-        provider, state = self._make_provider()
-        if provider is not None:
-            self._loaded = provider, state
-        return provider, state
 
     def _note(self, result: SyncResult) -> None:
         if result.problem is not None:
@@ -278,7 +300,7 @@ class Indexer:
         self._degraded = result.problem is not None
         self._state.ended_well()
         before = self._state.snapshot()
-        self._count()
+        self._counter.count()
         self._state.update(
             last_sync=result.stats,
             failure=None,
@@ -299,14 +321,15 @@ class Indexer:
             self.sync()
             return
         self._settle()
-        before, generation = self._stamp, self._state.snapshot().generation
+        before, generation = self._counter.stamp, self._state.snapshot().generation
         writer = self._state.snapshot().writer
-        self._count()
-        if self._stamp is not None and self._stamp.generation != generation:
-            self._bus.publish(IndexSwapped(self._stamp.generation))
-        elif self._stamp != before:
+        self._counter.count()
+        now = self._counter.stamp
+        if now is not None and now.generation != generation:
+            self._bus.publish(IndexSwapped(now.generation))
+        elif now != before:
             self._bus.publish(IndexChanged())
-        if self._stamp != before or self._writer_name() != writer:
+        if now != before or self._writer_name() != writer:
             self._state.update(failure=None, writer=self._writer_name())
             self._bus.publish(StatusChanged())
 
@@ -325,40 +348,25 @@ class Indexer:
         if settled := [path for path in waiting if path not in differing]:
             self._state.settled(settled)
             self._bus.publish(StatusChanged())
-        self._settle_again = now + (time.monotonic() - now) / _COUNT_SHARE
+        self._settle_again = now + (time.monotonic() - now) / COUNT_SHARE
 
     def _look(self) -> None:
-        self._count()
+        self._counter.count()
         self._bus.publish(StatusChanged())
 
-    def _count(self) -> None:
-        """Count what the live index holds, when it is another than at the last count."""
+    def _trim(self) -> None:
+        """Keep the cache within its bound; what the live index holds stays."""
+        if self._bound is None or self._cancelled.is_set():
+            return
+        live, identity = self._live.connection, self._recipe.identity
         try:
-            connection = self._live.connection()
-            stamp = self._live.stamp()
-        except IndexMissing:
-            self._stamp = None
-            self._state.update(generation=0)
+            excess = self._bound.keep(self._cache, live, identity, self._cancelled.is_set)
+        except Exception as error:
+            # The index is as it should be, whatever hinders the cache from becoming smaller.
+            self.record("cache", f"cannot be kept within its bound: {_describe(error)}")
             return
-        if stamp == self._stamp:
-            return
-        with mapped_errors(self._folder.path(stamp.generation)):
-            found = counts(connection)
-            extension = vector_extension(connection)
-        self._stamp = stamp
-        self._state.update(generation=stamp.generation, counts=found, vector_extension=extension)
-
-    def _count_sometimes(self) -> None:
-        now = time.monotonic()
-        if now < self._count_again:
-            return
-        try:
-            self._count()
-        except IndexUnusable:
-            # The work that goes on is what repairs it; the count after it speaks up.
-            self._stamp = None
-        took = time.monotonic() - now
-        self._count_again = now + max(_COUNT_SECONDS, took / _COUNT_SHARE)
+        if not self._cancelled.is_set():
+            self._state.update(cache_excess=excess)
 
     def _writer_name(self) -> str:
         if self._lock.held:

@@ -13,8 +13,9 @@ from memtui.errors import Cancelled, WorkspaceNotFound
 from memtui.index.generations import IndexFolder
 from memtui.index.progress import ProgressReporter
 from memtui.index.recipe import Recipe
+from memtui.index.refused import RefusedTexts
 from memtui.memory.discover import Discovery, Scope, discover
-from memtui.model import ProviderState, Reason, SkippedFile, SyncStats
+from memtui.model import Failure, ProviderState, Reason, SkippedFile, SyncStats, Usage
 
 ProviderFactory = Callable[[], tuple[Provider | None, ProviderState]]
 
@@ -29,6 +30,10 @@ def _utc_now() -> datetime:
 
 def _ignore(paths: Sequence[str]) -> None:
     """Drop the names: nobody shows what is pending."""
+
+
+def _drop(line: str) -> None:
+    """Drop it: nobody lists what went wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,12 @@ class Job:
     """Told the paths that will be read or removed, before that begins."""
     done: Callable[[Sequence[str]], None] = _ignore
     """Told the paths whose rows are committed."""
+    wanted: Callable[[], bool] = _never
+    """Whether other work is asked for, which waiting for a service gives way to."""
+    note: Callable[[str], None] = _drop
+    """Told in one line what went wrong without stopping the job."""
+    refused: RefusedTexts = field(default_factory=RefusedTexts)
+    """The texts that a provider would not take, of this job and those before it."""
 
     def check(self) -> None:
         """Raise `Cancelled` when the job is to stop."""
@@ -84,6 +95,7 @@ class Counts:
     embedded: int = 0
     cache_hits: int = 0
     cache_misses: int = 0
+    usage: Usage = field(default_factory=Usage)
     skipped: list[SkippedFile] = field(default_factory=list)
 
     def stats(self, *, rebuild: bool, finished_at: datetime, seconds: float) -> SyncStats:
@@ -100,7 +112,33 @@ class Counts:
             chunks_written=self.chunks_written,
             chunks_embedded=self.embedded,
             cache_hits=self.cache_hits,
+            usage=self.usage,
         )
+
+
+PROBE_TEXT = "memory"
+"""What a provider is asked for to see whether it answers."""
+
+MOST_FAILURES = 3
+"""So many failed calls in a row, each after its own retries, and a provider is given up."""
+
+_OF_ONE_TEXT = frozenset({Failure.TOO_LARGE, Failure.BAD_REQUEST, Failure.MODEL_FAILED})
+
+OF_THE_SERVICE = frozenset(
+    {
+        Failure.RATE_LIMITED,
+        Failure.SERVICE_DOWN,
+        Failure.TIMEOUT,
+        Failure.UNREACHABLE,
+        Failure.CUT,
+    }
+)
+"""Failures that hardly a text can be the cause of."""
+
+
+def is_for_good(failure: Failure) -> bool:
+    """Whether another text would fail as well, now and a little later."""
+    return not failure.is_passing and failure not in _OF_ONE_TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +147,11 @@ class VectorProblem:
 
     reason: Reason
     detail: str
+    failure: Failure | None = None
+    is_of_texts: bool = False
+    """Whether the provider works, and would not take some texts."""
+    passes: bool = True
+    """Whether a later sync asks again by itself."""
 
 
 @dataclass(frozen=True, slots=True)

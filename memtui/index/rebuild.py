@@ -37,6 +37,7 @@ def rebuild(job: Job) -> SyncResult:
                 vectors = _fill(job, connection, counts)
             finally:
                 connection.close()
+            job.check()
             generation = job.folder.commit(building, cancelled=job.cancelled)
     except Interrupted as error:
         job.folder.discard(building)

@@ -46,6 +46,8 @@ class IndexerSnapshot:
     skipped: tuple[SkippedFile, ...] = ()
     cache_hits: int = 0
     cache_misses: int = 0
+    cache_excess: int = 0
+    """By how many bytes live vectors alone exceed the bound of the cache."""
     writer: str = "none"
     """`this process`, `process 1234`, or `none`."""
     generation: int = 0

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memtui.bus import IndexSwapped, LegDegraded
-from memtui.index.database import checkpoint, mapped_errors, open_database, transaction
+from memtui.errors import ProviderError
+from memtui.index.database import checkpoint, mapped_errors, number, open_database, transaction
 from memtui.index.files import FilesPhase
-from memtui.index.job import Counts, Job, SyncResult
+from memtui.index.job import MOST_FAILURES, PROBE_TEXT, Counts, Job, SyncResult
 from memtui.index.rebuild import rebuild
 from memtui.index.schema import check_version, create, read_meta, write_meta
 from memtui.index.vectors import VectorsPhase, compact_vectors
@@ -23,9 +26,10 @@ def sync(job: Job) -> SyncResult:
 
     Without an index a first generation goes live at once and fills up, so that the keyword leg
     answers meanwhile. An index of another model, chunk size or tokenizer answers until a new
-    generation replaces it. Raises `Cancelled`, `WorkspaceNotFound` when the folder is gone,
-    `IndexDamaged` or another `IndexUnusable` when the index cannot be used. What was committed
-    before stays.
+    generation replaces it; where nobody can make the vectors of that one, the index of another
+    model is kept up to date as it is. Raises `Cancelled`, `WorkspaceNotFound` when the folder is
+    gone, `IndexDamaged` or another `IndexUnusable` when the index cannot be used. What was
+    committed before stays.
     """
     began = time.monotonic()
     generation = job.folder.current()
@@ -39,11 +43,44 @@ def sync(job: Job) -> SyncResult:
         try:
             meta = read_meta(connection)
             check_version(meta, path)
-            if job.recipe.matches(meta):
-                return _sync_into(job, connection, generation, began=began, swapped=first)
+            kept = job if job.recipe.matches(meta) else _kept(job, connection, meta)
+            if kept is not None:
+                return _sync_into(kept, connection, generation, began=began, swapped=first)
         finally:
             connection.close()
     return rebuild(job)
+
+
+def _kept(job: Job, connection: Connection, meta: Mapping[str, str]) -> Job | None:
+    """The job of an index of another model, which stays; `None` when a new one is to be made.
+
+    It stays while it holds vectors and nobody would make those of the new one.
+    """
+    if job.recipe.identity is None or _answers(job):
+        return None
+    recipe = job.recipe.of_model_in(meta)
+    if recipe is None or not number(connection, "SELECT count(*) FROM chunks WHERE embedded = 1"):
+        return None
+    return replace(job, recipe=recipe)
+
+
+def _answers(job: Job) -> bool:
+    """Load who is to make a new index, and ask a service for one vector, before all is read.
+
+    Where another provider takes over for one that fails, the job is cancelled here.
+    """
+    provider, _ = job.provider()
+    job.check()
+    for _ in range(MOST_FAILURES):
+        if provider is None or not provider.address:
+            break
+        try:
+            provider.embed_query(PROBE_TEXT, cancelled=job.cancelled)
+            return True
+        except ProviderError:
+            # Who hands the provider out has noted it.
+            job.check()
+    return provider is not None and not provider.address
 
 
 def create_generation(job: Job) -> int:
@@ -73,7 +110,7 @@ def _sync_into(
     if read_meta(connection).get("complete") != "1":
         with transaction(connection):
             write_meta(connection, {"complete": "1"})
-    vectors = VectorsPhase(job, connection, counts)
+    vectors = VectorsPhase(job, connection, counts, gives_way=True)
     vectors.run()
     if vectors.problem is not None:
         problem = vectors.problem

@@ -6,20 +6,33 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from memtui.embedding.apart import TextsRefused
 from memtui.embedding.provider import Provider, ProviderIdentity, Vector
 from memtui.errors import ProviderError
+from memtui.index.batching import embed_by_batches
 from memtui.index.database import number, transaction, vector_extension
-from memtui.index.job import Counts, Job, VectorProblem
+from memtui.index.job import (
+    MOST_FAILURES,
+    OF_THE_SERVICE,
+    PROBE_TEXT,
+    Counts,
+    Job,
+    VectorProblem,
+    is_for_good,
+)
 from memtui.index.progress import VECTORS
+from memtui.index.refused import Refusal
 from memtui.index.schema import create_vector_table, has_vector_table, read_meta, write_meta
 from memtui.index.writer import IndexWriter
-from memtui.model import ProviderState, Reason
+from memtui.model import Failure, ProviderState, Reason, Usage
+from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
     from memtui.index.database import Connection
 
 _PAGE = 512
 _BATCH = 16
+_NAMED = 3
 # How much larger than its live rows the vector table may grow before it is written anew.
 _SLACK_FACTOR = 2
 _SLACK_ROWS = 4096
@@ -38,11 +51,16 @@ class _Pending:
 class VectorsPhase:
     """Fills in the vectors that are missing; keyword search works meanwhile.
 
-    A provider that fails ends the asking, not the phase: what the cache knows is still filled
-    in, `problem` says what happened, and the next sync asks again.
+    A batch that fails is left out and asked for again in the end, where the service failed, or
+    else by the next sync. Three of them in a row, or a failure for good, end the asking, not the
+    phase: what the cache knows is still filled in, and `problem` says what happened. With
+    `gives_way` the wait for a batch at a service ends when other work is wanted; its chunks wait
+    for the sync after that. Texts that a working provider refuses are left out, and named.
     """
 
-    def __init__(self, job: Job, connection: Connection, counts: Counts) -> None:
+    def __init__(
+        self, job: Job, connection: Connection, counts: Counts, *, gives_way: bool = False
+    ) -> None:
         self.problem: VectorProblem | None = None
         self.state: ProviderState | None = None
         self._job = job
@@ -50,6 +68,13 @@ class VectorsPhase:
         self._counts = counts
         self._writer = IndexWriter(connection, model=job.recipe.model)
         self._provider: Provider | None = None
+        self._used_before = Usage()
+        self._failed_in_a_row = 0
+        self._failures: set[Failure | None] = set()
+        self._gave_up = False
+        self._refused: dict[int, Refusal] = {}
+        self._gives_way = gives_way
+        self._asked_of_batches: frozenset[str] | None = None
         self._identity: ProviderIdentity | None = job.recipe.identity
         noted = read_meta(connection).get("dimensions", "")
         self._dims = job.recipe.dimensions or (int(noted) if noted.isdecimal() else None)
@@ -65,12 +90,39 @@ class VectorsPhase:
         if not pending:
             return
         self._job.progress.start(VECTORS, pending)
+        try:
+            self._fill(identity)
+            while self._is_worth_another_pass():
+                self.problem = None
+                self._fill(identity, again=True)
+            self.problem = self.problem or self._problem_of_texts()
+        finally:
+            if self._provider is not None:
+                self._counts.usage = self._provider.usage().since(self._used_before)
+
+    def _fill(self, identity: ProviderIdentity, *, again: bool = False) -> None:
+        """Go through the chunks without a vector once; `again`: what failed before."""
+        self._failures.clear()
         for page in self._pages():
             self._job.check()
             missing = self._from_cache(page, identity)
+            if missing and self._asked_of_batches is None:
+                if self._waits_for_batches(identity):
+                    return
+                missing = self._from_cache(missing, identity)
+            missing = [pending for pending in missing if not self._is_refused(pending, identity)]
             if missing:
-                self._counts.cache_misses += len(missing)
+                self._counts.cache_misses += 0 if again else len(missing)
                 self._from_provider(missing, identity)
+
+    def _is_worth_another_pass(self) -> bool:
+        """Whether batches failed by no fault of their texts; a provider is given up after three.
+
+        So a small index, which has no three batches, gets its vectors or another provider, too.
+        """
+        if self._gave_up or self._provider is None or not self._failures:
+            return False
+        return bool(self._failures & OF_THE_SERVICE) or not self._provider.usage().texts
 
     def _settle_table(self) -> None:
         """Bring the vector table back when sqlite-vec was missing while vectors were written."""
@@ -115,9 +167,27 @@ class VectorsPhase:
         }
         if found:
             self._write(found)
-            self._counts.cache_hits += len(found)
+            asked = self._asked_of_batches or frozenset()
+            made = sum(pending.hash in asked for pending in page if pending.row in found)
+            self._counts.embedded += made
+            self._counts.cache_misses += made
+            self._counts.cache_hits += len(found) - made
             self._job.progress.advance(len(found))
         return [pending for pending in page if pending.row not in found]
+
+    def _waits_for_batches(self, identity: ProviderIdentity) -> bool:
+        """Have missing texts embedded by batches, where there are any; whether one is under way."""
+        self._asked_of_batches = frozenset()
+        provider = self._ask_for_provider()
+        if provider is None:
+            return False
+        identity = identity._replace(dimensions=self._dims or provider.dimensions)
+        batched = embed_by_batches(
+            self._job, self._connection, provider, identity, gives_way=self._gives_way
+        )
+        self._asked_of_batches = batched.asked
+        self._job.progress.start(VECTORS, self._count_pending())
+        return batched.waiting
 
     def _from_provider(self, missing: list[_Pending], identity: ProviderIdentity) -> None:
         provider = self._ask_for_provider()
@@ -133,45 +203,140 @@ class VectorsPhase:
         for start in range(0, len(order), size):
             self._job.check()
             hashes = order[start : start + size]
-            made = self._embed(provider, {name: texts[name] for name in hashes})
-            if made is None:
+            batch = {name: texts[name] for name in hashes}
+            try:
+                made = self._embed(provider, batch)
+            except TextsRefused as error:
+                for place in error.refused:
+                    refusal = self._job.refused.note(identity, hashes[place], error.refused[place])
+                    self._refused |= dict.fromkeys(rows[hashes[place]], refusal)
+                found = {hashes[place]: vector for place, vector in error.made.items()}
+                made = self._checked(provider, found)
+            if self._gave_up:
                 return
+            if not made:
+                continue
             self._job.cache.put_many(identity, made)
-            self._write({row: made[name] for name in hashes for row in rows[name]})
-            count = sum(len(rows[name]) for name in hashes)
+            self._write({row: made[name] for name in made for row in rows[name]})
+            count = sum(len(rows[name]) for name in made)
             self._counts.embedded += count
             self._job.progress.advance(count)
 
     def _embed(self, provider: Provider, texts: dict[str, str]) -> dict[str, Vector] | None:
+        """Ask for the vectors of a batch; `None` when it failed, which is noted.
+
+        Raises `TextsRefused` when only some of them failed.
+        """
         try:
             vectors = provider.embed_documents(list(texts.values()), cancelled=self._job.cancelled)
+        except TextsRefused:
+            raise
         except ProviderError as error:
-            self._fail(Reason.PROVIDER_FAILED, str(error))
+            self._fail(Reason.PROVIDER_FAILED, str(error), Failure(error.failure))
             return None
-        dims = self._dims or provider.dimensions
-        if vectors.shape != (len(texts), dims):
-            detail = f"{provider.name} gave {vectors.shape[-1]} numbers, expected {dims}"
-            self._fail(Reason.DIMENSIONS_DIFFER, detail)
+        if len(vectors) != len(texts):
+            detail = f"{provider.name} gave {len(vectors)} vectors for {len(texts)} texts"
+            self._fail(Reason.PROVIDER_FAILED, detail, Failure.BAD_ANSWER)
             return None
-        return dict(zip(texts, vectors, strict=True))
+        return self._checked(provider, dict(zip(texts, vectors, strict=True)))
+
+    def _checked(self, provider: Provider, vectors: dict[str, Vector]) -> dict[str, Vector] | None:
+        """The vectors of a batch; `None` when they are not of the length that they should have."""
+        lengths = {vector.shape[0] for vector in vectors.values()}
+        dims = self._dims or provider.dimensions or min(lengths, default=0)
+        if other := lengths - {dims}:
+            found = f"{provider.name} gave vectors of {min(other)} numbers, not of {dims}"
+            detail = f"{found} (a rebuild makes all of them anew)"
+            self._fail(Reason.DIMENSIONS_DIFFER, detail, Failure.DIMENSIONS_DIFFER)
+            return None
+        self._failed_in_a_row = 0
+        return vectors
+
+    def _is_refused(self, pending: _Pending, identity: ProviderIdentity) -> bool:
+        """Whether a text was refused in this run, or so often that it is not sent again."""
+        known = self._job.refused.of(identity, pending.hash)
+        if known is not None and known.is_final:
+            self._refused.setdefault(pending.row, known)
+        return pending.row in self._refused
+
+    def _problem_of_texts(self) -> VectorProblem | None:
+        """Which chunks have no vector because the provider refuses their text, and why."""
+        if not self._refused:
+            return None
+        first = next(iter(self._refused.values()))
+        places = [self._place(row) for row in list(self._refused)[:_NAMED]]
+        more = len(self._refused) - len(places)
+        named = f"{', '.join(places)}{f' and {more} more' if more else ''}"
+        return VectorProblem(
+            Reason.PROVIDER_FAILED,
+            f"no vector for {named}: {first.message}",
+            first.failure,
+            is_of_texts=True,
+            passes=not all(refusal.is_final for refusal in self._refused.values()),
+        )
+
+    def _place(self, row: int) -> str:
+        """The path and the lines of a chunk."""
+        rows = self._connection.execute(
+            "SELECT f.path, c.start_line, c.end_line FROM chunks c "
+            "JOIN files f ON f.id = c.file_id WHERE c.id = ?",
+            (row,),
+        ).fetchall()
+        path, start, end = rows[0]
+        return safe_line(f"{path}:{start}-{end}")
 
     def _ask_for_provider(self) -> Provider | None:
-        if self._provider is None and self.problem is None:
-            self._provider, self.state = self._job.provider()
+        if self._provider is None and not self._gave_up:
+            provider, self.state = self._job.provider()
             # Loading a model takes a while; a stop during it counts.
             self._job.check()
-            if self._provider is None:
-                self._fail(self.state.state, self.state.detail)
-        return self._provider
+            if provider is None:
+                self._fail(self.state.state, self.state.detail, self.state.failure)
+                self._gave_up = True
+            elif not self._is_of_recipe(provider):
+                # Vectors of two models are never mixed; the next run has the recipe of this one.
+                detail = f"{provider.name} took over; the next sync makes its vectors"
+                self._fail(Reason.FALLBACK, detail, self.state.failure)
+                self._gave_up = True
+            else:
+                self._provider, self._used_before = provider, provider.usage()
+        return None if self._gave_up else self._provider
 
-    def _fail(self, reason: Reason, detail: str) -> None:
-        self.problem = VectorProblem(reason, detail)
-        self._provider = None
+    def _is_of_recipe(self, provider: Provider) -> bool:
+        wanted = self._identity
+        assert wanted is not None
+        found = (provider.name, provider.model, provider.fingerprint)
+        return found == (wanted.name, wanted.model, wanted.fingerprint)
+
+    def _fail(self, reason: Reason, detail: str, failure: Failure | None) -> None:
+        # Another provider may have taken over: its run begins anew.
+        self._job.check()
+        self.problem = VectorProblem(reason, detail, failure)
+        self._failures.add(failure)
+        self._failed_in_a_row += 1
+        for_good = failure is not None and is_for_good(failure)
+        self._gave_up = for_good or self._failed_in_a_row >= MOST_FAILURES
 
     def _fits(self, vector: Vector) -> bool:
         if self._dims is None:
-            self._dims = vector.shape[0]
+            self._dims = self._told_dimensions() or vector.shape[0]
         return bool(vector.shape[0] == self._dims)
+
+    def _told_dimensions(self) -> int | None:
+        """How many numbers the provider gives now: what the cache holds may be of before.
+
+        `None` when it does not answer.
+        """
+        provider, _ = self._job.provider()
+        self._job.check()
+        if provider is None or not self._is_of_recipe(provider):
+            return None
+        try:
+            vector = provider.embed_query(PROBE_TEXT, cancelled=self._job.cancelled)
+        except ProviderError:
+            self._job.check()
+            return None
+        return int(vector.shape[-1])
 
     def _write(self, vectors: dict[int, Vector]) -> None:
         with transaction(self._connection):

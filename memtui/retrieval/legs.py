@@ -53,6 +53,10 @@ class Stopwatch:
         """Answer that the leg had nothing to do."""
         return self._answer((), LegStatus.SKIPPED, reason, detail, facts or {})
 
+    def pending(self, reason: Reason, detail: str) -> LegAnswer:
+        """Answer that the leg was not asked yet."""
+        return self._answer((), LegStatus.PENDING, reason, detail, {})
+
     def failed(self, reason: Reason, detail: str, facts: Numbers | None = None) -> LegAnswer:
         """Answer that the leg could not do its work."""
         return self._answer((), LegStatus.FAILED, reason, detail, facts or {})

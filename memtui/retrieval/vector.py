@@ -31,6 +31,8 @@ __all__ = [
 EXACT_BACKEND = "exact float32"
 CODED_BACKEND = "one-bit codes, exact rescoring"
 
+WHEN_ASKED = "asked when you stop typing or press Enter"
+
 _REMEMBERED_QUERIES = 256
 _MIN_LETTERS = 2
 
@@ -48,12 +50,14 @@ class VectorLeg:
         provider: Provider | None,
         provider_state: ProviderState | None = None,
     ) -> None:
-        """`provider_state` says why there is no `provider`."""
         self.view = view
         self.missing = ""
         """Why there is no view, in words, where that is known."""
+        self.waits = False
+        """Whether no text is sent to another machine now, because the query is still typed."""
+        self.provider_state = provider_state
+        """Why there is no provider."""
         self._provider = provider
-        self._provider_state = provider_state
         self._vectors: OrderedDict[str, Floats] = OrderedDict()
         self._products: tuple[Mask, Floats, Floats] | None = None
         use_one_thread()
@@ -103,7 +107,7 @@ class VectorLeg:
             return refusal or self._no_provider(watch)
         facts = self._facts(view, provider)
         try:
-            vector = self._query_vector(query.text, provider)
+            vector = self._query_vector(query.text, provider, cancelled)
         except Cancelled:
             raise
         except Exception as error:
@@ -141,10 +145,12 @@ class VectorLeg:
             pending = self.view.pending if self.view else 0
             waiting = f"{pending} chunks wait for their vectors" if pending else "no vectors yet"
             return watch.skipped(Reason.NO_VECTORS, self.missing or waiting, {"pending": pending})
+        if self.waits and self.provider.remote and query.text not in self._vectors:
+            return watch.pending(Reason.PENDING, WHEN_ASKED)
         return None
 
     def _no_provider(self, watch: Stopwatch) -> LegAnswer:
-        state = self._provider_state
+        state = self.provider_state
         reason = Reason.DISABLED if state is None or state.state is Reason.OK else state.state
         detail = state.detail if state is not None and state.detail else "no embedding provider"
         if reason is Reason.DISABLED:
@@ -162,10 +168,12 @@ class VectorLeg:
             facts["pending"] = view.pending
         return facts
 
-    def _query_vector(self, text: str, provider: Provider) -> Floats:
+    def _query_vector(self, text: str, provider: Provider, cancelled: IsCancelled | None) -> Floats:
         known = self._vectors.pop(text, None)
         if known is None:
-            known = clean_vectors(np.asarray(provider.embed_query(text)).reshape(-1))
+            known = clean_vectors(
+                np.asarray(provider.embed_query(text, cancelled=cancelled)).reshape(-1)
+            )
         self._vectors[text] = known
         if len(self._vectors) > _REMEMBERED_QUERIES:
             self._vectors.popitem(last=False)

@@ -28,7 +28,7 @@ from tests.support.embedding import HashedProvider, registered_hashed
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 SETTINGS = Settings(
-    embedding=EmbeddingSettings(provider="hashed"),
+    embedding=EmbeddingSettings(provider="hashed", fallback="none"),
     index=IndexSettings(debounce_seconds=0.05, rescan_seconds=1.0),
 )
 NOTES = {

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from memtui.bus import Bus, SearchFailed, SearchReady, SyncFinished
-from memtui.embedding.provider import EmbeddingChoice, Provider, Registration, register
+from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.provider import Provider, Vector
+from memtui.embedding.registry import Availability, Registration, register
 from memtui.engine import Engine
 from memtui.engine.retriever import Retriever
 from memtui.errors import IndexUnusable, ProviderError
@@ -17,6 +19,7 @@ from memtui.index.database import PAGE_SIZE, DatabaseError, open_database
 from memtui.model import IndexState, Leg, LegStatus, Reason
 from memtui.retrieval.connection import snapshot
 from memtui.retrieval.legs import LegAnswer
+from memtui.retrieval.query import Query
 from tests.engine.test_engine import NOTES, SETTINGS, answer, write_notes
 from tests.support.embedding import HashedProvider, hashed_identity, registered_hashed
 
@@ -51,7 +54,13 @@ def database(data: Path) -> Path:
 
 def create_with(create: Callable[[EmbeddingChoice], Provider]) -> None:
     register(
-        Registration("hashed", False, create, lambda choice: True, lambda choice: hashed_identity())
+        Registration(
+            "hashed",
+            False,
+            create,
+            lambda choice: Availability(True, "made for tests"),
+            lambda choice: hashed_identity(),
+        )
     )
 
 
@@ -63,9 +72,14 @@ def test_a_search_keeps_to_the_generation_it_began_with(
         swapped: list[Leg] = []
 
         def ask_then_swap(
-            self: Retriever, leg: Leg, query: object, limit: int, cancelled: object
+            self: Retriever,
+            leg: Leg,
+            query: Query,
+            limit: int,
+            cancelled: Callable[[], bool],
+            typing: bool,
         ) -> LegAnswer:
-            found: LegAnswer = ask(self, leg, query, limit, cancelled)  # type: ignore[arg-type]
+            found = ask(self, leg, query, limit, cancelled, typing)
             if not swapped:
                 swapped.append(leg)
                 engine._indexer.rebuild()
@@ -102,7 +116,7 @@ def test_a_provider_whose_libraries_break_leaves_the_keyword_leg(root: Path, dat
         ranked = engine.search("omada router")
         state = ranked.pool.states[Leg.VECTOR]
         assert (state.status, state.reason) == (LegStatus.FAILED, Reason.PROVIDER_FAILED)
-        assert state.detail == "RuntimeError: compiled for another numpy"
+        assert state.detail.startswith("hashed: RuntimeError: compiled for another numpy; tried")
         assert ranked.hits
 
 
@@ -129,7 +143,7 @@ def test_the_first_search_does_not_wait_for_a_slow_model(root: Path, data: Path)
     release = threading.Event()
 
     class Slow(HashedProvider):
-        def embed_query(self, text: str) -> object:  # type: ignore[override]
+        def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
             release.wait(20)
             return super().embed_query(text)
 

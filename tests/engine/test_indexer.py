@@ -232,7 +232,7 @@ def test_closing_stops_what_runs_and_frees_the_lock(workspace: Workspace) -> Non
     other.close()
 
 
-def test_the_provider_is_loaded_on_the_index_thread_and_only_once_needed(
+def test_the_provider_is_asked_for_on_the_index_thread_and_only_once_needed(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded: list[str] = []
@@ -246,12 +246,11 @@ def test_the_provider_is_loaded_on_the_index_thread_and_only_once_needed(
     indexer.start()
     try:
         assert loaded == []
-        indexer.sync()
-        assert indexer.wait_idle(WAIT)
-        workspace.write("more.md", "more\n")
-        indexer.sync()
-        assert indexer.wait_idle(WAIT)
-        assert loaded == ["memtui-index"]
+        for text in ("more", "more", "most"):
+            workspace.write("more.md", f"{text}\n")
+            indexer.sync()
+            assert indexer.wait_idle(WAIT)
+        assert loaded == ["memtui-index"] * 2
     finally:
         indexer.close()
 

@@ -103,7 +103,7 @@ def test_changes_made_during_a_rebuild_are_found_by_the_next_sync(workspace: Wor
 
 
 def test_a_failing_provider_does_not_hold_a_rebuild_up(workspace: Workspace) -> None:
-    workspace.provider.fail_next = 1
+    workspace.provider.fail_next = 3
     result = workspace.rebuild()
     assert result.problem is not None
     assert len(workspace.of_type(LegDegraded)) == 1

@@ -279,7 +279,7 @@ def test_a_missing_root_keeps_the_index(workspace: Workspace, live: LiveIndex) -
 
 def test_a_failing_provider_leaves_the_keyword_index(workspace: Workspace, live: LiveIndex) -> None:
     workspace.write("a.md", paragraphs(60))
-    workspace.provider.fail_next = 1
+    workspace.provider.fail_next = 3
     result = workspace.sync()
     assert result.problem is not None
     assert result.problem.reason is Reason.PROVIDER_FAILED
@@ -306,7 +306,7 @@ def test_a_provider_that_fails_midway_keeps_what_was_made(
         nonlocal written
         put_many(wanted, made)  # type: ignore[arg-type]
         written += len(made)
-        workspace.provider.fail_next = 1
+        workspace.provider.fail_next = 3
 
     monkeypatch.setattr(workspace.cache, "put_many", put)
     result = workspace.sync()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from memtui.bus import Bus, ForeignExamined
+from memtui.embedding.choice import EmbeddingChoice
 from memtui.engine.foreign import reading, statuses
 from memtui.engine.foreign.explaining import EmbeddedModel, ForeignExplaining
 from memtui.engine.foreign.facts import ForeignFacts, query_vectors_of, read_facts
@@ -27,6 +28,7 @@ from memtui.errors import Cancelled, IndexUnusable, MemtuiError
 from memtui.index.reader import ChunkRange
 from memtui.model import CandidatePool, IndexStatus, Ranked, Ranking
 from memtui.model.foreign import Truth
+from memtui.model.providers import ProbeResult, ProviderListing
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import for_mode
 from memtui.retrieval.openclaw.release import release_of
@@ -188,6 +190,22 @@ class ForeignEngine(ForeignExplaining):
     def rebuild_cost(self) -> RebuildCost:
         """Nothing: there is no rebuild."""
         return RebuildCost(0, 0, 0, 0, False)
+
+    def providers(self) -> tuple[ProviderListing, ...]:
+        """Nothing to choose: the vectors of this index are of the agent's provider."""
+        return ()
+
+    def provider_cost(self, choice: EmbeddingChoice) -> RebuildCost:
+        """Nothing: there is no going over to another provider."""
+        return RebuildCost(0, 0, 0, 0, False)
+
+    def switch_provider(self, choice: EmbeddingChoice) -> None:
+        """Refuse, as `rebuild` does."""
+        self.rebuild()
+
+    def probe_provider(self, choice: EmbeddingChoice) -> ProbeResult:
+        """Refuse: only the agent's own provider would say anything about this index."""
+        raise IndexUnusable("another program's index: its own provider is used there")
 
     def require_writer(self) -> None:
         """Refuse, as `rebuild` does."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from memtui.engine.agent_remote import AgentRemote
 from memtui.engine.foreign.profile import FTS_ONLY, Choice, choose_profile, configured_mode
 from memtui.engine.foreign.retriever import ForeignIndex
 from memtui.engine.foreign.target import ForeignTarget
@@ -20,6 +19,7 @@ from memtui.model.foreign import Identity
 from memtui.retrieval.openclaw.release import release_of
 from memtui.retrieval.openclaw.tables import SearchScope
 from memtui.settings.openclaw import effective
+from memtui.settings.openclaw.access import AgentRemote
 
 if TYPE_CHECKING:
     import numpy as np

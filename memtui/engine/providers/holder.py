@@ -1,0 +1,381 @@
+"""The embedding provider of an engine, and the one that takes over when it fails."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.provider import Provider, ProviderIdentity
+from memtui.engine.providers.alarm import Alarm
+from memtui.engine.providers.makers import local_choice
+from memtui.engine.providers.slot import Maker, Outage, ProviderSlot
+from memtui.errors import Cancelled, ProviderError
+from memtui.index.job import MOST_FAILURES, PROBE_TEXT, is_for_good
+from memtui.model import Failure, ProviderState, Reason
+
+FIRST_PROBE_SECONDS: Final = 60.0
+LAST_PROBE_SECONDS: Final = 900.0
+
+
+def _nobody() -> None:
+    """Nobody wants to know."""
+
+
+class ProviderHolder:
+    """Hands the provider that answers now to the engine thread and the index thread.
+
+    The primary is the chosen one. When it cannot be loaded, fails for good, or fails three times
+    in a row, `fallback` answers instead, and the primary is asked for one vector on a thread of
+    its own after 60 s, then twice as long each time up to 15 minutes; when it answers it is taken
+    back. `changed` is called, from any thread, when another provider answers than before or the
+    chosen one works again. Methods may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        choice: EmbeddingChoice,
+        fallback: EmbeddingChoice | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.changed: Callable[[], None] = _nobody
+        self._clock = clock
+        self._closing = threading.Event()
+        self._lock = threading.RLock()
+        self._fallback_choice = fallback
+        self._primary = self._slot(choice)
+        self._fallback = self._fallback_for(self._primary)
+        self._falls_back = self._has_fallen = False
+        self._retired: list[ProviderSlot] = []
+        self._unknown: set[Maker] = set()
+        self._delay = FIRST_PROBE_SECONDS
+        self._taken_back: float | None = None
+        self._wished = False
+        self.alarm = Alarm(self._probe, name="memtui-probe", clock=clock)
+        """Rings when the primary is to be asked again."""
+
+    # --- who answers ----------------------------------------------------------------------
+
+    @property
+    def choice(self) -> EmbeddingChoice:
+        """What was chosen."""
+        return self._primary.choice
+
+    @property
+    def answering(self) -> EmbeddingChoice:
+        """The choice of the provider that answers now."""
+        return self._acting.choice
+
+    @property
+    def identity(self) -> ProviderIdentity | None:
+        """Whose vectors an index is to hold now; `None` for keyword search alone."""
+        return self._acting.identity
+
+    @property
+    def spared(self) -> ProviderIdentity | None:
+        """The primary's identity while another answers: its vectors will be wanted again."""
+        return self._primary.identity if self._falls_back else None
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether `get` has nothing to load."""
+        return self._acting.is_loaded
+
+    @property
+    def is_untried(self) -> bool:
+        """Whether nothing is known of the chosen provider but its settings."""
+        slot = self._primary
+        return not slot.is_loaded and slot.outage is None
+
+    def get(self) -> tuple[Provider | None, ProviderState]:
+        """Load the provider that answers or return the loaded one; blocks while it loads."""
+        slot = self._acting
+        if slot.outage is not None:
+            return None, self.state()
+        before = slot.identity
+        provider = slot.load()
+        if provider is None and slot.outage is not None:
+            self._fall(slot)
+            return (None, self.state()) if self._acting is slot else self.get()
+        if slot.identity != before and slot is self._acting:
+            self.changed()
+        return provider, self.state()
+
+    def made_by(
+        self, maker: Maker, dimensions: int | None
+    ) -> tuple[Provider | None, ProviderState | None]:
+        """The provider whose queries may be compared with vectors of `maker`.
+
+        That is who answers now, or one that answered before, or the packaged model that made
+        them. (`None`, state) says why it does not answer, (`None`, `None`) that nobody knows it.
+        """
+        if self._acting.maker == maker:
+            provider, state = self.get()
+            if self._acting.maker == maker:
+                if provider is not None:
+                    self._release()
+                return provider, state
+        with self._lock:
+            slots = [self._primary, *([self._fallback] if self._fallback else []), *self._retired]
+        # Not under the lock: to tell its maker a slot may have to read a model's file.
+        slot = next((slot for slot in slots if slot.maker == maker), None)
+        if slot is None:
+            slot = self._found_here(maker, dimensions)
+        if slot is None:
+            return None, None
+        provider = slot.load() if slot.outage is None else None
+        return provider, self._state_of(slot, slot.outage)
+
+    def local(self) -> tuple[Provider | None, ProviderState]:
+        """A provider that keeps text on this machine: the one that answers, or the fallback."""
+        provider, state = self.get()
+        fallback = self._fallback
+        if provider is None or not provider.remote:
+            return provider, state
+        if fallback is None or fallback.outage is not None:
+            return None, replace(state, actual=None, state=Reason.DISABLED)
+        provider = fallback.load()
+        if provider is not None and provider.remote:
+            provider = None
+        return provider, replace(fallback.state(), state=Reason.OK if provider else Reason.DISABLED)
+
+    def state(self, *, lasting: bool = False) -> ProviderState:
+        """Tell what is known without loading anything; `lasting`: nothing that passes by itself."""
+        state = self._state_now()
+        left = self._again()
+        return replace(state, detail=state.detail.replace(left, "")) if lasting and left else state
+
+    def _state_now(self) -> ProviderState:
+        with self._lock:
+            primary, fallback, falls_back = self._primary, self._fallback, self._falls_back
+            outage = primary.outage
+        if outage is None:
+            return primary.state()
+        if not falls_back or fallback is None:
+            return self._state_of(primary, outage)
+        if fallback.outage is not None:
+            lines = f"{_line(primary, outage)}; {_line(fallback, fallback.outage)}"
+            return self._failed(primary, outage, lines)
+        acting = fallback.state()
+        detail = f"{_line(primary, outage)}; {fallback.name} answers instead{self._again()}"
+        return replace(
+            acting,
+            requested=primary.choice.provider,
+            state=Reason.FALLBACK,
+            detail=_with_hint(detail, outage.hint),
+            failure=outage.failure,
+            hint=outage.hint,
+        )
+
+    def listed(self) -> tuple[str, str, str]:
+        """The names of the provider that was chosen, that answers, and that takes over.
+
+        `auto` is worked out; empty where there is none.
+        """
+        with self._lock:
+            primary, fallback = self._primary, self._fallback
+            acting = self._acting
+        answers = acting.outage is None and acting.registration is not None
+        return (
+            primary.name if primary.registration else "",
+            acting.name if answers else "",
+            fallback.name if fallback is not None else "",
+        )
+
+    # --- what changes it ------------------------------------------------------------------
+
+    def switch(self, choice: EmbeddingChoice) -> None:
+        """Choose another provider; the former one goes on answering for the vectors it made.
+
+        Raises `SettingsError` for a name or model that does not exist; nothing is changed then.
+        """
+        primary = self._slot(choice)
+        fallback = self._fallback_for(primary)
+        # Told now, so that settings that mean no model are refused before anything changes.
+        _ = primary.identity
+        with self._lock:
+            former = [self._primary, *([self._fallback] if self._fallback else [])]
+            self._retired = [slot for slot in (*former, *self._retired) if slot.is_loaded]
+            self._primary, self._fallback = primary, fallback
+            self._falls_back = False
+            self._delay, self._taken_back = FIRST_PROBE_SECONDS, None
+            self._unknown.clear()
+            self.alarm.cancel()
+        self.changed()
+
+    def retry(self) -> None:
+        """Ask a provider that failed again soon: the user has asked for work."""
+        with self._lock:
+            self._unknown.clear()
+            if self._primary.outage is None:
+                return
+            if self._falls_back:
+                self._wished = True
+                self.alarm.set(0.0)
+            else:
+                self._primary.renew()
+                self.alarm.cancel()
+
+    def is_closing(self) -> bool:
+        """Whether every call is to end."""
+        return self._closing.is_set()
+
+    def stop(self) -> None:
+        """Stop every call that runs, and let none begin."""
+        self._closing.set()
+        self.alarm.close(0.0)
+
+    def close(self) -> None:
+        """Let go of the providers."""
+        self.stop()
+        with self._lock:
+            slots = [self._primary, *([self._fallback] if self._fallback else []), *self._retired]
+        for slot in slots:
+            slot.close()
+        self.alarm.close()
+
+    # --- inside ---------------------------------------------------------------------------
+
+    @property
+    def _acting(self) -> ProviderSlot:
+        with self._lock:
+            fallback = self._fallback
+            return fallback if self._falls_back and fallback is not None else self._primary
+
+    def _slot(self, choice: EmbeddingChoice) -> ProviderSlot:
+        return ProviderSlot(choice, self._heard, self._closing.is_set)
+
+    def _fallback_for(self, primary: ProviderSlot) -> ProviderSlot | None:
+        if self._fallback_choice is None or primary.registration is None:
+            return None
+        fallback = self._slot(self._fallback_choice)
+        # Of two providers of one name the second would fail as the first did.
+        return fallback if fallback.registration and fallback.name != primary.name else None
+
+    def _release(self) -> None:
+        """Let go of who answered for vectors that no live index holds any more."""
+        with self._lock:
+            idle = self._retired
+            if self._fallback is not None and self._has_fallen and not self._falls_back:
+                idle = [*idle, self._fallback]
+                self._has_fallen = False
+            self._retired = []
+        for slot in idle:
+            slot.close()
+
+    def _found_here(self, maker: Maker, dimensions: int | None) -> ProviderSlot | None:
+        with self._lock:
+            if maker in self._unknown or self._primary.registration is None:
+                return None
+        choice = local_choice(maker, dimensions, self.choice)
+        slot = self._slot(choice) if choice is not None else None
+        with self._lock:
+            if slot is None:
+                self._unknown.add(maker)
+            else:
+                self._retired.append(slot)
+        return slot
+
+    def _heard(self, slot: ProviderSlot, error: ProviderError | None) -> None:
+        """Note how a call of a provider ended."""
+        if error is None:
+            slot.misses = 0
+            return
+        if error.failure == Failure.CLOSED:
+            # Let go of during the call: that says nothing about the provider.
+            return
+        with self._lock:
+            slot.misses += 1
+            for_good = is_for_good(Failure(error.failure))
+            if slot.outage is not None or not (for_good or slot.misses >= MOST_FAILURES):
+                return
+            slot.outage = Outage.of(error)
+        self._fall(slot)
+
+    def _fall(self, slot: ProviderSlot) -> None:
+        """Let the fallback answer, and see to it that the primary is asked again."""
+        with self._lock:
+            if slot is not self._primary or self._falls_back:
+                return
+            self._falls_back = self._has_fallen = self._fallback is not None
+            since = None if self._taken_back is None else self._clock() - self._taken_back
+            is_relapse = since is not None and since < LAST_PROBE_SECONDS
+            # One that answers a probe and fails at work must not be switched to and fro.
+            self._delay = self._longer() if is_relapse else FIRST_PROBE_SECONDS
+            self.alarm.set(self._delay)
+        if self._closing.is_set():
+            return
+        self.changed()
+
+    def _probe(self) -> None:
+        """Ask the primary for one vector; on the alarm's thread."""
+        with self._lock:
+            slot = self._primary
+            if slot.outage is None or self._closing.is_set():
+                return
+        outage = self._asked(slot)
+        with self._lock:
+            if slot is not self._primary or self._closing.is_set():
+                return
+            if outage is not None:
+                slot.outage = outage
+                # Who is asked at a wish of the user keeps its turn.
+                self._delay = self._delay if self._wished else self._longer()
+                self._wished = False
+                self.alarm.set(self._delay)
+                if self._fallback is not None and self._fallback.outage is not None:
+                    self._fallback.renew()
+                return
+            slot.outage, slot.misses = None, 0
+            self._falls_back = False
+            self._taken_back = self._clock()
+        self.changed()
+
+    def _asked(self, slot: ProviderSlot) -> Outage | None:
+        """How a provider fails when it is asked for one vector; `None` when it answers."""
+        provider = slot.load(again=True)
+        if provider is None:
+            return slot.outage
+        try:
+            provider.embed_query(PROBE_TEXT)
+        except Cancelled:
+            return slot.outage
+        except ProviderError as error:
+            return Outage.of(error)
+        return None
+
+    def _longer(self) -> float:
+        return min(self._delay * 2, LAST_PROBE_SECONDS)
+
+    def _again(self) -> str:
+        left = self.alarm.left()
+        return "" if left is None else f"; tried again in {max(1, round(left))} s"
+
+    def _state_of(self, slot: ProviderSlot, outage: Outage | None) -> ProviderState:
+        if outage is None:
+            return slot.state()
+        return self._failed(slot, outage, _line(slot, outage))
+
+    def _failed(self, slot: ProviderSlot, outage: Outage, lines: str) -> ProviderState:
+        again = self._again() if slot is self._primary else ""
+        return replace(
+            slot.state(),
+            actual=None,
+            state=Reason.PROVIDER_FAILED,
+            detail=_with_hint(f"{lines}{again}", outage.hint),
+            failure=outage.failure,
+            hint=outage.hint,
+        )
+
+
+def _line(slot: ProviderSlot, outage: Outage) -> str:
+    named = outage.message.lower().startswith(slot.name.lower())
+    return outage.message if named else f"{slot.name}: {outage.message}"
+
+
+def _with_hint(detail: str, hint: str) -> str:
+    return f"{detail} ({hint})" if hint else detail

@@ -1,0 +1,297 @@
+"""The embedding cache keeps to its bound: what was used longest ago goes, live vectors stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memtui.embedding import trimming
+from memtui.embedding.cache import EmbeddingCache
+from memtui.embedding.provider import ProviderIdentity, Vector, clean_vectors
+from memtui.embedding.trimming import Trimmed
+from memtui.engine import Engine
+from memtui.index.caching import CacheBound
+from memtui.index.database import Connection, open_database
+from memtui.settings import EmbeddingSettings, IndexSettings, Settings
+from tests.support.indexing import Workspace
+from tests.support.services import Service, registered
+
+IDENTITY = ProviderIdentity("hashed", "trigrams", 960, "f" * 64)
+OTHER = IDENTITY._replace(model="other")
+DAY = 86_400
+KILO = 1000
+
+
+class Calendar:
+    """A clock that is set by hand, in seconds."""
+
+    def __init__(self) -> None:
+        self.now = 1_000 * DAY
+
+    def __call__(self) -> float:
+        return float(self.now)
+
+
+@pytest.fixture
+def calendar() -> Calendar:
+    return Calendar()
+
+
+@pytest.fixture
+def cache(tmp_path: Path, calendar: Calendar) -> Iterator[EmbeddingCache]:
+    cache = EmbeddingCache(tmp_path / "cache.db", open_database, now=calendar)
+    yield cache
+    cache.close()
+
+
+def vectors(name: str, count: int) -> dict[str, Vector]:
+    """`count` vectors of 4 kB each, four in a page."""
+    rows = clean_vectors(np.random.default_rng(len(name)).normal(size=(count, 960)))
+    return {f"{name}-{row}": rows[row] for row in range(count)}
+
+
+def kept(cache: EmbeddingCache, stored: dict[str, Vector]) -> int:
+    return len(cache.get_many(IDENTITY, stored))
+
+
+def test_a_cache_below_its_bound_is_left_alone(cache: EmbeddingCache) -> None:
+    cache.put_many(IDENTITY, vectors("a", 50))
+    assert not cache.is_above(400 * KILO)
+    assert cache.trim(400 * KILO, {}) == (0, 0)
+    assert cache.count() == 50
+
+
+def test_what_was_stored_first_goes_first(cache: EmbeddingCache, calendar: Calendar) -> None:
+    old, new = vectors("old", 200), vectors("new one", 200)
+    cache.put_many(IDENTITY, old)
+    calendar.now += DAY
+    cache.put_many(IDENTITY, new)
+    before = cache.size_bytes()
+    trimmed = cache.trim(1200 * KILO, {})
+    assert (kept(cache, new), trimmed.excess) == (200, 0)
+    assert 0 < kept(cache, old) == 200 - trimmed.evicted
+    assert cache.size_bytes() <= 1200 * KILO + 64 * 16384
+    assert before > 1600 * KILO
+
+
+def test_what_was_used_again_stays(cache: EmbeddingCache, calendar: Calendar) -> None:
+    first, second = vectors("first", 150), vectors("second", 150)
+    cache.put_many(IDENTITY, first)
+    calendar.now += DAY
+    cache.put_many(IDENTITY, second)
+    calendar.now += 2 * DAY
+    assert kept(cache, first) == 150
+    cache.note_uses()
+    cache.trim(900 * KILO, {})
+    assert kept(cache, first) == 150
+    assert kept(cache, second) < 150
+
+
+def test_a_use_is_written_once_a_day_and_not_at_each_read(
+    cache: EmbeddingCache, calendar: Calendar, tmp_path: Path
+) -> None:
+    stored = vectors("a", 3)
+    cache.put_many(IDENTITY, stored)
+    reader = open_database(tmp_path / "cache.db", readonly=True)
+
+    def version() -> object:
+        return reader.execute("PRAGMA data_version").fetchall()
+
+    before = version()
+    for _ in range(3):
+        kept(cache, stored)
+        cache.note_uses()
+    assert version() == before
+    calendar.now += 2 * DAY
+    kept(cache, stored)
+    assert version() == before
+    cache.note_uses()
+    assert version() != before
+    uses = reader.execute("SELECT DISTINCT used_at FROM embedding_cache").fetchall()
+    assert uses == [(calendar.now,)]
+    reader.close()
+
+
+def test_live_vectors_are_never_evicted(cache: EmbeddingCache, calendar: Calendar) -> None:
+    live, idle = vectors("live", 200), vectors("idle one", 50)
+    cache.put_many(IDENTITY, live)
+    calendar.now += DAY
+    cache.put_many(IDENTITY, idle)
+    trimmed = cache.trim(100 * KILO, {IDENTITY: live})
+    assert (kept(cache, live), kept(cache, idle)) == (200, 0)
+    assert trimmed.evicted == 50
+    assert trimmed.excess > 700 * KILO
+
+
+def test_spared_vectors_go_last(cache: EmbeddingCache, calendar: Calendar) -> None:
+    live, spared, idle = vectors("l", 100), vectors("sp", 100), vectors("idle", 100)
+    cache.put_many(OTHER, spared)
+    calendar.now += DAY
+    cache.put_many(IDENTITY, live | idle)
+    assert cache.trim(1100 * KILO, {IDENTITY: live}, {OTHER: spared}).excess == 0
+    assert len(cache.get_many(OTHER, spared)) == 100
+    assert kept(cache, idle) < 100
+    cache.trim(700 * KILO, {IDENTITY: live}, {OTHER: spared})
+    assert (kept(cache, live), kept(cache, idle)) == (100, 0)
+    assert 0 < len(cache.get_many(OTHER, spared)) < 100
+
+
+def test_a_file_of_an_earlier_version_shrinks_too(tmp_path: Path) -> None:
+    path = tmp_path / "cache.db"
+    connection = open_database(path)
+    connection.execute(
+        "CREATE TABLE embedding_cache(provider TEXT NOT NULL, model TEXT NOT NULL, fingerprint "
+        "TEXT NOT NULL, text_hash TEXT NOT NULL, dims INTEGER NOT NULL, vector BLOB NOT NULL, "
+        "used_at INTEGER NOT NULL, PRIMARY KEY(provider, model, fingerprint, text_hash))"
+    )
+    connection.close()
+    cache = EmbeddingCache(path, open_database)
+    stored = vectors("a", 1500)
+    cache.put_many(IDENTITY, stored)
+    before = cache.size_bytes()
+    cache.trim(1000 * KILO, {})
+    assert cache.size_bytes() < before / 2
+    assert 100 < kept(cache, stored) < 300
+    cache.close()
+
+
+def test_writing_a_large_file_anew_can_be_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "cache.db"
+    connection = open_database(path)
+    connection.execute("CREATE TABLE earlier(a)")
+    connection.close()
+    cache = EmbeddingCache(path, open_database)
+    cache.put_many(IDENTITY, vectors("a", 3000))
+    own = cache._connection()
+    own.execute("DELETE FROM embedding_cache WHERE rowid > 1000")
+    before = cache.size_bytes()
+    trimming._shrink(own, lambda: True)
+    assert own.pragma("auto_vacuum") == 0
+    assert cache.count() == 1000
+    trimming._shrink(own, lambda: False)
+    assert own.pragma("auto_vacuum") == 2
+    assert cache.size_bytes() < before / 2
+    assert cache.count() == 1000
+    cache.close()
+
+
+def test_a_trimming_that_was_stopped_tells_no_excess(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = Workspace(tmp_path / "notes", tmp_path / "index")
+    workspace.write("a.md", "a note\n")
+    indexer = workspace.indexer()
+    indexer._bound = CacheBound(0)
+
+    def stopped(cache: EmbeddingCache, *arguments: object, **named: object) -> Trimmed:
+        indexer.cancel()
+        return Trimmed(0, 5_000_000)
+
+    monkeypatch.setattr(EmbeddingCache, "trim", stopped)
+    indexer.start()
+    try:
+        indexer.sync()
+        assert indexer.wait_idle(20)
+        assert indexer.snapshot().cache_excess == 0
+    finally:
+        indexer.close()
+        workspace.close()
+
+
+def test_a_reader_goes_on_reading_while_the_cache_is_trimmed(
+    cache: EmbeddingCache, tmp_path: Path
+) -> None:
+    stored = vectors("a", 1000)
+    cache.put_many(IDENTITY, stored)
+    reader = open_database(tmp_path / "cache.db", readonly=True)
+    rows = reader.execute("SELECT text_hash FROM embedding_cache")
+    seen = {next(rows)[0]}
+    assert cache.trim(200 * KILO, {}).evicted > 900
+    seen |= {row[0] for row in rows}
+    assert seen == stored.keys(), "the reader saw the moment at which it began"
+    reader.close()
+
+
+def test_trimming_can_be_stopped(cache: EmbeddingCache) -> None:
+    cache.put_many(IDENTITY, vectors("a", 1200))
+    asked = iter([False, True])
+    trimmed = cache.trim(0, {}, cancelled=lambda: next(asked, True))
+    assert trimmed.evicted == 500
+    assert cache.count() == 700
+
+
+def test_the_index_keeps_what_it_holds(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "notes", tmp_path / "index")
+    try:
+        for number in range(120):
+            workspace.write(f"{number}.md", f"note {number} of the old text\n")
+        workspace.sync()
+        for number in range(120):
+            workspace.write(f"{number}.md", f"note {number} of the new text\n")
+        workspace.sync()
+        assert workspace.cache.count() == 240
+        indexer = workspace.indexer()
+        indexer._bound = CacheBound(1)
+        indexer.start()
+        try:
+            indexer.sync()
+            assert indexer.wait_idle(20)
+            assert workspace.cache.count() == 120
+            assert indexer.snapshot().cache_excess > 0
+        finally:
+            indexer.close()
+        texts = workspace.provider.texts
+        assert workspace.rebuild().stats.cache_hits == 120
+        assert workspace.provider.texts == texts
+    finally:
+        workspace.close()
+
+
+def test_the_status_says_when_live_vectors_alone_are_too_many(tmp_path: Path) -> None:
+    root = tmp_path / "workspace"
+    root.mkdir()
+    for number in range(140):
+        (root / f"{number}.md").write_text(f"note number {number}\n", encoding="utf-8")
+    settings = Settings(
+        embedding=EmbeddingSettings(provider="large", fallback="none"),
+        index=IndexSettings(cache_mb=1),
+    )
+    large = Service("large", dimensions=2048, batch_size=64)
+    with registered(large), Engine.open(root, settings, data_dir=tmp_path / "data") as engine:
+        engine.sync(wait=True)
+        (warning,) = engine.status().warnings
+        assert "index.cache_mb" in warning
+        assert engine.status().vectors == 140
+        for number in range(100):
+            (root / f"{number}.md").unlink()
+        engine.sync(wait=True)
+        assert engine.status().warnings == ()
+
+
+def test_a_program_that_writes_meanwhile_only_puts_the_shrinking_off(tmp_path: Path) -> None:
+    path = tmp_path / "cache.db"
+
+    def opener(path: Path) -> Connection:
+        connection = open_database(path)
+        connection.set_busy_timeout(0)
+        return connection
+
+    cache = EmbeddingCache(path, opener)
+    cache.put_many(IDENTITY, vectors("a", 1000))
+    other = open_database(path)
+    connection = cache._connection()
+    evicted = trimming.trim(connection, 400 * KILO, {}, {}, lambda: False).evicted
+    assert evicted > 800
+    connection.execute("DELETE FROM embedding_cache")
+    before = cache.size_bytes()
+    other.execute("BEGIN IMMEDIATE")
+    trimming._shrink(connection, lambda: False)
+    assert cache.size_bytes() >= before
+    other.execute("ROLLBACK")
+    trimming._shrink(connection, lambda: False)
+    assert cache.size_bytes() <= 70 * 16384
+    other.close()
+    cache.close()

@@ -1,0 +1,98 @@
+"""A workspace whose provider tests break, mend and switch, with a clock that stands still."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, Queue
+
+from memtui.bus import Bus
+from memtui.engine import Engine
+from memtui.index.database import open_database
+from memtui.index.schema import read_meta
+from memtui.model import IndexState, Leg, LegState
+from memtui.settings import EmbeddingSettings, Settings
+from tests.support.services import HandClock, Service, registered
+
+WAIT = 20.0
+NOTES = {
+    f"memory/{name}.md": f"# {name}\n\nA note about the {name}.\n"
+    for name in ("heron", "router", "garden", "kyoto", "lotus", "bicycle")
+}
+
+
+@dataclass
+class Scene:
+    """A workspace with two services, an engine and a clock that stands still."""
+
+    root: Path
+    data: Path
+    first: Service
+    spare: Service
+    clock: HandClock
+
+    def open(self, **embedding: object) -> Engine:
+        values = {"provider": "first", "fallback": "spare", **embedding}
+        settings = Settings(embedding=EmbeddingSettings.model_validate(values))
+        return Engine.open(self.root, settings, data_dir=self.data, bus=Bus(), clock=self.clock)
+
+    def meta(self) -> dict[str, str]:
+        """What the live index says of itself."""
+        folder = next(self.data.iterdir())
+        live = (folder / "CURRENT").read_text(encoding="ascii").strip()
+        connection = open_database(folder / live, readonly=True)
+        try:
+            return read_meta(connection)
+        finally:
+            connection.close()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for another thread."""
+    end = time.monotonic() + WAIT
+    pause: Queue[None] = Queue()
+    while not condition():
+        assert time.monotonic() < end, "it never came true"
+        try:
+            pause.get(timeout=0.005)
+        except Empty:
+            continue
+
+
+def settled(engine: Engine, provider: str) -> None:
+    """Wait until a provider answers and its index is live and complete."""
+
+    def is_so() -> bool:
+        status = engine.status()
+        return (
+            status.provider.actual == provider
+            and status.state in (IndexState.READY, IndexState.DEGRADED)
+            and engine._indexer.wait_idle(WAIT)
+        )
+
+    until(is_so)
+
+
+def vector_leg(engine: Engine, query: str = "heron") -> LegState:
+    return engine.search(query).pool.states[Leg.VECTOR]
+
+
+def ring(engine: Engine, clock: HandClock, seconds: float) -> None:
+    """Let time pass."""
+    clock.now += seconds
+    engine._holder.alarm.look()
+
+
+@contextmanager
+def opened_scene(folder: Path) -> Iterator[Scene]:
+    """Write the notes into `folder` and make two services known, `first` and `spare`."""
+    root = folder / "workspace"
+    for path, text in NOTES.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+    first, spare = Service("first"), Service("spare", model="model-two")
+    with registered(first, spare):
+        yield Scene(root, folder / "data", first, spare, HandClock())

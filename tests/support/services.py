@@ -1,0 +1,156 @@
+"""Embedding services that tests break and mend: what they say, and what they were sent."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.provider import Provider, ProviderIdentity, Vector, Vectors
+from memtui.embedding.registry import Availability, Registration, register, unregister
+from memtui.errors import Cancelled, ProviderError
+from memtui.model import Failure, Usage
+from tests.support.embedding import HashedProvider, text_hash
+
+KEY_REFUSED = ProviderError(
+    "HTTP 401 from api.example: the key was refused",
+    hint="check the key",
+    failure=Failure.KEY_REFUSED,
+)
+DOWN = ProviderError("HTTP 503 from api.example", failure=Failure.SERVICE_DOWN)
+
+
+@dataclass
+class Service:
+    """A service by a name: its model turns a text into a direction of its own.
+
+    `refusal` fails every call, `unloadable` every creation; while `hanging` is set a call waits
+    until it is cancelled. `texts` and `queries` are what was embedded, in order.
+    """
+
+    name: str
+    model: str = "model-one"
+    dimensions: int = 16
+    remote: bool = False
+    knows_dimensions: bool = True
+    input_bytes: int | None = None
+    batch_size: int = 4
+    refusal: ProviderError | None = None
+    unloadable: ProviderError | None = None
+    before: Callable[[], None] | None = None
+    """Called at the beginning of each call for documents."""
+    alter: Callable[[Sequence[str], Vectors], Vectors] | None = None
+    """Makes the answer to documents another one."""
+    hanging: threading.Event = field(default_factory=threading.Event)
+    entered: threading.Event = field(default_factory=threading.Event)
+    """Set once a call hangs."""
+    texts: list[str] = field(default_factory=list)
+    queries: list[str] = field(default_factory=list)
+    choices: list[EmbeddingChoice] = field(default_factory=list)
+    """What providers were created with."""
+    open: int = 0
+    """Providers that were created and not closed."""
+
+    def identity(self, choice: EmbeddingChoice) -> ProviderIdentity:
+        """Tell what a provider of a choice makes."""
+        model = choice.model or self.model
+        known = self.dimensions if self.knows_dimensions else None
+        return ProviderIdentity(self.name, model, known, text_hash(model), self.input_bytes)
+
+    def create(self, choice: EmbeddingChoice) -> Provider:
+        """Make a provider, or raise what was set."""
+        self.choices.append(choice)
+        if self.unloadable is not None:
+            raise self.unloadable
+        self.open += 1
+        return _Caller(self, self.identity(choice))
+
+    def registration(self) -> Registration:
+        """How it is made known."""
+        works = Availability(True, "made for tests")
+        return Registration(
+            self.name, self.remote, self.create, lambda choice: works, self.identity, "of tests"
+        )
+
+
+class _Caller:
+    """A provider that asks a service."""
+
+    def __init__(self, service: Service, identity: ProviderIdentity) -> None:
+        self.name = service.name
+        self.model = identity.model
+        self.fingerprint = identity.fingerprint
+        self.dimensions = identity.dimensions
+        self.address = "api.example" if service.remote else ""
+        self.remote = service.remote
+        self.batch_size = service.batch_size
+        self._service = service
+        self._closed = False
+        self._hashed = HashedProvider(model=identity.model, dimensions=service.dimensions)
+        self._salt = f"{service.name} {identity.model} "
+
+    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
+        self._begin(cancelled)
+        self._service.queries.append(text)
+        self.dimensions = self._service.dimensions
+        return self._hashed.embed_query(self._salt + text)
+
+    def embed_documents(
+        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
+    ) -> Vectors:
+        if self._service.before is not None:
+            self._service.before()
+        self._begin(cancelled)
+        self._service.texts.extend(texts)
+        self.dimensions = self._service.dimensions
+        vectors = self._hashed.embed_documents([self._salt + text for text in texts])
+        return vectors if self._service.alter is None else self._service.alter(texts, vectors)
+
+    def reads(self, text: str) -> bool:
+        return True
+
+    def usage(self) -> Usage:
+        return self._hashed.usage()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._service.open -= 1
+
+    def _begin(self, cancelled: Callable[[], bool] | None) -> None:
+        if self._closed:
+            raise ProviderError("the provider is closed", failure=Failure.CLOSED)
+        pause = threading.Event()
+        while self._service.hanging.is_set():
+            self._service.entered.set()
+            if cancelled is not None and cancelled():
+                raise Cancelled
+            pause.wait(0.01)
+        if cancelled is not None and cancelled():
+            raise Cancelled
+        if self._service.refusal is not None:
+            raise self._service.refusal
+
+
+@contextmanager
+def registered(*services: Service) -> Iterator[None]:
+    """Make services known by their names, for as long as the block runs."""
+    for service in services:
+        register(service.registration())
+    try:
+        yield
+    finally:
+        for service in services:
+            unregister(service.name)
+
+
+class HandClock:
+    """A clock that stands still until it is moved; alarms look at it again then."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
