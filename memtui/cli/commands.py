@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from memtui.cli.group import OPEN, FolderGroup, Subgroup
+from memtui.cli.config_commands import config
+from memtui.cli.group import OPEN, FolderGroup
 from memtui.cli.invocation import Invocation
 from memtui.cli.options import (
     demo_option,
@@ -21,7 +22,7 @@ from memtui.cli.options import (
 from memtui.cli.profile_commands import profiles
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-TOPICS = ("agents", "config", "exit-codes", "keys", "ranking", "search")
+TOPICS = ("agents", "config", "exit-codes", "keys", "providers", "ranking", "search")
 SHELLS = ("bash", "fish", "zsh")
 READS_AN_INDEX = frozenset({"demo", "explain", "index", "search", "status", "verify", OPEN})
 """Commands for which `--agent` and `--index` before the command mean something."""
@@ -264,80 +265,37 @@ def agents(obj: Invocation, /, root: str | None, as_json: bool) -> int:
     return run_agents(obj.with_options(json=as_json))
 
 
-@program.group(cls=Subgroup)
-def config() -> None:
-    """Show, check and create the configuration."""
-
-
-@config.command("show")
-@click.argument("keys", nargs=-1)
+@program.command(short_help="List the embedding providers and how each of them is.")
 @place_options
 @click.pass_obj
-def config_show(obj: Invocation, /, keys: tuple[str, ...], root: str | None, as_json: bool) -> int:
-    """Show every value in force, where it comes from and what it overrode.
+def providers(obj: Invocation, /, root: str | None, as_json: bool) -> int:
+    """List the embedding providers: state, model, dimensions, where text goes, what is missing.
 
-    KEYS narrow it down: `ranking.k`, or a table such as `ranking.mmr`.
+    Loads none of them and asks nobody; `memtui doctor --probe` does.
     """
-    from memtui.cli.config import show_config
+    from memtui.cli.providers import run_providers
 
-    return show_config(obj.with_options(root=root, json=as_json), keys)
+    return run_providers(obj.with_options(root=root, json=as_json))
 
 
-@config.command("path")
+@program.command(short_help="Look at everything and say what is wrong, with the next step.")
+@click.option("--probe", is_flag=True, help="Ask the configured and the local providers, too.")
+@demo_option
 @place_options
 @click.pass_obj
-def config_path(obj: Invocation, /, root: str | None, as_json: bool) -> int:
-    """Show where configuration, state and indexes are."""
-    from memtui.cli.config import show_paths
+def doctor(obj: Invocation, /, root: str | None, as_json: bool, probe: bool, demo: bool) -> int:
+    """Look at settings, folders, notes, index, watcher, agents and embedding providers.
 
-    return show_paths(obj.with_options(root=root, json=as_json))
+    Works without a memory folder and with broken settings. With --probe one word is embedded by
+    every provider that is configured or runs on this machine; no other service is asked. Exits
+    with the code of the problem that has to be put right first (`memtui help exit-codes`).
+    """
+    from memtui.cli.doctor import run_doctor
 
-
-@config.command("validate")
-@place_options
-@click.pass_obj
-def config_validate(obj: Invocation, /, root: str | None, as_json: bool) -> int:
-    """Check the configuration; anything wrong, unknown keys included, exits with 2."""
-    from memtui.cli.config import validate_config
-
-    return validate_config(obj.with_options(root=root, json=as_json))
+    return run_doctor(obj.with_options(root=root, json=as_json, demo=demo), probe=probe)
 
 
-@config.command("init")
-@click.option("--force", is_flag=True, help="Replace the file that is there.")
-@click.option("--from-openclaw", is_flag=True, help="Take over what OpenClaw's configuration says.")
-@click.option("--agent", metavar="NAME", help="Whose memory search, with --from-openclaw.")
-@click.option(
-    "--state-dir",
-    metavar="DIR",
-    type=click.Path(),
-    help="Where OpenClaw's configuration is, with --from-openclaw.",
-)
-@place_options
-@click.pass_obj
-def config_init(
-    obj: Invocation,
-    /,
-    root: str | None,
-    as_json: bool,
-    force: bool,
-    from_openclaw: bool,
-    agent: str | None,
-    state_dir: str | None,
-) -> int:
-    """Write a configuration file with every key and its default, as comments."""
-    called = obj.with_options(root=root, json=as_json)
-    if from_openclaw:
-        from memtui.cli.config_openclaw import init_from_openclaw
-
-        return init_from_openclaw(called, agent=agent, state_dir=state_dir, force=force)
-    if agent is not None or state_dir is not None:
-        raise click.UsageError("--agent and --state-dir need --from-openclaw")
-    from memtui.cli.config import init_config
-
-    return init_config(called, force=force)
-
-
+program.add_command(config)
 program.add_command(profiles)
 
 
@@ -381,7 +339,7 @@ def completions(obj: Invocation, /, shell: str, root: str | None, as_json: bool)
 @place_options
 @click.pass_context
 def help_(ctx: click.Context, topic: str | None, root: str | None, as_json: bool) -> int:
-    """Explain TOPIC: agents, config, exit-codes, keys, ranking, search."""
+    """Explain TOPIC: agents, config, exit-codes, keys, providers, ranking, search."""
     from memtui.cli.topics import show_topic
 
     called = ctx.obj.with_options(root=root, json=as_json)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,9 @@ from memtui.settings.leaves import RANKING, known_keys, tables
 from memtui.settings.places import data_dir, state_dir, user_config_file
 from memtui.settings.problems import nearest
 from memtui.settings.sample import sample_config
+from memtui.settings.shown import shown_value
 from memtui.settings.toml_text import toml_value
 
-_PASSWORD = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _FAILS_VALIDATION = frozenset({ProblemCode.UNKNOWN_KEY})
 
 
@@ -42,10 +41,10 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
     width = max((len(origin.key) for origin in origins), default=0)
     in_force = _ranking_in_force(loaded)
     for origin in origins:
-        value = _shown(origin.value)
+        value = _shown(origin.key, origin.value)
         if origin.value is None and origin.key in in_force:
             held, why = in_force[origin.key]
-            value = f"{_shown(held)}  # {why}"
+            value = f"{_shown(origin.key, held)}  # {why}"
         line = f"{origin.key:<{width}} = {value}"
         output.line(output.clean(line) + output.styled(output.clean(_history(origin)), 2))
     return 0
@@ -82,14 +81,15 @@ def _ranking_in_force(loaded: Loaded) -> dict[str, tuple[Any, str]]:
 
 
 def _entry(origin: Origin, in_force: Mapping[str, tuple[Any, str]]) -> dict[str, Any]:
+    key = origin.key
     return {
-        "key": origin.key,
-        "value": _masked(origin.value),
-        "in_force": _masked(in_force[origin.key][0] if origin.key in in_force else origin.value),
+        "key": key,
+        "value": shown_value(key, origin.value),
+        "in_force": shown_value(key, in_force[key][0] if key in in_force else origin.value),
         "source": origin.source,
         "place": origin.place,
         "overrode": [
-            {"source": given.source, "place": given.place, "value": _masked(given.value)}
+            {"source": given.source, "place": given.place, "value": shown_value(key, given.value)}
             for given in origin.overrode
         ],
     }
@@ -100,7 +100,8 @@ def _history(origin: Origin) -> str:
         return ""
     parts = [f"{origin.source}{_at(origin.place)}"]
     parts += [
-        f"over {given.source}{_at(given.place)} {_shown(given.value)}" for given in origin.overrode
+        f"over {given.source}{_at(given.place)} {_shown(origin.key, given.value)}"
+        for given in origin.overrode
     ]
     return f"  # {', '.join(parts)}"
 
@@ -109,13 +110,8 @@ def _at(place: str) -> str:
     return f" {place}" if place else ""
 
 
-def _masked(value: Any) -> Any:
-    """A value without the password of an address."""
-    return _PASSWORD.sub("***", value) if isinstance(value, str) else value
-
-
-def _shown(value: Any) -> str:
-    return "(unset)" if value is None else toml_value(_masked(value))
+def _shown(key: str, value: Any) -> str:
+    return "(unset)" if value is None else toml_value(shown_value(key, value))
 
 
 def show_paths(invocation: Invocation) -> int:

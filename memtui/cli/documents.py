@@ -59,6 +59,7 @@ def index_entry(status: IndexStatus) -> dict[str, Any]:
         "provider": status.provider.actual,
         "model": status.provider.model,
         "dimensions": status.provider.dimensions,
+        "provider_state": status.provider,
         "vector_backend": status.vector_backend,
         "tokenizer": status.tokenizer,
         **_foreign_entry(status),

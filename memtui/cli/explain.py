@@ -139,8 +139,9 @@ def _print(output: Output, explained: Explained, ascii_only: bool) -> None:
 
 
 def _json(session: Session, explained: Explained, warnings: Sequence[str]) -> str:
-    states = file_states(session.engine.status())
-    document = explanation_document(explained, states=states, warnings=warnings)
+    status = session.engine.status()
+    document = explanation_document(explained, states=file_states(status), warnings=warnings)
+    document["provider_state"] = status.provider
     missing = _missing(explained)
     return document_text({**document, **({"missing": missing} if missing else {})}) + "\n"
 

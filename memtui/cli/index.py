@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memtui.bus import Bus, SyncFailed, SyncFinished, SyncProgressed
 from memtui.cli.foreign import refuse_foreign
@@ -14,6 +15,12 @@ from memtui.cli.session import Session, open_session
 from memtui.errors import MemtuiError
 from memtui.model import IndexState, IndexStatus, Reason, SyncStats
 from memtui.report import words
+from memtui.report.provider_words import cost_words, usage_words, vectors_warning
+
+if TYPE_CHECKING:
+    from memtui.engine.source import RebuildCost
+
+EXIT_PROVIDER = 4
 
 
 class IndexingFailed(MemtuiError):
@@ -27,7 +34,10 @@ class IndexingFailed(MemtuiError):
 
 
 def run_index(invocation: Invocation, *, force: bool, watch: bool, dry_run: bool) -> int:
-    """Sync or rebuild and print what was done; with `watch` go on until interrupted."""
+    """Sync or rebuild and print what was done; with `watch` go on until interrupted.
+
+    4 when the provider failed and none took over: the notes are indexed, without vectors.
+    """
     refuse_foreign(invocation, rebuild=force)
     output = invocation.output()
     if dry_run:
@@ -41,6 +51,7 @@ def run_index(invocation: Invocation, *, force: bool, watch: bool, dry_run: bool
         for warning in session.loaded.warnings:
             output.note(f"memtui: {warning}")
         session.engine.require_writer()
+        _announce(output, session)
         if force:
             session.engine.rebuild(wait=True)
         else:
@@ -51,7 +62,36 @@ def run_index(invocation: Invocation, *, force: bool, watch: bool, dry_run: bool
         _report(invocation, output, session.engine.status(), stats)
         if watch:
             _follow(invocation, output, session, bus)
-    return 0
+        failed = session.engine.status().provider.state is Reason.PROVIDER_FAILED
+    return EXIT_PROVIDER if failed else 0
+
+
+def _announce(output: Output, session: Session) -> None:
+    """Before text goes to a service: which, where, and what that is expected to take."""
+    provider = session.engine.status().provider
+    if provider.actual is None or not provider.address:
+        return
+    session.engine.refresh_status()
+    status = session.engine.status()
+    cost = _cost(session, status)
+    if status.state is IndexState.NO_INDEX:
+        parts = [words.count(cost.files, "file"), cost_words(cost)]
+    else:
+        parts = [cost_words(cost)] if cost.chunks else []
+        if status.pending_count:
+            parts.append(words.count(status.pending_count, "changed file"))
+    text = f"embedding by {provider.actual} {provider.model} at {provider.address}"
+    output.note(f"memtui: {text}: {', '.join(parts) or 'nothing to embed'}")
+
+
+def _cost(session: Session, status: IndexStatus) -> RebuildCost:
+    """What a rebuild takes; of a first index with a service what the files let one expect."""
+    provider = status.provider
+    if status.state is not IndexState.NO_INDEX or not provider.address:
+        return session.engine.rebuild_cost()
+    from memtui.engine.first_cost import first_cost
+
+    return first_cost(Path(status.root), session.loaded.settings, provider)
 
 
 def _outcome(ends: Sequence[SyncFailed | SyncFinished]) -> SyncStats:
@@ -101,6 +141,8 @@ def _report(invocation: Invocation, output: Output, status: IndexStatus, stats: 
         )
         return
     output.line(output.clean(sync_line(stats)))
+    if status.provider.address and stats.usage.requests:
+        output.line(output.clean(f"spent: {usage_words(stats.usage)} of {status.provider.actual}"))
     output.line(
         f"index: {words.count(status.files, 'file')}, {words.count(status.chunks, 'chunk')}, "
         f"{words.count(status.vectors, 'vector')}"
@@ -110,6 +152,8 @@ def _report(invocation: Invocation, output: Output, status: IndexStatus, stats: 
         output.note(output.clean(f"memtui: skipped {skipped.path}: {skipped.detail or reason}"))
     if status.provider.state is Reason.PROVIDER_FAILED:
         output.note(f"memtui: no vectors were made: {status.provider.detail}")
+    elif (instead := vectors_warning(status.provider, {})) is not None:
+        output.note(f"memtui: {instead}")
     for warning in status.warnings:
         output.note(f"memtui: {warning}")
 
@@ -127,18 +171,21 @@ def sync_line(stats: SyncStats) -> str:
         if number
     ]
     did = "rebuilt" if stats.rebuild else "synced"
+    asked = stats.chunks_embedded + stats.cache_hits
+    rate = f" ({100 * stats.cache_hits / asked:.0f} %)" if stats.cache_hits else ""
     return (
         f"{did} {words.count(stats.files_seen, 'file')} in {words.duration(stats.seconds)}: "
         f"{', '.join(parts) or 'nothing to do'}; "
         f"{words.count(stats.chunks_written, 'chunk')} written, "
-        f"{words.count(stats.chunks_embedded, 'vector')} made, {stats.cache_hits} from the cache"
+        f"{words.count(stats.chunks_embedded, 'vector')} made, "
+        f"{stats.cache_hits} from the cache{rate}"
     )
 
 
 def _dry_run(invocation: Invocation, output: Output, session: Session, *, force: bool) -> int:
     session.engine.refresh_status()
     status = session.engine.status()
-    cost: Any = session.engine.rebuild_cost()
+    cost = _cost(session, status)
     is_rebuild = force or status.state is IndexState.NO_INDEX
     if invocation.json:
         output.document(
@@ -152,13 +199,9 @@ def _dry_run(invocation: Invocation, output: Output, session: Session, *, force:
             }
         )
         return 0
-    if is_rebuild and status.chunks:
-        where = "to a remote provider" if cost.remote else "on this machine"
-        output.line(
-            f"would index {words.count(cost.files, 'file')}, {words.count(cost.chunks, 'chunk')}; "
-            f"{words.count(cost.cached, 'vector')} from the cache, "
-            f"about {cost.tokens_estimate} tokens to embed {where}"
-        )
+    if is_rebuild and (status.chunks or cost.tokens_estimate):
+        place = f"at {cost.address}" if cost.address else "on this machine"
+        output.line(f"would index {words.count(cost.files, 'file')} {place}: {cost_words(cost)}")
     else:
         output.line(f"would index {words.count(status.pending_count, 'file')}")
     for path in status.pending:

@@ -95,15 +95,16 @@ def _crash(env: dict[str, str], as_json: bool, error: Exception) -> int:
     """Keep the traceback of what should not have happened in the state folder."""
     import traceback
 
+    from memtui.settings.shown import masked_text
     from memtui.settings.state import StateFolder
 
     try:
         state = StateFolder()
         where = str(state.path / "crash.log")
-        state.write_text("crash.log", "".join(traceback.format_exception(error)))
+        state.write_text("crash.log", masked_text("".join(traceback.format_exception(error))))
     except OSError as failure:
         where = f"nowhere ({failure.strerror})"
     except SettingsError as failure:
         where = f"nowhere ({failure.message})"
-    message = f"this should not have happened: {type(error).__name__}: {error}"
+    message = masked_text(f"this should not have happened: {type(error).__name__}: {error}")
     return _fail(env, as_json, "internal", message, f"traceback in {where}", EXIT_FAILED)

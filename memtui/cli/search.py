@@ -20,6 +20,7 @@ from memtui.model import IndexStatus, Leg, LegState, LegStatus, Ranked, Reason
 from memtui.model.foreign import Severity
 from memtui.report.entries import hit_entry
 from memtui.report.excerpts import excerpt_of
+from memtui.report.provider_words import vectors_warning
 
 EXIT_OK, EXIT_NOTHING = 0, 1
 _JSON_SNIPPET = 300
@@ -63,10 +64,14 @@ def search(session: Session, query: str) -> tuple[Ranked, list[str]]:
     status = session.status()
     _check_legs(ranked.pool.states)
     stale = stale_warning(status)
+    instead = None
+    if not session.is_foreign:
+        instead = vectors_warning(status.provider, ranked.pool.states)
     warnings = [
         *session.warnings(ranking),
         *_query_problems(session, query),
         *leg_warnings({str(leg): state for leg, state in ranked.pool.states.items()}),
+        *([instead] if instead else []),
         *([stale] if stale else []),
         *_index_problems(status),
     ]

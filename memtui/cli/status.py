@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memtui.cli.invocation import Invocation
-from memtui.cli.probes import Probe, probe_all
-from memtui.cli.session import open_session
+from memtui.cli.session import Session, open_session
 from memtui.model import IndexState, IndexStatus
 from memtui.report import words
 from memtui.report.jsonable import plain
+from memtui.report.provider_words import (
+    cache_words,
+    provider_lines,
+    provider_summary,
+    usage_words,
+)
+
+if TYPE_CHECKING:
+    from memtui.cli.probes import Probe
 
 EXIT_OK, EXIT_NO_INDEX = 0, 3
 
@@ -20,7 +28,7 @@ def run_status(invocation: Invocation, *, deep: bool) -> int:
     with open_session(invocation) as session:
         session.engine.refresh_status()
         status = session.engine.status()
-        probes = probe_all(session) if deep else ()
+        probes = _probes(session) if deep else ()
         warnings = session.loaded.warnings
         output = invocation.output()
         if invocation.json:
@@ -39,8 +47,15 @@ def run_status(invocation: Invocation, *, deep: bool) -> int:
     return EXIT_NO_INDEX if status.state is IndexState.NO_INDEX else EXIT_OK
 
 
+def _probes(session: Session) -> tuple[Probe, ...]:
+    from memtui.cli.probes import probe_all
+
+    return probe_all(session)
+
+
 def _probe_line(probe: Probe) -> str:
-    return f"{'works' if probe.works else 'FAILS':<10}{probe.name}: {probe.detail}"
+    hint = f" ({probe.hint})" if probe.hint else ""
+    return f"{'works' if probe.works else 'FAILS':<10}{probe.name}: {probe.detail}{hint}"
 
 
 def status_lines(status: IndexStatus) -> Iterator[str]:
@@ -56,12 +71,18 @@ def status_lines(status: IndexStatus) -> Iterator[str]:
         f"holds     {words.count(status.files, 'file')}, {words.count(status.chunks, 'chunk')}, "
         f"{words.count(status.vectors, 'vector')}" + (f" ({sources})" if sources else "")
     )
-    yield f"provider  {_provider(status)}"
+    yield f"provider  {provider_summary(status.provider)}"
+    for label, text in provider_lines(status.provider):
+        yield f"{label:<10}{text}"
     yield f"vectors   {status.vector_backend}"
     yield f"tokenizer {status.tokenizer}"
     yield f"watcher   {status.watcher.mode}{_detail(status.watcher.detail)}"
     yield f"writer    {status.writer}"
     yield f"last sync {_last_sync(status)}"
+    if status.last_sync is not None and status.last_sync.usage.requests:
+        yield f"spent     {usage_words(status.last_sync.usage)}"
+    if status.cache_hits or status.cache_misses:
+        yield f"cache     {cache_words(status.cache_hits, status.cache_misses)}"
     for path in status.pending:
         yield f"pending   {path}"
     for skipped in status.skipped:
@@ -78,18 +99,6 @@ def _pending(status: IndexStatus) -> str:
     if status.state is IndexState.NO_INDEX:
         return f" ({words.count(status.pending_count, 'file', ' to index')})"
     return f" ({words.count(status.pending_count, 'changed file')})"
-
-
-def _provider(status: IndexStatus) -> str:
-    provider = status.provider
-    if provider.actual is None:
-        return f"none, keyword search alone ({provider.detail or provider.state})"
-    asked = "" if provider.requested == provider.actual else f" (asked for: {provider.requested})"
-    place = ", remote" if provider.remote else ""
-    return (
-        f"{provider.actual}{asked}, {provider.model}, {provider.dimensions} dimensions{place}"
-        f"{_detail(provider.detail)}"
-    )
 
 
 def _last_sync(status: IndexStatus) -> str:

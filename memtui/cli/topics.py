@@ -17,9 +17,15 @@ EXIT CODES
   1    nothing found (search, explain, agents; --zero-ok makes that 0), or something failed
   2    wrong usage or configuration, no memory folder
   3    no index yet, or one that cannot be used: `memtui index`; no such agent, or no index of it
-  4    the embedding provider failed and nothing else could answer
+  4    the embedding provider failed and nothing else could answer: search, when the keywords have
+       nothing to search for either; index, when no fallback took over (the notes are indexed,
+       their vectors are not)
   5    another process is writing to this index
   130  interrupted
+
+`memtui doctor` exits with the code of the problem that has to be put right first, in the order
+2 (settings, no memory folder), 3 (index), 4 (no provider answers), 5, 1 (anything else); what is
+only worth knowing leaves it 0.
 
 With --json every command prints one JSON document on stdout, also when it fails:
   {"schema_version": 1, "error": {"code": ..., "message": ..., "hint": ..., "exit_code": ...}}
@@ -155,8 +161,63 @@ $MEMTUI_RANKING__MMR__LAMBDA=0.5 sets ranking.mmr.lambda; lists are separated by
 $MEMTUI_CONFIG names another file for the user, $MEMTUI_ROOT the memory folder.
 
 A memory folder's own file may not set commands, endpoints or places outside the folder (editor,
-pager, embedding.base_url, a remote embedding.provider, index.data_dir, memory.extra_paths that
-leave the folder) before `memtui trust` has been run on it. Trust holds for that content only.
+pager, a remote embedding.provider or fallback, its base_url, key_env, key_command, model_path,
+ca_file, allow_remote and batch, index.data_dir, memory.extra_paths that leave the folder) before
+`memtui trust` has been run on it. Trust holds for that content only.
+"""
+
+
+_PROVIDERS = """\
+PROVIDERS
+
+  memtui providers          every provider: state, model, dimensions, where text goes
+  memtui doctor             what is configured and found, what is wrong, and the next step
+  memtui doctor --probe     the same, and one word embedded by those that may be asked
+
+A provider is "ready" when all it needs is on this machine. A service is "untried" until it is
+asked: whether it answers, and takes the key, nobody can tell before.
+
+  minilm            comes with memtui, on this machine; English
+  use-multilingual  16 languages, wordllama: small and quick; packages with their weights
+  gguf              a model file, embedding.model_path or the one that OpenClaw keeps
+  openai            and every server that speaks its protocol, at embedding.base_url
+  gemini, voyage, mistral, ollama
+
+embedding.provider = "auto" is a model file that is configured, else the embedded model: no text
+leaves this machine. A service is asked only when it is named, or when embedding.allow_remote lets
+auto take the first one whose key is found. What is set for one provider (model, address, key,
+dimensions, prefixes) is never handed to another.
+
+WHEN ONE FAILS
+
+embedding.fallback (minilm) takes over with its own model in an index of its own: vectors of two
+models are never compared. The provider is asked again from time to time and taken back. "none"
+means none: then keywords alone are searched. `memtui status` and every search say who answers,
+and why.
+
+KEYS
+
+  embedding.key_env        the name of a variable that holds the key
+  embedding.key_command    a command that prints it on its first line: "pass show openai"; it runs
+                           without a shell and without input, for at most 10 s
+  the keyring              of the system, service memtui, user openai (with the package keyring):
+                           `keyring set memtui openai`
+  the service's variables  OPENAI_API_KEY, GEMINI_API_KEY or GOOGLE_API_KEY, VOYAGE_API_KEY,
+                           MISTRAL_API_KEY
+  OpenClaw's configuration openclaw.json, .env and auth-profiles.json in its state folder
+
+The first that holds one counts; where key_env or key_command is set, nothing else is looked at.
+The first three are meant for embedding.base_url, whatever it is; the others go only to the
+service's own host, or to this machine, or where OpenClaw's configuration sends them. No key is
+kept in the settings, the index or a log, and none is ever shown. The file of a memory folder may
+not name a service, an address, a key or a command before `memtui trust`.
+
+COST
+
+The cache keeps the vector of every text: a rebuild, or a switch back, costs nothing for text that
+was embedded before. `memtui index --dry-run --force` tells what a rebuild would take, `memtui
+index` what it took. embedding.batch = true uses a service's batch interface from
+embedding.batch_minimum chunks on: cheaper, and it may take hours.
 """
 
 
@@ -181,6 +242,7 @@ TOPIC_TEXTS: Mapping[str, Callable[[], str]] = {
     "config": lambda: _CONFIG,
     "exit-codes": lambda: _EXIT_CODES,
     "keys": _keys,
+    "providers": lambda: _PROVIDERS,
     "ranking": lambda: _RANKING,
     "search": lambda: _SEARCH,
 }

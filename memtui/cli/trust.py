@@ -10,6 +10,7 @@ from memtui.settings import SettingsProblems, Source, StateFolder
 from memtui.settings.layers import file_layer
 from memtui.settings.load import project_file
 from memtui.settings.problems import Problem
+from memtui.settings.shown import shown_value
 from memtui.settings.trust import is_trusted, protected_keys, revoke, trust
 
 
@@ -35,7 +36,8 @@ def run_trust(invocation: Invocation, *, dry_run: bool, revoke_it: bool) -> int:
         raise SettingsError(f"cannot write in {state.path}: {error.strerror}") from error
     output = invocation.output()
     allowed: list[dict[str, Any]] = [
-        {"key": key, "value": layer.values[key], "place": layer.place(key)} for key in keys
+        {"key": key, "value": shown_value(key, layer.values[key]), "place": layer.place(key)}
+        for key in keys
     ]
     trusted = is_trusted(file, state)
     if invocation.json:

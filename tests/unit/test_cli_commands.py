@@ -321,7 +321,7 @@ def test_help_topics(memtui: Run, topic: str) -> None:
 
 
 def test_help_lists_its_topics(memtui: Run) -> None:
-    assert "agents, config, exit-codes, keys, ranking, search" in memtui("help").out
+    assert "agents, config, exit-codes, keys, providers, ranking, search" in memtui("help").out
 
 
 def test_every_exit_code_is_documented(memtui: Run) -> None:

@@ -59,7 +59,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, indexed_demo: Path) -> Iterat
         patch.setenv("HOME", str(folder))
         for kind in ("config", "state", "data"):
             patch.setenv(f"XDG_{kind.upper()}_HOME", str(folder / kind))
-        for name in ("_check_model", "_load_session"):
+        for name in ("check_file", "_load_session"):
             patch.setattr(minilm, name, functools.cache(getattr(minilm, name)))
         patch.chdir(folder)
         yield folder

@@ -342,7 +342,7 @@ def test_progress_line() -> None:
 def test_sync_line() -> None:
     assert sync_line(SYNC) == (
         "synced 12 files in 1.2 s: 3 added, 2 changed, 1 removed, 1 skipped; "
-        "40 chunks written, 30 vectors made, 10 from the cache"
+        "40 chunks written, 30 vectors made, 10 from the cache (25 %)"
     )
 
 

@@ -1,0 +1,102 @@
+"""Writing the provider into the user's settings, and showing a settings file without secrets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memtui.errors import SettingsError
+from memtui.settings.saving import write
+from memtui.settings.saving_provider import plan_provider
+from memtui.settings.settings_files import SettingsFiles
+from memtui.settings.shown_text import shown_text
+
+SET = """\
+[embedding]
+provider = "mistral"  # since May
+model = "mistral-embed"  # the only one
+key_env = "MY_KEY"
+threads = 3
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "config.toml"
+
+
+def files_of(file: Path, root: Path | None = None, **env: str) -> SettingsFiles:
+    """The settings of these places alone."""
+    return SettingsFiles({"MEMTUI_CONFIG": str(file), **env}, root)
+
+
+def test_keys_of_the_former_provider_go_and_comments_stay(file: Path) -> None:
+    file.write_text(SET)
+    files = files_of(file)
+    plan = plan_provider(files, "openai", is_other=True)
+    write(plan, files)
+    text = file.read_text()
+    assert 'provider = "openai"  # since May\n' in text
+    assert "# the only one" in text
+    assert "key_env" not in text
+    settings = files.load().settings.embedding
+    assert (settings.provider, settings.model, settings.threads) == ("openai", None, 3)
+    assert not plan_provider(files, "openai", is_other=True).changes
+
+
+def test_the_same_provider_keeps_what_is_set_for_it(file: Path) -> None:
+    file.write_text(SET.replace("mistral", "auto", 1))
+    plan = plan_provider(files_of(file), "mistral", is_other=False)
+    assert plan.after == SET
+
+
+def test_stronger_sources_are_told_without_their_values(file: Path, tmp_path: Path) -> None:
+    root = tmp_path / "notes"
+    root.mkdir()
+    (root / ".memtui.toml").write_text('[embedding]\nprovider = "wordllama"\n')
+    file.write_text("")
+    env = {"MEMTUI_EMBEDDING__BASE_URL": "https://secret.example"}
+    plan = plan_provider(files_of(file, root, **env), "minilm", is_other=True)
+    assert plan.after == '[embedding]\nprovider = "minilm"\n'
+    assert [beats.value for beats in plan.beaten_by] == ["wordllama"]
+    told = "\n".join(plan.notes)
+    assert 'gives "wordllama" and wins over this file' in told
+    assert "embedding.base_url: $MEMTUI_EMBEDDING__BASE_URL gives it" in told
+    assert "secret.example" not in told
+
+
+def test_a_name_that_is_none_and_a_broken_file_are_refused(file: Path) -> None:
+    file.write_text("")
+    with pytest.raises(SettingsError):
+        plan_provider(files_of(file), "No Such!", is_other=True)
+    file.write_text("[embedding")
+    with pytest.raises(SettingsError):
+        plan_provider(files_of(file), "minilm", is_other=True)
+
+
+def test_what_may_be_secret_is_left_out_and_every_other_byte_stays() -> None:
+    text = """\
+# see https://me:pw@host.example/x?token=1
+[embedding]
+provider = "mistral" # sk-abcdefghijklmnopqrstuvwxyz123456
+# key_command = "pass show x"
+# key_command = ""
+key_command = '''
+pass show a
+b'''
+base_url = 'https://me:secret@proxy.example/v1?token=abcdef'
+query_prefix = 'q:  '
+[tool.memtui]
+embedding = {key_command = "TOKEN=1 run", dimensions = 3}
+"""
+    shown = shown_text(text)
+    for secret in ("pw", "token=", "sk-abc", "show", "secret", "TOKEN"):
+        assert secret not in shown
+    assert 'key_command = "pass …"\nbase_url = "https://***@proxy.example/v1?***"' in shown
+    assert '# key_command = "…"\n# key_command = ""\n' in shown
+    assert "query_prefix = 'q:  '\n" in shown
+    assert shown.endswith('embedding = {key_command = "…", dimensions = 3}\n')
+    plain = "[ranking]\r\nk = 8  # few\r\nx = [1, 2]\n"
+    assert shown_text(plain) == plain
+    assert (shown_text("[broken"), shown_text("")) == ("…", "")
