@@ -28,20 +28,25 @@ from textual.widgets import Input
 
 from memtui.bus import Bus
 from memtui.embedding import minilm
-from memtui.embedding.provider import EmbeddingChoice, Provider, register, unregister
+from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.provider import Provider
+from memtui.embedding.registry import register, unregister
 from memtui.engine import Engine
 from memtui.errors import Cancelled, ProviderError
 from memtui.memory.demo import DEMO_PRESENT
 from memtui.memory.workspace import demo_root
-from memtui.model import Decay, IndexStatus, Mmr, Ranking
+from memtui.model import Decay, IndexStatus, Mmr, Ranking, Usage
 from memtui.settings import EmbeddingSettings, Settings
 from memtui.text.tokens import dominant_script_latin
 from memtui.tui.app import MemtuiApp
 from memtui.tui.door import OpenedMemory
 from memtui.tui.options import UiOptions
+from memtui.tui.screens.confirm_provider import ConfirmProvider
 from memtui.tui.screens.difference import DifferenceScreen
 from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.place_prompt import PlacePrompt
+from memtui.tui.screens.providers import ProvidersScreen
+from memtui.tui.widgets.row_list import RowList
 from tests.support.agent_scenes import CHANGED, SCENES, AgentStage, Scene
 from tests.support.pictures import to_png
 from tests.tui.harness import render_lines, settle, until
@@ -152,8 +157,33 @@ async def open_difference(app: MemtuiApp, pilot: Pilot[int]) -> None:
     await until(pilot, lambda: isinstance(app.screen, DifferenceScreen), 30)
 
 
+async def open_providers(app: MemtuiApp, pilot: Pilot[int]) -> None:
+    """Open the list of the providers and go to the one whose key is there."""
+    await pilot.press("escape", "E")
+    screen = app.screen
+    assert isinstance(screen, ProvidersScreen)
+    await until(pilot, lambda: bool(screen.listings), 30)
+    screen.query_one(RowList).choose("openai")
+
+
+async def price_a_provider(app: MemtuiApp, pilot: Pilot[int]) -> None:
+    """Ask what going over to that provider costs."""
+    await open_providers(app, pilot)
+    await rest(app, pilot)
+    await pilot.press("enter")
+    await until(pilot, lambda: isinstance(app.screen, ConfirmProvider), 30)
+    await pilot.press("down")
+
+
 OLD_COUNTS_LESS = Ranking(decay=Decay(enabled=True))
 BOTH = Ranking(mmr=Mmr(enabled=True), decay=Decay(enabled=True, floor=0.8))
+
+ONE_KEY = (
+    ("OPENAI_API_KEY", "sk-for-the-picture"),
+    *((name, "") for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
+    *((name, "") for name in ("VOYAGE_API_KEY", "MISTRAL_API_KEY")),
+)
+"""A machine on which the key of one service is found."""
 
 PICTURES = (
     Picture("main-80x24", (80, 24), ranking=BOTH),
@@ -177,6 +207,8 @@ PICTURES = (
     Picture("sweep-120x40", (120, 40), ranking=BOTH, act=sweep_lambda),
     Picture("sweep-light-80x24", (80, 24), ranking=BOTH, theme="memtui-light", act=sweep_lambda),
     Picture("index-120x40", (120, 40), act=open_index),
+    Picture("providers-120x40", (120, 40), act=open_providers, environment=ONE_KEY),
+    Picture("providers-80x24", (80, 24), act=price_a_provider, environment=ONE_KEY),
     Picture("help-120x40", (120, 40), act=open_help),
     Picture("indexing-120x40", (120, 40), memory="indexing"),
     Picture("unindexed-80x24", (80, 24), memory="unindexed"),
@@ -206,7 +238,8 @@ class Recorded:
     With `recording`, the model is asked and what it says is kept for `save`.
     """
 
-    name, model, dimensions, fingerprint = minilm.identity(EmbeddingChoice())
+    name, model, dimensions, fingerprint, _ = minilm.identity(EmbeddingChoice())
+    address = ""
     remote = False
     batch_size = 8
 
@@ -217,7 +250,9 @@ class Recorded:
             with np.load(VECTORS) as file:
                 self._vectors = dict(zip(file["hashes"].tolist(), file["vectors"], strict=True))
 
-    def embed_query(self, text: str) -> NDArray[np.float32]:
+    def embed_query(
+        self, text: str, *, cancelled: Callable[[], bool] | None = None
+    ) -> NDArray[np.float32]:
         """Give the vector of a text; raises `ProviderError` for one that was not recorded."""
         key = hashlib.sha256(text.encode()).hexdigest()
         if self._model is not None:
@@ -236,6 +271,10 @@ class Recorded:
         """Whether the model reads the script of a text."""
         return dominant_script_latin(text)
 
+    def usage(self) -> Usage:
+        """Nothing is counted."""
+        return Usage()
+
     def close(self) -> None:
         """Nothing is open."""
 
@@ -248,7 +287,9 @@ class Recorded:
 
 def stand_in(model: Recorded | Paused) -> None:
     """Put a model in the place of the bundled one."""
-    register(replace(minilm.REGISTRATION, create=lambda choice: cast("Provider", model)))
+    register(
+        replace(minilm.REGISTRATIONS[minilm.NAME], create=lambda choice: cast("Provider", model))
+    )
 
 
 @contextmanager

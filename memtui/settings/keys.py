@@ -71,6 +71,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("pane.why", ("3",), "the reasons, where one pane is shown at a time"),
     Action("screen.search", ("1",), "search screen"),
     Action("screen.index", ("4", "i"), "index screen"),
+    Action("provider.choose", ("E", "f9"), "embedding providers, and going over to another"),
     Action("screenshot", ("ctrl+s",), "save the screen as SVG"),
     Action("help", ("?", "f1"), "every key of this pane"),
     Action("interrupt", ("ctrl+c",), "copy the selection, else stop what runs, else quit"),

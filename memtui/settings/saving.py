@@ -106,7 +106,7 @@ def plan_ranking(
     changes = {
         (*target.prefix, RANKING, *key.split(".")): value for key, value in needed.changes.items()
     }
-    after = _edit(found, target, lambda text: edited(text, changes))
+    after = changed_text(found, target, lambda text: edited(text, changes))
     notes += [told_beaten(beats) for beats in needed.beaten_by]
     return Plan(target, after, needed.ranking, needed.beaten_by, tuple(notes))
 
@@ -143,7 +143,7 @@ def plan_profile(
         raise SettingsError("this ranking follows rules that no profile has")
     keys = {"profile": base.profile, **keys_for(wanted, base)}
     _refuse_out_of_range(keys)
-    after = _edit(found, target, lambda text: with_profile(text, target, name, keys))
+    after = changed_text(found, target, lambda text: with_profile(text, target, name, keys))
     notes = []
     for layer in found.layers:
         if layer.source not in WRITABLE or name not in layer.profiles:
@@ -192,7 +192,7 @@ def plan_profiles(
             text = with_profile(text, target, name, keys)
         return text
 
-    return Plan(target, _edit(found, target, all_of_them), Ranking())
+    return Plan(target, changed_text(found, target, all_of_them), Ranking())
 
 
 def plan_removal(files: SettingsFiles, name: str) -> Plan:
@@ -211,7 +211,9 @@ def plan_removal(files: SettingsFiles, name: str) -> Plan:
         raise SettingsError(f"no profile {name} in {target.path}", hint=hint)
     _refuse_in_use(found.layers, name)
     path = (*target.prefix, PROFILES, name)
-    return Plan(target, _edit(found, target, lambda text: without_table(text, path)), Ranking())
+    return Plan(
+        target, changed_text(found, target, lambda text: without_table(text, path)), Ranking()
+    )
 
 
 def write(plan: Plan, files: SettingsFiles) -> None:
@@ -238,7 +240,7 @@ def write(plan: Plan, files: SettingsFiles) -> None:
             ) from error
 
 
-def _edit(found: Gathered, target: Target, change: Callable[[str], str]) -> str:
+def changed_text(found: Gathered, target: Target, change: Callable[[str], str]) -> str:
     """The changed text; raises `SettingsError` when it cannot be, or could not be read."""
     try:
         after = change(target.text)

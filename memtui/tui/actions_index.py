@@ -8,11 +8,18 @@ from textual import on, work
 from textual.binding import Binding
 from textual.getters import query_one
 
-from memtui.model import IndexState
+from memtui.model import IndexState, IndexStatus
 from memtui.text.sanitize import safe_line
+from memtui.tui import provider_words as words
 from memtui.tui.actions_inquiry import InquiryActions
 from memtui.tui.door import EngineDoor
-from memtui.tui.messages import IndexExamined, LegChanged, RebuildPriced, SyncEnded
+from memtui.tui.messages import (
+    ChangePriced,
+    IndexExamined,
+    LegChanged,
+    RebuildPriced,
+    SyncEnded,
+)
 from memtui.tui.widgets import foreign_status
 from memtui.tui.widgets.index_status import IndexStatusPane
 from memtui.tui.widgets.status_bar import StatusBar
@@ -26,6 +33,9 @@ class IndexActions(InquiryActions):
 
     index_pane = query_one("#index-status", IndexStatusPane)
 
+    is_switched = False
+    """Whether the user went over to another provider here, and knows why the index is built."""
+    _told_change = ""
     _sync_asked = False
     _stop_asked = False
     _ticks = 0
@@ -42,14 +52,37 @@ class IndexActions(InquiryActions):
         if self.engine is None:
             return
         status = self.engine.status()
+        is_other = self.status is None or status.provider != self.status.provider
         self.status = status
-        # While typing, a remote provider is not asked for an agent's index.
+        if is_other:
+            self.show_subtitle()
+        # An agent's remote provider is asked when Enter is pressed, and not after a pause.
         self.flow.remote = status.provider.remote and status.foreign is None
+        self._tell_other_provider(status)
         self.status_bar.show(status)
         self.index_pane.show(status, self.engine.now())
         if not self.flow.wanted and self.message.display:
             self.show_empty(status)
         self.refresh_bindings()
+
+    def _tell_other_provider(self, status: IndexStatus) -> None:
+        """Tell once that the index is built anew because the settings want another provider."""
+        change = words.provider_change(status)
+        if not change or change == self._told_change or self.engine is None:
+            return
+        self._told_change = change
+        if not self.is_switched:
+            self._price_change(self.engine, change)
+
+    @work(thread=True, exclusive=True, group="change", exit_on_error=False, description=PRICE)
+    def _price_change(self, engine: EngineDoor, change: str) -> None:
+        self.post_message(ChangePriced(change, engine.rebuild_cost()))
+
+    @on(ChangePriced)
+    def change_priced(self, message: ChangePriced) -> None:
+        """Say what the other provider costs."""
+        message.stop()
+        self.tell(f"{message.change}: rebuilding, {words.sent_line(message.cost)}")
 
     def sync_ended(self, message: SyncEnded) -> None:
         """Tell how a sync ended when it was asked for, and always when it failed."""

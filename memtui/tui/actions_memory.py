@@ -50,6 +50,7 @@ class MemoryActions(App[int]):
         self._open_notes = open_engine
         self._choose = choose and agents is not None
         self._number = 0
+        self._closer: threading.Thread | None = None
         self._bridge = Bridge(self.bus, self.post_message)
         self.search_screen = MainScreen(self.options)
 
@@ -174,10 +175,23 @@ class MemoryActions(App[int]):
         """Go to the search screen."""
         raise NotImplementedError
 
+    def on_unmount(self) -> None:
+        """Close the engine, so that nothing waits for it any more.
+
+        Threads of workers are waited for when the loop ends: one that tries a provider, say.
+        """
+        self._begin_closing()
+
     def close_engine(self) -> None:
         """Close the engine, waiting a quarter of a second at most."""
+        self._begin_closing()
+        if self._closer is not None:
+            self._closer.join(CLOSE_SECONDS)
+
+    def _begin_closing(self) -> None:
         self._bridge.close()
-        if self.engine is not None:
-            closer = threading.Thread(target=self.engine.close, name="memtui-close", daemon=True)
-            closer.start()
-            closer.join(CLOSE_SECONDS)
+        if self.engine is not None and self._closer is None:
+            self._closer = threading.Thread(
+                target=self.engine.close, name="memtui-close", daemon=True
+            )
+            self._closer.start()

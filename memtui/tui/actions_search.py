@@ -10,14 +10,14 @@ from textual.content import Content
 from textual.timer import Timer
 from textual.widgets import Input, Static
 
-from memtui.model import IndexStatus, Leg, LegStatus, Ranked
+from memtui.model import IndexStatus, LegStatus, Ranked
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.door import EngineDoor
+from memtui.tui.list_notes import list_notes
 from memtui.tui.messages import RecentLoaded, SearchAnswered, SearchErred
 from memtui.tui.search_base import SearchBase
-from memtui.tui.search_flow import SLOW_AFTER
-from memtui.tui.widgets import foreign_status
+from memtui.tui.search_flow import DELAY, SLOW_AFTER
 from memtui.tui.widgets import results_message as messages
 from memtui.tui.widgets.result_list import query_terms, sorted_hits
 
@@ -35,7 +35,10 @@ class SearchActions(SearchBase):
 
     _problems: tuple[str, ...] = ()
     _results_height: int | str = "1fr"
+    _typing = True
+    """Whether the newest request was for a text that is still typed."""
     _debounce: Timer | None = None
+    _pause: Timer | None = None
     _slow: Timer | None = None
     _problem_timer: Timer | None = None
     _refresh_timer: Timer | None = None
@@ -53,7 +56,23 @@ class SearchActions(SearchBase):
         if not self.flow.wanted:
             self.show_start()
         elif self.flow.pending:
-            self._debounce = self.set_timer(self.flow.delay(), self.ask)
+            self._debounce = self.set_timer(DELAY, self.ask)
+        if self._pause is not None:
+            self._pause.stop()
+            self._pause = None
+        if self.flow.remote and self.flow.wanted:
+            self._finish_later()
+
+    def _finish_later(self) -> None:
+        if self._pause is None:
+            self._pause = self.set_timer(self.flow.pause(), self._finish)
+
+    def _finish(self) -> None:
+        """After a pause the text is finished: a model on another machine may be asked."""
+        self._pause = None
+        if self.flow.wanted and self.flow.submitted != self.flow.wanted:
+            self.flow.submitted = self.flow.wanted
+            self.ask(quiet=True)
 
     @on(Input.Submitted, "#query")
     def query_submitted(self, event: Input.Submitted) -> None:
@@ -71,7 +90,7 @@ class SearchActions(SearchBase):
 
     def _waits_for_enter(self) -> bool:
         """Whether a remote model is asked only once Enter says that the query is finished."""
-        if not self.is_foreign or self.ranked is None or self.flow.running:
+        if self.ranked is None or self.flow.running:
             return False
         states = self.ranked.pool.states.values()
         return any(state.status is LegStatus.PENDING for state in states)
@@ -82,8 +101,10 @@ class SearchActions(SearchBase):
         if self.engine is None or not text:
             return
         # memtui's own query language takes the last word as unfinished until another follows.
-        typing = not self.is_foreign or self.flow.submitted != text
-        self.flow.ask(text, self.engine.submit(text, ranking=self.ranking, typing=typing))
+        asks_this_machine = not (self.is_foreign or self.flow.remote)
+        self._typing = asks_this_machine or self.flow.submitted != text
+        sequence = self.engine.submit(text, ranking=self.ranking, typing=self._typing)
+        self.flow.ask(text, sequence)
         if not quiet:
             self.query_bar.show_searching()
             self._watch_slow_search()
@@ -132,6 +153,10 @@ class SearchActions(SearchBase):
         self.show_ranked(ranked, keep=keep, entered=entered)
         if message.complete:
             self.refresh_status()
+            if self.flow.remote and self._typing and self._waits_for_enter():
+                # Typed, and perhaps entered, before another machine's model took over.
+                self.flow.submitted = None
+                self._finish_later()
 
     def _ranks_as_asked(self, ranked: Ranked) -> bool:
         """Whether a list is ranked by the present parameters, as far as its legs allow."""
@@ -234,15 +259,8 @@ class SearchActions(SearchBase):
         return title if self.flow.complete else f"{title} ~"
 
     def _list_subtitle(self, ranked: Ranked) -> Content:
-        """What the agent gets instead, legs that did not answer, and a scale other than 1."""
-        parts: list[Content] = []
-        note = foreign_status.agent_note(self.status.foreign if self.status is not None else None)
-        if note:
-            parts.append(Content.styled(note, "$state-warn"))
-        for leg in (Leg.VECTOR, Leg.KEYWORD):
-            state = ranked.pool.states.get(leg)
-            if state is not None and state.status is not LegStatus.OK:
-                parts.append(Content.styled(fmt.leg_note(leg, state), "$state-warn"))
+        """What is special about the list, and a scale other than 1."""
+        parts = list_notes(ranked, self.status)
         if self.look is not None and self.look.scale != 1.0 and ranked.hits:
             parts.append(Content(f"full bar = {fmt.score(self.look.scale)}"))
         return Content(" · ").join(parts)
@@ -363,29 +381,3 @@ class SearchActions(SearchBase):
     def show_empty(self, status: IndexStatus) -> None:
         """Say how the index is, where there is nothing to list."""
         self.show_message(messages.empty_memory(status))
-
-    # --- given by the other concerns --------------------------------------------------------------
-
-    def apply_layout(self) -> None:
-        """Set the classes that depend on the size and on what there is."""
-        raise NotImplementedError
-
-    def show_parameters(self) -> None:
-        """Draw the parameters."""
-        raise NotImplementedError
-
-    def refresh_status(self) -> None:
-        """Show the newest snapshot of the index status."""
-        raise NotImplementedError
-
-    def select(self, chunk_id: str | None) -> None:
-        """Show the chosen chunk in the other panes."""
-        raise NotImplementedError
-
-    def open_selected(self) -> None:
-        """Open the chosen row."""
-        raise NotImplementedError
-
-    def remember_query(self) -> None:
-        """Put the query into the history."""
-        raise NotImplementedError

@@ -19,7 +19,7 @@ from textual.worker import Worker
 from memtui.bus import Bus
 from memtui.model import Ranking
 from memtui.text.sanitize import safe_line
-from memtui.tui.actions_memory import MemoryActions
+from memtui.tui.actions_provider import ProviderActions
 from memtui.tui.bindings import APP_BINDINGS, resolve_keymap
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.door import EngineDoor, OpenedMemory
@@ -58,7 +58,7 @@ MOST_WARNINGS = 10
 """So many things that are wrong with the configuration are told one by one at the start."""
 
 
-class MemtuiApp(MemoryActions):
+class MemtuiApp(ProviderActions):
     """Shows a memory and why it recalls what it recalls."""
 
     TITLE = "memtui"
@@ -269,6 +269,7 @@ def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = Fals
 
     Of the demo and of an agent's workspace no file is written: parameters go to the user's.
     """
+    from memtui.embedding.choice import choice_of
     from memtui.ranking.profiles import PROFILES
     from memtui.settings import state_dir
     from memtui.settings.settings_files import SettingsFiles
@@ -290,9 +291,16 @@ def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = Fals
         keymap_preset=settings.keymap.preset,
         keymap=settings.keymap.bindings,
         state_dir=state_dir(),
+        embedding=choice_of(settings.embedding),
+        is_provider_given=_is_provider_given(loaded),
         demo=demo,
         warnings=loaded.warnings,
     )
+
+
+def _is_provider_given(loaded: Loaded) -> bool:
+    """Whether a file, a variable or an option says which provider is wanted, `auto` among them."""
+    return any("embedding.provider" in layer.values for layer in loaded.layers)
 
 
 def flags_of(layers: Sequence[Layer]) -> dict[str, Flag]:

@@ -258,6 +258,14 @@ APP_BINDINGS: tuple[Binding, ...] = (
         tooltip="Status, sources, queue and errors",
     ),
     Binding(
+        "E,f9",
+        "choose_provider",
+        "embedding provider…",
+        show=False,
+        id="provider.choose",
+        tooltip="Who makes the vectors, where text goes, and another one",
+    ),
+    Binding(
         "ctrl+s",
         "save_svg",
         "screenshot",

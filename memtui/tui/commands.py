@@ -124,6 +124,7 @@ class MemtuiCommands(Provider):
             app = cast("MemtuiApp", self.app)
             yield from _inquiries(app)
             yield from self._rankings(app)
+            yield from _providers(app)
             if app.agents is not None:
                 agents = partial(app.run_action, "open_agent")
                 yield Command("open an agent's index…", "the agents of this machine", agents)
@@ -173,6 +174,18 @@ def _inquiries(app: MemtuiApp) -> Iterator[Command]:
     pin = partial(app.run_action, "toggle_pin")
     told = "follow it through every query"
     yield Command("pin the selected chunk", told, pin, ("p",), discover=False)
+
+
+def _providers(app: MemtuiApp) -> Iterator[Command]:
+    """The list of the providers, with each of them chosen."""
+    from memtui.embedding.choice import AUTO, NONE
+    from memtui.embedding.registry import provider_names
+
+    told = "what it would cost, and where text would go"
+    for name in provider_names():
+        if name not in (AUTO, NONE):
+            run = partial(app.action_choose_provider, name)
+            yield Command(f"provider: {name}", told, run, discover=False)
 
 
 def _draw(name: Content, command: Command) -> Content:

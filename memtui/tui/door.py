@@ -8,9 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from memtui.embedding.choice import EmbeddingChoice
 from memtui.engine.words_to_try import MOST_WORDS, WordsToTry
 from memtui.model import CandidatePool, IndexStatus, Ranked, Ranking
 from memtui.model.inquiry import Inquiry, Passages, Place
+from memtui.model.providers import ProbeResult, ProviderListing
 
 
 class SourceText(Protocol):
@@ -76,6 +78,26 @@ class RebuildCost(Protocol):
     def remote(self) -> bool:
         """Whether the provider is a remote service."""
 
+    @property
+    def price(self) -> float | None:
+        """What the tokens cost, in `currency`; `None` where no price is known."""
+
+    @property
+    def currency(self) -> str:
+        """ISO 4217; empty where nothing is charged, and for the user's own price."""
+
+    @property
+    def provider(self) -> str:
+        """Who would make the vectors; empty: nobody."""
+
+    @property
+    def model(self) -> str:
+        """By which model."""
+
+    @property
+    def address(self) -> str:
+        """The host that text would be sent to; empty when it stays in this program."""
+
 
 class EngineDoor(Protocol):
     """The engine as the interface uses it; answers to `submit` come as bus events."""
@@ -122,6 +144,18 @@ class EngineDoor(Protocol):
     def rebuild_cost(self) -> RebuildCost:
         """Estimate a rebuild; reads the index."""
 
+    def providers(self) -> Sequence[ProviderListing]:
+        """Every embedding provider, by a look that asks nothing; reads files, off the loop."""
+
+    def provider_cost(self, choice: EmbeddingChoice) -> RebuildCost:
+        """What going over to a provider would take; reads the index."""
+
+    def switch_provider(self, choice: EmbeddingChoice) -> None:
+        """Go over to a provider; the index is built anew while the old one answers."""
+
+    def probe_provider(self, choice: EmbeddingChoice) -> ProbeResult:
+        """Ask a provider for one vector; loads a model or asks a service, off the loop."""
+
     def status(self) -> IndexStatus:
         """Return the last snapshot, without any I/O."""
 
@@ -141,3 +175,5 @@ class OpenedMemory:
     """What `0` goes back to; `None`: the configured one."""
     root: Path | None = None
     """The folder of the notes; `None`: the one of the options."""
+    is_new: bool = False
+    """Whether it was never indexed before it was opened."""

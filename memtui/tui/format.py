@@ -258,6 +258,7 @@ REASON_WORDS: Mapping[Reason, str] = {
     Reason.NO_VECTORS: "no vectors yet",
     Reason.PENDING: "still running",
     Reason.PROVIDER_FAILED: "provider failed",
+    Reason.FALLBACK: "another provider answers",
     Reason.DIMENSIONS_DIFFER: "the index has other dimensions",
     Reason.INDEX_FAILED: "the index could not be read",
     Reason.EXTENSION_MISSING: "sqlite-vec is missing",

@@ -78,4 +78,6 @@ def foreign_memory(engine: ForeignEngine) -> OpenedMemory:
 
 def as_memory(opened: EngineDoor | OpenedMemory) -> OpenedMemory:
     """What a factory gave, as a memory."""
-    return opened if isinstance(opened, OpenedMemory) else OpenedMemory(opened)
+    if isinstance(opened, OpenedMemory):
+        return opened
+    return OpenedMemory(opened, is_new=opened.status().generation == 0)

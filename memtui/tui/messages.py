@@ -11,6 +11,8 @@ from memtui.bus import Bus
 from memtui.model import Ranked
 from memtui.model.foreign import ForeignAgent
 from memtui.model.inquiry import Inquiry
+from memtui.model.providers import ProbeResult, ProviderListing
+from memtui.tui.choosing import Chosen
 from memtui.tui.door import EngineDoor, OpenedMemory, RebuildCost, RecentFile, SourceText
 
 
@@ -133,6 +135,57 @@ class RebuildPriced(Message):
     """What a rebuild would cost."""
 
     cost: RebuildCost
+
+
+@dataclass
+class ChangePriced(Message):
+    """What the rebuild for another provider, which is going on, takes."""
+
+    change: str
+    cost: RebuildCost
+
+
+@dataclass
+class ProvidersListed(Message):
+    """Every provider was looked at; `error` says why that was not possible."""
+
+    listings: Sequence[ProviderListing]
+    error: str = ""
+
+
+@dataclass
+class ProviderPriced(Message):
+    """What going over to a provider would take; without a cost, why that is not known."""
+
+    listing: ProviderListing
+    chosen: Chosen | None
+    cost: RebuildCost | None
+    error: str = ""
+
+
+@dataclass
+class ProviderProbed(Message):
+    """A provider was asked for a vector; without a result, why it could not be."""
+
+    name: str
+    result: ProbeResult | None
+    error: str = ""
+
+
+@dataclass
+class ProviderFirstRun(Message):
+    """A new index, nobody decided about the provider, and there is something to choose from."""
+
+    listings: Sequence[ProviderListing]
+    engine: EngineDoor
+
+
+@dataclass
+class ProviderSwitched(Message):
+    """The engine goes over to another provider; `error` says why it does not."""
+
+    chosen: Chosen
+    error: str = ""
 
 
 @dataclass

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memtui.embedding.choice import EmbeddingChoice
 from memtui.model import Ranking
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ class UiOptions:
     keymap: Mapping[str, str] = field(default_factory=dict)
     state_dir: Path | None = None
     """Where history and screenshots go; `None` keeps nothing on disk."""
+    embedding: EmbeddingChoice = field(default_factory=EmbeddingChoice)
+    """The configured provider and everything that is set for it."""
+    is_provider_given: bool = False
+    """Whether somebody decided about the provider: the first run asks nothing then."""
     demo: bool = False
     warnings: tuple[str, ...] = ()
     """One line each, told once at the start."""

@@ -134,3 +134,29 @@ class SearchBase(Screen[None]):
             severity=severity,  # type: ignore[arg-type]
             timeout=30 if error else 4,
         )
+
+    # --- given by the other concerns --------------------------------------------------------------
+
+    def apply_layout(self) -> None:
+        """Set the classes that depend on the size and on what there is."""
+        raise NotImplementedError
+
+    def show_parameters(self) -> None:
+        """Draw the parameters."""
+        raise NotImplementedError
+
+    def refresh_status(self) -> None:
+        """Show the newest snapshot of the index status."""
+        raise NotImplementedError
+
+    def select(self, chunk_id: str | None) -> None:
+        """Show the chosen chunk in the other panes."""
+        raise NotImplementedError
+
+    def open_selected(self) -> None:
+        """Open the chosen row."""
+        raise NotImplementedError
+
+    def remember_query(self) -> None:
+        """Put the query into the history."""
+        raise NotImplementedError

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LOCAL_DELAY = 0.040
-REMOTE_DELAY = 0.120
-LONGEST_DELAY = 0.400
+DELAY = 0.040
+"""Seconds without keys after which a text is asked of this machine."""
+SHORTEST_PAUSE = 0.400
+LONGEST_PAUSE = 1.200
 SLOW_AFTER = 0.300
 """Seconds after which a running search is named."""
 
@@ -22,10 +23,11 @@ class SearchFlow:
     answered: str | None = None
     """The text that what is on screen answers."""
     submitted: str | None = None
-    """The text that Enter was pressed on: it is finished, and a remote model may be asked."""
+    """The text that is finished, by Enter or a pause: a remote model may be asked."""
     sequence: int = -1
     complete: bool = True
     remote: bool = False
+    """Whether the model is on another machine, which only a finished text is sent to."""
     latency: float = 0.0
     """Seconds of the last complete answer."""
 
@@ -39,11 +41,9 @@ class SearchFlow:
         """Whether the text in the box has not been asked yet."""
         return self.wanted != self.asked
 
-    def delay(self) -> float:
-        """Seconds to wait for more keys: 40 ms locally, the last latency remotely, at most 400."""
-        if not self.remote:
-            return LOCAL_DELAY
-        return min(max(REMOTE_DELAY, self.latency), LONGEST_DELAY)
+    def pause(self) -> float:
+        """Seconds without keys after which a text is finished: the last latency, 0.4 to 1.2."""
+        return min(max(SHORTEST_PAUSE, self.latency), LONGEST_PAUSE)
 
     def ask(self, text: str, sequence: int) -> None:
         """Note that a request went out."""

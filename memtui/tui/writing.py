@@ -79,9 +79,14 @@ def name_error(name: str) -> str:
 
 
 def drawn_difference(before: str, after: str) -> Content:
-    """The hunks that make one text of another, each line with its mark."""
+    """The hunks that make one settings file of another, each line with its mark.
+
+    Commands that print keys and the secret parts of addresses are left out.
+    """
+    from memtui.settings.shown_text import shown_text
+
     rows = []
-    for line in difference(_lines(before), _lines(after), CONTEXT):
+    for line in difference(_lines(shown_text(before)), _lines(shown_text(after)), CONTEXT):
         mark = "" if line.mark is Mark.HUNK else f"{line.mark.value} "
         rows.append(Content.styled(mark + display_line(line.text), _STYLES[line.mark]))
     return Content("\n").join(rows)

@@ -177,6 +177,11 @@ class Cost:
     cached: int = 1233
     tokens_estimate: int = 512_000
     remote: bool = False
+    price: float | None = None
+    currency: str = ""
+    provider: str = "minilm"
+    model: str = "all-MiniLM-L6-v2-int8"
+    address: str = ""
 
 
 def note(lines: int = 60) -> Source:

@@ -9,7 +9,9 @@ from datetime import UTC, date, datetime
 from itertools import count
 
 from memtui.bus import Bus, SearchReady
+from memtui.embedding.choice import EmbeddingChoice
 from memtui.engine.words_to_try import MOST_WORDS, WordsToTry
+from memtui.errors import ProviderError
 from memtui.model import (
     CandidatePool,
     Chunk,
@@ -27,8 +29,10 @@ from memtui.model import (
     WatcherState,
 )
 from memtui.model.inquiry import Inquiry, Passages, Place
+from memtui.model.providers import ProbeResult, ProviderListing
 from memtui.ranking.pipeline import rank
 from tests.tui import sample_answers
+from tests.tui.provider_samples import PROVIDERS
 
 NOW = datetime(2026, 2, 13, 12, 0, tzinfo=UTC)
 
@@ -213,6 +217,11 @@ class SampleCost:
     cached: int = 1200
     tokens_estimate: int = 33_600
     remote: bool = False
+    price: float | None = None
+    currency: str = ""
+    provider: str = "minilm"
+    model: str = "all-MiniLM-L6-v2-int8"
+    address: str = ""
 
 
 @dataclass
@@ -225,11 +234,18 @@ class SampleEngine:
     silent: bool = False
     """Whether searches stay unanswered until `answer` is called."""
     asked: list[tuple[int, str]] = field(default_factory=list)
+    finished: list[str] = field(default_factory=list)
+    """Texts that were asked as finished ones."""
     calls: list[str] = field(default_factory=list)
     sources: dict[str, SampleSource] = field(default_factory=dict)
     recents: list[SampleRecent] = field(default_factory=list)
     outside: tuple[Chunk, ...] = ()
     """Chunks of the index that no search finds."""
+    listings: Sequence[ProviderListing] = PROVIDERS
+    probes: dict[str, ProbeResult] = field(default_factory=dict)
+    refuses: dict[str, str] = field(default_factory=dict)
+    """By name, why the engine does not go over to a provider."""
+    switched: list[EmbeddingChoice] = field(default_factory=list)
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
     def now(self) -> datetime:
@@ -240,6 +256,7 @@ class SampleEngine:
         """Note the request and answer it at once, unless silent."""
         sequence = next(self._numbers)
         self.asked.append((sequence, text))
+        self.finished += [] if typing else [text]
         if not self.silent:
             self.answer(sequence, text, ranking)
         return sequence
@@ -304,6 +321,35 @@ class SampleEngine:
     def rebuild_cost(self) -> SampleCost:
         """A fixed price."""
         return SampleCost()
+
+    def providers(self) -> Sequence[ProviderListing]:
+        """The providers of the sample."""
+        self.calls.append("providers")
+        return self.listings
+
+    def provider_cost(self, choice: EmbeddingChoice) -> SampleCost:
+        """The price of the sample, for where the provider of that name sends text."""
+        self.calls.append(f"cost {choice.provider}")
+        found = next(each for each in self.listings if each.name == choice.provider)
+        return SampleCost(
+            remote=found.remote,
+            price=0.0007 if found.remote else None,
+            currency="USD" if found.remote else "",
+            provider=found.name,
+            model=found.model or "",
+            address=found.address,
+        )
+
+    def switch_provider(self, choice: EmbeddingChoice) -> None:
+        """Note the choice; a provider that refuses raises."""
+        if choice.provider in self.refuses:
+            raise ProviderError(self.refuses[choice.provider])
+        self.switched.append(choice)
+
+    def probe_provider(self, choice: EmbeddingChoice) -> ProbeResult:
+        """What is prepared for the provider of that name."""
+        self.calls.append(f"probe {choice.provider}")
+        return self.probes[choice.provider]
 
     def status(self) -> IndexStatus:
         """The current snapshot."""

@@ -182,6 +182,9 @@ async def test_a_remote_rebuild_says_that_text_is_sent() -> None:
         app.push_screen(ConfirmRebuild(replace(Cost(), remote=True), "openai"))
         await pilot.pause()
         assert "Note text is sent to the provider." in screen_text(app)
+        app.push_screen(ConfirmRebuild(Cost(remote=True, address="api.example"), "openai"))
+        await pilot.pause()
+        assert "Note text is sent to api.example." in screen_text(app)
 
 
 async def test_the_first_run_hint_names_five_keys_and_goes_at_any_key() -> None:

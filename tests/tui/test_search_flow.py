@@ -5,15 +5,13 @@ from __future__ import annotations
 from memtui.tui.search_flow import SearchFlow
 
 
-def test_the_delay_follows_the_latency_of_a_remote_provider() -> None:
-    flow = SearchFlow()
-    assert flow.delay() == 0.040
-    flow.remote = True
-    assert flow.delay() == 0.120
-    flow.latency = 0.250
-    assert flow.delay() == 0.250
+def test_a_pause_is_as_long_as_the_last_answer_took() -> None:
+    flow = SearchFlow(remote=True)
+    assert flow.pause() == 0.4
+    flow.latency = 0.7
+    assert flow.pause() == 0.7
     flow.latency = 9.0
-    assert flow.delay() == 0.400
+    assert flow.pause() == 1.2
 
 
 def test_only_the_newest_answer_is_believed() -> None:

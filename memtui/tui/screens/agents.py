@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 from textual.worker import Worker
 
@@ -20,6 +19,7 @@ from memtui.model.foreign import ForeignAgent, IndexGeneration
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.messages import AgentsFound, EngineFailed, EngineOpened
+from memtui.tui.screens.modal import Modal
 from memtui.tui.widgets.row_list import MARKER_PLACE, Row, RowList
 from memtui.tui.widgets.safe_input import SafeInput
 from memtui.tui.worker_errors import tell_worker_error
@@ -45,7 +45,7 @@ class _Choice:
     """What the filter looks at, in small letters."""
 
 
-class AgentsScreen(ModalScreen[EngineOpened | None]):
+class AgentsScreen(Modal[EngineOpened | None]):
     """The agents of this machine; typing narrows them. Returns what was opened, else `None`."""
 
     BINDING_GROUP_TITLE = "Agents"

@@ -12,7 +12,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
 from textual.widgets import Static
 from textual.worker import Worker
 
@@ -26,6 +25,7 @@ from memtui.tui.comparing import CONFIGURED, CURRENT, Side, choices, first_names
 from memtui.tui.door import EngineDoor
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import UiOptions
+from memtui.tui.screens.modal import Overlay
 from memtui.tui.verdicts import place, verdict
 from memtui.tui.widgets.butterfly import two_results
 from memtui.tui.widgets.comparison_view import (
@@ -55,7 +55,7 @@ class SideAnswered(Message):
     error: str = ""
 
 
-class CompareScreen(Screen[str | None]):
+class CompareScreen(Overlay[str | None]):
     """Left A, right B; its result is the chunk that Enter was pressed on."""
 
     CSS_PATH = "compare.tcss"

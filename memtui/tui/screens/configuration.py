@@ -9,11 +9,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from memtui.model import Ranking
 from memtui.text.sanitize import safe, safe_line
+from memtui.tui.screens.modal import Modal
 
 PREFIX = "openclaw-"
 NEWEST = "2026.9"
@@ -31,7 +31,7 @@ def release_for(profiles: Sequence[str]) -> str:
     return NEWEST
 
 
-class ConfigurationScreen(ModalScreen[None]):
+class ConfigurationScreen(Modal[None]):
     """JSON5 to merge into openclaw.json, and what that release cannot say."""
 
     BINDING_GROUP_TITLE = "Agent configuration"

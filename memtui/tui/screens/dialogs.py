@@ -9,12 +9,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui import provider_words as words
 from memtui.tui.door import RebuildCost
+from memtui.tui.screens.modal import Modal
 
 
 def cost_words(cost: RebuildCost, provider: str) -> str:
@@ -30,7 +31,7 @@ def cost_words(cost: RebuildCost, provider: str) -> str:
     )
 
 
-class ConfirmRebuild(ModalScreen[bool]):
+class ConfirmRebuild(Modal[bool]):
     """Asks before everything is indexed again, naming what that costs."""
 
     CSS_PATH = "dialogs.tcss"
@@ -69,7 +70,8 @@ class ConfirmRebuild(ModalScreen[bool]):
             Content(""),
         ]
         if self.cost.remote:
-            lines.append(Content.styled("Note text is sent to the provider.", "$state-warn"))
+            place = words.brief(self.cost.address) or "the provider"
+            lines.append(Content.styled(f"Note text is sent to {place}.", "$state-warn"))
         lines.append(
             Content.styled("Search keeps the present index until the new one is ready.", fmt.MUTED)
         )
@@ -85,7 +87,7 @@ class ConfirmRebuild(ModalScreen[bool]):
         self.dismiss(event.button.id == "yes")
 
 
-class FirstRunHint(ModalScreen[None]):
+class FirstRunHint(Modal[None]):
     """The five keys to begin with, shown once."""
 
     CSS_PATH = "dialogs.tcss"

@@ -14,7 +14,6 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.worker import Worker
@@ -23,6 +22,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.differences import DifferenceLine, Mark, difference
 from memtui.tui.highlight import MAX_CELLS, display_line
+from memtui.tui.screens.modal import Modal
 from memtui.tui.worker_errors import tell_worker_error
 
 COLUMNS = 8
@@ -100,7 +100,7 @@ class Compared(Message):
     lines: tuple[DifferenceLine, ...]
 
 
-class DifferenceScreen(ModalScreen[None]):
+class DifferenceScreen(Modal[None]):
     """The indexed text against the file as it is now."""
 
     BINDING_GROUP_TITLE = "Difference"

@@ -9,7 +9,6 @@ from typing import Protocol
 
 from textual import on
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.worker import Worker, get_current_worker
 
@@ -19,6 +18,7 @@ from memtui.tui.door import EngineDoor
 from memtui.tui.explaining.findings import Findings, Found, Gathering, Part, Subject
 from memtui.tui.explaining.page import Page, page_of
 from memtui.tui.glyphs import UNICODE, Glyphs
+from memtui.tui.screens.modal import Modal
 from memtui.tui.worker_errors import tell_worker_error
 
 STEP_PAUSE = 0.12
@@ -59,7 +59,7 @@ class PartFound(Message):
         self.problem = problem
 
 
-class ExplainBase(ModalScreen[str | None]):
+class ExplainBase(Modal[str | None]):
     """One place of one result list, and what is found out about it; drawn by `ExplainScreen`."""
 
     def __init__(

@@ -12,12 +12,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.dom import DOMNode
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from memtui.tui import format as fmt
 from memtui.tui.keys import KnownKey, key_label, known_keys
+from memtui.tui.screens.modal import Modal
 from memtui.tui.widgets.safe_input import SafeInput
 
 _KEYS = 16
@@ -113,7 +114,7 @@ def _title(node: DOMNode, focused: Widget | None) -> str:
     return "This pane" if node is focused else "Around it"
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Modal[None]):
     """The keys of the focused pane, then those of the screen, then those of the application."""
 
     CSS_PATH = "help.tcss"

@@ -10,17 +10,17 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from memtui.text.sanitize import safe_line
+from memtui.tui.screens.modal import Modal
 from memtui.tui.widgets.row_list import MARKER_PLACE, Row, RowList
 from memtui.tui.widgets.safe_input import SafeInput
 
 SHOWN = 50
 
 
-class HistoryScreen(ModalScreen[str | None]):
+class HistoryScreen(Modal[str | None]):
     """The queries asked before, newest first; typing narrows them. Returns the chosen one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -16,9 +16,10 @@ from textual.screen import Screen
 from textual.widgets import DataTable, Static
 from textual.worker import Worker
 
-from memtui.model import IndexState, IndexStatus, SkippedFile
+from memtui.model import IndexState, IndexStatus, ProviderState, Reason, SkippedFile
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui import provider_words as words
 from memtui.tui.actions_index import PRICE
 from memtui.tui.door import EngineDoor
 from memtui.tui.glyphs import UNICODE, Glyphs
@@ -121,6 +122,10 @@ class IndexScreen(Screen[None]):
         Binding(
             "R", "rebuild", "rebuild", id="index_screen.rebuild", tooltip="Index everything again"
         ),
+        Binding(
+            "E,f9", "app.choose_provider", "provider", id="index_screen.provider",
+            tooltip="Who makes the vectors, where text goes, and another one",
+        ),
         Binding("escape", "close", "back", id="index_screen.close"),
         Binding("tab", "app.focus_next", "next table", show=False, id="index_screen.next"),
         Binding(
@@ -179,7 +184,7 @@ class IndexScreen(Screen[None]):
         now = self._now or (self.engine.now() if self.engine else datetime.now(UTC))
         self.query_one("#index-state-line", Static).update(state_line(status, self.glyphs))
         self._show_progress(status)
-        self.query_one(Facts).show(index_facts(status, now))
+        self.query_one(Facts).show(index_facts(status, now, self.glyphs))
         tables = {table.id: table for table in self.query(StatusTable)}
         for name, (rows, total) in table_rows(status, now).items():
             tables[name].show_rows(rows, total)
@@ -244,7 +249,7 @@ class IndexScreen(Screen[None]):
             self.refresh_status()
 
 
-def index_facts(status: IndexStatus, now: datetime) -> list[Fact]:
+def index_facts(status: IndexStatus, now: datetime, glyphs: Glyphs = UNICODE) -> list[Fact]:
     """Everything about the index that is not a table."""
     facts: list[Fact] = [
         ("holds", counts(status)),
@@ -254,8 +259,7 @@ def index_facts(status: IndexStatus, now: datetime) -> list[Fact]:
             Content(f"{fmt.home_relative(status.index_dir)}  generation {status.generation}"),
         ),
         ("writer", Content(safe_line(status.writer))),
-        ("provider", provider_line(status.provider)),
-        ("model", model_line(status.provider)),
+        *provider_facts(status.provider, glyphs),
         ("vectors", vectors_line(status)),
         ("tokenizer", Content(safe_line(status.tokenizer))),
         ("cache", cache_line(status)),
@@ -271,11 +275,25 @@ def index_facts(status: IndexStatus, now: datetime) -> list[Fact]:
             f"{fmt.counted(stats.cache_hits, 'cache hit')}"
         )
         facts.append(("", Content.styled(did, fmt.MUTED)))
+        if stats.usage.requests:
+            facts.append(("spent", words.usage_line(stats.usage)))
     facts += [
         ("warning", Content.styled(safe_line(line), "$state-warn")) for line in status.warnings
     ]
     if status.state is IndexState.NO_INDEX:
         facts.append(("next", Content("r indexes this folder; search works while it runs")))
+    return facts
+
+
+def provider_facts(provider: ProviderState, glyphs: Glyphs) -> list[Fact]:
+    """Who makes the vectors, why not another, where text goes, and the next step."""
+    facts: list[Fact] = [
+        ("provider", provider_line(provider, glyphs)),
+        ("model", model_line(provider)),
+        ("text", words.text_line(provider)),
+    ]
+    if provider.hint and provider.state is not Reason.OK:
+        facts.insert(1, ("next", Content.styled(words.brief(provider.hint), "bold")))
     return facts
 
 

@@ -129,6 +129,7 @@ class MainScreen(PaneActions):
 
     def _forget_memory(self) -> None:
         """Forget what another memory answered."""
+        self.is_switched = False
         self.engine_error = ""
         self.flow.clear()
         self.ranked = self.look = self.status = None

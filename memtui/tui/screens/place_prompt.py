@@ -11,7 +11,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 from textual.worker import Worker
 
@@ -19,6 +18,7 @@ from memtui.model.inquiry import Place
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.places import SHOWN, NoPlace, completions, read_place
+from memtui.tui.screens.modal import Modal
 from memtui.tui.widgets.row_list import MARKER_PLACE, Row, RowList
 from memtui.tui.widgets.safe_input import SafeInput
 from memtui.tui.worker_errors import tell_worker_error
@@ -35,7 +35,7 @@ class PathsRead(Message):
         self.paths = paths
 
 
-class PlacePrompt(ModalScreen[Place | None]):
+class PlacePrompt(Modal[Place | None]):
     """Takes `PATH` or `PATH:LINE`, whether the index holds it or not. Returns the place."""
 
     BINDING_GROUP_TITLE = "Trace a file or a line"

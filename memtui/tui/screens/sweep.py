@@ -11,7 +11,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
 from textual.widgets import Static
 from textual.worker import Worker, get_current_worker
 
@@ -24,6 +23,7 @@ from memtui.tui import format as fmt
 from memtui.tui import sweeping
 from memtui.tui.actions_ranking import effect
 from memtui.tui.glyphs import ASCII, Glyphs
+from memtui.tui.screens.modal import Overlay
 from memtui.tui.sweeping import PARAMETERS, TITLES, Subject, value_text
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.rank_chart import LETTERS, STYLES, RankChart, Traced, order_lines
@@ -54,7 +54,7 @@ class Swept(Message):
     exact: bool
 
 
-class SweepScreen(Screen[Ranking | None]):
+class SweepScreen(Overlay[Ranking | None]):
     """Rank against one parameter; its result is the ranking that was chosen."""
 
     CSS_PATH = "sweep.tcss"

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widgets import Static
 
 from memtui.model import IndexStatus
@@ -20,6 +20,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.door import EngineDoor
 from memtui.tui.glyphs import UNICODE, Glyphs
+from memtui.tui.screens.modal import Modal
 from memtui.tui.widgets import foreign_status, truth_rows
 from memtui.tui.widgets.facts import Facts
 from memtui.tui.widgets.index_status import state_line
@@ -41,7 +42,7 @@ SECTIONS: Mapping[str, str] = {
 """The parts of the screen by id, in the order of Tab."""
 
 
-class DetailScreen(ModalScreen[None]):
+class DetailScreen(Modal[None]):
     """One row in full."""
 
     BINDING_GROUP_TITLE = "Detail"

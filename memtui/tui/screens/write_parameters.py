@@ -14,7 +14,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 from textual.worker import Worker
 
@@ -24,6 +23,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import built_in_rankings
+from memtui.tui.screens.modal import Modal
 from memtui.tui.widgets.safe_input import SafeInput
 from memtui.tui.worker_errors import tell_worker_error
 from memtui.tui.writing import Where, Written, drawn_difference, make_plan, name_error, paths_of
@@ -68,7 +68,7 @@ class Done(Message):
     written: Written
 
 
-class WriteParameters(ModalScreen[Written | None]):
+class WriteParameters(Modal[Written | None]):
     """The difference of a settings file; Enter writes it. Returns what was written."""
 
     BINDING_GROUP_TITLE = "Write the parameters"

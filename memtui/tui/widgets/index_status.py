@@ -11,6 +11,7 @@ from textual.widget import Widget
 from memtui.model import IndexState, IndexStatus, Progress, ProviderState, Reason, SyncStats
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui import provider_words as words
 from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.widgets import foreign_status
 from memtui.tui.widgets.facts import Fact
@@ -41,6 +42,8 @@ def state_detail(status: IndexStatus) -> str:
             return f"{fmt.counted(status.pending_count, 'file')} waiting"
         case IndexState.STALE:
             return f"{fmt.counted(status.chunks - status.vectors, 'chunk')} without a vector"
+        case IndexState.DEGRADED if words.is_fallback(status.provider):
+            return words.fallback_note(status.provider)
         case IndexState.DEGRADED:
             return f"keyword only: {fmt.reason_words(status.provider.state)}"
         case IndexState.ERROR if status.errors:
@@ -65,16 +68,16 @@ def vectors_line(status: IndexStatus) -> Content:
     return Content.assemble((some, "$state-warn"), f"  {backend}")
 
 
-def provider_line(provider: ProviderState) -> Content:
+def provider_line(provider: ProviderState, glyphs: Glyphs = UNICODE) -> Content:
     """The provider asked for and the one that answers, when they differ with the reason."""
     asked = safe_line(provider.requested)
     actual = safe_line(provider.actual) if provider.actual else "none"
-    names = actual if asked == actual else f"{asked} → {actual}"
+    names = actual if asked == actual else f"{asked} {glyphs.arrow} {actual}"
     if provider.actual:
         names += " (remote)" if provider.remote else " (local)"
     if provider.state is Reason.OK:
         return Content(names)
-    why = safe_line(provider.detail) or fmt.reason_words(provider.state)
+    why = words.detail_of(provider) or words.why(provider)
     return Content.assemble(names, (f"  {why}", "$state-warn"))
 
 
@@ -164,13 +167,15 @@ def pane_facts(status: IndexStatus, width: int, glyphs: Glyphs, now: datetime) -
         return [*told[:2], *held, *told[2:], ("last error", error_line(status, now))]
     facts: list[Fact] = [
         ("holds", counts(status)),
-        ("provider", provider_line(status.provider)),
+        ("provider", provider_line(status.provider, glyphs)),
         ("model", model_line(status.provider)),
         ("vectors", vectors_line(status)),
         ("cache", cache_line(status)),
         ("watcher", watcher_line(status, now)),
         ("last sync", sync_line(status.last_sync, now)),
     ]
+    if status.provider.address:
+        facts.insert(3, ("text", words.text_line(status.provider)))
     if status.progress is not None:
         facts.insert(1, ("progress", progress_line(status.progress, width - _LABEL, glyphs)))
     if status.pending_count:

@@ -1,0 +1,26 @@
+"""What every screen over another is: closed once, and nothing but itself."""
+
+from __future__ import annotations
+
+from textual.await_complete import AwaitComplete
+from textual.screen import ModalScreen, Screen, ScreenResultType
+
+
+class Overlay(Screen[ScreenResultType]):
+    """A screen with a result. Closing it takes away what lies over it, never what lies below."""
+
+    def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
+        """Close with a result; a second call does nothing.
+
+        Keys that come faster than they are handled still arrive at a screen that is closed, and
+        Textual's `dismiss` takes away the screen in front, whichever it is.
+        """
+        if self not in self.app.screen_stack:
+            return AwaitComplete()
+        while self.app.screen is not self:
+            self.app.pop_screen()
+        return super().dismiss(result)
+
+
+class Modal(Overlay[ScreenResultType], ModalScreen[ScreenResultType]):
+    """A dialog: the keys of the screens below do not reach them."""

@@ -1,0 +1,321 @@
+"""The embedding providers: which can work, where each sends text, and going over to another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.worker import Worker
+
+from memtui.embedding.choice import EMBEDDED_DEFAULT
+from memtui.model.providers import ProbeResult, ProviderListing
+from memtui.tui import format as fmt
+from memtui.tui import provider_words as words
+from memtui.tui.choosing import Chosen, choice_named, worth_asking
+from memtui.tui.door import EngineDoor
+from memtui.tui.glyphs import glyphs
+from memtui.tui.messages import ProviderPriced, ProviderProbed, ProvidersListed
+from memtui.tui.options import UiOptions
+from memtui.tui.screens.confirm_provider import Answer, ConfirmProvider
+from memtui.tui.screens.modal import Modal
+from memtui.tui.widgets.facts import Facts
+from memtui.tui.widgets.provider_rows import (
+    Probe,
+    found_line,
+    header_line,
+    provider_facts,
+    provider_row,
+)
+from memtui.tui.widgets.row_list import RowList
+from memtui.tui.widgets.text_block import TextBlock
+from memtui.tui.worker_errors import tell_worker_error
+
+if TYPE_CHECKING:
+    from memtui.tui.screens.write_provider import WriteProvider
+
+TITLE = "Embedding provider"
+FIRST_TITLE = "Who makes the vectors?"
+KEPT = "Keeping minilm sends nothing anywhere; F9 asks again at any time."
+_KEYS = "enter switch…  t try  esc back"
+_FIRST_KEYS = "enter switch…  t try  esc keep minilm"
+_KEEP_KEYS = "enter keep minilm on this machine  t try"
+_LABEL = 9
+
+
+class ProvidersScreen(Modal[Chosen | None]):
+    """Every provider with its state. Returns the one to go over to; `None` keeps the present one.
+
+    With `found` it is the question of a first run, and keeping the embedded model the answer that
+    is chosen to begin with.
+    """
+
+    CSS_PATH = "providers.tcss"
+    BINDING_GROUP_TITLE = TITLE
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("t", "try", "try", id="providers.try", tooltip="Ask it for the vector of one word"),
+        Binding("escape,q,E,f9", "close", "back", id="providers.close"),
+    ]
+
+    def __init__(
+        self,
+        engine: EngineDoor,
+        options: UiOptions,
+        *,
+        listings: Sequence[ProviderListing] | None = None,
+        choose: str = "",
+        is_first_run: bool = False,
+    ) -> None:
+        """`listings` are shown as they are, else looked for; `choose` is a name."""
+        super().__init__()
+        self._engine = engine
+        self._options = options
+        self._glyphs = glyphs(options.glyphs)
+        self._given = listings
+        self._choose = choose
+        self._is_first_run = is_first_run
+        self.listings: tuple[ProviderListing, ...] = ()
+        """What is shown."""
+        self._probes: dict[str, Probe] = {}
+        self._error = ""
+        self._note = ""
+        self._is_busy = False
+
+    def compose(self) -> ComposeResult:
+        """What is asked, the columns, the list, and what there is to know of the chosen one."""
+        with Vertical(id="providers-box", classes="provider-box"):
+            yield TextBlock(id="providers-intro")
+            yield TextBlock(id="providers-columns")
+            yield RowList(id="providers-list", marker=self._glyphs.marker)
+            with VerticalScroll(id="providers-scroll", can_focus=False):
+                yield Facts(label_width=_LABEL, id="providers-facts")
+
+    def on_mount(self) -> None:
+        """List what is known, or look for it."""
+        title = FIRST_TITLE if self._is_first_run else TITLE
+        self.query_one("#providers-box").border_title = Content(title)
+        self.query_one("#providers-columns", TextBlock).show(lambda width: [header_line(width)])
+        self._list.focus()
+        if self._given is None:
+            self._draw()
+            self._look()
+        else:
+            self._take(self._given)
+
+    @property
+    def _list(self) -> RowList:
+        return self.query_one("#providers-list", RowList)
+
+    @property
+    def chosen(self) -> ProviderListing | None:
+        """The provider of the chosen row."""
+        return self._named(self._list.chosen_id)
+
+    def _named(self, name: str | None) -> ProviderListing | None:
+        return next((each for each in self.listings if each.name == name), None)
+
+    # --- the list -------------------------------------------------------------------------------
+
+    @work(thread=True, exit_on_error=False, description="look at the providers")
+    def _look(self) -> None:
+        try:
+            self.post_message(ProvidersListed(self._engine.providers()))
+        except Exception as error:
+            # Whatever a provider's library does, the dialog says so in one line.
+            self.post_message(ProvidersListed((), str(error) or type(error).__name__))
+
+    @on(ProvidersListed)
+    def providers_listed(self, message: ProvidersListed) -> None:
+        """Show what was found."""
+        message.stop()
+        self._error = message.error
+        self._take(message.listings)
+
+    def _take(self, listings: Sequence[ProviderListing]) -> None:
+        self.listings = tuple(listings)
+        first = EMBEDDED_DEFAULT if self._is_first_run else self._choose
+        keep = first or next((each.name for each in listings if each.is_actual), None)
+        self._show_rows(keep)
+        self._draw()
+
+    def show_provider(self, name: str) -> None:
+        """Go to the row of a provider; without such a row it stays where it is."""
+        self._choose = name
+        self._list.choose(name)
+        self._draw()
+
+    def _show_rows(self, keep: str | None) -> None:
+        self._list.set_rows(
+            [provider_row(e, self._probes.get(e.name), self._glyphs) for e in self.listings], keep
+        )
+
+    @on(RowList.Chosen)
+    def row_chosen(self, message: RowList.Chosen) -> None:
+        """Tell what there is to know of another provider."""
+        message.stop()
+        self._note = ""
+        self._draw()
+
+    @on(RowList.Opened)
+    def row_opened(self, message: RowList.Opened) -> None:
+        """Go over to the provider, after its price is known and agreed to."""
+        message.stop()
+        listing = self._named(message.row_id)
+        if listing is None or self._is_busy:
+            return
+        if self._is_first_run and listing.name == EMBEDDED_DEFAULT:
+            self.dismiss(None)
+        elif listing.is_actual and listing.is_requested:
+            self._tell(f"{listing.name} is in use already")
+        elif not listing.works:
+            self._tell(f"{listing.name} cannot be used yet: see what is missing")
+        else:
+            self._is_busy = True
+            self._tell(f"what {listing.name} would cost{self._glyphs.ellipsis}")
+            self._price(listing)
+
+    # --- drawing --------------------------------------------------------------------------------
+
+    def _draw(self) -> None:
+        self.query_one("#providers-intro", TextBlock).show(self._intro)
+        listing = self.chosen
+        facts = self.query_one("#providers-facts", Facts)
+        if listing is not None:
+            probe = self._probes.get(listing.name)
+            facts.show(provider_facts(listing, probe, self._glyphs, self._failed(listing)))
+        elif self._error:
+            told = f"{self._glyphs.error} {words.brief(self._error)}"
+            facts.show([("", Content.styled(told, "$state-error"))])
+        else:
+            looking = f"looking at the providers{self._glyphs.ellipsis}"
+            facts.show([("", Content.styled(looking, fmt.MUTED))])
+        self.query_one("#providers-scroll").scroll_home(animate=False)
+        self._draw_keys()
+        self.call_after_refresh(self._fit)
+
+    def _failed(self, listing: ProviderListing) -> str:
+        """Why the provider that was asked for does not answer."""
+        state = self._engine.status().provider
+        fails = listing.is_requested and not listing.is_actual and state.failure is not None
+        return words.detail_of(state) if fails else ""
+
+    def _draw_keys(self) -> None:
+        keys = _KEYS
+        if self._is_first_run:
+            listing = self.chosen
+            keeps = listing is None or listing.name == EMBEDDED_DEFAULT
+            keys = _KEEP_KEYS if keeps else _FIRST_KEYS
+        note = (f"{words.brief(self._note)}   ", "$state-warn bold") if self._note else ""
+        self.query_one("#providers-box").border_subtitle = Content.assemble(note, keys)
+
+    def _tell(self, note: str) -> None:
+        self._note = note
+        self._draw_keys()
+
+    def _intro(self, width: int) -> list[Content]:
+        if not self._is_first_run or width <= 0:
+            return []
+        found = found_line(worth_asking(self.listings))
+        kept = Content.styled(KEPT, fmt.MUTED)
+        return [*found.wrap(width), *kept.wrap(width), Content("")]
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Give what there is to know of a provider the room that there is."""
+        self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        """Let the facts be as high as they are, and scroll where that is too much."""
+        scroll = self.query_one("#providers-scroll", VerticalScroll)
+        box = self.query_one("#providers-box")
+        others = [child for child in box.children if child.display and child is not scroll]
+        # Two lines for the border.
+        room = self.size.height - 2 - sum(child.outer_size.height for child in others)
+        scroll.styles.max_height = max(2, room)
+
+    # --- trying ---------------------------------------------------------------------------------
+
+    def action_try(self) -> None:
+        """Ask the chosen provider for the vector of one word: the only way that it is asked."""
+        listing = self.chosen
+        if listing is not None and not isinstance(self._probes.get(listing.name), str):
+            whom = words.place_words(listing.address) if listing.address else listing.name
+            self._probes[listing.name] = f"asking {whom}{self._glyphs.ellipsis}"
+            self._draw()
+            self._try(listing.name)
+
+    @work(thread=True, exit_on_error=False, group="probe", description="try the provider")
+    def _try(self, name: str) -> None:
+        try:
+            choice, _ = choice_named(self._options.embedding, name)
+            self.post_message(ProviderProbed(name, self._engine.probe_provider(choice)))
+        except Exception as error:
+            # As for the look: it is one line of this dialog.
+            self.post_message(ProviderProbed(name, None, str(error) or type(error).__name__))
+
+    @on(ProviderProbed)
+    def provider_probed(self, message: ProviderProbed) -> None:
+        """Show what came of it."""
+        message.stop()
+        failed = ProbeResult(message.name, False, message.error)
+        self._probes[message.name] = message.result or failed
+        self._show_rows(self._list.chosen_id)
+        self._draw()
+
+    # --- going over -----------------------------------------------------------------------------
+
+    @work(thread=True, exit_on_error=False, group="price", description="price the provider")
+    def _price(self, listing: ProviderListing) -> None:
+        try:
+            choice, is_other = choice_named(self._options.embedding, listing.name)
+            cost = self._engine.provider_cost(choice)
+        except Exception as error:
+            # As for the look: it is one line of this dialog.
+            said = str(error) or type(error).__name__
+            self.post_message(ProviderPriced(listing, None, None, said))
+            return
+        self.post_message(ProviderPriced(listing, Chosen(choice, is_other), cost))
+
+    @on(ProviderPriced)
+    def provider_priced(self, message: ProviderPriced) -> None:
+        """Ask whether it is worth that."""
+        message.stop()
+        self._is_busy = False
+        self._tell(message.error)
+        chosen, cost = message.chosen, message.cost
+        if chosen is None or cost is None:
+            return
+        present = next((each.name for each in self.listings if each.is_actual), "")
+        can_write = self._options.files is not None
+        self.app.push_screen(
+            ConfirmProvider(message.listing, cost, present, self._glyphs, can_write=can_write),
+            lambda answer: self._answered(answer, chosen),
+        )
+
+    def _answered(self, answer: Answer | None, chosen: Chosen) -> None:
+        if answer is Answer.SESSION:
+            self.dismiss(chosen)
+        elif answer is Answer.WRITE:
+            self.app.push_screen(self._writing(chosen), self._written)
+
+    def _writing(self, chosen: Chosen) -> WriteProvider:
+        # Imported late: most people never write a settings file here.
+        from memtui.tui.screens.write_provider import WriteProvider
+
+        assert self._options.files is not None
+        return WriteProvider(self._options.files, chosen, self._glyphs)
+
+    def _written(self, chosen: Chosen | None) -> None:
+        if chosen is not None:
+            self.dismiss(chosen)
+
+    def action_close(self) -> None:
+        """Keep the present provider."""
+        self.dismiss(None)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Tell what went wrong beside the loop."""
+        tell_worker_error(self.app, event)
