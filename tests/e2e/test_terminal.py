@@ -36,7 +36,7 @@ def test_search_toggle_edit_sync_resize_and_quit(root: Path, home: Path) -> None
     with terminal(str(root), home=home, size=(120, 40), more=KEYWORD_ONLY) as window:
         window.shows("ready")
         window.type("router")
-        window.shows("2026-11-18.md")
+        finds(window, "2026-11-18.md")
         window.press("F2")
         window.shows("MMR λ 0.70")
         window.press("F3")
@@ -48,6 +48,13 @@ def test_search_toggle_edit_sync_resize_and_quit(root: Path, home: Path) -> None
         survives_every_size(window)
         window.press("C-q")
         assert window.wait_for_end() == 0
+
+
+def finds(window: Terminal, name: str) -> str:
+    """Wait until a note is among the results: the list of recent notes names every one of them."""
+    return window.until(
+        lambda shown: "─ Results " in shown and name in shown, f"{name} among the results"
+    )
 
 
 def survives_every_size(window: Terminal) -> None:
@@ -66,7 +73,7 @@ def test_the_editor_opens_at_the_line_and_the_screen_comes_back(root: Path, home
     with terminal(str(root), home=home, size=(100, 30), more=more) as window:
         window.shows("ready")
         window.type("heron")
-        window.shows("2026-11-19.md")
+        finds(window, "2026-11-19.md")
         window.press("C-o")
         window.until(
             lambda shown: seen.exists() and "heron" in shown, "the screen after the editor"
@@ -83,7 +90,7 @@ def test_a_hostile_note_does_not_reach_the_terminal(root: Path, home: Path) -> N
     with terminal(str(root), home=home, size=(80, 24), more=KEYWORD_ONLY) as window:
         window.shows("ready")
         window.type("heron txt")
-        shown = window.shows("attack.md")
+        shown = finds(window, "attack.md")
         assert "PWNED" not in window.title()
         assert not {"\x1b", "\x9b", "\x07", "\u202e"} & set(shown)
         window.press("F4")

@@ -20,6 +20,7 @@ from memtui.ranking.counterfactual.solve import is_used
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES, for_mode
 from tests.support import openclaw_pools
+from tests.support.examples import examples
 from tests.support.openclaw_rules import Release
 from tests.support.pools import NOW, chunk, pool, pools, rankings
 
@@ -112,7 +113,7 @@ def crowd(seed: int) -> tuple[CandidatePool, Ranking]:
 
 
 @given(st.integers(0, 10**9), st.sampled_from(PARAMETERS), STARTS, WIDTHS)
-@settings(max_examples=200)
+@settings(max_examples=examples(100))
 def test_proofs_hold_in_a_crowd(
     seed: int, parameter: Parameter, start: float, width: float
 ) -> None:
@@ -122,7 +123,7 @@ def test_proofs_hold_in_a_crowd(
 
 
 @given(pools(), rankings(), st.sampled_from(PARAMETERS), STARTS, WIDTHS)
-@settings(max_examples=60)
+@settings(max_examples=examples(30))
 def test_proofs_hold(
     found: CandidatePool, ranking: Ranking, parameter: Parameter, start: float, width: float
 ) -> None:
@@ -132,7 +133,7 @@ def test_proofs_hold(
 
 
 @given(st.data(), st.sampled_from(PARAMETERS), STARTS, WIDTHS)
-@settings(max_examples=60)
+@settings(max_examples=examples(30))
 def test_proofs_hold_under_every_release(
     data: st.DataObject, parameter: Parameter, start: float, width: float
 ) -> None:

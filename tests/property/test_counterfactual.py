@@ -27,6 +27,7 @@ from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES, for_mode
 from tests.counterfactuals import grid
 from tests.support import openclaw_pools
+from tests.support.examples import examples
 from tests.support.openclaw_rules import Release
 from tests.support.pools import NOW, pools, rankings
 
@@ -146,7 +147,7 @@ def assert_true(
 
 
 @given(left_out())
-@settings(max_examples=60)
+@settings(max_examples=examples(30))
 def test_changes_do_what_they_say_and_a_grid_finds_no_other(
     case: tuple[CandidatePool, Ranking, str],
 ) -> None:
@@ -156,7 +157,7 @@ def test_changes_do_what_they_say_and_a_grid_finds_no_other(
 
 
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(20))
 def test_changes_under_every_release(data: st.DataObject) -> None:
     release = data.draw(st.sampled_from(list(Release)))
     mode = data.draw(st.sampled_from(list(SearchMode)))
@@ -187,7 +188,7 @@ SWEPT = (*CONTINUOUS, Parameter.K, Parameter.CANDIDATE_MULTIPLIER)
 
 
 @given(pools().map(plain_numbers), RANKINGS, st.sampled_from(SWEPT))
-@settings(max_examples=60)
+@settings(max_examples=examples(30))
 def test_sweeps_tell_the_ranks(pool: CandidatePool, ranking: Ranking, parameter: Parameter) -> None:
     if not is_used(ranking, parameter):
         with pytest.raises(ValueError, match="no values to sweep"):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from memtui.retrieval.matches import fold, match_spans, snippet
 from memtui.retrieval.porter import stem
 from memtui.text.tokens import FTS5_TOKENIZE
+from tests.support.examples import examples
 
 ALPHABET = "abeginrsty ABÉéđĐ东京會議กขาไ\u0301\n\t-_*…ﾄｳﬁ\u200d😀"
 TEXTS = st.text(ALPHABET, max_size=200)
@@ -55,7 +56,7 @@ def test_a_snippet_shows_a_match_where_there_is_one(before: str, after: str) -> 
 
 
 @given(word=WORDS)
-@settings(max_examples=1000)
+@settings(max_examples=examples(500))
 def test_stems_are_those_of_fts5(word: str) -> None:
     name, *options = shlex.split(FTS5_TOKENIZE)
     tokenizer = apsw.Connection("").fts5_tokenizer(name, options)

@@ -18,6 +18,7 @@ from memtui.model import (
     SearchMode,
 )
 from memtui.ranking.pipeline import rank
+from tests.support.examples import examples
 from tests.support.openclaw_literal import (
     Answer,
     Settings,
@@ -291,7 +292,7 @@ def test_reference_orders_paths_by_letters_before_case() -> None:
 
 # memtui against the reference.
 
-EXAMPLES = 150
+EXAMPLES = examples(60)
 
 
 @pytest.mark.parametrize("mode", MODES)
