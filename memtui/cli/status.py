@@ -79,8 +79,8 @@ def status_lines(status: IndexStatus) -> Iterator[str]:
     yield f"watcher   {status.watcher.mode}{_detail(status.watcher.detail)}"
     yield f"writer    {status.writer}"
     yield f"last sync {_last_sync(status)}"
-    if status.last_sync is not None and status.last_sync.usage.requests:
-        yield f"spent     {usage_words(status.last_sync.usage)}"
+    if status.usage.requests:
+        yield f"spent     {usage_words(status.usage)}"
     if status.cache_hits or status.cache_misses:
         yield f"cache     {cache_words(status.cache_hits, status.cache_misses)}"
     for path in status.pending:

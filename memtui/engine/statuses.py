@@ -58,6 +58,7 @@ def compose(
         errors=snapshot.errors,
         warnings=tuple(warnings),
         made_by=made_by,
+        usage=snapshot.usage,
     )
 
 

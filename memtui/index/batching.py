@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from memtui.embedding.batch.batching import Batching
 from memtui.embedding.provider import Provider, ProviderIdentity
 from memtui.errors import ProviderError
+from memtui.model import Usage
 
 if TYPE_CHECKING:
     from memtui.embedding.cache import EmbeddingCache
@@ -28,12 +29,15 @@ class Batched:
     """The hashes that were looked at; those with a vector have it in the cache now."""
     waiting: bool = False
     """Whether a batch is under way, and the wait for it gave way to other work."""
+    spent: Usage = field(default_factory=Usage)
+    """What the service counted."""
 
 
 class MissingTexts(Mapping[str, str]):
     """The texts of chunks without a vector by hash, read from the index when they are asked for.
 
-    Without those that `is_refused` says are not sent any more.
+    With `every`, of all chunks that have none of this identity in the cache. Without those that
+    `is_refused` says are not sent any more.
     """
 
     def __init__(
@@ -43,7 +47,10 @@ class MissingTexts(Mapping[str, str]):
         identity: ProviderIdentity,
         check: Callable[[], None],
         is_refused: Callable[[str], bool] = lambda _: False,
+        *,
+        every: bool = False,
     ) -> None:
+        self._every = every
         self._connection = connection
         self._rows: dict[str, int] = {}
         last = -1
@@ -70,8 +77,8 @@ class MissingTexts(Mapping[str, str]):
 
     def _page(self, last: int) -> dict[str, int]:
         rows = self._connection.execute(
-            "SELECT hash, id FROM chunks WHERE embedded = 0 AND id > ? ORDER BY id LIMIT ?",
-            (last, _PAGE),
+            "SELECT hash, id FROM chunks WHERE (embedded = 0 OR ?) AND id > ? ORDER BY id LIMIT ?",
+            (self._every, last, _PAGE),
         ).fetchall()
         return {str(text_hash): int(str(row)) for text_hash, row in rows}
 
@@ -83,12 +90,13 @@ def embed_by_batches(
     identity: ProviderIdentity,
     *,
     gives_way: bool,
+    every: bool = False,
 ) -> Batched:
     """Put the vectors of missing texts into the cache by batches, where the provider has them.
 
     Nothing here is a failure of the sync: what has no vector afterwards is left to the caller,
-    and `job.note` is told why. With `gives_way` the wait ends when `job.wanted`. Raises
-    `Cancelled`.
+    and `job.note` is told why. With `gives_way` the wait ends when `job.wanted`; with `every` the
+    texts are those of all chunks. Raises `Cancelled`.
     """
     if not isinstance(provider, Batching):
         return Batched()
@@ -104,7 +112,7 @@ def embed_by_batches(
             refusal = job.refused.of(identity, text_hash)
             return refusal is not None and refusal.is_final
 
-        texts = MissingTexts(connection, job.cache, identity, job.check, is_refused)
+        texts = MissingTexts(connection, job.cache, identity, job.check, is_refused, every=every)
         outcome = batch_run(
             replace(service, identity=identity),
             texts,
@@ -122,7 +130,7 @@ def embed_by_batches(
         return Batched()
     if outcome.note:
         job.note(outcome.note)
-    return Batched(frozenset(texts), outcome.waiting)
+    return Batched(frozenset(texts), outcome.waiting, outcome.spent)
 
 
 class _Reported:

@@ -308,6 +308,7 @@ class Indexer:
             skipped=result.skipped,
             cache_hits=before.cache_hits + result.stats.cache_hits,
             cache_misses=before.cache_misses + result.cache_misses,
+            usage=before.usage.plus(result.stats.usage),
             problem=result.problem,
             provider=result.provider or before.provider,
         )

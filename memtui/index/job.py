@@ -61,6 +61,12 @@ class Job:
     refused: RefusedTexts = field(default_factory=RefusedTexts)
     """The texts that a provider would not take, of this job and those before it."""
 
+    spent: Usage = field(default_factory=Usage)
+    """What was asked of the provider for this job before it began."""
+
+    awaits_batch: bool = False
+    """Whether the index is of another model and only kept while a batch for its own is made."""
+
     def check(self) -> None:
         """Raise `Cancelled` when the job is to stop."""
         if self.cancelled():

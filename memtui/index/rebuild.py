@@ -29,7 +29,7 @@ def rebuild(job: Job) -> SyncResult:
     """
     began = time.monotonic()
     building = job.folder.begin()
-    counts = Counts()
+    counts = Counts(usage=job.spent)
     try:
         with mapped_errors(building):
             connection = open_database(building, bulk=True)

@@ -13,7 +13,7 @@ from typing import Any
 from memtui.index.job import VectorProblem
 from memtui.index.progress import ProgressReporter
 from memtui.index.reader import IndexCounts
-from memtui.model import ErrorRecord, Progress, ProviderState, SkippedFile, SyncStats
+from memtui.model import ErrorRecord, Progress, ProviderState, SkippedFile, SyncStats, Usage
 
 _ERRORS_KEPT = 20
 _PENDING_SHOWN = 200
@@ -45,6 +45,7 @@ class IndexerSnapshot:
     """How far the last sync or rebuild came when somebody stopped it; else `None`."""
     skipped: tuple[SkippedFile, ...] = ()
     cache_hits: int = 0
+    usage: Usage = field(default_factory=Usage)
     cache_misses: int = 0
     cache_excess: int = 0
     """By how many bytes live vectors alone exceed the bound of the cache."""

@@ -8,14 +8,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memtui.bus import IndexSwapped, LegDegraded
+from memtui.embedding.provider import ProviderIdentity, identity_of
 from memtui.errors import ProviderError
+from memtui.index.batching import Batched, embed_by_batches
 from memtui.index.database import checkpoint, mapped_errors, number, open_database, transaction
 from memtui.index.files import FilesPhase
 from memtui.index.job import MOST_FAILURES, PROBE_TEXT, Counts, Job, SyncResult
 from memtui.index.rebuild import rebuild
 from memtui.index.schema import check_version, create, read_meta, write_meta
 from memtui.index.vectors import VectorsPhase, compact_vectors
-from memtui.model import Leg
+from memtui.model import Leg, Usage
 
 if TYPE_CHECKING:
     from memtui.index.database import Connection
@@ -26,10 +28,10 @@ def sync(job: Job) -> SyncResult:
 
     Without an index a first generation goes live at once and fills up, so that the keyword leg
     answers meanwhile. An index of another model, chunk size or tokenizer answers until a new
-    generation replaces it; where nobody can make the vectors of that one, the index of another
-    model is kept up to date as it is. Raises `Cancelled`, `WorkspaceNotFound` when the folder is
-    gone, `IndexDamaged` or another `IndexUnusable` when the index cannot be used. What was
-    committed before stays.
+    generation replaces it; where nobody can make the vectors of that one, or a service makes
+    them in a batch, the index of another model is kept up to date as it is meanwhile. Raises
+    `Cancelled`, `WorkspaceNotFound` when the folder is gone, `IndexDamaged` or another
+    `IndexUnusable` when the index cannot be used. What was committed before stays.
     """
     began = time.monotonic()
     generation = job.folder.current()
@@ -43,25 +45,46 @@ def sync(job: Job) -> SyncResult:
         try:
             meta = read_meta(connection)
             check_version(meta, path)
-            kept = job if job.recipe.matches(meta) else _kept(job, connection, meta)
-            if kept is not None:
-                return _sync_into(kept, connection, generation, began=began, swapped=first)
+            if not job.recipe.matches(meta):
+                kept, spent = _kept(job, connection, meta)
+                job = kept or replace(job, spent=spent)
+            if job.recipe.matches(meta):
+                return _sync_into(job, connection, generation, began=began, swapped=first)
         finally:
             connection.close()
     return rebuild(job)
 
 
-def _kept(job: Job, connection: Connection, meta: Mapping[str, str]) -> Job | None:
+def _kept(job: Job, connection: Connection, meta: Mapping[str, str]) -> tuple[Job | None, Usage]:
     """The job of an index of another model, which stays; `None` when a new one is to be made.
 
-    It stays while it holds vectors and nobody would make those of the new one.
+    It stays while it holds vectors, and nobody would make those of the new one, or a batch that
+    makes them is under way. Tells what was asked for in batches, too.
     """
-    if job.recipe.identity is None or _answers(job):
-        return None
+    if job.recipe.identity is None:
+        return None, Usage()
+    answers = _answers(job)
     recipe = job.recipe.of_model_in(meta)
     if recipe is None or not number(connection, "SELECT count(*) FROM chunks WHERE embedded = 1"):
-        return None
-    return replace(job, recipe=recipe)
+        return None, Usage()
+    batched = _batched(job, connection, job.recipe.identity) if answers else Batched()
+    stays = batched.waiting or not answers
+    kept = replace(job, recipe=recipe, awaits_batch=batched.waiting)
+    return (kept if stays else None), batched.spent
+
+
+def _batched(job: Job, connection: Connection, identity: ProviderIdentity) -> Batched:
+    """Have the texts of the live index embedded for a new one, where that is done in batches."""
+    provider, _ = job.provider()
+    job.check()
+    if provider is None or _maker(identity_of(provider)) != _maker(identity):
+        return Batched()
+    identity = identity._replace(dimensions=identity.dimensions or provider.dimensions)
+    return embed_by_batches(job, connection, provider, identity, gives_way=True, every=True)
+
+
+def _maker(identity: ProviderIdentity) -> tuple[str, str, str]:
+    return identity.name, identity.model, identity.fingerprint
 
 
 def _answers(job: Job) -> bool:

@@ -98,7 +98,8 @@ class VectorsPhase:
             self.problem = self.problem or self._problem_of_texts()
         finally:
             if self._provider is not None:
-                self._counts.usage = self._provider.usage().since(self._used_before)
+                used = self._provider.usage().since(self._used_before)
+                self._counts.usage = self._job.spent.plus(used)
 
     def _fill(self, identity: ProviderIdentity, *, again: bool = False) -> None:
         """Go through the chunks without a vector once; `again`: what failed before."""
@@ -295,8 +296,9 @@ class VectorsPhase:
                 self._gave_up = True
             elif not self._is_of_recipe(provider):
                 # Vectors of two models are never mixed; the next run has the recipe of this one.
-                detail = f"{provider.name} took over; the next sync makes its vectors"
-                self._fail(Reason.FALLBACK, detail, self.state.failure)
+                if not self._job.awaits_batch:
+                    detail = f"{provider.name} took over; the next sync makes its vectors"
+                    self._fail(Reason.FALLBACK, detail, self.state.failure)
                 self._gave_up = True
             else:
                 self._provider, self._used_before = provider, provider.usage()

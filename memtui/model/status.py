@@ -32,6 +32,15 @@ class Usage:
     estimated: bool = False
     """Whether some tokens were counted by their length, because an answer did not say."""
 
+    def plus(self, other: Usage) -> Usage:
+        """Both together."""
+        return Usage(
+            self.requests + other.requests,
+            self.texts + other.texts,
+            self.tokens + other.tokens,
+            self.estimated or other.estimated,
+        )
+
     def since(self, before: Usage) -> Usage:
         """What came after `before`."""
         return Usage(
@@ -156,3 +165,5 @@ class IndexStatus:
     made_by: str = ""
     """Provider and model of the live index's vectors, as `minilm/all-MiniLM-L6-v2-int8`; empty for
     none, and before the index was read."""
+    usage: Usage = Usage()
+    """What providers were asked for by the syncs of this run of the program."""

@@ -15,10 +15,11 @@ from memtui.embedding.batch.files import MistralBatches, OpenAiBatches, VoyageBa
 from memtui.embedding.batch.gemini import GeminiBatches
 from memtui.engine import Engine
 from memtui.index.batching import STORE_NAME
-from memtui.model import IndexState, Reason
+from memtui.model import IndexState, Leg, LegStatus, Reason
 from memtui.settings import ChunkingSettings, EmbeddingSettings, Settings
 from tests.support.batch_loopback import DIMENSIONS, TOKENS, WAITING, BatchServer, batch_server
 from tests.support.batches import KEY, NAMES, texts_of
+from tests.support.embedding import HASHED, registered_hashed
 from tests.support.loopback import Answer
 
 NOTES = 6
@@ -127,6 +128,39 @@ def test_a_note_written_meanwhile_is_found_by_keyword(tmp_path: Path) -> None:
         assert again.wait(WAIT)
         assert [hit.chunk.path for hit in engine.search("zebra").hits] == ["late.md"]
         assert len(server.jobs) == 1
+
+
+def test_the_index_of_another_model_follows_the_files_until_the_batch_is_done(
+    tmp_path: Path,
+) -> None:
+    with batch_server("openai") as server, registered_hashed():
+        plain = {"provider": HASHED, "model": None, "dimensions": None, "base_url": None}
+        with opened(server, tmp_path, **plain) as engine:
+            engine.sync(wait=True)
+            assert engine.status().vectors == NOTES
+        server.inline = True
+        server.states = [WAITING["openai"]]
+        with opened(server, tmp_path) as engine:
+            waiting = until(engine, lambda seen: seen.phase.startswith("batch: waiting"))
+            engine.sync()
+            assert waiting.wait(WAIT)
+            late = tmp_path / "workspace" / "late.md"
+            late.write_text("a zebra crossed\n", encoding="utf-8")
+            indexed = until(engine, lambda seen: seen.phase == "files" and seen.done == seen.total)
+            again = until(engine, lambda seen: indexed.is_set() and seen.phase.startswith("batch"))
+            engine.sync()
+            assert again.wait(WAIT)
+            assert [hit.chunk.path for hit in engine.search("zebra").hits][:1] == ["late.md"]
+            assert engine.status().generation == 1
+            for job in server.jobs.values():
+                job.states.append("completed")
+            assert engine.wait_idle(WAIT)
+            said = engine.status()
+            assert (said.generation, said.vectors, len(server.jobs)) == (2, NOTES + 1, 1)
+            assert server.steps().count("inline") == 3, "a probe for each run, and the late note"
+            assert said.usage.texts == NOTES + 1, "those of the batch are counted"
+            assert said.errors == ()
+            assert engine.search("zebra").pool.states[Leg.VECTOR].status is LegStatus.OK
 
 
 def test_what_goes_wrong_is_in_the_status(tmp_path: Path) -> None:

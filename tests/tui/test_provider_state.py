@@ -93,7 +93,7 @@ def test_the_index_screen_tells_reason_next_step_place_and_what_was_spent() -> N
         True, NOW - timedelta(hours=1), 3.0, 142, 0, 0, 0, 0, 1284, 84, 1200,
         Usage(12, 84, 33_600, estimated=True),
     )  # fmt: skip
-    status = replace(with_provider(FALLEN), last_sync=stats)
+    status = replace(with_provider(FALLEN), last_sync=stats, usage=stats.usage)
     facts = {label: value.plain for label, value in index_facts(status, NOW, ASCII) if label}
     assert facts["provider"].startswith("openai > minilm (local)  openai: the key is refused;")
     assert "OPENAI_API_KEY" not in facts["provider"]

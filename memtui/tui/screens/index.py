@@ -275,8 +275,8 @@ def index_facts(status: IndexStatus, now: datetime, glyphs: Glyphs = UNICODE) ->
             f"{fmt.counted(stats.cache_hits, 'cache hit')}"
         )
         facts.append(("", Content.styled(did, fmt.MUTED)))
-        if stats.usage.requests:
-            facts.append(("spent", words.usage_line(stats.usage)))
+    if status.usage.requests:
+        facts.append(("spent", words.usage_line(status.usage)))
     facts += [
         ("warning", Content.styled(safe_line(line), "$state-warn")) for line in status.warnings
     ]
