@@ -95,7 +95,8 @@ async def test_a_file_is_completed_and_explained() -> None:
         await run.pilot.press("j")
         await run.pilot.press("escape")
         await run.pilot.pause()
-        assert run.app.search_screen.selected_id == explained.chunk_id
+        search = run.app.search_screen
+        await until(run.pilot, lambda: search.selected_id == explained.chunk_id)
 
         await run.pilot.press("t")
         screen = await _prompt(run)
