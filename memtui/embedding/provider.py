@@ -87,6 +87,19 @@ class Provider(Protocol):
         """Let go of the model or connection; later calls raise `ProviderError`."""
 
 
+class Maker(NamedTuple):
+    """Who made vectors: only those of one maker may be compared."""
+
+    name: str
+    model: str
+    fingerprint: str
+
+
+def maker_of(identity: ProviderIdentity) -> Maker:
+    """Tell whose vectors an identity makes."""
+    return Maker(identity.name, identity.model, identity.fingerprint)
+
+
 def identity_of(provider: Provider) -> ProviderIdentity:
     """Tell the identity of a provider that is loaded."""
     return ProviderIdentity(

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.provider import Provider, ProviderIdentity
+from memtui.embedding.provider import Maker, Provider, ProviderIdentity
 from memtui.engine.providers.holder import ProviderHolder
-from memtui.engine.providers.slot import Maker
 from memtui.errors import Cancelled, IndexMissing
 from memtui.index.database import DatabaseError, Interrupted, mapped_errors, number
 from memtui.index.generations import IndexFolder

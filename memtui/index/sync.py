@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memtui.bus import IndexSwapped, LegDegraded
-from memtui.embedding.provider import ProviderIdentity, identity_of
+from memtui.embedding.provider import ProviderIdentity, identity_of, maker_of
 from memtui.errors import ProviderError
 from memtui.index.batching import Batched, embed_by_batches
 from memtui.index.database import checkpoint, mapped_errors, number, open_database, transaction
@@ -77,14 +77,10 @@ def _batched(job: Job, connection: Connection, identity: ProviderIdentity) -> Ba
     """Have the texts of the live index embedded for a new one, where that is done in batches."""
     provider, _ = job.provider()
     job.check()
-    if provider is None or _maker(identity_of(provider)) != _maker(identity):
+    if provider is None or maker_of(identity_of(provider)) != maker_of(identity):
         return Batched()
     identity = identity._replace(dimensions=identity.dimensions or provider.dimensions)
     return embed_by_batches(job, connection, provider, identity, gives_way=True, every=True)
-
-
-def _maker(identity: ProviderIdentity) -> tuple[str, str, str]:
-    return identity.name, identity.model, identity.fingerprint
 
 
 def _answers(job: Job) -> bool:

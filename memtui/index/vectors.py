@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memtui.embedding.apart import TextsRefused
-from memtui.embedding.provider import Provider, ProviderIdentity, Vector
+from memtui.embedding.provider import (
+    Provider,
+    ProviderIdentity,
+    Vector,
+    identity_of,
+    maker_of,
+)
 from memtui.errors import ProviderError
 from memtui.index.batching import embed_by_batches
 from memtui.index.database import number, transaction, vector_extension
@@ -307,8 +313,7 @@ class VectorsPhase:
     def _is_of_recipe(self, provider: Provider) -> bool:
         wanted = self._identity
         assert wanted is not None
-        found = (provider.name, provider.model, provider.fingerprint)
-        return found == (wanted.name, wanted.model, wanted.fingerprint)
+        return maker_of(identity_of(provider)) == maker_of(wanted)
 
     def _fail(self, reason: Reason, detail: str, failure: Failure | None) -> None:
         # Another provider may have taken over: its run begins anew.

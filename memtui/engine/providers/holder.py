@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Final
 
 from memtui.embedding.choice import EmbeddingChoice
-from memtui.embedding.provider import Provider, ProviderIdentity
+from memtui.embedding.provider import Maker, Provider, ProviderIdentity
 from memtui.engine.providers.alarm import Alarm
 from memtui.engine.providers.makers import local_choice
-from memtui.engine.providers.slot import Maker, Outage, ProviderSlot
+from memtui.engine.providers.slot import Outage, ProviderSlot
 from memtui.errors import Cancelled, ProviderError
 from memtui.index.job import MOST_FAILURES, PROBE_TEXT, is_for_good
 from memtui.model import Failure, ProviderState, Reason

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from memtui.embedding.choice import AUTO, NONE, EmbeddingChoice
+from memtui.embedding.provider import Maker, maker_of
 from memtui.embedding.registry import provider_names, registration_of
-from memtui.engine.providers.slot import Maker, maker_of
 from memtui.errors import MemtuiError
 
 

@@ -5,29 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from memtui.embedding.choice import EmbeddingChoice
-from memtui.embedding.provider import Provider, ProviderIdentity, identity_of
+from memtui.embedding.provider import Maker, Provider, ProviderIdentity, identity_of, maker_of
 from memtui.embedding.registry import Registration, create_provider, resolve
 from memtui.engine.providers.places import sent_to
 from memtui.engine.providers.watch import WatchedProvider, watched
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, ProviderState, Reason
 from memtui.text.sanitize import safe_line
-
-
-class Maker(NamedTuple):
-    """Who made vectors: only those of one maker may be compared."""
-
-    name: str
-    model: str
-    fingerprint: str
-
-
-def maker_of(identity: ProviderIdentity) -> Maker:
-    """Tell whose vectors an identity makes."""
-    return Maker(identity.name, identity.model, identity.fingerprint)
 
 
 @dataclass(frozen=True, slots=True)
