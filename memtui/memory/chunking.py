@@ -24,6 +24,7 @@ from memtui.memory.weights import (
 from memtui.model import ChunkSpan, Document
 
 __all__ = [
+    "Packer",
     "Rules",
     "chunk_document",
     "chunk_id",
@@ -60,6 +61,72 @@ class _Plan:
     rules: Rules
 
 
+class Packer:
+    """Packs lines into chunks as they come, and can go on another day where it stopped.
+
+    What `feed` gives for the lines of a text, and `finish` after them, is what `chunk_text` gives
+    for the whole.
+    """
+
+    def __init__(
+        self,
+        tokens: int = 400,
+        overlap: int = 80,
+        rules: Rules = "2026.9",
+        held: Iterable[Sequence[str | int]] = (),
+    ) -> None:
+        """`held`: what the property of that name was when the reading stopped.
+
+        Raises `ValueError` when it is not that.
+        """
+        self._plan = _Plan(
+            tokens=tokens,
+            budget=max(_LEAST_CHARS, tokens * _CHARS_PER_TOKEN),
+            overlap=max(0, overlap * _CHARS_PER_TOKEN),
+            rules=rules,
+        )
+        self._held: list[_Segment] = []
+        for text, line in held:
+            if not isinstance(text, str) or not isinstance(line, int):
+                raise ValueError("held lines are pairs of a text and a line number")
+            self._held.append(_Segment(text, line, size_estimate(text, rules) + 1))
+        self._used = sum(segment.cost for segment in self._held)
+
+    @property
+    def held(self) -> list[list[str | int]]:
+        """What is in no finished chunk yet, with the overlap before it: [text, line] each.
+
+        At most a chunk's budget, but for releases up to 2026.4, whose overlap may exceed it.
+        """
+        return [[segment.text, segment.line] for segment in self._held]
+
+    def feed(self, line_number: int, text: str) -> list[ChunkSpan]:
+        """Take the next line, which holds no line feed; give the chunks that it completes."""
+        return list(self.pack([(line_number, text)]))
+
+    def pack(self, lines: Iterable[_NumberedLine]) -> Iterator[ChunkSpan]:
+        """Do what `feed` does for many lines, one chunk at a time."""
+        plan = self._plan
+        carry = _carry_within_budget if plan.rules == "2026.9" else _carry_whole_lines
+        for segment in _segments(lines, plan):
+            if self._used + segment.cost > plan.budget and self._held:
+                yield _chunk(self._held)
+                self._held = carry(self._held, segment.cost, plan)
+                self._used = sum(kept.cost for kept in self._held)
+            self._held.append(segment)
+            self._used += segment.cost
+
+    def cut(self) -> list[ChunkSpan]:
+        """End the chunk here: what comes next shares nothing with it."""
+        ended = self.finish()
+        self._held, self._used = [], 0
+        return ended
+
+    def finish(self) -> list[ChunkSpan]:
+        """The chunk that ends the text, if it ended here; more lines may still be fed."""
+        return [_chunk(self._held)] if self._held else []
+
+
 def chunk_text(
     text: str,
     *,
@@ -85,18 +152,11 @@ def iter_chunks(
     per_entry: bool = False,
 ) -> Iterator[ChunkSpan]:
     """Do what `chunk_text` does, one chunk at a time, so that a caller can stop in between."""
-    plan = _Plan(
-        tokens=tokens,
-        budget=max(_LEAST_CHARS, tokens * _CHARS_PER_TOKEN),
-        overlap=max(0, overlap * _CHARS_PER_TOKEN),
-        rules=rules,
-    )
+    packer = Packer(tokens, overlap, rules)
     lines = enumerate(_lines(text), start=1)
-    if not per_entry:
-        yield from _pack(lines, plan)
-        return
-    for group in _entries(lines):
-        yield from _pack(group, plan)
+    for group in _entries(lines) if per_entry else (lines,):
+        yield from packer.pack(group)
+        yield from packer.cut()
 
 
 def chunk_document(
@@ -174,21 +234,6 @@ def _entries(lines: Iterable[_NumberedLine]) -> Iterator[list[_NumberedLine]]:
             group = []
         group.append((number, line))
     yield group
-
-
-def _pack(lines: Iterable[_NumberedLine], plan: _Plan) -> Iterator[ChunkSpan]:
-    carry = _carry_within_budget if plan.rules == "2026.9" else _carry_whole_lines
-    budget = plan.budget
-    held: list[_Segment] = []
-    used = 0
-    for segment in _segments(lines, plan):
-        if used + segment.cost > budget and held:
-            yield _chunk(held)
-            held = carry(held, segment.cost, plan)
-            used = sum(kept.cost for kept in held)
-        held.append(segment)
-        used += segment.cost
-    yield _chunk(held)
 
 
 def _chunk(held: Sequence[_Segment]) -> ChunkSpan:

@@ -8,6 +8,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 from memtui.memory.dates import day_of_path, front_matter
@@ -51,6 +52,21 @@ def read_document(file: SourceFile, *, max_bytes: int = MAX_FILE_BYTES) -> Docum
     )
 
 
+def open_regular(path: Path) -> int:
+    """Open a file for reading, and give its descriptor: never follows a link, never blocks.
+
+    Raises `OSError`, `NotRegularFile` for a pipe, a socket, a device or a folder.
+    """
+    flags = os.O_RDONLY
+    for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOFOLLOW", "O_NOCTTY", "O_BINARY"):
+        flags |= getattr(os, name, 0)
+    descriptor = os.open(path, flags)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise NotRegularFile(errno.EINVAL, "not a regular file", str(path))
+
+
 def reason_of(error: OSError) -> Reason:
     """Say why a file is not indexed, from the error that reading or listing it gave."""
     if isinstance(error, NotRegularFile):
@@ -88,13 +104,8 @@ def split_lines(text: str) -> list[str]:
 
 
 def _read(file: SourceFile, max_bytes: int) -> bytes:
-    flags = os.O_RDONLY
-    for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOFOLLOW", "O_NOCTTY", "O_BINARY"):
-        flags |= getattr(os, name, 0)
-    descriptor = os.open(file.absolute, flags)
+    descriptor = open_regular(file.absolute)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise NotRegularFile(errno.EINVAL, "not a regular file", str(file.absolute))
         content = bytearray()
         while piece := os.read(descriptor, min(_PIECE, max_bytes + 1 - len(content))):
             content += piece

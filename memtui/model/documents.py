@@ -30,6 +30,10 @@ class SourceFile:
     size: int
     mtime_ns: int
     inode: int
+    kind: str = ""
+    """Of a transcript: the `TranscriptKind` that its place suggests; empty: told by its content."""
+    session: str = ""
+    """The session whose events `absolute`, a database, holds; empty for a file of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,8 @@ class CandidatePool:
     """The legs chose their candidates by a release's own rule for this `limit`: none is cut."""
     search_mode: SearchMode = SearchMode.HYBRID
     """Which legs could search at all, which changes how an OpenClaw release ranks."""
+    typing: bool = False
+    """The query was asked as one still being typed: its last word finds longer ones, too."""
     generation: int = 0
     elapsed_ms: float = 0.0
     derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)

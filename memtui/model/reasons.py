@@ -43,6 +43,13 @@ class Reason(StrEnum):
     DUPLICATE_FILE = "duplicate_file"
     OUTSIDE_ROOT = "outside_root"
     VANISHED = "vanished"
+    # transcripts that are not, or not wholly, indexed
+    NOT_A_TRANSCRIPT = "not_a_transcript"
+    NO_MESSAGES = "no_messages"
+    GENERATED_RUN = "generated_run"
+    ARCHIVE_NOT_READ = "archive_not_read"
+    MALFORMED_LINES = "malformed_lines"
+    LINE_TOO_LONG = "line_too_long"
     # legs that were not asked, or could not answer
     EMPTY_QUERY = "empty_query"
     ONLY_STOP_WORDS = "only_stop_words"

@@ -1,9 +1,10 @@
-"""Credentials in text, masked as OpenClaw masks them before it indexes a conversation.
+"""Credentials in text, masked as OpenClaw masks them before it indexes a conversation, and more.
 
 A token of 18 characters or more keeps its first six and last four, a shorter one nothing, unless
 another mask is asked for; a PEM block keeps its first and last line. What is recognised are
 assignments, JSON fields, flags and headers that name a secret, and tokens with the prefix of a
-known service.
+known service: first the shapes of OpenClaw 2026.4.26, then those that it lets through. Every
+pattern takes time in proportion to the text.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from memtui.text.ecmascript import SPACE
+from memtui.text.secret_pieces import pieces
 
 SHORTEST_HINTED: Final = 18
 """A token with fewer characters is masked whole."""
@@ -35,10 +37,25 @@ class Rule:
     """Its last group that is not empty is the secret; without groups the whole match is."""
     needs: tuple[str, ...]
     """Lower case; a text with none of these cannot match, and is not searched."""
+    also: tuple[str, ...] = ("",)
+    """The same again: a text needs one of these, too."""
+
+    def is_possible(self, lowered: str) -> bool:
+        """Whether a text in lower case could hold such a credential."""
+        for part in self.needs:
+            if part in lowered:
+                return _has_one(lowered, self.also)
+        return False
 
 
-def _rule(pattern: str, *needs: str, flags: re.RegexFlag = _FLAGS) -> Rule:
-    return Rule(re.compile(pattern, flags), needs)
+def _has_one(text: str, parts: tuple[str, ...]) -> bool:
+    return any(map(text.__contains__, parts))
+
+
+def _rule(
+    pattern: str, *needs: str, also: tuple[str, ...] = ("",), flags: re.RegexFlag = _FLAGS
+) -> Rule:
+    return Rule(re.compile(pattern, flags), needs, also)
 
 
 def _quoted(characters: str) -> str:
@@ -62,10 +79,13 @@ OPENCLAW_2026_4: Final[tuple[Rule, ...]] = (
     _rule(
         rf"\b[A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)\b{_S}*[=:]{_S}*" + _quoted(r"\\"),
         *_IN_NAMES,
+        also=("=", ":"),
         flags=re.ASCII,
     ),
     _rule(
-        rf"[?&](?:{_NAMES}|hook[-_]?token|key|pass|auth|signature)=([^&{SPACE}\"'<>]+)", "?", "&"
+        rf"[?&](?:{_NAMES}|hook[-_]?token|key|pass|auth|signature)=([^&{SPACE}\"'<>]+)",
+        *("?", "&"),
+        also=("=",),
     ),
     _rule(
         r'"(?:apiKey|token|secret|password|passwd|accessToken|refreshToken)"'
@@ -78,7 +98,9 @@ OPENCLAW_2026_4: Final[tuple[Rule, ...]] = (
     ),
     _rule(rf"Authorization{_S}*[:=]{_S}*Bearer{_S}+([A-Z0-9._\-+=]+)", "authorization"),
     _rule(rf"\bBearer{_S}+([A-Z0-9._\-+=]{{{SHORTEST_HINTED},}})\b", "bearer"),
-    _rule(rf"(?:^|[{SPACE},;])(?:{_NAMES}|app[-_]?secret)=([^{SPACE}&#]+)", *_IN_NAMES),
+    _rule(
+        rf"(?:^|[{SPACE},;])(?:{_NAMES}|app[-_]?secret)=([^{SPACE}&#]+)", *_IN_NAMES, also=("=",)
+    ),
 )
 """What names a secret, in the order of release 2026.4.26; PEM blocks and tokens come after."""
 
@@ -97,11 +119,106 @@ OPENCLAW_2026_4_TOKENS: Final[tuple[Rule, ...]] = (
 )
 """Tokens that are told by their own shape."""
 
+_JSON_NAMES: Final = (
+    r"[A-Z0-9_-]{0,32}(?:api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|token|secret"
+    r"|passw(?:or)?d|passphrase|authorization)"
+)
+_UNMASKED: Final = rf"(?!\*{{3}}|[^{SPACE}]{{{_FIRST}}}…)"
+"""What was masked already stays as it is."""
+
+_JSON_SIGNS: Final = (*_IN_NAMES, "authorization", "passphrase")
+
+NAMED: Final[tuple[Rule, ...]] = (
+    # A quote within a value does not end it: first in JSON, then in a text of JSON.
+    _rule(
+        rf'"{_JSON_NAMES}"{_S}{{0,8}}:{_S}{{0,8}}"{_UNMASKED}((?:[^"\\]|\\.)+)',
+        *_JSON_SIGNS,
+        also=("\\",),
+    ),
+    _rule(
+        rf'"{_JSON_NAMES}\\"{_S}{{0,8}}:{_S}{{0,8}}\\"{_UNMASKED}'
+        r'((?:[^"\\]|\\\\(?:\\["\\]|[^"\\]))+)',
+        *_JSON_SIGNS,
+        also=("\\",),
+    ),
+    *OPENCLAW_2026_4,
+    # JSON within a text of JSON has backslashes before its quotes.
+    _rule(
+        rf'"{_JSON_NAMES}\\{{0,8}}"{_S}{{0,8}}:{_S}{{0,8}}\\{{0,8}}"{_UNMASKED}([^"\\]+)',
+        *_JSON_SIGNS,
+        also=('"',),
+    ),
+    # Prose may say `password: what`, so a digit is asked for.
+    _rule(
+        r"\b[A-Z0-9_]{0,40}(?:passw(?:or)?d|passphrase|(?:api|secret|access)[ _-]?key"
+        rf"|(?:access|auth|refresh)[ _-]?token)[\"']?{_S}{{0,8}}(?:[:=]|\bis\b){_S}{{0,8}}[\"'`]?"
+        rf"{_UNMASKED}(?=[^{SPACE}\"'`,;&]{{0,200}}\d)([^{SPACE}\"'`,;&<>{{}}\[\]()]{{6,}})",
+        *_IN_NAMES,
+        "passphrase",
+        also=("=", ":", "is"),
+    ),
+    _rule(rf"\bBasic{_S}{{1,8}}([A-Z0-9+/=]{{16,}})", "basic"),
+    _rule(
+        rf"\b(?:api-key|auth-token)[\"']?{_S}{{0,8}}:{_S}{{0,8}}[\"']?{_UNMASKED}"
+        rf"([^{SPACE}\"',]{{8,}})",
+        "api-key",
+        "auth-token",
+    ),
+    _rule(rf"://[^{SPACE}:/@\"'<>]{{0,128}}:{_UNMASKED}([^{SPACE}/@\"'<>]{{1,256}})@", "://"),
+)
+"""What names a secret: OpenClaw's shapes, then those that it lets through."""
+
+TOKENS: Final[tuple[Rule, ...]] = (
+    *OPENCLAW_2026_4_TOKENS,
+    _rule(r"\b((?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16})\b", "akia", "asia", "abia", "acca"),
+    _rule(r"(?<![A-Z0-9_.-])(eyJ[A-Z0-9_-]{8,}\.[A-Z0-9_-]{8,}(?:\.[A-Z0-9_-]*)?)", "eyj"),
+    token_rule("gh[ousr]_", "A-Z0-9", 20),
+    token_rule("glpat-", "A-Z0-9_.-", 16),
+    token_rule("hf_", "A-Z0-9", 20),
+    token_rule("r8_", "A-Z0-9", 20),
+    token_rule("xai-", "A-Z0-9", 20),
+    token_rule("tvly-", "A-Z0-9-", 16),
+    token_rule("ya29[.]", "A-Z0-9_-", 20),
+    token_rule("GOCSPX-", "A-Z0-9_-", 16),
+    token_rule("dop_v1_", "A-F0-9", 32),
+    token_rule("shp[acps][atps]_", "A-F0-9", 20),
+    _rule(r"\b([srp]k_(?:live|test)_[A-Z0-9]{16,})\b", "k_live_", "k_test_"),
+    token_rule("whsec_", "A-Z0-9+/=", 16),
+    token_rule("SG[.]", "A-Z0-9_.-", 32),
+    token_rule("pypi-", "A-Z0-9_-", 32),
+    token_rule("dckr_pat_", "A-Z0-9_-", 16),
+    token_rule("lin_api_", "A-Z0-9", 20),
+    token_rule("ntn_", "A-Z0-9", 20),
+    token_rule("hvs[.]", "A-Z0-9_-", 20),
+    token_rule("AGE-SECRET-KEY-1", "A-Z0-9", 20),
+    # A key that its end was cut from.
+    _rule(
+        rf"-----BEGIN [A-Z ]{{0,40}}{_PEM_MARK}([A-Z0-9+/={SPACE}\\]{{40,}})", "private key-----"
+    ),
+)
+"""Tokens that are told by their own shape: OpenClaw's, then those that it lets through."""
+
+_SHORTEST_WORD: Final = 20
+"""Characters of the shortest credential of letters and digits alone."""
+_WAYS: Final[dict[str, set[tuple[str, ...]]]] = {}
+"""Of each needed part, what rules need beside it; a private key is among them."""
+for _one in (*NAMED, *TOKENS):
+    for _part in _one.needs:
+        _WAYS.setdefault(_part, set()).add(_one.also)
+
+_SECRET_NAME = re.compile(
+    r"(?:apikey|accesskey|secretkey|privatekey|encryptionkey|signingkey|token|secret|passw(?:or)?d"
+    r"|passphrase|authorization|credentials?|cookie|bearer)$"
+)
+"""Of a name in lower case, without what separates its words."""
+_SEPARATORS = re.compile(r"[-_.\s]+")
+_DEEPEST: Final = 100
+
 
 def redact(
     text: str,
-    named: Sequence[Rule] = OPENCLAW_2026_4,
-    tokens: Sequence[Rule] = OPENCLAW_2026_4_TOKENS,
+    named: Sequence[Rule] = NAMED,
+    tokens: Sequence[Rule] = TOKENS,
     *,
     masked: Callable[[str], str] | None = None,
 ) -> str:
@@ -110,7 +227,20 @@ def redact(
     `named` rules come first, then PEM blocks, then `tokens`; each sees what the one before left.
     """
     chosen = masked or mask
-    return _masked(redact_pem(_masked(text, named, chosen)), tokens, chosen)
+    return "".join(_redacted_piece(piece, named, tokens, chosen) for piece in pieces(text))
+
+
+def _redacted_piece(
+    text: str, named: Sequence[Rule], tokens: Sequence[Rule], masked: Callable[[str], str]
+) -> str:
+    if named is NAMED and tokens is TOKENS and not _may_hold_any(text):
+        return text
+    return _masked(redact_pem(_masked(text, named, masked)), tokens, masked)
+
+
+def openclaw_redact(text: str) -> str:
+    """Mask the credentials that OpenClaw masks, and no others."""
+    return redact(text, OPENCLAW_2026_4, OPENCLAW_2026_4_TOKENS)
 
 
 def mask(token: str) -> str:
@@ -134,6 +264,18 @@ def redact_pem(text: str) -> str:
     return "".join((*kept, text[at:]))
 
 
+def _may_hold_any(text: str) -> bool:
+    if len(text) < _SHORTEST_WORD and text.isalnum():
+        return False
+    lowered = text.lower()
+    for sign, ways in _WAYS.items():
+        if sign in lowered:
+            for also in ways:
+                if _has_one(lowered, also):
+                    return True
+    return False
+
+
 def _pem_blocks(text: str) -> Iterator[tuple[int, int]]:
     begin = _PEM_BEGIN.search(text)
     while begin is not None:
@@ -155,8 +297,53 @@ def _masked(text: str, rules: Sequence[Rule], masked: Callable[[str], str]) -> s
 
     lowered = text.lower()
     for rule in rules:
-        if any(part in lowered for part in rule.needs):
+        if rule.is_possible(lowered):
             replaced = rule.pattern.sub(of_match, text)
             if replaced != text:
                 text, lowered = replaced, replaced.lower()
     return text
+
+
+def redact_value(value: object) -> object:
+    """Mask the credentials in what JSON holds: in every text, and whole by the names of its keys.
+
+    `{"name": NAME, "value": VALUE}` counts as a key, as in lists of environment variables.
+    """
+    return _redacted(value, _DEEPEST)
+
+
+def redact_name(name: str) -> str:
+    """Mask the credentials in a name whose parts are joined by two underscores, as tools have."""
+    return "__".join(map(redact, name.split("__"))) if "__" in name else redact(name)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a key of an object names a credential: `apiKey`, `DB_PASSWORD`, `x-auth-token`."""
+    return _SECRET_NAME.search(_SEPARATORS.sub("", name).lower()) is not None
+
+
+def _redacted(value: object, depth: int) -> object:
+    if isinstance(value, str):
+        return redact(value)
+    if depth == 0 and isinstance(value, dict | list):
+        return MASK
+    if isinstance(value, list):
+        return [_redacted(item, depth - 1) for item in value]
+    if not isinstance(value, dict):
+        return value
+    named = next((value[key] for key in ("name", "key") if isinstance(value.get(key), str)), "")
+    hides = "value" in value and isinstance(named, str) and is_secret_name(named)
+    masked: dict[object, object] = {}
+    for key, item in value.items():
+        kept = redact(key) if isinstance(key, str) else key
+        if isinstance(key, str) and (is_secret_name(key) or (hides and key == "value")):
+            masked[kept] = _hidden(item)
+        else:
+            masked[kept] = _redacted(item, depth - 1)
+    return masked
+
+
+def _hidden(value: object) -> object:
+    if isinstance(value, str):
+        return mask(value) if value else value
+    return value if value is None or isinstance(value, bool) else MASK

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memtui.memory.transcripts.generated import Dropped, Role, Run, is_cron_run, is_dreaming
+from memtui.memory.transcripts import text as transcript_text
+from memtui.memory.transcripts.generated import (
+    Dropped,
+    Role,
+    Run,
+    is_cron_run,
+    is_dreaming,
+    without_channel,
+)
 from memtui.memory.transcripts.names import (
     FileKind,
     file_kind,
@@ -29,6 +38,8 @@ from memtui.memory.transcripts.openclaw import (
 )
 from memtui.memory.transcripts.rules import RULES, TranscriptRules
 from memtui.memory.transcripts.text import normalise, wrap
+from memtui.text.ecmascript import SPACE
+from tests.support.examples import examples
 from tests.support.known import cases, load, text_of, utf16_length
 
 FIRST, SECOND, THIRD, FOURTH = RULES.values()
@@ -350,6 +361,24 @@ def test_envelopes_are_taken_off(content: str, said: str) -> None:
         assert texts([user(content)], rules) == [f"User: {said}"]
 
 
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [
+        ("[Telegram Tessa id:4471 +2m 2026-03-30 20:20 UTC] The printer", "The printer"),
+        ("[WhatsApp +491] hi", "hi"),
+        ("[2026-03-30T20:20Z] hi", "hi"),
+        ("[Telegraph pole] is down", "[Telegraph pole] is down"),
+        ("[x] done since 2026-03-30 20:20", "[x] done since 2026-03-30 20:20"),
+        ("[ticket 2026-03-30] hi", "[ticket 2026-03-30] hi"),
+        ("[Telegram Tessa]", "[Telegram Tessa]"),
+        ("[" * 50_000, "[" * 50_000),
+    ],
+)
+def test_a_title_begins_behind_the_name_of_the_channel(line: str, title: str) -> None:
+    assert without_channel(line) == title
+    assert line[:50] in texts([user(line)])[0], "the index has it as the agent's program has"
+
+
 def test_an_envelope_alone_says_nothing() -> None:
     assert read([user(ENVELOPE)])[1].dropped == {Dropped.NO_TEXT: 1}
 
@@ -495,3 +524,13 @@ def test_a_long_line_is_wrapped_as_it_is_read() -> None:
     text = "word😀 " * 1_000_000
     assert utf16_length(next(wrap(text))) <= 800
     assert sum(1 for _ in wrap(text)) > 8000
+
+
+@settings(max_examples=examples(200))
+@given(st.text(st.sampled_from("ab  \n\t\u3000\ufeff"), max_size=40), st.integers(1, 9))
+def test_a_long_text_is_folded_in_parts_as_it_is_at_once(text: str, at_once: int) -> None:
+    expected = transcript_text.normalise(text)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(transcript_text, "_AT_ONCE", at_once)
+        assert transcript_text.normalise(text) == expected
+    assert expected == " ".join(part for part in re.split(f"[{SPACE}]+", text) if part)

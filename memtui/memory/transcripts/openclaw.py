@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from memtui.memory.transcripts.base import TranscriptLine, parse_record
 from memtui.memory.transcripts.generated import Dropped, Role, Run, run_of, said
 from memtui.memory.transcripts.names import ARCHIVES, file_kind, is_read
 from memtui.memory.transcripts.rules import TranscriptRules
 from memtui.memory.transcripts.text import message_texts, normalise, wrap
+from memtui.memory.transcripts.times import LAST_DATE_MS, milliseconds
 from memtui.text.ecmascript import trim
-from memtui.text.redact import redact
+from memtui.text.redact import openclaw_redact
 
-LAST_DATE_MS: Final = 8_640_000_000_000_000
-"""The last moment that a JavaScript date can hold."""
-_FIRST_MILLISECONDS: Final = 1e11
-"""A smaller number counts seconds."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+__all__ = [
+    "OpenClawTranscript",
+    "TranscriptLine",
+    "content_hash",
+    "message_line",
+    "message_of",
+    "timestamp_ms",
+]
+
 _RECALL_TOOLS: Final = frozenset({"memory_search", "memory_get"})
-
-
-@dataclass(frozen=True, slots=True)
-class TranscriptLine:
-    """One line of the indexed text."""
-
-    role: Role
-    text: str
-    """One line, redacted, with the role before it."""
-    line: int
-    """The line of the file that it comes from, from 1."""
-    timestamp_ms: int
-    """Milliseconds since 1970; 0 when unknown."""
 
 
 class OpenClawTranscript:
@@ -48,27 +37,38 @@ class OpenClawTranscript:
     """
 
     def __init__(
-        self, name: str, rules: TranscriptRules, *, run: Run | None = None, redacts: bool = True
+        self,
+        name: str,
+        rules: TranscriptRules,
+        *,
+        run: Run | None = None,
+        redacts: bool = True,
+        masked: Callable[[str], str] = openclaw_redact,
     ) -> None:
-        """`run`: what the registry says of the session, where it says so."""
+        """`run`: what the registry says of the session, where it says so.
+
+        `masked` takes credentials out of what is said, before it is wrapped.
+        """
         self.run = run
         self.dropped: Counter[Dropped] = Counter()
         """How many messages have no line, and why."""
         self.malformed = 0
         """How many lines were no JSON."""
         self._rules = rules
-        self._is_read = is_read(name, rules)
+        self.is_read = is_read(name, rules)
+        """Whether the release indexes what the file says."""
         self._archived = file_kind(name) in ARCHIVES
-        self._redacts = redacts
-        self._turn: Dropped | None = None
+        self._masked = masked if redacts else str
+        self.turn: Dropped | None = None
+        """Why everything is left out until the user speaks again."""
 
     def add_line(self, text: str, number: int) -> list[TranscriptLine]:
         """Read the next line of the file; blank lines and broken JSON give nothing."""
-        if not self._is_read or not trim(text):
+        if not self.is_read or not trim(text):
             return []
         try:
-            record = json.loads(text, parse_constant=_refuse)
-        except (ValueError, RecursionError):
+            record = parse_record(text)
+        except ValueError:
             # Counted: a cut or damaged line must not end the reading of a transcript.
             self.malformed += 1
             return []
@@ -76,7 +76,7 @@ class OpenClawTranscript:
 
     def add(self, record: object, number: int) -> list[TranscriptLine]:
         """Read the next record; `number` is its line in the file, from 1."""
-        if not self._is_read or not isinstance(record, dict):
+        if not self.is_read or not isinstance(record, dict):
             return []
         rules = self._rules
         if rules.drops_generated and self.run is None:
@@ -92,7 +92,7 @@ class OpenClawTranscript:
         if why is not None:
             self.dropped[why] += 1
             return []
-        text = redact(text) if self._redacts else text
+        text = self._masked(text)
         pieces = wrap(text) if rules.drops_generated else iter((text,))
         when = timestamp_ms(record, message, checked=rules.checks_dates)
         return [TranscriptLine(role, f"{role.label}: {p}", number, when) for p in pieces]
@@ -102,12 +102,12 @@ class OpenClawTranscript:
         origin = message.get("provenance")
         origin = origin if isinstance(origin, dict) else {}
         if role is Role.USER:
-            self._turn = _turn_of(origin) if self._rules.drops_whole_turns else None
+            self.turn = _turn_of(origin) if self._rules.drops_whole_turns else None
             if origin.get("kind") == "inter_session":
                 return Dropped.INTER_SESSION
         if self.run is not None:
             return Dropped.GENERATED_RUN
-        return self._turn
+        return self.turn
 
 
 def message_of(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -139,7 +139,7 @@ def timestamp_ms(
     leaves out what no JavaScript date can hold (2026.6 on).
     """
     for value in (message.get("timestamp"), record.get("timestamp")):
-        when = _milliseconds(value)
+        when = milliseconds(value)
         if when > 0 and (when <= LAST_DATE_MS or not checked):
             return when
     return 0
@@ -171,32 +171,4 @@ def _turn_of(origin: Mapping[str, Any]) -> Dropped | None:
     tool = origin.get("sourceTool")
     if tool == "heartbeat":
         return Dropped.HEARTBEAT_TURN
-    return Dropped.RECALLED_MEMORY if tool in _RECALL_TOOLS else None
-
-
-def _milliseconds(value: object) -> int:
-    if isinstance(value, str):
-        return _parsed(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return 0
-    try:
-        number = float(value)
-    except OverflowError:
-        return 0
-    if 0 < number < _FIRST_MILLISECONDS:
-        number *= 1000
-    return math.floor(number) if math.isfinite(number) else 0
-
-
-def _parsed(text: str) -> int:
-    try:
-        when = datetime.fromisoformat(trim(text))
-        when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
-        return (when - _EPOCH) // timedelta(milliseconds=1)
-    except (ValueError, OverflowError):
-        # What is no date says nothing about when: the next place is looked at.
-        return 0
-
-
-def _refuse(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    return Dropped.RECALLED_MEMORY if isinstance(tool, str) and tool in _RECALL_TOOLS else None

@@ -22,6 +22,8 @@ class TranscriptRules:
     """Leaves out what the program wrote into the conversation, and wraps long lines."""
     drops_whole_turns: bool = False
     """Leaves out heartbeats and recalled memory with all that answers them."""
+    cuts_at_reset: bool = False
+    """No chunk holds lines from both sides of the last reset of a conversation."""
     checks_dates: bool = True
     """A time that no JavaScript date can hold counts as unknown."""
     hashes_lines: bool = True
@@ -42,7 +44,9 @@ RULES: Mapping[str, TranscriptRules] = MappingProxyType(
             ),
             TranscriptRules("openclaw-2026.4", reads_archives=False, checks_dates=False),
             TranscriptRules("openclaw-2026.7"),
-            TranscriptRules("openclaw-2026.9", stores_agent=True, drops_whole_turns=True),
+            TranscriptRules(
+                "openclaw-2026.9", stores_agent=True, drops_whole_turns=True, cuts_at_reset=True
+            ),
         )
     }
 )

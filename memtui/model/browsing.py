@@ -1,0 +1,180 @@
+"""What can be looked at without a query: files, days, a chunk from every side, and care."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from enum import StrEnum
+
+from memtui.model.documents import Chunk
+from memtui.model.reasons import Numbers, Reason
+
+
+class FileState(StrEnum):
+    """How a file of the memory stands to the index."""
+
+    CURRENT = "current"
+    CHANGED = "changed"
+    """Changed since it was indexed; waits for the next sync."""
+    STALE = "stale"
+    """In the index, though the file is gone."""
+    ERROR = "error"
+    """Cannot be read."""
+    NOT_INDEXED = "not_indexed"
+    """Found and left out, or not reached yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFile:
+    """A file that discovery or the index knows."""
+
+    path: str
+    """Relative to the root, or absolute for files of extra paths."""
+    source: str
+    """`memory`, `sessions`, or what another program's index says."""
+    place: str
+    """What it is listed under: `workspace`, an extra path, an agent, a kind of transcript."""
+    state: FileState
+    size: int | None
+    """Bytes; `None` when unknown."""
+    changed: datetime | None
+    chunks: int = 0
+    lines: int = 0
+    day: date | None = None
+    """The file's own date, from its name or front matter."""
+    reason: Reason = Reason.OK
+    """Why it is not indexed, or in error."""
+    detail: str = ""
+    """One line about `state`: a reason in words, warnings of the reading."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayTotals:
+    """The notes of one day."""
+
+    day: date
+    paths: tuple[str, ...]
+    size: int
+    """Bytes."""
+    chunks: int
+    recalls: int | None = None
+    """How often its chunks come up in the top k for the queries of the history; `None`: not
+    counted yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkTerm:
+    """A term of a chunk as the keyword leg sees it."""
+
+    term: str
+    """As it is indexed, stemmed."""
+    count: int
+    """How often it stands in the chunk."""
+    document_frequency: int
+    """In how many chunks it stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRecord:
+    """What the index holds about one chunk."""
+
+    chunk: Chunk
+    rowid: int
+    tokens: int
+    """Terms of the text as the keyword leg counts them, repetitions included."""
+    characters: int
+    terms: tuple[ChunkTerm, ...]
+    """Rarest first."""
+    provider: str
+    """Who made the vectors of the index; empty when nobody did."""
+    dimensions: int | None
+    norm: float | None
+    """Length of the stored vector, 1 for a unit vector; `None` without one."""
+    vector_state: Reason
+    """`ok`, or why there is no vector."""
+    changed: datetime | None
+    importance: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A chunk that is like another one."""
+
+    chunk: Chunk
+    score: float
+    """Cosine of the vectors, or the share of weighted words that both have: 0 to 1."""
+    shared: tuple[str, ...] = ()
+    """The words that both have, rarest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The chunks most like one chunk."""
+
+    by_vector: tuple[Neighbour, ...]
+    vector_state: Reason
+    """`ok`, or why no vectors could be compared."""
+    by_words: tuple[Neighbour, ...]
+    duplicates: tuple[Neighbour, ...]
+    """Near-duplicates: nearly the same words in nearly the same order."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredQuery:
+    """A query of the history that a chunk answers in the top k."""
+
+    query: str
+    rank: int
+    score: float
+
+
+class CareRule(StrEnum):
+    """What a note may need care for; each rule's precision is measured."""
+
+    NEAR_DUPLICATE = "near_duplicate"
+    UNREACHABLE = "unreachable"
+    """No query by its own first words reaches it."""
+    EMPTY_FILE = "empty_file"
+    LONG_FILE = "long_file"
+    DATED_FACT = "dated_fact"
+    """A fact with a date in a file that has none and never decays."""
+    BROKEN_LINK = "broken_link"
+    LONG_LINE = "long_line"
+    CREDENTIAL = "credential"
+
+
+@dataclass(frozen=True, slots=True)
+class CarePlace:
+    """Some lines of a file; lines are 1-based and inclusive."""
+
+    path: str
+    start_line: int
+    end_line: int
+    text: str
+    """What stands there, credentials masked."""
+    chunk_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CareFinding:
+    """A place that needs care, and where it applies the place it is compared with."""
+
+    rule: CareRule
+    place: CarePlace
+    message: str
+    """One line: what it is, and what to do."""
+    other: CarePlace | None = None
+    numbers: Numbers = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CareReport:
+    """Everything that was found, and what could not be looked at."""
+
+    findings: tuple[CareFinding, ...]
+    """By rule, then by path and line."""
+    looked_at: Mapping[CareRule, int]
+    """How many files, chunks or pairs each rule judged."""
+    skipped: Mapping[CareRule, str] = field(default_factory=dict)
+    """Why a rule could not be applied, in one line."""

@@ -1,0 +1,209 @@
+"""Conversations with an agent: turns, what was asked of the memory in them, coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from memtui.model.documents import SkippedFile
+from memtui.model.reasons import Reason
+
+
+class TranscriptKind(StrEnum):
+    """Whose transcripts can be read."""
+
+    OPENCLAW = "openclaw"
+    CLAUDE_CODE = "claude-code"
+    CODEX = "codex"
+
+
+class TurnKind(StrEnum):
+    """What an entry of a conversation is."""
+
+    MESSAGE = "message"
+    THINKING = "thinking"
+    TOOL_CALL = "tool_call"
+    TOOL_RESULT = "tool_result"
+    RESET = "reset"
+    """The conversation was begun anew here."""
+    COMPACTION = "compaction"
+    """What came before was replaced by a summary."""
+    OTHER = "other"
+    """A record that nobody says: settings, snapshots, tasks."""
+    MALFORMED = "malformed"
+    """A line that is no record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One entry of a conversation; several may come from one line of the file."""
+
+    line: int
+    """The line of the file, or the number of the event, from 1."""
+    kind: TurnKind
+    role: str
+    """`user`, `assistant`, `tool` or `system`."""
+    text: str
+    """What is said, with its own line ends, credentials masked; of a call its arguments."""
+    size: int
+    """Characters of the whole text; more than `text` has where only its beginning is held."""
+    timestamp_ms: int = 0
+    """Milliseconds since 1970; 0 when unknown."""
+    tool: str = ""
+    """The tool that is called or that answers."""
+    call_id: str = ""
+    """What a call and its result have in common."""
+    is_error: bool = False
+    """Whether a tool says that it failed."""
+    left_out: str = ""
+    """Why the index has none of it, as a code such as `heartbeat_prompt`; empty when it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationListing:
+    """A transcript, as a list shows it."""
+
+    path: str
+    """As the index stores it, for instance `sessions/main/3f9a.jsonl`."""
+    place: str
+    """The absolute path of the file, or of the database that holds its events."""
+    kind: TranscriptKind
+    agent: str
+    """The agent, or the project for programs that keep their transcripts by project."""
+    size: int
+    """Bytes."""
+    changed: datetime
+    """When the file changed last."""
+    session: str = ""
+    """The session within a database; empty for a file of its own."""
+    title: str = ""
+    """The beginning of what the user said first, on one line, credentials masked."""
+    model: str = ""
+    started: datetime | None = None
+    ended: datetime | None = None
+    turns: int | None = None
+    """Messages of the user and the assistant; `None` while nobody has counted them."""
+    calls: int | None = None
+    """Searches of the memory; `None` while nobody has counted them."""
+    malformed: int = 0
+    """Lines that are no record."""
+    chunks: int | None = None
+    """Chunks in the index; `None` when the index does not hold it."""
+    state: Reason = Reason.OK
+    """`disabled` when its source is not opted in; else why it is not, or not wholly, indexed."""
+    detail: str = ""
+    """One line about `state`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptSource:
+    """A place where a program keeps transcripts, and how much of it the index holds."""
+
+    name: str
+    """What is opted in by: `openclaw`, `openclaw:main`, `claude-code`, `codex`, or a path."""
+    kind: TranscriptKind | None
+    """`None` for a path of the settings: its files are recognised by what they hold."""
+    folder: str
+    """Absolute; empty when there is no such place on this machine."""
+    is_indexed: bool
+    """Whether it is opted in."""
+    found: int = 0
+    size: int = 0
+    """Bytes of all transcripts found."""
+    indexed: int = 0
+    """Transcripts in the index."""
+    chunks: int = 0
+    messages: int = 0
+    """Messages that are indexed."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How many messages are not, by why."""
+    malformed: int = 0
+    """Lines that are no record."""
+    skipped: tuple[SkippedFile, ...] = ()
+    """Transcripts that are not indexed, or have no text, each with why."""
+    records_calls: bool = True
+    """Whether this kind of transcript says what tools were asked."""
+    detail: str = ""
+    """One line: what would be, or is, indexed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """One result that a search of the memory gave when it was asked."""
+
+    path: str
+    start_line: int
+    """1-based; 0 when it was not recorded."""
+    end_line: int
+    score: float | None = None
+    snippet: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryCall:
+    """A search of the memory, as a transcript records it."""
+
+    path: str
+    """The transcript, as the index stores it."""
+    line: int
+    """The line of the call."""
+    kind: TranscriptKind
+    tool: str
+    """The tool's whole name."""
+    query: str
+    """Credentials masked."""
+    asked: datetime | None
+    arguments: Mapping[str, float | int | str | bool] = field(default_factory=dict)
+    """The other arguments, for instance `maxResults`; texts masked."""
+    returned: tuple[Recalled, ...] | None = None
+    """What came back, best first; `None` when it was not recorded or cannot be read as results."""
+    answer_line: int = 0
+    """The line of the answer; 0 without one."""
+    problem: str = ""
+    """One line: that the tool failed, or why `returned` is not known."""
+
+
+class RecallChange(StrEnum):
+    """How a place in the memory fares between what came back then and what comes back now."""
+
+    SAME = "same"
+    MOVED = "moved"
+    ENTERED = "entered"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class RecallRow:
+    """One place, then and now."""
+
+    path: str
+    start_line: int
+    end_line: int
+    change: RecallChange
+    rank_then: int | None
+    """From 1."""
+    rank_now: int | None
+    score_then: float | None = None
+    score_now: float | None = None
+    why: Reason | None = None
+    """Of one that left: why it is not in the list now, where that can be told at once."""
+    chunk_id: str = ""
+    """The chunk of the index now; empty when there is none at that place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A search of the memory asked again, of the present index with the present parameters."""
+
+    call: MemoryCall
+    rows: tuple[RecallRow, ...]
+    """By the rank now, then by the rank then."""
+    problem: str = ""
+    """One line: why it could not be asked again; empty when it was."""
+
+    @property
+    def is_same(self) -> bool:
+        """Whether the same places come back in the same order."""
+        return all(row.change is RecallChange.SAME for row in self.rows)

@@ -1,0 +1,204 @@
+"""Finding transcripts by stat: the places of three programs, paths, links, what is left out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from memtui.errors import Cancelled
+from memtui.index.transcripts.by_path import file_at
+from memtui.index.transcripts.discovery import discover_transcripts, with_transcripts
+from memtui.index.transcripts.places import places_of
+from memtui.index.transcripts.scope import (
+    TranscriptHomes,
+    homes_of,
+    rules_of,
+    transcript_scope_of,
+)
+from memtui.memory.discover import Scope, discover
+from memtui.memory.transcripts.rules import RULES
+from memtui.model import Reason
+from memtui.settings import Settings
+from tests.support.conversations import Homes, said
+
+UUID = "11111111-1111-4111-8111-111111111111"
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> Homes:
+    made = Homes(tmp_path / "homes")
+    for agent in ("main", "work"):
+        made.openclaw("a.jsonl", said("user", "hello"), agent)
+    made.openclaw("a.jsonl.deleted.2026-10-01T10-00-00Z", b"")
+    made.openclaw(f"a.checkpoint.{UUID}.jsonl", b"")
+    made.openclaw("a.trajectory.jsonl", b"")
+    made.openclaw("a.jsonl.bak.2026-10-01T10-00-00Z", b"")
+    made.openclaw("sessions.json", b"{}")
+    made.claude("c.jsonl", b"", "-home-garden")
+    made.claude("c/subagents/agent-1.jsonl", b"", "-home-garden")
+    made.claude("d.jsonl", b"", "-home-shed")
+    made.codex("rollout-x.jsonl", b"")
+    made.write("codex/archived_sessions/rollout-y.jsonl", b"")
+    return made
+
+
+def paths(homes: Homes, root: Path, *sources: str, **fields: object) -> list[str]:
+    found = discover_transcripts(homes.scope(root, *sources, **fields))
+    return [file.path for file in found.files]
+
+
+def test_nothing_is_found_unless_it_is_opted_in(homes: Homes, tmp_path: Path) -> None:
+    assert paths(homes, tmp_path) == []
+    assert len(discover_transcripts(homes.scope(tmp_path), everything=True).files) == 8
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (
+            "openclaw",
+            [
+                "sessions/main/a.jsonl",
+                "sessions/main/a.jsonl.deleted.2026-10-01T10-00-00Z",
+                "sessions/work/a.jsonl",
+            ],
+        ),
+        ("openclaw:work", ["sessions/work/a.jsonl"]),
+        ("openclaw:ghost", []),
+        (
+            "claude-code",
+            [
+                "claude-code/-home-garden/c.jsonl",
+                "claude-code/-home-garden/c/subagents/agent-1.jsonl",
+                "claude-code/-home-shed/d.jsonl",
+            ],
+        ),
+        ("claude-code:*shed", ["claude-code/-home-shed/d.jsonl"]),
+        (
+            "codex",
+            ["codex/2026/10/01/rollout-x.jsonl", "codex/archived_sessions/rollout-y.jsonl"],
+        ),
+    ],
+)
+def test_a_source_is_a_program_or_a_part_of_it(
+    homes: Homes, tmp_path: Path, source: str, expected: list[str]
+) -> None:
+    assert paths(homes, tmp_path, source) == expected
+
+
+def test_what_is_left_out_is_listed_with_its_reason(homes: Homes, tmp_path: Path) -> None:
+    sessions = homes.folder / "openclaw/agents/main/sessions"
+    (sessions / "link.jsonl").symlink_to(sessions / "a.jsonl")
+    os.mkfifo(sessions / "pipe.jsonl")
+    (homes.folder / "openclaw/agents/linked").symlink_to(homes.folder / "openclaw/agents/main")
+    (homes.folder / "claude/projects/-linked").symlink_to(homes.folder / "claude/projects")
+    found = discover_transcripts(homes.scope(tmp_path, "openclaw", "claude-code"))
+    reasons = {file.path: file.reason for file in found.skipped}
+    assert reasons == {
+        "sessions/main/link.jsonl": Reason.SYMLINK,
+        "sessions/main/pipe.jsonl": Reason.NOT_REGULAR,
+        "sessions/linked": Reason.SYMLINK,
+        "claude-code/-linked": Reason.SYMLINK,
+        f"sessions/main/a.checkpoint.{UUID}.jsonl": Reason.IGNORED,
+        "sessions/main/a.trajectory.jsonl": Reason.IGNORED,
+        "sessions/main/a.jsonl.bak.2026-10-01T10-00-00Z": Reason.IGNORED,
+    }
+    assert not any("linked" in file.path for file in found.files)
+
+
+def test_paths_are_files_folders_and_globs_stored_as_notes_are(
+    homes: Homes, tmp_path: Path
+) -> None:
+    root = tmp_path / "notes"
+    for name in ("logs/one.jsonl", "logs/deep/two.jsonl", "logs/notes.txt", "other.log"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(said("user", name))
+    outside = homes.folder / "codex/sessions"
+    scope = homes.scope(root, paths=("logs", "other.log", "gone", str(outside / "**/*.jsonl")))
+    found = discover_transcripts(scope)
+    stored = [file.path for file in found.files]
+    assert stored[1:] == ["logs/deep/two.jsonl", "logs/one.jsonl", "other.log"]
+    assert stored[0].endswith("codex/sessions/2026/10/01/rollout-x.jsonl")
+    assert {file.kind for file in found.files} == {""}
+    assert [(file.path, file.reason) for file in found.skipped] == [("gone", Reason.VANISHED)]
+
+
+def test_a_file_of_two_places_is_kept_once(homes: Homes, tmp_path: Path) -> None:
+    two = RULES["openclaw-2026.4"]
+    scope = homes.scope(tmp_path, "openclaw", paths=(str(homes.folder / "openclaw"),), rules=two)
+    found = discover_transcripts(scope)
+    files = [str(file.absolute) for file in found.files]
+    assert len(files) == len(set(files))
+    clash = [file for file in found.skipped if file.reason is Reason.DUPLICATE_FILE]
+    assert any("sessions/a.jsonl is another" in file.detail for file in clash)
+
+
+def test_a_note_wins_over_a_transcript_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "MEMORY.md").write_text("# A note\n")
+    homes = Homes(tmp_path / "homes")
+    notes = discover(Scope(tmp_path))
+    found = with_transcripts(notes, homes.scope(tmp_path, paths=("MEMORY.md",)))
+    assert [(file.path, file.source) for file in found.files] == [("MEMORY.md", "memory")]
+
+
+def test_a_search_can_be_stopped(homes: Homes, tmp_path: Path) -> None:
+    with pytest.raises(Cancelled):
+        discover_transcripts(homes.scope(tmp_path, "codex"), cancelled=lambda: True)
+
+
+def test_a_stored_path_leads_to_its_file(homes: Homes, tmp_path: Path) -> None:
+    scope = homes.scope(tmp_path)
+    file = file_at(scope, "claude-code/-home-shed/d.jsonl")
+    assert file is not None
+    assert file.absolute == homes.folder / "claude/projects/-home-shed/d.jsonl"
+    assert file_at(scope, "claude-code/-home-shed/e.jsonl") is None
+
+
+def test_places_say_what_is_opted_in(homes: Homes, tmp_path: Path) -> None:
+    places = places_of(homes.scope(tmp_path, "openclaw:work", "claude-code:x*", paths=("logs",)))
+    assert [(place.name, place.is_indexed) for place in places] == [
+        ("openclaw:main", False),
+        ("openclaw:work", True),
+        ("claude-code", True),
+        ("codex", False),
+        ("logs", True),
+    ]
+
+
+def test_homes_are_where_the_programs_look(tmp_path: Path) -> None:
+    env = {"OPENCLAW_STATE_DIR": "/o", "CLAUDE_CONFIG_DIR": "~/cc", "CODEX_HOME": "/c"}
+    assert homes_of(env, tmp_path) == TranscriptHomes(Path("/o"), tmp_path / "cc", Path("/c"))
+    assert homes_of({}, tmp_path) == TranscriptHomes(
+        tmp_path / ".openclaw", tmp_path / ".claude", tmp_path / ".codex"
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "rules"),
+    [
+        ({}, "openclaw-2026.9"),
+        ({"ranking": {"profile": "memini"}}, "openclaw-2026.9"),
+        ({"ranking": {"profile": "openclaw-2026.4"}}, "openclaw-2026.4"),
+        (
+            {"ranking": {"profile": "mine"}, "profiles": {"mine": {"profile": "openclaw-2026.7"}}},
+            "openclaw-2026.7",
+        ),
+    ],
+)
+def test_the_rules_are_those_of_the_ranking_profile(
+    tmp_path: Path, settings: dict[str, object], rules: str
+) -> None:
+    chosen = Settings.model_validate({**settings, "transcripts": {"sources": ["codex"]}})
+    assert rules_of(chosen) is RULES[rules]
+    scope = transcript_scope_of(chosen, tmp_path, env={}, home=tmp_path)
+    assert (scope.rules, scope.sources) == (RULES[rules], ("codex",))
+
+
+@pytest.mark.parametrize(
+    "source", ["claude", "codex:x", "openclaw:", "openclaw:a/b", "~/.codex", ""]
+)
+def test_a_source_that_is_none_is_refused(source: str) -> None:
+    with pytest.raises(ValueError, match="transcripts"):
+        Settings.model_validate({"transcripts": {"sources": [source]}})

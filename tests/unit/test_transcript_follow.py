@@ -1,0 +1,172 @@
+"""When a transcript that grows is indexed again: by bytes, by lines, and not twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+import pytest
+
+from memtui.errors import IndexUnusable
+from memtui.index.files import KnownFile
+from memtui.index.transcripts.discovery import discover_transcripts
+from memtui.index.transcripts.follow import Deltas, Growth, TranscriptFollower
+from memtui.memory.discover import Discovery
+from tests.support.conversations import Homes
+
+PATH = "sessions/main/a.jsonl"
+
+
+class Scene:
+    """A transcript, and what the index holds of it."""
+
+    def __init__(self, folder: Path, deltas: Deltas) -> None:
+        self.homes = Homes(folder)
+        self.file = self.homes.openclaw("a.jsonl", b"begun\n")
+        self.known: dict[str, KnownFile] = {}
+        self.growth = Growth(deltas, lambda: self.known)
+
+    def scan(self) -> Discovery:
+        return discover_transcripts(self.homes.scope(self.homes.folder, "openclaw"))
+
+    def index(self) -> None:
+        """Let the index hold everything as it is."""
+        self.known = {
+            file.path: KnownFile(
+                file.path, file.source, "h", file.size, file.mtime_ns, file.inode, 0
+            )
+            for file in self.scan().files
+        }
+
+    def append(self, content: bytes) -> None:
+        with self.file.open("ab") as stream:
+            stream.write(content)
+
+    def due(self) -> tuple[str, ...]:
+        return self.growth.due(self.scan())
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    made = Scene(tmp_path, Deltas(size=1000, messages=5))
+    made.index()
+    return made
+
+
+def test_small_growth_waits_until_it_adds_up(scene: Scene) -> None:
+    assert scene.due() == ()
+    scene.append(b"1\n2\n")
+    assert scene.due() == ()
+    scene.append(b"3\n4\n")
+    assert scene.due() == ()
+    scene.append(b"5\n")
+    assert scene.due() == (PATH,)
+    scene.index()
+    scene.append(b"x" * 999)
+    assert scene.due() == ()
+    scene.append(b"x")
+    assert scene.due() == (PATH,)
+
+
+@pytest.mark.parametrize("deltas", [Deltas(0, 5), Deltas(1000, -1)])
+def test_a_delta_below_one_means_any_change(tmp_path: Path, deltas: Deltas) -> None:
+    scene = Scene(tmp_path, deltas)
+    scene.index()
+    scene.append(b"x")
+    assert scene.due() == (PATH,)
+
+
+def test_new_shrunk_exchanged_and_gone_files_are_due_at_once(scene: Scene) -> None:
+    scene.homes.openclaw("b.jsonl", b"new\n")
+    assert scene.due() == ("sessions/main/b.jsonl",)
+    scene.index()
+    scene.file.write_bytes(b"b\n")
+    assert scene.due() == (PATH,)
+    scene.index()
+    content = scene.file.read_bytes()
+    (scene.file.parent / "other").write_bytes(content)
+    (scene.file.parent / "other").replace(scene.file)
+    assert scene.due() == (PATH,)
+    scene.index()
+    scene.file.unlink()
+    assert scene.due() == (PATH,)
+
+
+def test_what_cannot_be_indexed_is_told_of_once(scene: Scene) -> None:
+    scene.homes.openclaw("b.jsonl", b"not readable\n")
+    assert scene.due() == ("sessions/main/b.jsonl",)
+    scene.append(b"x")
+    assert scene.due() == (), "the other one is as it was"
+    scene.homes.openclaw("b.jsonl", b"not readable, and longer\n")
+    assert scene.due() == ("sessions/main/b.jsonl",)
+
+
+def test_an_unchanged_scan_asks_nothing_of_the_index(scene: Scene) -> None:
+    scene.due()
+    scene.growth._known = _refuse
+    assert scene.due() == ()
+
+
+def test_an_index_that_could_not_be_read_is_asked_again(scene: Scene) -> None:
+    scene.append(b"x" * 2000)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(scene.growth, "_known", _refuse)
+        with pytest.raises(AssertionError):
+            scene.due()
+    assert scene.due() == (PATH,)
+
+
+def test_events_count_as_messages(tmp_path: Path) -> None:
+    homes = Homes(tmp_path)
+    database = homes.write("openclaw/agents/main/agent/openclaw-agent.sqlite", b"")
+    with closing(apsw.Connection(str(database))) as connection:
+        connection.execute(
+            "CREATE TABLE transcript_events(session_id, seq, event_json, created_at)"
+        )
+        held = KnownFile(
+            "sessions/main/s.jsonl", "sessions", "h", 1, 0, database.stat().st_ino, 0, 1
+        )
+        growth = Growth(Deltas(size=1000, messages=3), lambda: {held.path: held})
+        due = []
+        for number in range(1, 6):
+            row = (number, "{}", number)
+            connection.execute("INSERT INTO transcript_events VALUES('s', ?, ?, ?)", row)
+            due.append(growth.due(discover_transcripts(homes.scope(tmp_path, "openclaw"))))
+    assert due == [(), (), (), (held.path,), (held.path,)]
+
+
+def _refuse() -> dict[str, KnownFile]:
+    raise AssertionError("the index was asked")
+
+
+def _follower(scene: Scene, clock: Callable[[], float]) -> tuple[TranscriptFollower, list[object]]:
+    told: list[object] = []
+    follower = TranscriptFollower(
+        scene.scan, scene.growth, told.append, seconds=5.0, failed=told.append, clock=clock
+    )
+    return follower, told
+
+
+def test_looking_stays_a_small_load(scene: Scene) -> None:
+    times = iter([0.0, 0.1, 10.0, 12.0])
+    follower, told = _follower(scene, lambda: next(times))
+    assert follower.look() == 5.0
+    scene.append(b"x" * 2000)
+    assert follower.look() == pytest.approx(2.0 / 0.05)
+    assert told == [(PATH,)]
+
+
+def test_an_index_that_cannot_be_read_ends_nothing(scene: Scene) -> None:
+    follower, told = _follower(scene, lambda: 0.0)
+
+    def unusable() -> dict[str, KnownFile]:
+        raise IndexUnusable("the index is damaged")
+
+    scene.growth._known = unusable
+    assert follower.look() == 5.0
+    assert told == ["cannot look at the transcripts: the index is damaged"]
+    follower.start()
+    follower.stop()
+    assert follower.is_closing
