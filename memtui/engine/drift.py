@@ -43,7 +43,7 @@ def look(connection: Connection | None, generation: int, discovery: Discovery) -
     if connection is None:
         waiting = tuple(file.path for file in discovery.files)
         return Look(0, IndexCounts(0, 0, 0, ()), None, waiting, discovery.skipped)
-    plan = plan_changes(discovery.files, known_files(connection))
+    plan = plan_changes(discovery.files, known_files(connection), discovery.unread)
     return Look(
         generation,
         counts(connection),

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from threading import TIMEOUT_MAX
 from time import monotonic
-from typing import TYPE_CHECKING, TypeVar
 
 from memtui.bus import (
     Bus,
@@ -24,6 +23,8 @@ from memtui.bus import (
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.choice import choice_of, fallback_of
 from memtui.engine import statuses
+from memtui.engine.browsing.own import OwnBrowsing
+from memtui.engine.conversations.door import Conversing
 from memtui.engine.drift import Look, look
 from memtui.engine.explaining import Explaining
 from memtui.engine.mailbox import SearchRequest
@@ -31,16 +32,18 @@ from memtui.engine.providers.choosing import Providing
 from memtui.engine.providers.holder import ProviderHolder
 from memtui.engine.providers.noted import NotedProvider
 from memtui.engine.providers.pending import PendingVectors
-from memtui.engine.reading import indexed_note
 from memtui.engine.retriever import Retriever
 from memtui.engine.searching import Partial, SearchLoop
-from memtui.engine.source import RecentFile, SourceText, read_source
+from memtui.engine.source import RecentFile
+from memtui.engine.transcripts import Transcribing
 from memtui.errors import IndexMissing, SettingsError
 from memtui.index.caching import CacheBound
 from memtui.index.database import open_database
 from memtui.index.generations import IndexFolder
 from memtui.index.indexer import Indexer
 from memtui.index.reader import ChunkRange, chunk_ranges, recent_files
+from memtui.index.transcripts.discovery import with_transcripts
+from memtui.index.transcripts.scope import TranscriptHomes, transcript_scope_of
 from memtui.index.watcher import Watcher, WatchTimes
 from memtui.memory.discover import Scope, discover
 from memtui.memory.workspace import workspace_id
@@ -51,12 +54,6 @@ from memtui.retrieval.query import Query, parse_query
 from memtui.settings import Settings
 from memtui.settings import data_dir as default_data_dir
 
-if TYPE_CHECKING:
-    from memtui.index.database import Connection
-
-A = TypeVar("A")
-T = TypeVar("T")
-
 _MEGABYTE = 10**6
 
 
@@ -65,7 +62,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class Engine(Explaining, Providing):
+class Engine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
     """A memory folder that can be searched; use `Engine.open`.
 
     Methods may be called from any thread unless they say otherwise. Answers to `submit`, and
@@ -82,6 +79,7 @@ class Engine(Explaining, Providing):
         now: Callable[[], datetime],
         write: bool,
         clock: Callable[[], float] = monotonic,
+        homes: TranscriptHomes | None = None,
     ) -> None:
         self.root = root
         self.settings = settings
@@ -100,6 +98,7 @@ class Engine(Explaining, Providing):
             settings.memory.ignore,
             settings.memory.max_file_bytes,
         )
+        self._transcripts = transcript_scope_of(settings, root, homes=homes)
         self._indexer = Indexer(
             folder,
             self._scope,
@@ -110,6 +109,7 @@ class Engine(Explaining, Providing):
             now=now,
             write=write,
             bound=CacheBound(settings.index.cache_mb * _MEGABYTE, lambda: self._holder.spared),
+            transcripts=self._transcripts,
         )
         self._pending = PendingVectors(self._indexer, bus, clock=clock)
         self._changing = threading.Lock()
@@ -142,13 +142,15 @@ class Engine(Explaining, Providing):
         watch: bool = False,
         warm: bool = False,
         clock: Callable[[], float] = monotonic,
+        homes: TranscriptHomes | None = None,
     ) -> Engine:
         """Open the memory at `root` and start its threads.
 
         The index is kept in `data_dir/<workspace id>` (default: the settings' or the
         platform's data folder). Without `write` nothing is ever written; with `watch` changes
         of the files are followed; `warm` loads the model at once, beside everything else. By
-        `clock` (seconds) it is told when a provider that failed is asked again. Raises
+        `clock` (seconds) it is told when a provider that failed is asked again. `homes` are
+        where transcripts are looked for, in the place of this machine's folders. Raises
         `IndexUnusable` when the index folder cannot be used, `SettingsError` for a provider or
         model that does not exist.
         """
@@ -156,8 +158,9 @@ class Engine(Explaining, Providing):
         folder = IndexFolder(place / workspace_id(root))
         if write:
             folder.create()
+        times, bus = (now or utc_now), bus or Bus()
         engine = cls(
-            root, settings, folder, bus=bus or Bus(), now=now or utc_now, write=write, clock=clock
+            root, settings, folder, bus=bus, now=times, write=write, clock=clock, homes=homes
         )
         if warm and engine._holder.identity is not None:
             threading.Thread(target=engine._holder.get, name="memtui-model", daemon=True).start()
@@ -261,12 +264,6 @@ class Engine(Explaining, Providing):
 
     # --- the notes ------------------------------------------------------------------------
 
-    def source(self, path: str) -> SourceText:
-        """Read a note and say whether it is still what was indexed; file I/O, so off the loop."""
-        indexed = self._loop.call(lambda: self._with_index(indexed_note, path)).result()
-        indexed_hash, indexed_text = indexed or (None, "")
-        return read_source(self.root, path, indexed_hash, indexed_text)
-
     def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
         """Where the chunks of a file are."""
         return self._loop.call(lambda: self._with_index(chunk_ranges, path)).result() or ()
@@ -275,6 +272,7 @@ class Engine(Explaining, Providing):
         """Stop the threads and close the files; a second call does nothing."""
         if self._watcher is not None:
             self._watcher.stop()
+        self._stop_following()
         for subscription in self._subscriptions:
             subscription.close()
         # All threads are told to stop before any is waited for.
@@ -319,14 +317,8 @@ class Engine(Explaining, Providing):
         pool = self._retriever.retrieve(query, depth, lambda: False, None, typing=typing)
         return self.rerank(pool, ranking)
 
-    def _with_index(self, read: Callable[[Connection, A], T], argument: A) -> T | None:
-        try:
-            return self._retriever.read(lambda connection: read(connection, argument))
-        except IndexMissing:
-            return None
-
     def _look_now(self) -> Look:
-        discovery = discover(self._scope)
+        discovery = with_transcripts(discover(self._scope), self._transcripts)
         try:
             return self._retriever.read(
                 lambda connection: look(connection, self._retriever.generation, discovery)
@@ -346,6 +338,7 @@ class Engine(Explaining, Providing):
             self._scope, self.bus, self._indexer.sync, times=times, now=self.now
         )
         self._watcher.start()
+        self._start_following()
 
     def _handler_failed(self, event: Event, error: Exception) -> None:
         text = f"{type(event).__name__}: {type(error).__name__}: {error}"

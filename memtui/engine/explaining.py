@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from memtui.engine.retriever import Retriever
     from memtui.engine.searching import SearchLoop
     from memtui.index.database import Connection
+    from memtui.index.transcripts.scope import TranscriptScope
     from memtui.retrieval.vector import VectorLeg
 
 T = TypeVar("T")
@@ -45,6 +46,7 @@ class Explaining:
     _loop: SearchLoop
     _retriever: Retriever
     _scope: Scope
+    _transcripts: TranscriptScope
     _holder: ProviderHolder
 
     def keyword_terms(self, ranked: Ranked, chunk_id: str) -> KeywordExplanation | None:
@@ -65,7 +67,7 @@ class Explaining:
                 Evidence(ranked, Place(chunk_id), unknown, None, self._why_nothing(Reason.VANISHED))
             )
         facts, known = held if held is not None else (ChunkFacts(chunk, gone=True), None)
-        file = standing_of(self._scope, chunk.path, known)
+        file = standing_of(self._scope, chunk.path, known, self._transcripts)
         return inquiry_of(Evidence(ranked, Place(chunk.path, chunk.start_line), file, facts))
 
     def inquire_at(self, ranked: Ranked, place: Place) -> Inquiry:
@@ -78,7 +80,7 @@ class Explaining:
         if held is None or held.known is None:
             several = held.several if held is not None else ()
             return inquiry_of(self._not_held(ranked, place, several))
-        file = standing_of(self._scope, held.path, held.known)
+        file = standing_of(self._scope, held.path, held.known, self._transcripts)
         evidence = self._read(lambda c: self._at(c, ranked, held, file))
         return inquiry_of(evidence or self._not_held(ranked, place, ()))
 

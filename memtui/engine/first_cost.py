@@ -9,6 +9,8 @@ from memtui.embedding.usage import estimated_tokens
 from memtui.engine.doctor.memory import scope_of
 from memtui.engine.providers.choices import choice_for
 from memtui.engine.source import RebuildCost
+from memtui.index.transcripts.discovery import with_transcripts
+from memtui.index.transcripts.scope import transcript_scope_of
 from memtui.memory.discover import discover
 from memtui.model import ProviderState
 from memtui.settings import Settings
@@ -17,10 +19,13 @@ from memtui.settings import Settings
 def first_cost(root: Path, settings: Settings, provider: ProviderState) -> RebuildCost:
     """Estimate the tokens of all notes, four bytes a token, and their price.
 
+    Of conversations that are opted in all bytes count, though only what is said is embedded.
+
     No chunk is known yet, and the overlap of chunks, which is embedded twice, is added as the
     share that the settings have. Opens no file.
     """
-    files = discover(scope_of(root, settings)).files
+    notes = discover(scope_of(root, settings))
+    files = with_transcripts(notes, transcript_scope_of(settings, root)).files
     chunking = settings.chunking
     overlap = 1 + chunking.overlap / chunking.tokens
     tokens = round(sum(estimated_tokens(file.size) for file in files) * overlap)

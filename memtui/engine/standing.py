@@ -8,6 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from memtui.index.files import KnownFile, plan_changes
 from memtui.index.reader import ChunkRange
+from memtui.index.transcripts.by_path import file_at
+from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
+from memtui.index.transcripts.scope import TranscriptScope
 from memtui.memory.discover import Scope
 from memtui.memory.documents import read_document, reason_of, split_lines
 from memtui.memory.looks import said
@@ -37,11 +40,18 @@ class FileStanding:
     """False when nobody knows where the file would be."""
 
 
-def standing_of(scope: Scope, path: str, known: KnownFile | None) -> FileStanding:
+def standing_of(
+    scope: Scope,
+    path: str,
+    known: KnownFile | None,
+    transcripts: TranscriptScope | None = None,
+) -> FileStanding:
     """Look at one file; `known` is its row in the index, if there is one.
 
     Reads the file only where its state is not the one that was indexed. Any thread.
     """
+    if known is not None and known.source == TRANSCRIPTS and transcripts is not None:
+        return _transcript_standing(transcripts, known)
     found = look_at(scope, path)
     if not isinstance(found, SourceFile):
         reason = found.reason
@@ -59,6 +69,16 @@ def standing_of(scope: Scope, path: str, known: KnownFile | None) -> FileStandin
     change = "changed since it was indexed"
     lines = tuple(split_lines(document.text))
     return FileStanding(found.path, detail=change, stale=True, lines=lines)
+
+
+def _transcript_standing(scope: TranscriptScope, known: KnownFile) -> FileStanding:
+    """Compare by stat alone: a transcript that grew still says what was indexed of it."""
+    file = file_at(scope, known.path)
+    if file is None:
+        return FileStanding(known.path, Reason.VANISHED, "the transcript is gone")
+    if file.size < known.size or file.inode != known.inode:
+        return FileStanding(known.path, detail="changed since it was indexed", stale=True)
+    return FileStanding(known.path)
 
 
 def _sizes(scope: Scope, path: str, reason: Reason) -> Numbers:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from memtui.bus import FileIndexed, FileSkipped
 from memtui.index.database import transaction
 from memtui.index.job import Counts, Job
 from memtui.index.progress import FILES
+from memtui.index.schema import read_meta, write_meta
 from memtui.index.splitting import within_limit
+from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
+from memtui.index.transcripts.phase import TranscriptsPhase
+from memtui.index.transcripts.registry import Registered, look_at_registries
+from memtui.index.transcripts.scope import TranscriptScope
+from memtui.index.transcripts.state import registered_as
 from memtui.index.writer import IndexWriter
 from memtui.memory.chunking import chunk_document
 from memtui.memory.discover import Discovery
@@ -27,7 +34,11 @@ _BATCH_SECONDS = 0.2
 _BATCH_BYTES = 4 * 2**20
 # Within this time of a scan, a second write may leave size and modification time as they were.
 _RACY_NS = 2 * 10**9
-_KNOWN = "SELECT path, source, hash, size, mtime_ns, inode, seen_ns FROM files"
+# What decides, besides the files, what is read of transcripts; a key of the index's meta table.
+_RECIPE = "transcripts"
+# The state of the programs' lists of sessions when they were looked at; in the meta table as well.
+_REGISTRIES = "transcript_registries"
+_KNOWN = "SELECT path, source, hash, size, mtime_ns, inode, seen_ns, lines FROM files"
 
 
 class KnownFile(NamedTuple):
@@ -40,6 +51,7 @@ class KnownFile(NamedTuple):
     mtime_ns: int
     inode: int
     seen_ns: int
+    lines: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +77,13 @@ def known_file(connection: Connection, path: str) -> KnownFile | None:
     return KnownFile._make(rows[0]) if rows else None
 
 
-def plan_changes(files: Sequence[SourceFile], known: Mapping[str, KnownFile]) -> Plan:
-    """Compare a scan with the index by stat alone; nothing is read."""
+def plan_changes(
+    files: Sequence[SourceFile], known: Mapping[str, KnownFile], unread: tuple[str, ...] = ()
+) -> Plan:
+    """Compare a scan with the index by stat alone; nothing is read.
+
+    `unread` are beginnings of paths below which the scan could not look: nothing there is gone.
+    """
     read = []
     changed = []
     for file in files:
@@ -78,8 +95,26 @@ def plan_changes(files: Sequence[SourceFile], known: Mapping[str, KnownFile]) ->
         elif file.mtime_ns >= row.seen_ns - _RACY_NS:
             read.append(file)
     here = {file.path for file in files}
-    removed = tuple(sorted(path for path in known if path not in here))
+    removed = tuple(
+        sorted(path for path in known if path not in here and not path.startswith(unread))
+    )
     return Plan(tuple(read), tuple(changed), removed)
+
+
+def _with_all_transcripts(plan: Plan, files: Sequence[SourceFile]) -> Plan:
+    every = [file for file in files if file.source == TRANSCRIPTS]
+    notes = [file for file in plan.read if file.source != TRANSCRIPTS]
+    return replace(plan, read=(*notes, *every))
+
+
+def _with_also(plan: Plan, files: Sequence[SourceFile]) -> Plan:
+    there = {file.path for file in plan.read}
+    also = [file for file in files if file.path not in there]
+    return replace(
+        plan,
+        read=(*plan.read, *also),
+        changed=(*plan.changed, *(file.path for file in also)),
+    )
 
 
 @dataclass(slots=True)
@@ -121,7 +156,13 @@ class FilesPhase:
         job, counts = self._job, self._counts
         self._seen_ns = seen_ns
         self._known = known_files(self._connection)
-        plan = plan_changes(discovery.files, self._known)
+        scope = job.transcripts or TranscriptScope(job.scope.root)
+        anew = read_meta(self._connection).get(_RECIPE, scope.recipe) != scope.recipe
+        plan = plan_changes(discovery.files, self._known, discovery.unread)
+        if anew:
+            plan = _with_all_transcripts(plan, discovery.files)
+        registered = self._registered(discovery.files, scope)
+        plan = _with_also(plan, registered.differing)
         counts.seen = len(discovery.files)
         for skipped in discovery.skipped:
             self._skip(skipped)
@@ -129,7 +170,23 @@ class FilesPhase:
         self._remove(plan.removed)
         if plan.read:
             job.progress.start(FILES, len(plan.read))
-            self._read_all(plan.read)
+            self._read_all(file for file in plan.read if file.source != TRANSCRIPTS)
+            phase = TranscriptsPhase(
+                job, scope, self._connection, counts, bulk=self._bulk, seen_ns=seen_ns
+            )
+            phase.run([f for f in plan.read if f.source == TRANSCRIPTS], self._known, anew=anew)
+        meta = read_meta(self._connection)
+        said = {_RECIPE: scope.recipe, _REGISTRIES: registered.stamps}
+        if discovery.files and any(meta.get(key) != value for key, value in said.items()):
+            with self._transaction():
+                write_meta(self._connection, said)
+
+    def _registered(self, files: Sequence[SourceFile], scope: TranscriptScope) -> Registered:
+        """The sessions that the program's list of them tells something else of than before."""
+        seen = read_meta(self._connection).get(_REGISTRIES, "")
+        sessions = [file for file in files if file.source == TRANSCRIPTS]
+        before = partial(registered_as, self._connection)
+        return look_at_registries(sessions, before, seen, scope.rules)
 
     def _read_all(self, files: Iterable[SourceFile]) -> None:
         batch = _Batch(time.monotonic())

@@ -33,6 +33,8 @@ from memtui.index.recipe import Recipe
 from memtui.index.refused import RefusedTexts
 from memtui.index.state import IndexerSnapshot, IndexerState, Work
 from memtui.index.sync import sync
+from memtui.index.transcripts.discovery import with_transcripts
+from memtui.index.transcripts.scope import TranscriptScope
 from memtui.memory.discover import Scope, discover
 from memtui.model import Leg
 
@@ -63,9 +65,11 @@ class Indexer:
         write: bool = True,
         poll_seconds: float = _POLL_SECONDS,
         bound: CacheBound | None = None,
+        transcripts: TranscriptScope | None = None,
     ) -> None:
         self._folder = folder
         self._scope = scope
+        self._transcripts = transcripts
         self._recipe = recipe
         self._make_provider = provider
         self._cache = cache
@@ -116,6 +120,10 @@ class Indexer:
         """Make indexes by another recipe from now on; a run by the former one begins again."""
         if not recipe.equals(self._recipe):
             self._recipe = recipe
+
+    def use_transcripts(self, scope: TranscriptScope) -> None:
+        """Index these conversations from the next sync on, and no others."""
+        self._transcripts = scope
 
     @property
     def has_run(self) -> bool:
@@ -290,6 +298,7 @@ class Indexer:
             wanted=lambda: self._state.wanted is not Work.NONE,
             note=partial(self.record, "embedding"),
             refused=self._refused,
+            transcripts=self._transcripts,
         )
 
     def _note(self, result: SyncResult) -> None:
@@ -341,8 +350,9 @@ class Indexer:
         if not waiting or now < self._settle_again:
             return
         try:
-            found = discover(self._scope, cancelled=lambda: self._state.closing)
-            plan = plan_changes(found.files, known_files(self._live.connection()))
+            notes = discover(self._scope, cancelled=lambda: self._state.closing)
+            found = with_transcripts(notes, self._transcripts)
+            plan = plan_changes(found.files, known_files(self._live.connection()), found.unread)
         except (Cancelled, IndexMissing):
             return
         differing = {*plan.changed, *plan.removed}

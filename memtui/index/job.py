@@ -14,6 +14,8 @@ from memtui.index.generations import IndexFolder
 from memtui.index.progress import ProgressReporter
 from memtui.index.recipe import Recipe
 from memtui.index.refused import RefusedTexts
+from memtui.index.transcripts.discovery import with_transcripts
+from memtui.index.transcripts.scope import TranscriptScope
 from memtui.memory.discover import Discovery, Scope, discover
 from memtui.model import Failure, ProviderState, Reason, SkippedFile, SyncStats, Usage
 
@@ -64,6 +66,9 @@ class Job:
     spent: Usage = field(default_factory=Usage)
     """What was asked of the provider for this job before it began."""
 
+    transcripts: TranscriptScope | None = None
+    """The conversations that are indexed beside the notes; `None`: none are."""
+
     awaits_batch: bool = False
     """Whether the index is of another model and only kept while a batch for its own is made."""
 
@@ -73,7 +78,7 @@ class Job:
             raise Cancelled
 
     def discover(self) -> Discovery:
-        """Find the files; raises `WorkspaceNotFound` when the memory folder cannot be listed.
+        """Find notes and transcripts; raises `WorkspaceNotFound` when the folder cannot be listed.
 
         An unmounted folder must not read as "every note was deleted".
         """
@@ -86,7 +91,7 @@ class Job:
                 f"the memory folder {self.scope.root} {why}",
                 hint="the index is kept as it is until the folder is back",
             )
-        return found
+        return with_transcripts(found, self.transcripts, cancelled=self.cancelled)
 
 
 @dataclass(slots=True)

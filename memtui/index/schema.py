@@ -13,7 +13,7 @@ from memtui.text.tokens import FTS5_TOKENIZE
 if TYPE_CHECKING:
     from memtui.index.database import Connection
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _TABLES = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -42,6 +42,29 @@ CREATE TABLE chunks(
   hash TEXT NOT NULL,
   model TEXT NOT NULL,
   embedded INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE transcripts(
+  file_id INTEGER PRIMARY KEY REFERENCES files ON DELETE CASCADE,
+  kind TEXT NOT NULL,
+  agent TEXT NOT NULL,
+  title TEXT NOT NULL,
+  model TEXT NOT NULL,
+  session TEXT NOT NULL,
+  started_ms INTEGER NOT NULL,
+  ended_ms INTEGER NOT NULL,
+  turns INTEGER NOT NULL,
+  messages INTEGER NOT NULL,
+  calls INTEGER NOT NULL,
+  malformed INTEGER NOT NULL,
+  bad_lines TEXT NOT NULL,
+  left_out TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  detail TEXT NOT NULL,
+  next_byte INTEGER NOT NULL,
+  next_line INTEGER NOT NULL,
+  prefix TEXT NOT NULL,
+  state TEXT NOT NULL,
+  open_chunks TEXT NOT NULL
 );
 CREATE INDEX chunks_of_file ON chunks(file_id);
 CREATE INDEX chunks_without_vector ON chunks(id) WHERE embedded = 0;

@@ -56,19 +56,44 @@ class IndexWriter:
         A chunk whose id stays keeps its row and its vector. `seen_ns` is the time of the scan
         that found the file. Raises `Cancelled` in mid-work: roll back.
         """
-        file_id = self._write_file(document, seen_ns)
-        wanted = {self._id(document.file, span): span for span in spans}
-        rows = self._connection.execute(
-            "SELECT chunk_id, id FROM chunks WHERE file_id = ?", (file_id,)
-        ).fetchall()
-        before = {str(name): int(str(row)) for name, row in rows}
-        self._delete_chunks([before[name] for name in before if name not in wanted], cancelled)
+        file_id = self._write_document_row(document, seen_ns)
+        wanted = {self.chunk_name(document.file, span): span for span in spans}
+        before = self.chunks_of(file_id)
+        self.delete_chunks([before[name] for name in before if name not in wanted], cancelled)
         new = [(name, span) for name, span in wanted.items() if name not in before]
         for position, (name, span) in enumerate(new):
             if position % _CHECK_EVERY == 0 and cancelled():
                 raise Cancelled
-            self._insert_chunk(file_id, name, span)
+            self.insert_chunk(file_id, name, span)
         return len(new)
+
+    def write_file(
+        self, file: SourceFile, *, text_hash: str, lines: int, warnings: str, seen_ns: int
+    ) -> int:
+        """Make the row of a file without a date of its own; its number."""
+        return self._write_row(
+            file, text_hash, (None, None, None), lines=lines, warnings=warnings, seen_ns=seen_ns
+        )
+
+    def chunks_of(self, file_id: int) -> dict[str, int]:
+        """The rows of a file's chunks, by id."""
+        rows = self._connection.execute(
+            "SELECT chunk_id, id FROM chunks WHERE file_id = ?", (file_id,)
+        ).fetchall()
+        return {str(name): int(str(row)) for name, row in rows}
+
+    def file_id(self, path: str) -> int | None:
+        """The row of a file; `None` when there is none."""
+        return next(iter(self._numbers("SELECT id FROM files WHERE path = ?", path)), None)
+
+    def chunk_count(self, path: str) -> int:
+        """How many chunks a file has."""
+        query = "SELECT count(*) FROM chunks WHERE file_id = (SELECT id FROM files WHERE path = ?)"
+        return number(self._connection, query, path)
+
+    def holds(self, name: str) -> bool:
+        """Whether there is a chunk of that id."""
+        return bool(self._numbers("SELECT 1 FROM chunks WHERE chunk_id = ?", name))
 
     def touch(self, file: SourceFile, *, seen_ns: int) -> None:
         """Note a new stat of a file whose content is unchanged."""
@@ -83,7 +108,7 @@ class IndexWriter:
         for path in paths:
             for file_id in self._numbers("SELECT id FROM files WHERE path = ?", path):
                 rows = self._numbers("SELECT id FROM chunks WHERE file_id = ?", file_id)
-                self._delete_chunks(rows, cancelled)
+                self.delete_chunks(rows, cancelled)
                 self._connection.execute("DELETE FROM files WHERE id = ?", (file_id,))
                 removed += 1
         return removed
@@ -111,34 +136,46 @@ class IndexWriter:
     def _numbers(self, query: str, value: str | int) -> list[int]:
         return numbers(self._connection, query, value)
 
-    def _id(self, file: SourceFile, span: ChunkSpan) -> str:
+    def chunk_name(self, file: SourceFile, span: ChunkSpan) -> str:
+        """The id of a chunk of a file."""
         return chunk_id(
             file.source, file.path, span.start_line, span.end_line, span.hash, self._model
         )
 
-    def _write_file(self, document: Document, seen_ns: int) -> int:
-        file, text = document.file, document.text
-        lines = text.count("\n") + (0 if not text or text.endswith("\n") else 1)
-        self._connection.execute(
-            _UPSERT_FILE,
+    def _write_document_row(self, document: Document, seen_ns: int) -> int:
+        text = document.text
+        return self._write_row(
+            document.file,
+            document.hash,
             (
-                file.path,
-                file.source,
-                document.hash,
-                file.size,
-                file.mtime_ns,
-                file.inode,
                 document.day.isoformat() if document.day else None,
                 document.day_from.value if document.day_from else None,
                 document.importance,
-                lines,
-                json.dumps(document.warnings, ensure_ascii=False),
-                seen_ns,
             ),
+            lines=text.count("\n") + (0 if not text or text.endswith("\n") else 1),
+            warnings=json.dumps(document.warnings, ensure_ascii=False),
+            seen_ns=seen_ns,
+        )
+
+    def _write_row(
+        self,
+        file: SourceFile,
+        text_hash: str,
+        matter: tuple[str | None, str | None, float | None],
+        *,
+        lines: int,
+        warnings: str,
+        seen_ns: int,
+    ) -> int:
+        stat = (file.size, file.mtime_ns, file.inode)
+        self._connection.execute(
+            _UPSERT_FILE,
+            (file.path, file.source, text_hash, *stat, *matter, lines, warnings, seen_ns),
         )
         return number(self._connection, "SELECT id FROM files WHERE path = ?", file.path)
 
-    def _insert_chunk(self, file_id: int, name: str, span: ChunkSpan) -> None:
+    def insert_chunk(self, file_id: int, name: str, span: ChunkSpan) -> None:
+        """Add a chunk that is not there yet."""
         self._connection.execute(
             "INSERT INTO chunks(chunk_id, file_id, start_line, end_line, text, hash, model) "
             "VALUES(?, ?, ?, ?, ?, ?, ?)",
@@ -149,7 +186,8 @@ class IndexWriter:
             (self._connection.last_insert_rowid(), index_text(span.text)),
         )
 
-    def _delete_chunks(self, rows: Sequence[int], cancelled: Callable[[], bool]) -> None:
+    def delete_chunks(self, rows: Sequence[int], cancelled: Callable[[], bool]) -> None:
+        """Remove chunks by their rows; raises `Cancelled` in mid-work: roll back."""
         for position, row in enumerate(rows):
             if position % _CHECK_EVERY == 0 and cancelled():
                 raise Cancelled

@@ -47,6 +47,8 @@ class Discovery:
 
     files: tuple[SourceFile, ...]
     skipped: tuple[SkippedFile, ...]
+    unread: tuple[str, ...] = ()
+    """Beginnings of paths below which nothing could be listed: what is known there still holds."""
 
 
 def discover(
@@ -201,6 +203,7 @@ class _Search:
     ) -> Iterator[_Folder]:
         """Take in the entries of a folder that the glob leaves, and give the folders to enter."""
         for entry in entries:
+            self._go_on()
             at = glob.step(folder.at, entry.name) if glob is not None else folder.at
             if glob is not None and not at:
                 continue
@@ -209,8 +212,7 @@ class _Search:
                 yield below
 
     def _list(self, folder: _Folder) -> list[os.DirEntry[str]]:
-        if self._cancelled is not None and self._cancelled():
-            raise Cancelled
+        self._go_on()
         try:
             with os.scandir(folder.path) as entries:
                 found = sorted(entries, key=lambda entry: entry.name)
@@ -218,6 +220,10 @@ class _Search:
             self._skip(folder.stored.rstrip("/") or ".", reason_of(error), said(error))
             return []
         return [entry for entry in found if self._is_asked(entry, folder)]
+
+    def _go_on(self) -> None:
+        if self._cancelled is not None and self._cancelled():
+            raise Cancelled
 
     def _is_asked(self, entry: os.DirEntry[str], folder: _Folder) -> bool:
         """Whether an entry is wanted, leads to what is, or decides what the root is."""

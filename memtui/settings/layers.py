@@ -32,6 +32,7 @@ from memtui.settings.places import CONFIG_VARIABLE
 from memtui.settings.problems import Problem, ProblemCode, nearest
 from memtui.settings.profile_names import LONGEST_SHOWN, name_problem, nearest_profile
 from memtui.settings.schema import BUILT_IN, Settings
+from memtui.settings.transcripts import SOURCES_ARE, SOURCES_KEY
 
 ENV_PREFIX: Final = "MEMTUI_"
 MOST_HINTS: Final = 50
@@ -298,6 +299,8 @@ def _explained(error: Exception, key: str, value: Any) -> str:
         return f"cannot be used: {type(error).__name__}"
     first = error.errors(include_url=False, include_input=False)[0]
     message = str(first["msg"]).replace("Input should be", "must be")
+    if key == SOURCES_KEY and first["type"] == "string_pattern_mismatch":
+        return SOURCES_ARE
     if first["type"] == "string_pattern_mismatch":
         message = "must be an address that starts with http:// or https://, or a plain name"
     if key == _KEY_VARIABLE:

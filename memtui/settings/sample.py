@@ -24,6 +24,7 @@ _NEEDS_TRUST: Final = "A workspace's own file may not set this until you trust i
 _NEEDS_TRUST_WHEN: Final = {
     "embedding.provider": "A workspace's own file may not choose a remote one until you trust it.",
     "memory.extra_paths": "A workspace's own file may name places outside only if you trust it.",
+    "transcripts.paths": "A workspace's own file may name places outside only if you trust it.",
 }
 _PROFILE_NOTE: Final = "# Keys that stay commented come from the profile; the values are memtui's."
 _OWN_PROFILE: Final = """

@@ -13,6 +13,7 @@ from memtui.model import Decay, Fusion, Mmr, Ranking, Rerank, Stage
 from memtui.model.documents import DEFAULT_IGNORE
 from memtui.settings.embedding import EmbeddingSettings
 from memtui.settings.section import Section
+from memtui.settings.transcripts import TranscriptSettings
 
 ProfileName = Literal[
     "memtui", "openclaw-2026.2", "openclaw-2026.4", "openclaw-2026.7", "openclaw-2026.9", "memini"
@@ -289,6 +290,7 @@ class Settings(Section):
     chunking: ChunkingSettings = ChunkingSettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
     index: IndexSettings = IndexSettings()
+    transcripts: TranscriptSettings = TranscriptSettings()
     ranking: RankingSettings = RankingSettings()
     profiles: dict[str, ProfileSettings] = Field(
         default_factory=dict, description="Rankings with a name of their own, by name."

@@ -52,6 +52,8 @@ PROTECTED: Final[Mapping[str, Callable[[Any], bool]]] = {
     "embedding.batch": bool,
     "index.data_dir": _always,
     "memory.extra_paths": _outside,
+    "transcripts.sources": bool,
+    "transcripts.paths": _outside,
 }
 """The closed set of keys that run commands, reach other machines, or read or write elsewhere,
 each with the test of which values do."""

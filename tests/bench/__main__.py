@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tests.bench import explaining, foreign, indexing, processes, providers, search
+from tests.bench import explaining, foreign, indexing, processes, providers, search, transcripts
 from tests.bench.measure import Measurement, Plan, table
 
 SIZES = (1_000, 10_000, 100_000)
@@ -27,6 +27,7 @@ MEASUREMENTS: Mapping[str, Callable[[Plan], Iterator[Measurement]]] = {
     "memory": processes.measure_memory,
     "foreign": foreign.measure_foreign,
     "explaining": explaining.measure_explaining,
+    "transcripts": transcripts.measure_transcripts,
 }
 
 

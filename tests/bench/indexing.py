@@ -95,7 +95,7 @@ def measure_start(plan: Plan) -> Iterator[Measurement]:
         _index(root, settings_for("none"), data)
 
     def theirs(_: int) -> None:
-        found = _stat_all(root)
+        found = stat_all(root)
         assert found == FILES
 
     ours(0)
@@ -136,7 +136,7 @@ def _bare_index(paths: Sequence[Path], data: Path) -> None:
     connection.close()
 
 
-def _stat_all(folder: Path) -> int:
+def stat_all(folder: Path) -> int:
     """List every folder and ask the state of every file; how many files there are."""
     found = 0
     folders = [os.fspath(folder)]

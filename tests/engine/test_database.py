@@ -200,7 +200,7 @@ def test_a_long_statement_can_be_stopped(tmp_path: Path) -> None:
 def test_the_tables_take_rows_and_give_them_back(tmp_path: Path) -> None:
     connection = open_database(tmp_path / "a.db")
     schema.create(connection, 4)
-    assert schema.read_meta(connection)["schema_version"] == "1"
+    assert schema.read_meta(connection)["schema_version"] == str(schema.SCHEMA_VERSION)
     connection.execute("INSERT INTO chunks_fts(rowid, text) VALUES(7, 'hello running')")
     assert numbers(connection, "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH 'run'") == [7]
     connection.execute("DELETE FROM chunks_fts WHERE rowid = 7")

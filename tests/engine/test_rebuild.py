@@ -13,7 +13,7 @@ from memtui.errors import Cancelled, IndexUnusable
 from memtui.index.database import Connection, IndexDamaged, damage, number, open_database
 from memtui.index.generations import WriterLock
 from memtui.index.reader import LiveIndex, pending_count
-from memtui.index.schema import read_meta, write_meta
+from memtui.index.schema import SCHEMA_VERSION, read_meta, write_meta
 from tests.support.indexing import Contents, Workspace
 from tests.support.interrupted import run_interrupted
 
@@ -158,7 +158,7 @@ def test_a_damaged_index_is_named_and_a_rebuild_replaces_it(
 def test_an_index_of_a_newer_memtui_is_left_alone(workspace: Workspace) -> None:
     workspace.sync()
     connection = open_database(workspace.folder.path(1))
-    write_meta(connection, {"schema_version": "2"})
+    write_meta(connection, {"schema_version": str(SCHEMA_VERSION + 1)})
     connection.close()
     with pytest.raises(IndexUnusable, match="newer memtui"):
         workspace.sync()
@@ -167,7 +167,7 @@ def test_an_index_of_a_newer_memtui_is_left_alone(workspace: Workspace) -> None:
         live.connection()
     assert workspace.folder.path(1).exists()
     workspace.rebuild()
-    assert read_meta(live.connection())["schema_version"] == "1"
+    assert read_meta(live.connection())["schema_version"] == str(SCHEMA_VERSION)
     live.close()
 
 

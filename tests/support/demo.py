@@ -32,7 +32,7 @@ def index_of_the_demo(temporary: pytest.TempPathFactory) -> Path:
 
 def _index(folder: Path) -> None:
     # The vectors are the bundled model's own, recorded: a tenth of the time.
-    from tests.screenshots import recorded_model
+    from tests.support.recorded_model import recorded_model
 
     with recorded_model(), Engine.open(demo_root(), Settings(), data_dir=folder) as engine:
         engine.sync(wait=True)

@@ -18,7 +18,10 @@ from memtui.index.progress import ProgressReporter
 from memtui.index.reader import LiveIndex
 from memtui.index.rebuild import rebuild
 from memtui.index.recipe import Recipe
+from memtui.index.schema import has_vector_table
 from memtui.index.sync import sync
+from memtui.index.transcripts.scope import TranscriptScope
+from memtui.index.transcripts.state import TranscriptRow, transcript_rows
 from memtui.memory.discover import Scope
 from memtui.model import ProviderState
 from tests.support.embedding import HashedProvider
@@ -35,6 +38,7 @@ class Contents:
     terms: frozenset[tuple[object, ...]]
     """(term, chunk id, offset) of the full-text index."""
     vectors: Mapping[str, bytes]
+    transcripts: Mapping[str, TranscriptRow] = field(default_factory=dict)
 
 
 @dataclass
@@ -45,6 +49,7 @@ class Workspace:
     data: Path
     provider: HashedProvider = field(default_factory=HashedProvider)
     recipe: Recipe | None = None
+    transcripts: TranscriptScope | None = None
     bus: Bus = field(default_factory=Bus)
     events: list[Event] = field(default_factory=list)
 
@@ -83,6 +88,7 @@ class Workspace:
             bus=self.bus,
             progress=ProgressReporter(self.bus),
             cancelled=cancelled,
+            transcripts=self.transcripts,
         )
 
     def sync(self, cancelled: Callable[[], bool] = lambda: False) -> SyncResult:
@@ -105,6 +111,7 @@ class Workspace:
             bus=bus or self.bus,
             write=write,
             poll_seconds=0.02,
+            transcripts=self.transcripts,
         )
 
     def contents(self) -> Contents:
@@ -117,7 +124,7 @@ class Workspace:
 
     def fresh(self, data: Path) -> Contents:
         """Read all of an index made anew from the same notes."""
-        other = Workspace(self.root, data, recipe=self.recipe)
+        other = Workspace(self.root, data, recipe=self.recipe, transcripts=self.transcripts)
         try:
             other.sync()
             return other.contents()
@@ -148,12 +155,17 @@ def contents(connection: Connection) -> Contents:
         "CREATE VIRTUAL TABLE IF NOT EXISTS temp.instances USING fts5vocab(main, chunks_fts, instance)"
     )
     terms = connection.execute("SELECT term, doc, offset FROM temp.instances").fetchall()
-    vectors = connection.execute("SELECT rowid, embedding FROM chunks_vec").fetchall()
+    vectors = (
+        connection.execute("SELECT rowid, embedding FROM chunks_vec").fetchall()
+        if has_vector_table(connection)
+        else []
+    )
     return Contents(
         files={str(row[0]): row[1:] for row in files},
         chunks={str(row[0]): row[1:-1] for row in chunks},
         terms=frozenset((term, names[doc], offset) for term, doc, offset in terms),
         vectors={names[row]: vector for row, vector in vectors if isinstance(vector, bytes)},
+        transcripts=transcript_rows(connection),
     )
 
 

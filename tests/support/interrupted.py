@@ -39,9 +39,11 @@ def run_interrupted(kind: str, notes: Path, index: Path, instant: int) -> int:
 def main(kind: str, notes: str, index: str, instant: int) -> None:
     """Index until the instant comes."""
     from memtui.index.generations import WriterLock
+    from tests.support.conversations import Homes
     from tests.support.indexing import Workspace
 
-    workspace = Workspace(Path(notes), Path(index))
+    scope = Homes(Path(notes) / ".homes").scope(Path(notes), "openclaw")
+    workspace = Workspace(Path(notes), Path(index), transcripts=scope)
     calls = 0
 
     def count(frame: FrameType, event: str, argument: Any) -> None:

@@ -1,0 +1,133 @@
+"""Which transcripts are indexed, and where the programs that write them keep them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+
+from memtui.memory.transcripts.rules import RULES, TranscriptRules
+from memtui.model.conversations import TranscriptKind
+from memtui.settings import Settings
+from memtui.settings.openclaw.places import expanded, state_dir_of
+
+NEWEST_RULES: Final = "openclaw-2026.9"
+MAX_LINE_BYTES: Final = 16 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptHomes:
+    """The folders in which the programs keep their transcripts; they need not exist."""
+
+    openclaw: Path | None = None
+    """OpenClaw's state folder, with `agents/*/sessions` in it; `None`: not looked at."""
+    claude_code: Path | None = None
+    """Claude Code's configuration folder, with `projects/*` in it."""
+    codex: Path | None = None
+    """Codex's home folder, with `sessions` and `archived_sessions` in it."""
+
+    def of(self, kind: TranscriptKind) -> Path | None:
+        """The folder of one program."""
+        match kind:
+            case TranscriptKind.OPENCLAW:
+                return self.openclaw
+            case TranscriptKind.CLAUDE_CODE:
+                return self.claude_code
+            case TranscriptKind.CODEX:
+                return self.codex
+
+
+def homes_of(env: Mapping[str, str], home: Path) -> TranscriptHomes:
+    """Find the programs' folders as they do: by their environment variables, else below `home`."""
+    return TranscriptHomes(
+        state_dir_of(env, home),
+        _named(env, "CLAUDE_CONFIG_DIR", home) or home / ".claude",
+        _named(env, "CODEX_HOME", home) or home / ".codex",
+    )
+
+
+def _named(env: Mapping[str, str], variable: str, home: Path) -> Path | None:
+    value = env.get(variable, "").strip()
+    return expanded(value, home) if value else None
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptScope:
+    """Which transcripts are opted in, and by which rules they are read."""
+
+    root: Path
+    """The memory folder: what `paths` are relative to."""
+    homes: TranscriptHomes = TranscriptHomes()
+    sources: tuple[str, ...] = ()
+    """`openclaw`, `openclaw:AGENT`, `claude-code`, `claude-code:GLOB` and `codex`."""
+    paths: tuple[str, ...] = ()
+    """Files, folders and globs."""
+    rules: TranscriptRules = RULES[NEWEST_RULES]
+    max_line_bytes: int = MAX_LINE_BYTES
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is opted in."""
+        return not (self.sources or self.paths)
+
+    @property
+    def recipe(self) -> str:
+        """What decides, besides the files, what is read of them."""
+        return f"{self.rules.profile}:{self.max_line_bytes}"
+
+    def source_of(self, kind: TranscriptKind, part: str = "") -> str | None:
+        """The opted-in source that an agent or project belongs to; `None` when there is none."""
+        for source in self.sources:
+            name, _, wanted = source.partition(":")
+            if name == kind and (not wanted or fnmatchcase(part, wanted)):
+                return source
+        return None
+
+    def with_sources(self, names: tuple[str, ...]) -> TranscriptScope:
+        """The same with other sources: programs by name, everything else as a path."""
+        sources = tuple(dict.fromkeys(name for name in names if is_source(name)))
+        paths = tuple(dict.fromkeys(name for name in names if not is_source(name)))
+        return replace(self, sources=sources, paths=paths)
+
+
+def is_source(name: str) -> bool:
+    """Whether a name is that of a program, perhaps with an agent or project, and not a path."""
+    program, separator, _ = name.partition(":")
+    return program in set(TranscriptKind) and (not separator or program != TranscriptKind.CODEX)
+
+
+def transcript_scope_of(
+    settings: Settings,
+    root: Path,
+    *,
+    homes: TranscriptHomes | None = None,
+    env: Mapping[str, str] | None = None,
+    home: Path | None = None,
+) -> TranscriptScope:
+    """The scope that the settings ask for; `homes` stands in for what `env` and `home` say."""
+    chosen = settings.transcripts
+    if homes is None:
+        homes = homes_of(os.environ if env is None else env, home or _home())
+    return TranscriptScope(
+        root,
+        homes,
+        chosen.sources,
+        tuple(path for path in chosen.paths if path.strip()),
+        rules_of(settings),
+        chosen.max_line_bytes,
+    )
+
+
+def rules_of(settings: Settings) -> TranscriptRules:
+    """The rules of the release that the ranking profile stands for; else the newest ones."""
+    name = settings.ranking.profile
+    own = settings.profiles.get(name)
+    return RULES.get(own.profile if own is not None else name, RULES[NEWEST_RULES])
+
+
+def _home() -> Path:
+    # Where there is no home folder, `~` stays and names nothing.
+    return Path(os.path.expanduser("~"))

@@ -1,0 +1,106 @@
+"""Small transcripts of every program, as bytes, and the homes they lie in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from memtui.index.transcripts.scope import TranscriptHomes, TranscriptScope
+
+AT = "2026-10-01T10:00:{:02d}.000Z"
+SECRET = "sk-proj-9f8e7d6c5b4a39281706f5e4d3c2b1a0"
+"""Shaped like a key, and nobody's."""
+
+
+def line(record: object) -> bytes:
+    """A record as a line of a transcript."""
+    return json.dumps(record, ensure_ascii=False).encode() + b"\n"
+
+
+def said(role: str, text: str, second: int = 0, **fields: Any) -> bytes:
+    """A message of an OpenClaw session."""
+    message = {"role": role, "content": text, **fields}
+    return line({"type": "message", "timestamp": AT.format(second % 60), "message": message})
+
+
+def began(session: str = "s1") -> bytes:
+    """The first record of an OpenClaw session."""
+    return line({"type": "session", "version": 3, "id": session, "timestamp": AT.format(0)})
+
+
+def dreaming() -> bytes:
+    """A record that shows a whole OpenClaw session to be a dreaming run."""
+    data = {"runId": "dreaming-narrative-7"}
+    return line({"type": "custom", "customType": "openclaw:bootstrap-context:full", "data": data})
+
+
+def reset() -> bytes:
+    """The record of a conversation that was begun anew."""
+    return line({"type": "reset", "id": "r1", "timestamp": AT.format(1), "reason": "new"})
+
+
+def asked(query: str, call: str = "c1") -> bytes:
+    """A search of the memory in an OpenClaw session."""
+    block = {"type": "toolCall", "id": call, "name": "memory_search", "arguments": {"query": query}}
+    message = {"role": "assistant", "content": [block]}
+    return line({"type": "message", "timestamp": AT.format(2), "message": message})
+
+
+def claude(role: str, text: str, number: int = 0, project: str = "/home/me/garden") -> bytes:
+    """A message of a Claude Code transcript."""
+    return line(
+        {
+            "type": role,
+            "uuid": f"u{number}",
+            "sessionId": "c-1",
+            "cwd": project,
+            "timestamp": AT.format(number % 60),
+            "message": {"role": role, "content": [{"type": "text", "text": text}]},
+        }
+    )
+
+
+def codex(role: str, text: str, second: int = 0) -> bytes:
+    """A message of a Codex rollout."""
+    kind = "input_text" if role == "user" else "output_text"
+    item = {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+    return line({"timestamp": AT.format(second), "type": "response_item", "payload": item})
+
+
+def codex_began() -> bytes:
+    """The first record of a Codex rollout."""
+    meta = {"id": "0199-x", "cwd": "/home/me/garden", "originator": "codex_cli_rs"}
+    return line({"timestamp": AT.format(0), "type": "session_meta", "payload": meta})
+
+
+class Homes:
+    """The homes of all three programs below one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.homes = TranscriptHomes(folder / "openclaw", folder / "claude", folder / "codex")
+
+    def openclaw(self, name: str, parts: Iterable[bytes] | bytes, agent: str = "main") -> Path:
+        """Write a session of an agent."""
+        return self.write(f"openclaw/agents/{agent}/sessions/{name}", parts)
+
+    def claude(self, name: str, parts: Iterable[bytes] | bytes, project: str = "-garden") -> Path:
+        """Write a transcript of a project."""
+        return self.write(f"claude/projects/{project}/{name}", parts)
+
+    def codex(self, name: str, parts: Iterable[bytes] | bytes, day: str = "2026/10/01") -> Path:
+        """Write a rollout."""
+        return self.write(f"codex/sessions/{day}/{name}", parts)
+
+    def write(self, path: str, parts: Iterable[bytes] | bytes) -> Path:
+        """Write a file below the homes, with its folders."""
+        target = self.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(parts if isinstance(parts, bytes) else b"".join(parts))
+        return target
+
+    def scope(self, root: Path, *sources: str, **fields: Any) -> TranscriptScope:
+        """The scope of a memory with some sources."""
+        return TranscriptScope(root, self.homes, sources, **fields)

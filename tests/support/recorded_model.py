@@ -1,0 +1,132 @@
+"""The bundled model with its vectors recorded, and one that pauses, for pictures."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memtui.embedding import minilm
+from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.provider import Provider
+from memtui.embedding.registry import register, unregister
+from memtui.errors import Cancelled, ProviderError
+from memtui.model import Usage
+from memtui.text.tokens import dominant_script_latin
+
+VECTORS = Path(__file__).parent.parent / "data" / "demo-vectors.npz"
+
+
+class Recorded:
+    """The bundled model's own vectors, recorded: the same numbers on every processor.
+
+    With `recording`, the model is asked and what it says is kept for `save`.
+    """
+
+    name, model, dimensions, fingerprint, _ = minilm.identity(EmbeddingChoice())
+    address = ""
+    remote = False
+    batch_size = 8
+
+    def __init__(self, *, recording: bool) -> None:
+        self._model = minilm.create(EmbeddingChoice()) if recording else None
+        self._vectors: dict[str, NDArray[np.float32]] = {}
+        if not recording:
+            with np.load(VECTORS) as file:
+                self._vectors = dict(zip(file["hashes"].tolist(), file["vectors"], strict=True))
+
+    def embed_query(
+        self, text: str, *, cancelled: Callable[[], bool] | None = None
+    ) -> NDArray[np.float32]:
+        """Give the vector of a text; raises `ProviderError` for one that was not recorded."""
+        key = hashlib.sha256(text.encode()).hexdigest()
+        if self._model is not None:
+            self._vectors[key] = self._model.embed_query(text)
+        if key not in self._vectors:
+            raise ProviderError("not recorded", hint="run `python -m tests.screenshots`")
+        return self._vectors[key]
+
+    def embed_documents(
+        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
+    ) -> NDArray[np.float32]:
+        """Give the vectors of texts."""
+        return np.stack([self.embed_query(text) for text in texts])
+
+    def reads(self, text: str) -> bool:
+        """Whether the model reads the script of a text."""
+        return dominant_script_latin(text)
+
+    def usage(self) -> Usage:
+        """Nothing is counted."""
+        return Usage()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def save(self) -> None:
+        """Write what was recorded, in an order that does not change."""
+        hashes = sorted(self._vectors)
+        vectors = np.stack([self._vectors[key] for key in hashes])
+        np.savez_compressed(VECTORS, hashes=np.array(hashes), vectors=vectors)
+
+
+def stand_in(model: Recorded | Paused) -> None:
+    """Put a model in the place of the bundled one."""
+    register(
+        replace(minilm.REGISTRATIONS[minilm.NAME], create=lambda choice: cast("Provider", model))
+    )
+
+
+@contextmanager
+def recorded_model(*, recording: bool = False) -> Iterator[Recorded]:
+    """Put the recorded vectors in the place of the bundled model."""
+    model = Recorded(recording=recording)
+    stand_in(model)
+    try:
+        yield model
+    finally:
+        unregister(minilm.NAME)
+
+
+class Paused:
+    """A model that stops after some texts until it is let go on."""
+
+    def __init__(self, provider: Provider, texts: int) -> None:
+        self._provider = provider
+        self._left = texts
+        self.waits = threading.Event()
+        self.go_on = threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._provider, name)
+
+    def embed_documents(
+        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
+    ) -> Any:
+        """Embed until the texts are used up, then wait."""
+        self._left -= len(texts)
+        if self._left < 0:
+            self.waits.set()
+        while self._left < 0 and not self.go_on.wait(0.05):
+            if cancelled is not None and cancelled():
+                raise Cancelled
+        return self._provider.embed_documents(texts, cancelled=cancelled)
+
+
+@contextmanager
+def paused_model(model: Recorded, texts: int) -> Iterator[Paused]:
+    """Let the recorded model pause after so many texts."""
+    made = Paused(cast("Provider", model), texts)
+    stand_in(made)
+    try:
+        yield made
+    finally:
+        made.go_on.set()
+        stand_in(model)
