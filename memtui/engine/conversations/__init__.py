@@ -1,0 +1,1 @@
+"""Conversations behind a memory: listing, reading, and asking again what was asked in them."""

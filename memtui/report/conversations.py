@@ -1,0 +1,264 @@
+"""Conversations and replayed searches in words, for people: lists, turns, what has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from memtui.model import Reason
+from memtui.model.conversations import (
+    ConversationListing,
+    RecallChange,
+    RecallRow,
+    Replayed,
+    TranscriptSource,
+    Turn,
+    TurnKind,
+)
+from memtui.report import words
+from memtui.report.left_out import left_out_counts, left_out_words
+from memtui.text.sizes import size_words
+
+_INDENT: Final = "    "
+_NUMBER: Final = 6
+_LABELS: Final = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}
+_MARKS: Final = {
+    RecallChange.SAME: "=",
+    RecallChange.MOVED: "~",
+    RecallChange.ENTERED: "+",
+    RecallChange.LEFT: "-",
+}
+_FOLDED: Final = frozenset(
+    {TurnKind.TOOL_CALL, TurnKind.TOOL_RESULT, TurnKind.THINKING, TurnKind.OTHER}
+)
+_FOLDED_TEXT: Final = 60
+
+
+def searches(count: int) -> str:
+    """`1 search`, `2 searches`."""
+    return f"{count} {'search' if count == 1 else 'searches'}"
+
+
+def moment(when: datetime | None) -> str:
+    """A time to the minute, UTC; dashes for one that is not known."""
+    return f"{when.astimezone(UTC):%Y-%m-%d %H:%M}" if when is not None else "----------------"
+
+
+def listing_lines(listing: ConversationListing, width: int) -> Iterator[str]:
+    """A conversation of a list: when, how much and whose; its path and state; what it is about."""
+    turns = words.count(listing.turns, "turn") if listing.turns is not None else "? turns"
+    calls = searches(listing.calls) if listing.calls is not None else "? searches"
+    facts = (
+        moment(listing.started or listing.changed),
+        _length(listing),
+        turns,
+        calls,
+        # The state says of one without chunks that it is not indexed, and why.
+        "" if listing.chunks is None else words.count(listing.chunks, "chunk"),
+        listing.agent or listing.kind.value,
+        listing.model,
+    )
+    yield _fitted("  ".join(filter(None, facts)), width)
+    yield _fitted(_INDENT + words.ending(listing.path, width - len(_INDENT)), width)
+    if listing.title:
+        yield _fitted(_INDENT + listing.title, width)
+    if listing.state is not Reason.OK:
+        detail = listing.detail or words.reason_words(listing.state)
+        yield _fitted(f"{_INDENT}! {detail}", width)
+
+
+def _length(listing: ConversationListing) -> str:
+    if listing.started is None or listing.ended is None:
+        return size_words(listing.size)
+    return (
+        f"{size_words(listing.size)} in {_span((listing.ended - listing.started).total_seconds())}"
+    )
+
+
+def _span(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = int(seconds // 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours = minutes // 60
+    return f"{hours} h" if hours < 48 else f"{hours // 24} d"
+
+
+def turn_lines(turn: Turn, *, full: bool, width: int) -> Iterator[str]:
+    """A turn: who says it and what; what tools do, folded to one line with its size."""
+    number = f"{turn.line:>{_NUMBER}}  "
+    when = (
+        f"{datetime.fromtimestamp(turn.timestamp_ms / 1000, UTC):%H:%M}" if _is_known(turn) else ""
+    )
+    head = f"{number}{when:<5}  "
+    if turn.kind is TurnKind.MESSAGE or (full and turn.kind in _FOLDED):
+        yield _fitted(f"{head}{_label(turn)}{_aside(turn)}", width)
+        yield from _text_lines(turn, " " * len(number), width)
+        return
+    yield _fitted(head + _folded(turn), width)
+    if turn.kind is TurnKind.COMPACTION and turn.text:
+        yield from _text_lines(turn, " " * len(number), width)
+
+
+def _is_known(turn: Turn) -> bool:
+    # Up to the year 9999, the last of the calendar.
+    return 0 < turn.timestamp_ms < 253_402_300_800_000
+
+
+def _text_lines(turn: Turn, indent: str, width: int) -> Iterator[str]:
+    for line in turn.text.split("\n"):
+        yield from wrapped(line, width, indent)
+    if turn.size > len(turn.text):
+        yield f"{indent}… {turn.size - len(turn.text)} more characters: --full"
+
+
+def _label(turn: Turn) -> str:
+    label = _LABELS.get(turn.role, turn.role)
+    match turn.kind:
+        case TurnKind.THINKING:
+            return f"{label}, thinking"
+        case TurnKind.TOOL_CALL:
+            return f"{label} calls {turn.tool}"
+        case TurnKind.TOOL_RESULT:
+            return f"{turn.tool or label} {'fails' if turn.is_error else 'answers'}"
+        case _:
+            return label
+
+
+def _aside(turn: Turn) -> str:
+    return f"  (not indexed: {left_out_words(turn.left_out)})" if turn.left_out else ""
+
+
+def _folded(turn: Turn) -> str:
+    """A turn on one line."""
+    text = " ".join(turn.text[: 8 * _FOLDED_TEXT].split())
+    short = text if len(text) <= _FOLDED_TEXT else f"{text[: _FOLDED_TEXT - 1]}…"
+    length = words.count(turn.size, "character")
+    match turn.kind:
+        case TurnKind.TOOL_CALL:
+            return f"> {turn.tool}  {length}  {short}"
+        case TurnKind.TOOL_RESULT:
+            failed = " failed" if turn.is_error else ""
+            return f"< {turn.tool or 'tool'}{failed}  {length}  {short}"
+        case TurnKind.THINKING:
+            return f"~ thinking  {length}"
+        case TurnKind.RESET:
+            return f"--- reset {short}".rstrip()
+        case TurnKind.COMPACTION:
+            return f"--- compacted: what came before is replaced by a summary, {length}"
+        case TurnKind.MALFORMED:
+            return f"! no record: {short}, {size_words(turn.size)}"
+        case _:
+            return f". {short}"
+
+
+def wrapped(line: str, width: int, indent: str = "") -> Iterator[str]:
+    """A line as several of at most `width` cells, broken at spaces where there are any."""
+    room = max(1, width - words.cells_of(indent))
+    at = 0
+    while len(head := _head(line, at, room)) < len(line) - at or words.cells_of(head) > room:
+        end = words.fitting(head, room) or 1
+        space = head.rfind(" ", 1, end + 1)
+        cut = space if space > 0 else end
+        yield f"{indent}{head[:cut]}".rstrip()
+        at += cut
+        while line.startswith(" ", at):
+            at += 1
+    yield f"{indent}{head}".rstrip()
+
+
+def _head(line: str, at: int, room: int) -> str:
+    """What of a line from a place on fills more than `room` cells; else all the rest.
+
+    Much more only where characters have no width: a line of megabytes is cut in linear time.
+    """
+    count = room + 1
+    while words.cells_of(head := line[at : at + count]) <= room and at + count < len(line):
+        count *= 2
+    return head
+
+
+def source_lines(source: TranscriptSource, width: int) -> Iterator[str]:
+    """A source of transcripts: whether it is indexed, how much of it, and what is not and why."""
+    yield f"{source.name}  {'indexed' if source.is_indexed else 'not opted in'}"
+    for line in _source_facts(source):
+        yield from wrapped(line, width, _INDENT)
+
+
+def _source_facts(source: TranscriptSource) -> Iterator[str]:
+    if source.folder:
+        yield source.folder
+    yield source.detail
+    if source.is_indexed:
+        yield (
+            f"holds {source.indexed} of {source.found}: "
+            f"{words.count(source.chunks, 'chunk')}, {words.count(source.messages, 'message')}"
+        )
+    if source.left_out:
+        left = [f"{why} {count}" for why, count in left_out_counts(source.left_out)]
+        yield f"left out: {', '.join(left)}"
+    if source.malformed:
+        verb = "is" if source.malformed == 1 else "are"
+        yield f"{words.count(source.malformed, 'line')} that {verb} no record"
+    if not source.records_calls:
+        yield "does not record what tools were asked: nothing to replay"
+    for skipped in source.skipped:
+        why = skipped.detail or words.reason_words(skipped.reason)
+        yield f"skipped {skipped.path}: {why}"
+
+
+def replay_lines(replayed: Replayed, width: int) -> Iterator[str]:
+    """A search that was asked again: what was asked, what has changed, place by place."""
+    call = replayed.call
+    yield _fitted(f"{moment(call.asked)}  {call.query}", width)
+    place = f"{call.path}:{call.line}  {call.tool}"
+    yield _fitted(_INDENT + words.ending(place, width - len(_INDENT)), width)
+    yield _fitted(f"{_INDENT}{replay_verdict(replayed)}", width)
+    for row in replayed.rows:
+        yield _row(row, width)
+
+
+def replay_verdict(replayed: Replayed) -> str:
+    """How the answer now compares with the answer then, on one line."""
+    call = replayed.call
+    if replayed.problem:
+        return f"! {replayed.problem}"
+    if call.returned is None:
+        why = call.problem or "what came back is not recorded"
+        return f"{why}; now {words.count(len(replayed.rows), 'result')}"
+    counts = dict.fromkeys(RecallChange, 0)
+    for row in replayed.rows:
+        counts[row.change] += 1
+    if replayed.is_same:
+        found = words.count(len(replayed.rows), "result")
+        return f"the same {found}" if replayed.rows else "nothing then, nothing now"
+    named = [f"{count} {change}" for change, count in counts.items() if count]
+    return ", ".join(named)
+
+
+def _row(row: RecallRow, width: int) -> str:
+    then, now = (str(rank) if rank is not None else "." for rank in (row.rank_then, row.rank_now))
+    lines = f":{row.start_line}-{row.end_line}" if row.start_line else ""
+    scores = "  ".join(
+        f"{score:.3f}" if score is not None else "     "
+        for score in (row.score_then, row.score_now)
+    )
+    why = f"  {words.reason_words(row.why)}" if row.why is not None else ""
+    head = f"{_INDENT}{_MARKS[row.change]} {then:>3} {now:>3}  {scores}  "
+    room = max(20, width - len(head) - words.cells_of(why))
+    return _fitted(f"{head}{words.ending(row.path + lines, room)}{why}", width)
+
+
+def coverage_note(sources: Sequence[TranscriptSource]) -> list[str]:
+    """One line for every source whose transcripts do not say what tools were asked."""
+    return [
+        f"{source.name} does not record what tools were asked"
+        for source in sources
+        if not source.records_calls and source.found
+    ]
+
+
+def _fitted(line: str, width: int) -> str:
+    return words.padded(line, width).rstrip() if words.cells_of(line) > width else line

@@ -1,0 +1,561 @@
+"""Conversations through the engine: listed, counted, read again by offset, searched, damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+import zstandard
+
+from memtui.engine import Engine
+from memtui.engine.conversations.masking import SHOWN, beginning, masked_text
+from memtui.errors import Cancelled, MemtuiError
+from memtui.model import Reason
+from memtui.model.conversations import ConversationListing, TranscriptKind, Turn, TurnKind
+from memtui.settings import Settings
+from memtui.text.redact import redact
+from memtui.text.sizes import size_words
+from tests.support.conversations import (
+    SECRET,
+    Homes,
+    asked,
+    began,
+    claude,
+    codex,
+    codex_began,
+    dreaming,
+    line,
+    reset,
+    said,
+)
+from tests.support.transcript_corpus import LIMIT, Damage, Planted, plant
+
+PATH = "sessions/main/a.jsonl"
+EVENTS = "CREATE TABLE transcript_events(session_id, seq, event_json, event_zstd, created_at)"
+TOOL = "x" * 5_000
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> Homes:
+    return Homes(tmp_path / "homes")
+
+
+def opened(homes: Homes, *sources: str, write: bool = False, **fields: object) -> Engine:
+    folder = homes.folder.parent
+    notes = folder / "notes"
+    notes.mkdir(exist_ok=True)
+    (notes / "MEMORY.md").write_text("# Garden\n\nThe gate code is in the shed.\n")
+    settings = Settings.model_validate(
+        {
+            "embedding": {"provider": "none"},
+            "transcripts": {"sources": sources, "max_line_bytes": LIMIT, **fields},
+        }
+    )
+    return Engine.open(notes, settings, data_dir=folder / "data", homes=homes.homes, write=write)
+
+
+@pytest.fixture
+def engine(homes: Homes) -> Iterator[Engine]:
+    with opened(homes) as engine:
+        yield engine
+
+
+def listed(engine: Engine) -> dict[str, ConversationListing]:
+    return {listing.path: listing for listing in engine.conversations()}
+
+
+def counted(engine: Engine) -> dict[str, ConversationListing]:
+    found: dict[str, ConversationListing] = {}
+    engine.count_conversations(
+        engine.conversations(), lambda listing: found.update({listing.path: listing})
+    )
+    return found
+
+
+def written(homes: Homes, planted: Planted) -> str:
+    """Write a planted transcript where its program would, and tell its stored path."""
+    match planted.kind:
+        case TranscriptKind.OPENCLAW:
+            homes.openclaw(planted.name, planted.data)
+            return f"sessions/main/{planted.name}"
+        case TranscriptKind.CLAUDE_CODE:
+            homes.claude(planted.name, planted.data)
+            return f"claude-code/-garden/{planted.name}"
+        case TranscriptKind.CODEX:
+            homes.codex(planted.name, planted.data)
+            return f"codex/2026/10/01/{planted.name}"
+
+
+# --- planted corpora ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", TranscriptKind)
+@pytest.mark.parametrize("damage", [(), tuple(Damage)], ids=["sound", "damaged"])
+def test_planted_calls_are_all_found_and_no_secret_shows(
+    homes: Homes, kind: TranscriptKind, damage: tuple[Damage, ...]
+) -> None:
+    planted = plant(kind, 7, turns=40, damage=damage)
+    path = written(homes, planted)
+    with opened(homes) as engine:
+        calls = sorted(engine.memory_calls(), key=lambda call: call.line)
+        listing = listed(engine)[path]
+        conversation = engine.conversation(path)
+        wholes = list(conversation.wholes())
+        shown = [calls, listing, conversation.turns, wholes, conversation.malformed]
+        assert conversation.listing == listing
+        assert engine.replay(calls[0]).problem
+    assert [(call.line, call.tool, call.query, call.answer_line) for call in calls] == [
+        (call.line, call.tool, call.query, call.answer_line) for call in planted.calls
+    ]
+    assert [
+        None if call.returned is None else tuple(place.path for place in call.returned)
+        for call in calls
+    ] == [call.paths for call in planted.calls]
+    assert listing.calls == len(planted.calls)
+    assert listing.malformed == planted.malformed + planted.too_long
+    assert len(conversation.malformed) == listing.malformed
+    assert planted.secrets
+    assert not [secret for secret in planted.secrets if secret in repr(shown)]
+    assert [turn.text[:SHOWN] for turn in wholes] == [turn.text for turn in conversation.turns]
+    assert [turn.line for turn in wholes] == sorted(turn.line for turn in wholes)
+
+
+def test_what_the_index_counts_is_what_reading_counts(homes: Homes) -> None:
+    paths = [written(homes, plant(kind, 3, damage=tuple(Damage))) for kind in TranscriptKind]
+    with opened(homes) as engine:
+        read = counted(engine)
+        assert all(read[path].state is Reason.DISABLED for path in paths)
+    with opened(homes, "openclaw", "claude-code", "codex", write=True) as engine:
+        engine.sync(wait=True)
+        held = listed(engine)
+        sources = {source.name: source for source in engine.transcript_sources()}
+    for path in paths:
+        mine, theirs = read[path], held[path]
+        assert theirs.chunks
+        for name in ("turns", "malformed", "started", "ended", "model", "title", "kind"):
+            assert getattr(mine, name) == getattr(theirs, name), name
+    assert {name: source.indexed for name, source in sources.items()} == {
+        "openclaw:main": 1,
+        "claude-code": 1,
+        "codex": 1,
+    }
+    assert all(source.is_indexed and source.messages for source in sources.values())
+    for source in sources.values():
+        assert source.detail.startswith(f"1 conversation, {size_words(source.size)}; indexed: ")
+
+
+# --- the list -----------------------------------------------------------------------------------
+
+
+def test_each_transcript_says_how_it_stands(homes: Homes) -> None:
+    homes.openclaw("a.jsonl", [began(), said("user", "the gate"), said("assistant", "4711", 9)])
+    homes.openclaw("dream.jsonl", [began(), dreaming(), said("user", "a dream")])
+    homes.openclaw("quiet.jsonl", [began()])
+    homes.openclaw("cut.jsonl", [began(), said("user", "hello"), b'{"type":\n'])
+    homes.openclaw("packed.jsonl.reset.2026-10-01T10-00-00Z.zst", b"\x28\xb5\x2f\xfd not packed")
+    homes.claude("c.jsonl", [claude("user", "hi", 1), claude("assistant", "yes", 2)])
+    with opened(homes, "openclaw", write=True) as engine:
+        before = counted(engine)
+        assert listed(engine)[PATH].state is Reason.NOT_YET_INDEXED
+        engine.sync(wait=True)
+        after = listed(engine)
+        homes.openclaw("a.jsonl", [began(), said("user", "another gate")])
+        assert listed(engine)[PATH].state is Reason.STALE
+    state = {path.removeprefix("sessions/main/"): one.state for path, one in before.items()}
+    assert state == {
+        "a.jsonl": Reason.NOT_YET_INDEXED,
+        "dream.jsonl": Reason.GENERATED_RUN,
+        "quiet.jsonl": Reason.NO_MESSAGES,
+        "cut.jsonl": Reason.NOT_YET_INDEXED,
+        "packed.jsonl.reset.2026-10-01T10-00-00Z.zst": Reason.UNREADABLE,
+        "claude-code/-garden/c.jsonl": Reason.DISABLED,
+    }
+    cut = before["sessions/main/cut.jsonl"]
+    assert (cut.malformed, cut.detail) == (1, "not indexed yet; 1 line is no record")
+    assert after[cut.path].state is Reason.MALFORMED_LINES
+    first = after[PATH]
+    assert (first.title, first.turns, first.calls, first.state) == ("the gate", 2, 0, Reason.OK)
+    assert first.chunks == 1
+    assert first.ended is not None
+    assert first.started is not None
+    assert (first.ended - first.started).total_seconds() == 9
+    assert after["sessions/main/dream.jsonl"].state is Reason.GENERATED_RUN
+    assert after["sessions/main/cut.jsonl"].malformed == 1
+    detail = after["claude-code/-garden/c.jsonl"].detail
+    assert detail == "not opted in: claude-code:-garden"
+
+
+def test_coverage_names_what_is_not_indexed_and_why(homes: Homes) -> None:
+    homes.claude("a.jsonl", [claude("user", "the lamps", 1)], project="-garden")
+    homes.claude("b.jsonl", [claude("user", "the pond", 2)], project="-pond")
+    homes.openclaw("dream.jsonl", [began(), dreaming(), said("user", "a dream")])
+    homes.openclaw(f"x.checkpoint.{'0' * 8}-0000-4000-8000-{'0' * 12}.jsonl", began())
+    with opened(homes, "claude-code:-gar*", "openclaw", write=True) as engine:
+        waiting = {source.name: source for source in engine.transcript_sources()}
+        engine.sync(wait=True)
+        sources = {source.name: source for source in engine.transcript_sources()}
+        assert [one.path for one in engine.conversations() if one.state is Reason.DISABLED] == [
+            "claude-code/-pond/b.jsonl"
+        ]
+    assert [(one.path, one.reason) for one in waiting["claude-code"].skipped] == [
+        ("claude-code/-garden/a.jsonl", Reason.NOT_YET_INDEXED),
+        ("claude-code/-pond/b.jsonl", Reason.DISABLED),
+    ]
+    held = sources["claude-code"]
+    assert (held.found, held.indexed, held.messages, held.chunks) == (2, 1, 1, 1)
+    assert [one.path for one in held.skipped] == ["claude-code/-pond/b.jsonl"]
+    assert {one.reason for one in sources["openclaw:main"].skipped} == {
+        Reason.IGNORED,
+        Reason.GENERATED_RUN,
+    }
+    codex_source = sources["codex"]
+    assert (codex_source.found, codex_source.is_indexed) == (0, False)
+
+
+def test_nothing_is_read_twice_and_a_change_is_seen(
+    homes: Homes, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = homes.openclaw("a.jsonl", [began(), said("user", "one"), asked("gate")])
+    assert [(one.turns, one.calls) for one in counted(engine).values()] == [(1, 1)]
+
+    def refuse(*arguments: object, **named: object) -> None:
+        raise AssertionError("read again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("memtui.engine.conversations.passes.open_lines", refuse)
+        patch.setattr("memtui.engine.conversations.passes.open_stream", refuse)
+        assert len(engine.memory_calls()) == 1
+        assert listed(engine)[PATH].turns == 1
+    with file.open("ab") as stream:
+        stream.write(asked("shed", "c2"))
+    assert listed(engine)[PATH].turns is None
+    assert [call.query for call in engine.memory_calls([PATH])] == ["gate", "shed"]
+
+
+def test_counting_and_reading_stop_when_they_are_told(homes: Homes, engine: Engine) -> None:
+    for number in range(3):
+        homes.openclaw(f"{number}.jsonl", [began(), said("user", "x")])
+    seen: list[str] = []
+    with pytest.raises(Cancelled):
+        engine.count_conversations(
+            engine.conversations(), lambda one: seen.append(one.path), cancelled=lambda: bool(seen)
+        )
+    assert len(seen) == 1
+    for stopped in (
+        engine.conversation,
+        lambda path, **named: engine.memory_calls([path], **named),
+    ):
+        with pytest.raises(Cancelled):
+            stopped("sessions/main/1.jsonl", cancelled=lambda: True)
+
+
+# --- one conversation ---------------------------------------------------------------------------
+
+
+def tool_answer(text: str, call: str = "c1") -> bytes:
+    message = {
+        "role": "toolResult",
+        "toolCallId": call,
+        "toolName": "exec",
+        "content": [{"type": "text", "text": text}],
+    }
+    return line({"type": "message", "message": message})
+
+
+def test_turns_are_cut_and_read_again_whole(homes: Homes, engine: Engine) -> None:
+    secret = f"{TOOL} token={SECRET}"
+    homes.openclaw(
+        "a.jsonl",
+        [
+            began(),
+            said("user", "first\nsecond"),
+            asked("gate"),
+            tool_answer(secret),
+            reset(),
+            line({"type": "compaction", "id": "k", "summary": "what was"}),
+            b"{cut\n",
+            said("assistant", "the END"),
+        ],
+    )
+    conversation = engine.conversation(PATH)
+    assert [(turn.line, turn.kind) for turn in conversation.turns] == [
+        (1, TurnKind.OTHER),
+        (2, TurnKind.MESSAGE),
+        (3, TurnKind.TOOL_CALL),
+        (4, TurnKind.TOOL_RESULT),
+        (5, TurnKind.RESET),
+        (6, TurnKind.COMPACTION),
+        (7, TurnKind.MALFORMED),
+        (8, TurnKind.MESSAGE),
+    ]
+    result = conversation.turns[3]
+    assert (len(result.text), result.size) == (SHOWN, len(conversation.whole(3).text))
+    assert conversation.whole(3).text.startswith(TOOL)
+    assert SECRET not in conversation.whole(3).text
+    assert conversation.turns[1].text == "first\nsecond"
+    assert conversation.find("end") == [7]
+    assert conversation.find("TOKEN=") == [3]
+    assert not conversation.find(SECRET)
+    assert conversation.find(SECRET[-4:]) == [3]
+    assert conversation.malformed == [(7, "no JSON")]
+
+
+def test_a_conversation_that_grows_stays_what_was_read(homes: Homes, engine: Engine) -> None:
+    file = homes.openclaw("a.jsonl", [began(), said("user", "one"), b'{"type":"message"'])
+    conversation = engine.conversation(PATH)
+    assert conversation.malformed == [(3, "cut off: no line end")]
+    with file.open("ab") as stream:
+        stream.write(b',"message":{"role":"user","content":"two"}}\n' + said("user", "one more"))
+    assert conversation.whole(1).text == "one"
+    assert conversation.find("one") == [1]
+    again = engine.conversation(PATH)
+    assert [turn.text for turn in again.turns[1:]] == ["one", "two", "one more"]
+    assert not again.malformed
+
+
+def test_all_of_a_conversation_that_grew_or_shrank(homes: Homes, engine: Engine) -> None:
+    file = homes.openclaw("a.jsonl", [began(), said("user", "one"), b'{"type":"message"'])
+    conversation = engine.conversation(PATH)
+    with file.open("ab") as stream:
+        stream.write(b',"message":{"role":"user","content":"two"}}\n' + said("user", "three"))
+    assert list(conversation.wholes()) == list(conversation.turns)
+    again = engine.conversation(PATH)
+    os.truncate(file, len(began()))
+    with pytest.raises(MemtuiError, match="rewritten"):
+        list(again.wholes())
+
+
+def test_a_turn_that_goes_on_otherwise_is_another(homes: Homes, engine: Engine) -> None:
+    homes.openclaw("a.jsonl", [began(), said("user", "one")])
+    conversation = engine.conversation(PATH)
+    homes.openclaw("a.jsonl", [began(), said("user", "one and only")])
+    with pytest.raises(MemtuiError, match="rewritten"):
+        conversation.whole(1)
+
+
+def test_names_of_tools_and_ids_are_masked_and_read_again(homes: Homes, engine: Engine) -> None:
+    block = {"type": "toolCall", "id": SECRET, "name": f"mcp__{SECRET}__find", "arguments": {}}
+    message = {"role": "assistant", "content": [block]}
+    homes.openclaw("a.jsonl", [began(), line({"type": "message", "message": message})])
+    conversation = engine.conversation(PATH)
+    whole = list(conversation.wholes())
+    assert whole == [conversation.turns[0], conversation.whole(1)]
+    assert (whole[1].tool, whole[1].call_id) == ("mcp__sk-pro…b1a0__find", "sk-pro…b1a0")
+
+
+def test_a_conversation_that_is_rewritten_or_gone_is_one_clear_error(
+    homes: Homes, engine: Engine
+) -> None:
+    file = homes.openclaw("a.jsonl", [began(), said("user", "one"), said("user", "two")])
+    conversation = engine.conversation(PATH)
+    homes.openclaw("a.jsonl", [began(), said("user", "six"), said("user", "two")])
+    with pytest.raises(MemtuiError, match=r"was rewritten since it was read \(open it again\)"):
+        conversation.whole(1)
+    assert conversation.whole(2).text == "two"
+    with pytest.raises(MemtuiError, match="rewritten"):
+        list(conversation.wholes())
+    file.write_bytes(b"")
+    with pytest.raises(MemtuiError, match="rewritten"):
+        conversation.whole(2)
+    file.unlink()
+    for ask in (lambda: conversation.whole(2), lambda: conversation.find("one")):
+        with pytest.raises(MemtuiError, match="cannot be read any more: no such file"):
+            ask()
+    with pytest.raises(MemtuiError, match=r"no conversation sessions/main/a\.jsonl"):
+        engine.conversation(PATH)
+
+
+def test_packed_files_and_rows_of_a_database_read_the_same(homes: Homes, engine: Engine) -> None:
+    lines = [began(), said("user", "the gate"), asked("gate"), tool_answer(TOOL), b"{bad\n"]
+    data = b"".join(lines)
+    homes.openclaw("plain.jsonl", data, agent="files")
+    packed = zstandard.ZstdCompressor().compress(data)
+    homes.openclaw("p.jsonl.reset.2026-10-01T10-00-00Z.zst", packed, agent="files")
+    database = homes.write("openclaw/agents/rows/agent/openclaw-agent.sqlite", b"")
+    database.unlink()
+    connection = apsw.Connection(str(database))
+    connection.execute(EVENTS)
+    for number, record in enumerate(lines):
+        body = record.decode().rstrip("\n")
+        row = (
+            (None, zstandard.ZstdCompressor().compress(body.encode()))
+            if number % 2
+            else (body, None)
+        )
+        connection.execute(
+            "INSERT INTO transcript_events VALUES('s9', ?, ?, ?, 1790000000000)", (number, *row)
+        )
+    connection.close()
+    before = database.stat().st_mtime_ns
+    paths = [
+        "sessions/files/plain.jsonl",
+        "sessions/files/p.jsonl.reset.2026-10-01T10-00-00Z.zst",
+        "sessions/rows/s9.jsonl",
+    ]
+    read = [engine.conversation(path) for path in paths]
+    assert [turn.kind for turn in read[0].turns][-2:] == [TurnKind.TOOL_RESULT, TurnKind.MALFORMED]
+    for other in read[1:]:
+        assert list(other.turns)[:-1] == list(read[0].turns)[:-1]
+        assert other.whole(3) == read[0].whole(3)
+        assert other.find("xxx") == read[0].find("xxx") == [3]
+        assert other.listing.malformed == 1
+    assert [call.query for call in engine.memory_calls([paths[2]])] == ["gate"]
+    assert read[2].listing.session == "s9"
+    assert database.stat().st_mtime_ns == before
+    assert not list(database.parent.glob("*-wal"))
+
+
+def test_memory_of_a_huge_conversation_is_bounded(homes: Homes, engine: Engine) -> None:
+    much = json.dumps({"type": "message", "message": {"role": "user", "content": "y" * 30_000}})
+    file = homes.openclaw("a.jsonl", began())
+    with file.open("ab") as stream:
+        for _ in range(100):
+            stream.write(much.encode() + b"\n")
+        stream.write(said("assistant", "z" * 2 * LIMIT))
+    conversation = engine.conversation(PATH)
+    assert sum(len(turn.text) for turn in conversation.turns) < 101 * SHOWN
+    assert conversation.turns[-1].kind is TurnKind.MALFORMED
+    assert conversation.turns[-1].text.startswith("longer than a line may be")
+    assert conversation.turns[5].size == 30_000
+    assert len(conversation.find("y" * 20_000)) == 100
+
+
+def test_what_is_no_transcript_is_said(homes: Homes, tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    (folder / "x.jsonl").write_text('{"level": "info"}\n')
+    (folder / "y.jsonl").write_bytes(codex_began() + codex("user", "the mulch"))
+    os.mkfifo(folder / "pipe.jsonl")
+    settings = Settings.model_validate(
+        {"embedding": {"provider": "none"}, "transcripts": {"paths": [str(folder)]}}
+    )
+    root = tmp_path / "notes"
+    root.mkdir()
+    (root / "MEMORY.md").write_text("x")
+    with Engine.open(root, settings, data_dir=tmp_path / "d", homes=homes.homes) as engine:
+        found = {Path(path).name: one for path, one in listed(engine).items()}
+        assert found["x.jsonl"].state is Reason.NOT_A_TRANSCRIPT
+        assert found["y.jsonl"].kind is TranscriptKind.CODEX
+        assert found["y.jsonl"].title == "the mulch"
+        with pytest.raises(MemtuiError, match="no transcript of a program that is known"):
+            engine.conversation(found["x.jsonl"].path)
+        [source] = [one for one in engine.transcript_sources() if one.kind is None]
+        assert [skipped.reason for skipped in source.skipped if "pipe" in skipped.path] == [
+            Reason.NOT_REGULAR
+        ]
+
+
+def test_only_what_may_show_of_a_huge_text_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+
+    def counted(text: str) -> str:
+        looked.append(len(text))
+        return redact(text)
+
+    monkeypatch.setattr("memtui.engine.conversations.masking.redact", counted)
+    assert beginning("word " * 100_000) == (("word " * 400), 500_000)
+    assert beginning("word " * 100_000, 100) == (("word " * 20), 500_000)
+    assert looked == [4 * SHOWN, 4096]
+
+
+@pytest.mark.parametrize("size", [100_000, 2_000_000])
+def test_a_long_first_line_is_no_reason_to_refuse_a_transcript(
+    homes: Homes, tmp_path: Path, size: int
+) -> None:
+    first = {"timestamp": "2026-10-01T10:00:00Z", "type": "session_meta"}
+    meta = first | {"payload": {"id": "x", "instructions": "x" * size}}
+    file = tmp_path / "elsewhere" / "rollout-1.jsonl"
+    file.parent.mkdir()
+    file.write_bytes(line(meta) + codex("user", "hello"))
+    with opened(homes, paths=[str(file)], max_line_bytes=1 << 22) as engine:
+        (listing,) = engine.conversations()
+        assert listing.state is Reason.NOT_YET_INDEXED
+        (known,) = counted(engine).values()
+    assert (known.kind, known.turns, known.title) == (TranscriptKind.CODEX, 1, "hello")
+
+
+def test_long_reading_asks_often_whether_to_stop(homes: Homes, engine: Engine) -> None:
+    homes.openclaw("a.jsonl", [began(), *(said("user", "tea") for _ in range(50))])
+    conversation = engine.conversation(PATH)
+    asked_times = 0
+
+    def cancelled() -> bool:
+        nonlocal asked_times
+        asked_times += 1
+        return asked_times > 10
+
+    with pytest.raises(Cancelled):
+        conversation.find("nowhere", cancelled=cancelled)
+    assert asked_times == 11
+
+
+def test_words_are_found_wherever_a_line_keeps_them(homes: Homes, engine: Engine) -> None:
+    homes.openclaw(
+        "a.jsonl",
+        [
+            began(),
+            said("user", "The Gate, and the shed"),
+            line({"type": "custom", "id": "c", "customType": "openclaw"}),
+            line({"type": "message", "message": {"role": "user", "content": "gl\u00fcck"}}),
+            b'{"type":"message","message":{"role":"user","content":"\\u0067ate"}}\n',
+        ],
+    )
+    find = engine.conversation(PATH).find
+    assert [
+        find(text) for text in ("gate", "the shed", "custom openclaw", "gate shed", "Gl\u00fcck")
+    ] == [
+        *([1, 4], [1], [2], [], [3]),
+    ]
+
+
+def test_many_threads_may_ask_at_once(homes: Homes, engine: Engine) -> None:
+    for number in range(6):
+        homes.openclaw(f"{number}.jsonl", [began(), said("user", "x"), asked("gate")])
+    found: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(len(engine.memory_calls()))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [6, 6, 6, 6]
+
+
+# --- masking ------------------------------------------------------------------------------------
+
+
+def seen_of(secret: str, text: str) -> int:
+    """The length of the longest part of a secret that stands in a text."""
+    return max(
+        (
+            end - start
+            for start in range(len(secret))
+            for end in range(start, len(secret) + 1)
+            if secret[start:end] in text
+        ),
+        default=0,
+    )
+
+
+def test_no_credential_is_seen_by_half_wherever_a_text_is_cut() -> None:
+    for edge in (SHOWN, 16_384):
+        for at in range(edge - 45, edge + 5, 3):
+            text = ("w " * at)[:at] + f" token={SECRET} " + "and so on " * 4_000
+            assert seen_of(SECRET, beginning(text).text) <= 6, at
+            assert len(beginning(text).text) == SHOWN
+    body = "\n".join(["MIIEpAIBAAKCAQEA7w9x" * 3] * 500)
+    key = f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----"
+    for before in (0, 1_900, 9_000, 16_370):
+        shown = beginning("v " * (before // 2) + key + " after" * 5_000).text
+        assert "MIIEpAIBAAKCAQEA7w9x" not in shown
+    arguments = json.dumps({"command": "x " * 9_000, "password": "hunter2"})
+    turn = Turn(1, TurnKind.TOOL_CALL, "assistant", arguments, len(arguments))
+    assert "hunter2" not in masked_text(turn)
+    assert beginning("x" * 30_000) == ("x" * SHOWN, 30_000)
+    assert beginning("a plain line") == ("a plain line", 12)

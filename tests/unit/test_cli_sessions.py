@@ -1,0 +1,401 @@
+"""`memtui sessions` and `memtui replay`: what they print, what they write, what they never show."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from memtui.memory.transcripts.generated import Dropped
+from memtui.model import Reason
+from memtui.model.conversations import (
+    ConversationListing,
+    MemoryCall,
+    RecallChange,
+    RecallRow,
+    Replayed,
+    TranscriptKind,
+    TranscriptSource,
+    Turn,
+    TurnKind,
+)
+from memtui.report.conversations import (
+    listing_lines,
+    replay_lines,
+    source_lines,
+    turn_lines,
+    wrapped,
+)
+from memtui.report.left_out import LEFT_OUT_WORDS
+from memtui.report.words import cells_of, reason_words
+from memtui.settings import load_settings
+from memtui.text.sanitize import HOSTILE
+from memtui.text.sizes import size_words
+from memtui.tui import format as fmt
+from memtui.tui.sessions.source_rows import source_facts
+from tests.support.command_line import command_line, own_home, set_up
+from tests.support.conversations import SECRET, Homes, asked, began, claude, line, said
+from tests.support.hostile import ALL
+from tests.support.openclaw import AGENT_BLOB, make_state
+from tests.unit.test_cli_commands import Answer, Run
+
+ID = "3f9a0000-7d0e-4b6a-9f2b-51c6e0a7d431"
+PATH = f"sessions/main/{ID}.jsonl"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = own_home(tmp_path, monkeypatch)
+    notes = home / "notes"
+    notes.mkdir()
+    (notes / "MEMORY.md").write_text("# Memory\n\nThe gate code is 4711.\n")
+    monkeypatch.setenv("MEMTUI_ROOT", str(notes))
+    set_up(monkeypatch, provider="none")
+    for variable in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    return home
+
+
+@pytest.fixture
+def memtui(home: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    return command_line(capsys)
+
+
+def answered(path: str, call: str = "c1") -> bytes:
+    result = {"path": path, "startLine": 1, "endLine": 3, "score": 0.5, "snippet": f"key {SECRET}"}
+    content = [{"type": "text", "text": json.dumps({"results": [result]})}]
+    message = {"role": "toolResult", "toolCallId": call, "toolName": "memory_search"}
+    return line({"type": "message", "message": {**message, "content": content}})
+
+
+def hostile(text: str) -> bytes:
+    """A message with characters that only escapes can write."""
+    message = {"role": "user", "content": text}
+    return json.dumps({"type": "message", "message": message}).encode() + b"\n"
+
+
+@pytest.fixture
+def planted(home: Path) -> Homes:
+    """Two searches in one session, a secret wherever one can be, and a transcript of a project."""
+    homes = Homes(home)
+    parts = [
+        began(ID),
+        hostile(f"{ALL} my token={SECRET} \x1b[31mred\n" + "long " * 600),
+        asked(f"gate code {SECRET}"),
+        answered("MEMORY.md"),
+        asked("gate", "c2"),
+        answered("memory/gone.md", "c2"),
+        b"{cut\n",
+        said("assistant", "4711", 40),
+    ]
+    homes.write(f".openclaw/agents/main/sessions/{ID}.jsonl", parts)
+    project = [claude("user", "the lamps", 1), claude("assistant", "are lit", 2)]
+    homes.write(".claude/projects/-garden/c0ffee.jsonl", project)
+    return homes
+
+
+def checked(answer: Answer) -> Answer:
+    """Nothing secret and nothing that a terminal acts on."""
+    assert SECRET not in answer.out + answer.err
+    assert not HOSTILE.search(answer.out + answer.err)
+    return answer
+
+
+# --- the list and one of them -------------------------------------------------------------------
+
+
+def test_the_list_names_every_conversation(memtui: Run, planted: Homes) -> None:
+    document = checked(memtui("sessions", "--json")).document
+    assert (document["found"], document["warnings"]) == (2, [])
+    second, first = document["conversations"]
+    assert (first["path"], first["turns"], first["calls"]) == (PATH, 2, 2)
+    assert (first["malformed"], first["chunks"], first["state"]) == (1, None, "disabled")
+    assert second["kind"] == "claude-code"
+    lines = checked(memtui("sessions")).out.splitlines()
+    assert lines[5].split("  ")[2:5] == ["2 turns", "2 searches", "main"]
+    assert max(cells_of(each) for each in lines) <= 100
+    only = memtui("sessions", "--source", "claude-code", "--json").document
+    assert [one["title"] for one in only["conversations"]] == ["the lamps"]
+    for name, found in (("openclaw:main", 1), ("openclaw:other", 0), (str(planted.folder), 2)):
+        answer = memtui("sessions", "--source", name, "--json")
+        assert (answer.document["found"], answer.code) == (found, 0 if found else 1)
+    answer = memtui("sessions", "--limit", "1")
+    assert "1 of 2 conversations; --limit 0: all" in answer.err
+
+
+@pytest.mark.parametrize("name", [PATH, ID, "3f9a", f"{ID}.jsonl"])
+def test_a_conversation_by_any_of_its_names(memtui: Run, planted: Homes, name: str) -> None:
+    document = checked(memtui("sessions", name, "--json")).document
+    assert document["conversation"]["path"] == PATH
+    assert [turn["kind"] for turn in document["turns"]] == [
+        *("other", "message", "tool_call", "tool_result", "tool_call", "tool_result"),
+        *("malformed", "message"),
+    ]
+    assert document["malformed"] == [{"line": 7, "why": "no JSON"}]
+    said_first = document["turns"][1]
+    assert len(said_first["text"]) == 2000
+    assert said_first["size"] > 3000
+
+
+def test_a_conversation_turn_by_turn(memtui: Run, planted: Homes) -> None:
+    file = planted.folder / ".openclaw/agents/main/sessions" / f"{ID}.jsonl"
+    plain = checked(memtui("sessions", str(file))).out
+    assert "     3  10:00  > memory_search  " in plain
+    assert "     7         ! no record: no JSON, 5 B" in plain
+    assert "more characters: --full" in plain
+    full = checked(memtui("sessions", ID, "--full")).out
+    assert memtui("sessions", "--full", ID).out == full
+    assert "more characters" not in full
+    assert full.count("long") == 600
+    assert "memory_search answers" in full
+    records = checked(memtui("sessions", ID, "--jsonl", "--full")).out.splitlines()
+    turns = [json.loads(record)["turn"] for record in records]
+    assert len(turns) == 8
+    assert all(len(turn["text"]) == turn["size"] for turn in turns if turn["kind"] != "malformed")
+
+
+def test_what_is_not_there_is_an_error(memtui: Run, planted: Homes) -> None:
+    answer = memtui("sessions", "nothing", "--json")
+    assert (answer.code, answer.error["code"]) == (1, "no_conversation")
+    planted.write(".openclaw/agents/main/sessions/3f9b.jsonl", began("3f9b"))
+    answer = memtui("sessions", "3f9", "--json")
+    assert (answer.code, answer.error["code"]) == (2, "settings")
+    assert "could be" in answer.error["message"]
+    assert memtui("sessions", ID, "--json", "--jsonl").code == 2
+    assert memtui("sessions", "--full").code == 2
+
+
+def test_hostile_names_reach_no_terminal(memtui: Run, planted: Homes) -> None:
+    name = "a\x1b[31m\u202e\nb.jsonl"
+    planted.write(f".openclaw/agents/main/sessions/{name}", began() + asked("gate", "c9"))
+    planted.write(f".openclaw/agents/main/sessions/{name}.checkpoint.jsonl", began())
+    assert memtui("index").code == 0
+    for arguments in (("sessions",), ("sessions", "--coverage"), ("replay",), ("sessions", name)):
+        for form in ((), ("--json",)):
+            answer = checked(memtui(*arguments, *form))
+            assert answer.code == 0
+    assert checked(memtui("sessions", f"{name}x", "--json")).code == 1
+
+
+def test_coverage_of_a_program_is_that_of_its_parts(memtui: Run, planted: Homes) -> None:
+    for name in ("openclaw", "openclaw:main"):
+        answer = checked(memtui("sessions", "--coverage", "--source", name, "--json"))
+        assert answer.code == 0
+        assert [source["name"] for source in answer.document["sources"]] == ["openclaw:main"]
+    assert memtui("sessions", "--coverage", "--source", "nobody", "--json").code == 1
+
+
+def test_without_any_conversation(memtui: Run) -> None:
+    answer = memtui("sessions")
+    assert (answer.code, answer.out) == (1, "")
+    assert "no conversation" in answer.err
+    answer = memtui("sessions", "--coverage", "--json")
+    assert answer.code == 1
+    assert {source["name"] for source in answer.document["sources"]} == set(TranscriptKind)
+
+
+# --- which are indexed --------------------------------------------------------------------------
+
+
+def test_opting_in_says_what_will_be_indexed_and_writes_it(
+    memtui: Run, planted: Homes, home: Path
+) -> None:
+    file = home / "config" / "memtui" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text("# mine\n[ranking]\nk = 4\n")
+    answer = checked(memtui("sessions", "enable", "openclaw", "claude-code"))
+    assert answer.code == 0
+    assert answer.out == f"enabled openclaw, claude-code in {file}\n"
+    assert "openclaw:main: 1 conversation, " in answer.err
+    assert "no tool output and no thinking, credentials masked" in answer.err
+    assert "`memtui index` takes them in" in answer.err
+    assert file.read_text().startswith("# mine\n[ranking]\nk = 4\n")
+    transcripts = load_settings(env=os.environ).settings.transcripts
+    assert transcripts.sources == ("openclaw", "claude-code")
+    again = memtui("sessions", "enable", "openclaw", "--json").document
+    assert (again["enabled"], again["changed"]) == (["openclaw"], False)
+    assert [source["name"] for source in again["sources"]] == ["openclaw:main"]
+    assert memtui("index").code == 0
+    held = {one["path"]: one for one in memtui("sessions", "--json").document["conversations"]}
+    assert held[PATH]["chunks"] == 3
+    assert held[PATH]["state"] == "malformed_lines"
+    coverage = checked(memtui("sessions", "--coverage")).out
+    assert "holds 1 of 1: 3 chunks, 2 messages" in coverage
+    assert "1 line that is no record" in coverage
+    assert "skipped" not in coverage
+    for flags in (("--json",), ()):
+        checked(memtui("search", "token", "source:sessions", *flags))
+    answer = memtui("sessions", "disable", "openclaw:main", "--json")
+    assert (answer.code, "is opted in by openclaw" in answer.error["message"]) == (2, True)
+    assert memtui("sessions", "disable", "openclaw").code == 0
+    assert load_settings(env=os.environ).settings.transcripts.sources == ("claude-code",)
+
+
+def test_opting_in_says_which_machine_gets_the_text(
+    memtui: Run, planted: Homes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stays = "credentials masked; all of it stays on this machine"
+    assert stays in memtui("sessions", "enable", "openclaw").err
+    assert stays in memtui("sessions", "--coverage", "--json").document["sources"][0]["detail"]
+    chosen = {"base_url": "https://vectors.example/v1", "model": "m", "allow_remote": True}
+    set_up(monkeypatch, provider="openai", **chosen)
+    sent = "it is sent to vectors.example, which makes the vectors"
+    assert sent in memtui("sessions", "enable", "openclaw").err
+    assert sent in memtui("sessions", "--coverage", "--json").document["sources"][0]["detail"]
+    set_up(monkeypatch, provider="minilm", fallback="openai", **chosen)
+    assert "it is sent to " in memtui("sessions", "enable", "openclaw").err
+
+
+def test_paths_are_opted_in_as_places(memtui: Run, planted: Homes, home: Path) -> None:
+    folder = home / "logs"
+    folder.mkdir()
+    (folder / "x.jsonl").write_bytes(began() + said("user", "the lamps"))
+    assert memtui("sessions", "enable", str(folder)).code == 0
+    assert load_settings(env=os.environ).settings.transcripts.paths == (str(folder),)
+    document = memtui("sessions", "--source", str(folder), "--json").document
+    assert [one["title"] for one in document["conversations"]] == ["the lamps"]
+    assert memtui("sessions", "disable", str(folder)).code == 0
+    assert load_settings(env=os.environ).settings.transcripts.paths == ()
+
+
+def test_what_cannot_be_opted_in_is_refused(
+    memtui: Run, planted: Homes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = memtui("sessions", "enable", "opencalw", "--json")
+    assert (answer.code, answer.error["code"]) == (2, "settings")
+    answer = memtui("sessions", "enable", "openclaw", "--agent", "main", "--json")
+    assert (answer.code, "only read" in answer.error["message"]) == (2, True)
+    monkeypatch.setenv("MEMTUI_TRANSCRIPTS__SOURCES", "codex")
+    assert "wins over this file" in memtui("sessions", "enable", "openclaw").err
+
+
+# --- replay -------------------------------------------------------------------------------------
+
+
+def test_every_search_is_asked_again(memtui: Run, planted: Homes) -> None:
+    assert memtui("replay", "--json").code == 3
+    assert memtui("index").code == 0
+    document = checked(memtui("replay", "--json")).document
+    assert document["counts"] == {
+        **{"found": 2, "asked": 2, "same": 1, "changed": 1, "unrecorded": 0, "failed": 0}
+    }
+    by_verdict = {one["verdict"]: one for one in document["replays"]}
+    assert by_verdict["same"]["call"]["query"].startswith("gate code sk-pro")
+    changed = by_verdict["changed"]
+    assert changed["call"]["query"] == "gate"
+    assert [(row["path"], row["change"], row["why"]) for row in changed["rows"]] == [
+        ("MEMORY.md", "entered", None),
+        ("memory/gone.md", "left", "no_file"),
+    ]
+    records = checked(memtui("replay", "--jsonl", "--changed")).out.splitlines()
+    assert [json.loads(record)["verdict"] for record in records] == ["changed"]
+    out = checked(memtui("replay", ID)).out
+    assert "    -   1   .  0.500         memory/gone.md:1-3  there is no such file" in out
+    assert "the same 1 result" in out
+    assert memtui("replay", "--limit", "1").err.startswith("1 search of 2: ")
+
+
+def test_replay_ends_with_1_when_there_is_nothing(memtui: Run, planted: Homes) -> None:
+    assert memtui("index").code == 0
+    assert memtui("replay", "c0ffee").code == 1
+    answer = memtui("replay", "c0ffee", "--json")
+    assert (answer.code, answer.document["replays"]) == (1, [])
+    assert memtui("replay", "nothing", "--json").error["code"] == "no_conversation"
+
+
+def test_options_of_the_ranking_change_what_comes_back(memtui: Run, planted: Homes) -> None:
+    planted.folder.joinpath("notes", "gate.md").write_text("# Gate\n\nAnother gate code.\n")
+    (planted.folder / "notes" / "memory").mkdir()
+    (planted.folder / "notes" / "memory" / "gate.md").write_text("# Gate\n\nAnother gate.\n")
+    assert memtui("index").code == 0
+    many = memtui("replay", "--json").document["replays"]
+    options = ("--k", "1", "--profile", "openclaw-2026.4", "--min-score", "off")
+    one = memtui("replay", *options, "--json").document
+    assert one["ranking"]["profile"] == "openclaw-2026.4"
+    for replays, most in ((many, 2), (one["replays"], 1)):
+        counts = [sum(row["rank_now"] is not None for row in each["rows"]) for each in replays]
+        assert max(counts) == most
+
+
+def test_an_agents_own_index(memtui: Run, planted: Homes, home: Path) -> None:
+    make_state(home / ".openclaw", AGENT_BLOB)
+    document = checked(memtui("sessions", "--agent", "main", "--json")).document
+    assert [one["path"] for one in document["conversations"]] == [PATH]
+    replays = checked(memtui("replay", "--agent", "main", "--json")).document["replays"]
+    assert len(replays) == 2
+    assert not any(one["problem"] for one in replays)
+
+
+def test_the_demo_shows_its_own_conversations_only(
+    memtui: Run, planted: Homes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without a model the demo is indexed in no time.
+    monkeypatch.delenv("MEMTUI_ROOT")
+    document = memtui("sessions", "--demo", "--json", "--limit", "0").document
+    assert document["found"] > 3
+    assert not [one for one in document["conversations"] if one["path"] == PATH]
+
+
+# --- lines --------------------------------------------------------------------------------------
+
+
+def test_lines_fit_into_80_columns() -> None:
+    call = MemoryCall(PATH, 3, TranscriptKind.OPENCLAW, "memory_search", "路由器 " * 40, None)
+    row = RecallRow("memory/" + "長" * 60 + ".md", 1, 9, RecallChange.LEFT, 1, None, 0.5)
+    listing = ConversationListing(
+        *(PATH * 3, "/x", TranscriptKind.CODEX, "長" * 60, 10**9, datetime(2026, 1, 1, tzinfo=UTC)),
+        title="t" * 120,
+        state=Reason.DISABLED,
+        detail="d" * 120,
+    )
+    source = TranscriptSource("codex", None, "/f" * 60, True, detail="word " * 60)
+    long = Turn(4, TurnKind.MESSAGE, "user", "路由器" * 80, 240)
+    lines = [
+        *replay_lines(Replayed(call, (row,)), 80),
+        *listing_lines(listing, 80),
+        *source_lines(source, 80),
+        *turn_lines(long, full=False, width=80),
+    ]
+    for kind in TurnKind:
+        turn = Turn(10**5, kind, "tool", "x" * 900, 10**9, 1, "t" * 90)
+        lines += [*turn_lines(turn, full=False, width=80), *turn_lines(turn, full=True, width=80)]
+    assert max(cells_of(each) for each in lines) <= 80
+    assert "".join(wrapped("路由器" * 80, 80)) == "路由器" * 80
+    assert list(wrapped("a b", 1)) == ["a", "b"]
+    marks = "e" + "\u0301" * 500
+    assert list(wrapped(f"{marks}{marks}b", 2)) == [marks * 2, "b"]
+
+
+def test_a_line_of_a_tool_that_is_huge_is_wrapped_in_linear_time() -> None:
+    # A window of it at a time: over the whole for each piece it takes minutes.
+    line = "x" * 400_000
+    started = time.process_time()
+    assert "".join(wrapped(line, 80)) == line
+    assert time.process_time() - started < 5
+
+
+def test_sizes_are_spelled_as_on_the_screen() -> None:
+    counts = (0, 999, 1000, 16_027, 410_000, 60_000_000, 10**13)
+    assert [size_words(count) for count in counts] == [
+        *("0 B", "999 B", "1.0 KB", "16 KB", "400 KB", "57 MB", "9313 GB")
+    ]
+    assert [fmt.size(count) for count in counts] == [size_words(count) for count in counts]
+
+
+def test_what_is_left_out_is_said_as_on_the_screen() -> None:
+    assert set(LEFT_OUT_WORDS) == set(Dropped)
+    left_out = {"cron_prompt": 8, "inter_session": 2000, "of_tomorrow": 1}
+    source = TranscriptSource(
+        "main", TranscriptKind.OPENCLAW, "/sessions", is_indexed=True, left_out=left_out
+    )
+    told = "from another session 2{}000, a scheduled prompt 8, of tomorrow 1"
+    assert f"left out: {told.format('')}" in [line.strip() for line in source_lines(source, 80)]
+    shown = {label: content.plain for label, content in source_facts(source)}
+    assert shown["left out"] == told.format(fmt.THIN_SPACE)
+    turn = Turn(1, TurnKind.MESSAGE, "user", "x", 1, left_out="cron_prompt")
+    assert "(not indexed: a scheduled prompt)" in next(turn_lines(turn, full=False, width=80))
+    assert reason_words(Reason.CUT_AT_K) == fmt.reason_words(Reason.CUT_AT_K)
