@@ -6,7 +6,9 @@ from typing import Any
 
 import click
 
+from memtui.cli.browse_commands import care, chunk
 from memtui.cli.config_commands import config
+from memtui.cli.filter_options import filter_options, filtered
 from memtui.cli.group import OPEN, FolderGroup
 from memtui.cli.invocation import Invocation
 from memtui.cli.options import (
@@ -20,11 +22,18 @@ from memtui.cli.options import (
     refused_foreign_options,
 )
 from memtui.cli.profile_commands import profiles
+from memtui.cli.sessions_commands import replay, sessions
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-TOPICS = ("agents", "config", "exit-codes", "keys", "providers", "ranking", "search")
+TOPICS = (
+    *("agents", "browse", "care", "config", "exit-codes", "keys"),
+    *("providers", "ranking", "search", "sessions"),
+)
 SHELLS = ("bash", "fish", "zsh")
-READS_AN_INDEX = frozenset({"demo", "explain", "index", "search", "status", "verify", OPEN})
+READS_AN_INDEX = frozenset(
+    {"care", "chunk", "demo", "explain", "index", "replay", "search", "sessions"}
+    | {"status", "verify", OPEN}
+)
 """Commands for which `--agent` and `--index` before the command mean something."""
 
 
@@ -83,6 +92,7 @@ def demo(obj: Invocation, /, root: str | None, as_json: bool) -> int:
 
 @program.command(epilog="`memtui help search` tells about the query language and the output.")
 @click.argument("query", nargs=-1, required=True)
+@filter_options
 @ranking_options
 @click.option("--explain", is_flag=True, help="The arithmetic of every result.")
 @click.option("--jsonl", is_flag=True, help="One JSON document for each result.")
@@ -113,12 +123,14 @@ def search(
     called = obj.with_options(
         root=root, json=as_json, demo=demo, agent=agent, index=index, query_vectors=query_vectors
     )
-    return run_search(called.with_flags(ranking_flags(options)), " ".join(query), options)
+    asked = filtered(" ".join(query), options)
+    return run_search(called.with_flags(ranking_flags(options)), asked, options)
 
 
 @program.command(short_help="Why a result, a line or a file is in the list or not.")
 @click.argument("query", nargs=-1, required=True)
 @explain_options
+@filter_options
 @ranking_options
 @click.option("--raw", is_flag=True, help="Leave control characters of notes as they are.")
 @query_vectors_option
@@ -150,7 +162,8 @@ def explain(
     called = obj.with_options(
         root=root, json=as_json, demo=demo, agent=agent, index=index, query_vectors=query_vectors
     )
-    return run_explain(called.with_flags(ranking_flags(options)), " ".join(query), options)
+    asked = filtered(" ".join(query), options)
+    return run_explain(called.with_flags(ranking_flags(options)), asked, options)
 
 
 @program.command()
@@ -297,6 +310,10 @@ def doctor(obj: Invocation, /, root: str | None, as_json: bool, probe: bool, dem
 
 program.add_command(config)
 program.add_command(profiles)
+program.add_command(sessions)
+program.add_command(care)
+program.add_command(chunk)
+program.add_command(replay)
 
 
 @program.command(short_help="Trust a memory folder's own configuration.")
@@ -339,7 +356,10 @@ def completions(obj: Invocation, /, shell: str, root: str | None, as_json: bool)
 @place_options
 @click.pass_context
 def help_(ctx: click.Context, topic: str | None, root: str | None, as_json: bool) -> int:
-    """Explain TOPIC: agents, config, exit-codes, keys, providers, ranking, search."""
+    """Explain TOPIC.
+
+    Topics: agents, browse, care, config, exit-codes, keys, providers, ranking, search, sessions.
+    """
     from memtui.cli.topics import show_topic
 
     called = ctx.obj.with_options(root=root, json=as_json)

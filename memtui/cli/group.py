@@ -98,3 +98,21 @@ class Subgroup(click.Group):
             hint = f"Did you mean {near[0]!r}?" if near else f"One of {', '.join(self.commands)}."
             raise click.UsageError(f"no such command: {args[0]!r}. {hint}", ctx)
         return args[0], command, args[1:]
+
+
+class PlaceGroup(click.Group):
+    """A group in which a first word that is no command is the argument of the default one."""
+
+    def __init__(self, *args: Any, default: str, **options: Any) -> None:
+        """`default` names the command."""
+        super().__init__(*args, **options)
+        self._default = default
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command of the first word."""
+        command = self.get_command(ctx, args[0])
+        if command is not None:
+            return args[0], command, args[1:]
+        return self._default, self.get_command(ctx, self._default), args

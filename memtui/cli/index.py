@@ -80,8 +80,11 @@ def _announce(output: Output, session: Session) -> None:
         parts = [cost_words(cost)] if cost.chunks else []
         if status.pending_count:
             parts.append(words.count(status.pending_count, "changed file"))
+    chosen = session.loaded.settings.transcripts
+    if opted_in := (*chosen.sources, *chosen.paths):
+        parts.append(f"conversations among them: {', '.join(opted_in)}")
     text = f"embedding by {provider.actual} {provider.model} at {provider.address}"
-    output.note(f"memtui: {text}: {', '.join(parts) or 'nothing to embed'}")
+    output.note(output.clean(f"memtui: {text}: {', '.join(parts) or 'nothing to embed'}"))
 
 
 def _cost(session: Session, status: IndexStatus) -> RebuildCost:

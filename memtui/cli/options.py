@@ -189,8 +189,13 @@ class MomentType(click.ParamType[datetime]):
 
 def ranking_options(function: F) -> F:
     """Everything about the ranking that a command line can change."""
+    limit = click.option("-n", "--limit", type=int, help="How many results. [default: 6]")
+    return limit(parameter_options(function))
+
+
+def parameter_options(function: F) -> F:
+    """Everything about the ranking but how many results there are."""
     options = (
-        click.option("-n", "--limit", type=int, help="How many results. [default: 6]"),
         click.option(
             "--candidate-multiplier",
             type=int,

@@ -79,7 +79,7 @@ def search(session: Session, query: str) -> tuple[Ranked, list[str]]:
 
 
 def _query_problems(session: Session, query: str) -> Sequence[str]:
-    """What cannot be used of memtui's query language; an agent's program has none."""
+    """What cannot be used of the query language; over an agent's index that stays words."""
     from memtui.retrieval.query import parse_query
 
     return () if session.is_foreign else parse_query(query).problems

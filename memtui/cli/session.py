@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from memtui.cli.conversing import ConversationEngine
 from memtui.cli.invocation import VECTORS_NEED_AN_AGENT, Invocation
 from memtui.engine.words_to_try import MOST_WORDS, WordsToTry
 from memtui.errors import SettingsError
@@ -26,7 +27,7 @@ EXAMINATION_SECONDS = 0.5
 """So long a search of an agent's index waits to be told which files changed."""
 
 
-class SearchEngine(Protocol):
+class SearchEngine(ConversationEngine, Protocol):
     """What commands ask of an engine, whoever made its index."""
 
     def search(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
@@ -118,6 +119,7 @@ def open_session(
 ) -> Iterator[Session]:
     """Open the engine on the workspace; the demo keeps its index in a folder of its own."""
     from memtui.engine import Engine
+    from memtui.engine.conversations.demo import demo_homes
     from memtui.memory.demo import demo_clock
     from memtui.ranking.profiles import PROFILES
     from memtui.settings.places import demo_data_dir
@@ -135,6 +137,7 @@ def open_session(
         data_dir=demo_data_dir() if invocation.demo else None,
         write=write,
         watch=watch,
+        homes=demo_homes() if invocation.demo else None,
     )
     try:
         settings = loaded.settings

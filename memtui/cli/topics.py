@@ -8,13 +8,15 @@ from collections.abc import Callable, Mapping
 import click
 
 from memtui.cli.invocation import Invocation
+from memtui.cli.topics_browse import BROWSE, CARE
 from memtui.errors import MemtuiError
 
 _EXIT_CODES = """\
 EXIT CODES
 
   0    ok
-  1    nothing found (search, explain, agents; --zero-ok makes that 0), or something failed
+  1    nothing found (search, explain, agents, sessions, replay; search takes --zero-ok, which
+       makes that 0), or something failed; care: something needs care; verify: one query differs
   2    wrong usage or configuration, no memory folder
   3    no index yet, or one that cannot be used: `memtui index`; no such agent, or no index of it
   4    the embedding provider failed and nothing else could answer: search, when the keywords have
@@ -162,8 +164,9 @@ $MEMTUI_CONFIG names another file for the user, $MEMTUI_ROOT the memory folder.
 
 A memory folder's own file may not set commands, endpoints or places outside the folder (editor,
 pager, a remote embedding.provider or fallback, its base_url, key_env, key_command, model_path,
-ca_file, allow_remote and batch, index.data_dir, memory.extra_paths that leave the folder) before
-`memtui trust` has been run on it. Trust holds for that content only.
+ca_file, allow_remote and batch, index.data_dir, transcripts.sources, memory.extra_paths and
+transcripts.paths that leave the folder) before `memtui trust` has been run on it. Trust holds for
+that content only.
 """
 
 
@@ -220,6 +223,46 @@ index` what it took. embedding.batch = true uses a service's batch interface fro
 embedding.batch_minimum chunks on: cheaper, and it may take hours.
 """
 
+_SESSIONS = """\
+SESSIONS
+
+  memtui                               key 3 or s: read them; O: sources; a: what the agent asked
+  memtui sessions                      the conversations behind the memory, newest first
+  memtui sessions 3f9a1c52             one of them, by (the beginning of) its id, path or file;
+                                       --full: whole texts, and what tools were given and gave
+  memtui sessions --coverage           every source: found, indexed, left out and why, by name
+  memtui sessions enable openclaw      index the conversations of a source beside the notes
+  memtui sessions disable openclaw     index them no longer
+  memtui replay                        every search of the memory that they record, asked again
+  memtui replay 3f9a1c52 --changed     those of one conversation that give something else now
+
+Sources: openclaw (sessions of its agents, as files or in the agent's database), openclaw:AGENT,
+claude-code, claude-code:PROJECT (a glob), codex, and paths of files, folders or globs, whose
+program is told by what they hold. Looking reads them and indexes nothing.
+
+WHAT IS INDEXED
+
+Nothing before a source is opted in, by `enable`, `transcripts.sources` and `transcripts.paths`.
+Then what you and the agent said: no tool output, no thinking, nothing that a program wrote in your
+place. Credentials are masked before anything is kept or shown. `memtui index` takes conversations
+in and out; the terminal interface and `memtui index --watch` follow those that grow, each time
+there are 100 kB or 50 messages more (transcripts.delta_bytes, delta_messages); r takes in the rest.
+A search finds them beside the notes; `source:sessions` and `source:memory` choose. Transcripts are
+only read. What `O` on the screen is told with enter holds until you quit; w keeps it.
+
+REPLAY
+
+  = same rank   ~ moved   + new   - gone, and why        then and now: ranks, then scores
+
+Places are the same when they are of one file and their lines overlap. As many results are asked
+for as the call asked for; --k N, and the options of `memtui search`, ask otherwise. --json and
+--jsonl give a verdict for each search: same, changed, unrecorded (the conversation does not say
+what came back) or failed.
+
+With --agent NAME or --index FILE: the conversations of that agent, and searches as its own program
+would answer them.
+"""
+
 
 def _keys() -> str:
     from memtui.settings.keys import ACTIONS
@@ -239,12 +282,15 @@ def _keys() -> str:
 
 TOPIC_TEXTS: Mapping[str, Callable[[], str]] = {
     "agents": lambda: _AGENTS,
+    "browse": lambda: BROWSE,
+    "care": lambda: CARE,
     "config": lambda: _CONFIG,
     "exit-codes": lambda: _EXIT_CODES,
     "keys": _keys,
     "providers": lambda: _PROVIDERS,
     "ranking": lambda: _RANKING,
     "search": lambda: _SEARCH,
+    "sessions": lambda: _SESSIONS,
 }
 
 

@@ -72,7 +72,12 @@ class _Problem:
         if self.progress is not None:
             self.progress(parameter)
         changed = apply(self.ranking, parameter, value)
-        return self.engine.search(self.ranked.pool.query, ranking=changed)
+        return self.searched(changed)
+
+    def searched(self, ranking: Ranking) -> Ranked:
+        """Search as the list was asked: while a query is typed its last word is a prefix."""
+        pool = self.ranked.pool
+        return self.engine.search(pool.query, ranking=ranking, typing=pool.typing)
 
     def place_in(self, answer: Ranked) -> int | None:
         """The rank of the chunk in an answer."""
@@ -139,7 +144,7 @@ def _deep_pool(problem: _Problem) -> CandidatePool | None:
     """
     pool, ranking = problem.ranked.pool, problem.ranking
     most = max(ranking.min_candidates, ranking.max_candidates)
-    deep = problem.engine.search(pool.query, ranking=replace(ranking, min_candidates=most)).pool
+    deep = problem.searched(replace(ranking, min_candidates=most)).pool
     same = [
         (state.status, state.facts.get("match"))
         for state in (*pool.states.values(), *deep.states.values())

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from memtui.errors import Cancelled
 from memtui.model import Ranking
 
 T = TypeVar("T")
@@ -45,7 +46,9 @@ class EngineThread(threading.Thread):
         self._newest = 0
         self._waiting: SearchRequest | None = None
         self._calls: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._later: deque[tuple[Callable[[Callable[[], bool]], Any], Future[Any]]] = deque()
         self._searching = False
+        self._giving_way = False
         self._busy = False
         self._halt = False
 
@@ -55,7 +58,7 @@ class EngineThread(threading.Thread):
             self._newest += 1
             self._waiting = SearchRequest(self._newest, text, ranking, typing)
             # Inside the lock: a moment later the statement could be that of a call.
-            if self._searching:
+            if self._searching or self._giving_way:
                 self._interrupt()
             self._condition.notify_all()
             return self._newest
@@ -68,6 +71,21 @@ class EngineThread(threading.Thread):
                 future.cancel()
                 return future
             self._calls.append((function, future))
+            self._condition.notify_all()
+        return future
+
+    def call_later(self, function: Callable[[Callable[[], bool]], T]) -> Future[T]:
+        """Run a function when nothing else waits; a search that is submitted goes before it.
+
+        `function(gives_way)` may raise `Cancelled` once `gives_way()` is true: then it is run
+        again, from its beginning, when there is time. Cancelling the future takes it out.
+        """
+        future: Future[T] = Future()
+        with self._condition:
+            if self._halt:
+                future.cancel()
+                return future
+            self._later.append((function, future))
             self._condition.notify_all()
         return future
 
@@ -100,9 +118,10 @@ class EngineThread(threading.Thread):
         with self._condition:
             self._halt = True
             self._waiting = None
-            for _, future in self._calls:
+            for _, future in (*self._calls, *self._later):
                 future.cancel()
             self._calls.clear()
+            self._later.clear()
             if self._busy:
                 self._interrupt()
             self._condition.notify_all()
@@ -110,24 +129,29 @@ class EngineThread(threading.Thread):
             self.join(timeout)
 
     def run(self) -> None:
-        """Serve calls before searches until closed."""
+        """Serve calls before searches, and both before what has time, until closed."""
         while True:
             with self._condition:
-                self._busy = self._searching = False
+                self._busy = self._searching = self._giving_way = False
                 self._condition.notify_all()
                 self._condition.wait_for(lambda: not self._is_waiting_empty() or self._halt)
                 if self._halt:
                     return
                 self._busy = True
                 task = self._calls.popleft() if self._calls else None
-                request = None
-                if task is None:
+                request = later = None
+                if task is None and self._waiting is not None:
                     request, self._waiting = self._waiting, None
                     self._searching = True
+                elif task is None:
+                    later = self._later.popleft()
+                    self._giving_way = True
             if task is not None:
                 self._run_call(*task)
             elif request is not None:
                 self._run_search(request)
+            elif later is not None:
+                self._run_later(*later)
 
     def _run_search(self, request: SearchRequest) -> None:
         try:
@@ -146,8 +170,28 @@ class EngineThread(threading.Thread):
         except BaseException as error:
             future.set_exception(error)
 
+    def _run_later(
+        self, function: Callable[[Callable[[], bool]], Any], future: Future[Any]
+    ) -> None:
+        if not future.running() and not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(function(self._gives_way))
+        except Cancelled as error:
+            with self._condition:
+                if self._waiting is not None and not self._halt:
+                    self._later.appendleft((function, future))
+                    return
+            future.set_exception(error)
+        except BaseException as error:
+            future.set_exception(error)
+
+    def _gives_way(self) -> bool:
+        """Whether what has time has to stop: a search waits, or the thread is closing."""
+        return self._waiting is not None or self._halt
+
     def _is_waiting_empty(self) -> bool:
-        return self._waiting is None and not self._calls
+        return self._waiting is None and not self._calls and not self._later
 
     def _is_idle(self) -> bool:
         return not self._busy and self._is_waiting_empty()

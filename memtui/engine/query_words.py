@@ -1,7 +1,7 @@
 """Which words, put into a query or taken out, bring a chunk into the list: tried, not guessed.
 
-Every change is searched with the same ranking, and stands only where that search shows the chunk
-with the legs that the query itself had.
+Every change is searched with the same ranking and as the query was, as one still being typed or
+not, and stands only where that search shows the chunk with the legs that the query itself had.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class _Trial:
             if self.progress is not None:
                 self.progress(change.query)
             self.tried += 1
-            answer = self.engine.search(change.query, ranking=self.ranking)
+            typing = self.ranked.pool.typing
+            answer = self.engine.search(change.query, ranking=self.ranking, typing=typing)
             reason = _degraded(self.ranked, answer)
             if reason is not Reason.OK:
                 self.degraded = reason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -130,7 +131,14 @@ class Retriever:
         except IndexMissing:
             answers = dict.fromkeys(answers, _NO_INDEX)
             states = {leg: answer.state for leg, answer in answers.items()}
-            return CandidatePool(query.raw, {}, dict.fromkeys(Leg, ()), states, limit)
+            return CandidatePool(
+                query.raw, {}, dict.fromkeys(Leg, ()), states, limit, typing=typing
+            )
+
+        def found() -> CandidatePool:
+            pool = self._pool(connection, query, answers, limit, started)
+            return replace(pool, typing=typing)
+
         expected = self._expectations(query, typing)
         order = sorted(expected, key=lambda leg: expected[leg])
         for place, leg in enumerate(order):
@@ -139,8 +147,8 @@ class Retriever:
                 raise Cancelled
             is_last = place == len(order) - 1
             if partial is not None and not is_last and expected[order[-1]] > SLOW_LEG_SECONDS:
-                partial(self._pool(connection, query, answers, limit, started))
-        return self._pool(connection, query, answers, limit, started)
+                partial(found())
+        return found()
 
     def read(self, function: Callable[[Connection], T]) -> T:
         """Read from the live generation; raises `IndexMissing`, or `IndexUnusable`."""

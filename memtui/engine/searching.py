@@ -55,6 +55,10 @@ class SearchLoop:
         """Run a function on the engine thread; it is never superseded."""
         return self._thread.call(function)
 
+    def call_later(self, function: Callable[[Callable[[], bool]], T]) -> Future[T]:
+        """Run a function on the engine thread when it has time; see `EngineThread.call_later`."""
+        return self._thread.call_later(function)
+
     def cancel(self) -> None:
         """Stop the running search and forget the waiting one."""
         self._thread.cancel()

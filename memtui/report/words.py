@@ -70,7 +70,7 @@ _REASONS: Final[Mapping[Reason, str]] = {
     Reason.OUTSIDE_CANDIDATES: "outside the candidates",
     Reason.DUPLICATE_TEXT: "the text of a better result",
     Reason.BELOW_MIN_SCORE: "below the minimum score",
-    Reason.CUT_AT_K: "beyond the last rank shown",
+    Reason.CUT_AT_K: "below the last shown rank",
     Reason.OTHER_PROJECT: "of another project",
     Reason.NOT_MATCHED: "nothing of what was asked for finds it",
     Reason.PATH_ALONE: "found by its path alone: no BM25 value",

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from fnmatch import translate
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memtui.retrieval.connection import Connection
+from memtui.retrieval.file_filter import FileFilter
 from memtui.retrieval.phrases import phrase_match
 from memtui.retrieval.query import Filters, Query
 
 _REMEMBERED = 32
-_WILD = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,56 +105,18 @@ def _allowed_rows(
 
 
 def _file_rows(connection: Connection, filters: Filters) -> NDArray[np.int64]:
-    fits = _PathTest(filters.path_globs)
-    sources = {source.casefold() for source in filters.sources}
+    test = FileFilter(filters)
     files = [
         file_id
         for file_id, path, source, day, mtime_ns in connection.execute(
             "SELECT id, path, source, day, mtime_ns FROM files"
         )
-        if (not sources or source.casefold() in sources)
-        and fits(path)
-        and _in_range(filters, day, mtime_ns)
+        if test.fits(path=path, source=source, day=day, mtime_ns=mtime_ns)
     ]
     # As text, so that any number of files is one statement and one parameter.
     listed = f"[{','.join(map(str, files))}]"
     sql = "SELECT id FROM chunks WHERE file_id IN (SELECT value FROM json_each(?))"
     return _ascending(connection.execute(sql, (listed,)).fetchall())
-
-
-class _PathTest:
-    """Tells whether a path fits one of several patterns, whatever the case of its letters."""
-
-    def __init__(self, patterns: tuple[str, ...]) -> None:
-        folded = [pattern.casefold() for pattern in patterns]
-        self._any = not folded
-        self._parts = [pattern for pattern in folded if not _WILD.search(pattern)]
-        self._globs = [re.compile(f"(?:.*/)?{translate(p)}") for p in folded if _WILD.search(p)]
-
-    def __call__(self, path: str) -> bool:
-        folded = path.casefold()
-        return (
-            self._any
-            or any(part in folded for part in self._parts)
-            or any(glob.match(folded) for glob in self._globs)
-        )
-
-
-def _in_range(filters: Filters, day: str | None, mtime_ns: int) -> bool:
-    """Compare the file's own day, or where it has none the local day of its last change."""
-    if filters.after is None and filters.before is None:
-        return True
-    own = date.fromisoformat(day) if day else _local_day(mtime_ns)
-    late_enough = filters.after is None or own >= filters.after
-    return late_enough and (filters.before is None or own < filters.before)
-
-
-def _local_day(mtime_ns: int) -> date:
-    try:
-        return datetime.fromtimestamp(mtime_ns / 1e9).date()
-    except (OverflowError, OSError, ValueError):
-        # A file system may hold years that no calendar here has.
-        return date.max if mtime_ns > 0 else date.min
 
 
 def _ascending(rows: list[tuple[int]]) -> NDArray[np.int64]:

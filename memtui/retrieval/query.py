@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date
+from typing import Final
 
 from memtui.retrieval.phrases import phrase_segments
 from memtui.text.tokens import QueryTerms, query_terms
@@ -39,6 +40,9 @@ class Filters:
         return bool(self.sources or self.path_globs or self.after or self.before)
 
 
+NO_FILTERS: Final = Filters()
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A parsed query."""
@@ -51,7 +55,7 @@ class Query:
     """The words outside quotes; a chunk may hold any of them."""
     phrases: tuple[str, ...] = ()
     """The quoted texts; a chunk has to hold every one of them."""
-    filters: Filters = Filters()
+    filters: Filters = NO_FILTERS
     problems: tuple[str, ...] = ()
     """One line each: what could not be understood and was left out."""
     spaceless: bool = False
@@ -101,6 +105,29 @@ def parse_query(text: str, *, typing: bool = False) -> Query:
     return _query(text, parts, typing)
 
 
+def split_filters(text: str) -> tuple[str, Filters]:
+    """Take the filters that can be used off a query: the rest as it was typed, and the filters.
+
+    Without such a filter the rest is the whole text; what only looks like one stays in it.
+    """
+    parts = _Parts()
+    rest: list[str] = []
+    at = 0
+    for match in _PIECE.finditer(_readable(text[:MAX_LENGTH])):
+        key, problems = (match["key"] or "").lower(), len(parts.problems)
+        value = (match["value"] or "").strip('"')
+        if not key or not value:
+            continue
+        _FILTERS[key](parts, value)
+        if len(parts.problems) == problems:
+            rest.append(text[at : match.start()])
+            at = match.end()
+    if not at:
+        return text, NO_FILTERS
+    rest.append(text[at:])
+    return " ".join(piece for part in rest if (piece := part.strip())), _filters(parts)
+
+
 def word_pieces(text: str, *, syntax: bool = True) -> tuple[tuple[int, int], ...]:
     """Where the words and quoted phrases of a query stand, as (start, end) in characters.
 
@@ -121,14 +148,18 @@ def _query(raw: str, parts: _Parts, typing: bool) -> Query:
         text=embedded,
         terms=terms,
         phrases=tuple(dict.fromkeys(parts.phrases)),
-        filters=Filters(
-            tuple(dict.fromkeys(parts.sources)),
-            tuple(dict.fromkeys(parts.path_globs)),
-            parts.after,
-            parts.before,
-        ),
+        filters=_filters(parts),
         problems=tuple(dict.fromkeys(parts.problems)),
         spaceless=any(term.kind == "gram" for term in everything),
+    )
+
+
+def _filters(parts: _Parts) -> Filters:
+    return Filters(
+        tuple(dict.fromkeys(parts.sources)),
+        tuple(dict.fromkeys(parts.path_globs)),
+        parts.after,
+        parts.before,
     )
 
 

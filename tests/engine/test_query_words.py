@@ -41,9 +41,8 @@ class Counting:
 
     def search(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
         """Count, and search."""
-        assert not typing
         self.queries.append(text)
-        ranked = self.engine.search(text, ranking=ranking)
+        ranked = self.engine.search(text, ranking=ranking, typing=typing)
         if len(self.queries) <= self._lose:
             return ranked
         failed = LegState(LegStatus.FAILED, Reason.PROVIDER_FAILED)
@@ -55,8 +54,10 @@ class Counting:
         return self.engine.words_to_try(ranked, chunk_id, limit)
 
 
-def missed(engine: Engine, query: str, path: str, ranking: Ranking) -> tuple[Ranked, Chunk]:
-    ranked = engine.search(query, ranking=ranking)
+def missed(
+    engine: Engine, query: str, path: str, ranking: Ranking, *, typing: bool = False
+) -> tuple[Ranked, Chunk]:
+    ranked = engine.search(query, ranking=ranking, typing=typing)
     found = engine.inquire_at(ranked, Place(path))
     assert found.chunk is not None
     assert not found.shown
@@ -64,35 +65,37 @@ def missed(engine: Engine, query: str, path: str, ranking: Ranking) -> tuple[Ran
 
 
 def tried(
-    engine: Engine, query: str, path: str, ranking: Ranking | None = None
+    engine: Engine, query: str, path: str, *, typing: bool = False
 ) -> tuple[WordChanges, Counting, Chunk]:
-    wanted = ranking or engine.ranking
-    ranked, chunk = missed(engine, query, path, wanted)
+    wanted = engine.ranking
+    ranked, chunk = missed(engine, query, path, wanted, typing=typing)
     counting = Counting(engine)
     terms = engine.keyword_terms(ranked, chunk.id)
     return word_changes(counting, ranked, wanted, chunk, terms), counting, chunk
 
 
+@pytest.mark.parametrize("typing", [False, True])
 @pytest.mark.parametrize(
     ("query", "path"),
     [
         ("router config", "USER.md"),
+        ("router config", "memory/2026-01-20.md"),
         ("who runs the standup", "memory/home/network.md"),
         ("train tickets path:memory", "memory/home/network.md"),
         ("京都 旅行", "memory/home/network.md"),
     ],
 )
 def test_every_suggestion_was_searched_and_shows_the_chunk(
-    engine: Engine, query: str, path: str
+    engine: Engine, query: str, path: str, typing: bool
 ) -> None:
-    found, counting, chunk = tried(engine, query, path)
+    found, counting, chunk = tried(engine, query, path, typing=typing)
     assert found.changes
     assert found.reason is Reason.OK
     assert found.tried == len(counting.queries) <= MOST_SEARCHES
     assert len(set(counting.queries)) == len(counting.queries)
     for change in found.changes:
         assert change.query in counting.queries
-        again = engine.search(change.query)
+        again = engine.search(change.query, typing=typing)
         assert again.hits[change.rank_after - 1].chunk.id == chunk.id
         for word in change.added:
             assert word.lower() not in STOP_WORDS

@@ -292,7 +292,7 @@ def test_reference_orders_paths_by_letters_before_case() -> None:
 
 # memtui against the reference.
 
-EXAMPLES = examples(60)
+EXAMPLES = examples(40)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -168,7 +168,7 @@ def test_an_unknown_word_names_the_nearest_command(memtui: Run, word: str, near:
 
 def test_an_unknown_word_unlike_any_command(memtui: Run) -> None:
     answer = memtui("qqqqqq", "--json")
-    assert "Commands: agents, completions, config" in answer.error["message"]
+    assert "Commands: agents, care, chunk, completions, config" in answer.error["message"]
     assert "open" not in answer.error["message"].split("Commands:")[1]
 
 
@@ -321,7 +321,10 @@ def test_help_topics(memtui: Run, topic: str) -> None:
 
 
 def test_help_lists_its_topics(memtui: Run) -> None:
-    assert "agents, config, exit-codes, keys, providers, ranking, search" in memtui("help").out
+    assert (
+        "agents, browse, care, config, exit-codes, keys, providers, ranking, search, sessions"
+        in memtui("help").out
+    )
 
 
 def test_every_exit_code_is_documented(memtui: Run) -> None:

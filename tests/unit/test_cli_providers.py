@@ -188,6 +188,15 @@ def test_the_list_for_a_provider_that_does_not_exist(
 # --- index, status, search ----------------------------------------------------------------------
 
 
+def test_indexing_conversations_with_a_service_says_so(
+    memtui: Run, notes: Path, openai: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_up(monkeypatch, price=2000.0)
+    monkeypatch.setenv("MEMTUI_TRANSCRIPTS__SOURCES", '["openclaw", "codex"]')
+    told = f"at {openai.host}: 1 file, ~11 tokens to embed, about 0.02"
+    assert f"{told}, conversations among them: openclaw, codex" in memtui("index").err
+
+
 def test_indexing_with_a_service(
     memtui: Run, notes: Path, openai: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

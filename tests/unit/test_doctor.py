@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from memtui.engine.doctor import Area, Check, Grade, gravest
 from memtui.engine.doctor import folders as folders_module
 from memtui.engine.doctor import memory as memory_module
-from memtui.engine.doctor.checks import GRAVEST_FIRST, size_words
+from memtui.engine.doctor.checks import GRAVEST_FIRST
 from memtui.index.events import WatchLimitReached
 from memtui.model import ProbeResult, ProviderListing
 from tests.support.command_line import command_line, own_home, set_up
@@ -399,11 +399,3 @@ def test_the_gravest_problem_decides(codes: list[int], with_notes: bool) -> None
     if with_notes:
         checks.append(Check(Area.INDEX, "x", Grade.NOTE, "", exit_code=2))
     assert gravest(checks) == min(codes, key=GRAVEST_FIRST.index, default=0)
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (123_456, "123 kB"), (2e15, "2000 TB")],
-)
-def test_sizes_in_words(size: float, text: str) -> None:
-    assert size_words(int(size)) == text

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,21 @@ import pytest
 import memtui
 
 PACKAGE = Path(memtui.__file__).parent
-SOURCES = sorted(PACKAGE.rglob("*.py"))
 TESTS = sorted((PACKAGE.parent / "tests").rglob("*.py"))
-IDS = [str(path.relative_to(PACKAGE)) for path in SOURCES]
+SLEEPS = re.compile(r"\btime\.sleep\(|\basyncio\.sleep\((?!0\))")
+SKIPS = re.compile(r"pytest\.(mark\.)?(skip|xfail)\b")
 
 MODULE_LINES = 400
 FUNCTION_LINES = 60
+
+
+@cache
+def sources() -> tuple[tuple[Path, str, ast.Module], ...]:
+    """Every module: its path in the package, its text, its syntax tree."""
+    return tuple(
+        (path.relative_to(PACKAGE), text := path.read_text(encoding="utf-8"), ast.parse(text))
+        for path in sorted(PACKAGE.rglob("*.py"))
+    )
 
 
 def imported(tree: ast.Module) -> set[str]:
@@ -40,44 +50,51 @@ def imported(tree: ast.Module) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=IDS)
-def test_modules_and_functions_stay_small(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert text.count("\n") <= MODULE_LINES
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert node.end_lineno is not None
-            assert node.end_lineno - node.lineno < FUNCTION_LINES, node.name
+def test_modules_and_functions_stay_small() -> None:
+    large: list[str] = []
+    for path, text, tree in sources():
+        if text.count("\n") > MODULE_LINES:
+            large.append(str(path))
+        large += [
+            f"{path}:{node.lineno} {node.name}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and (node.end_lineno or 0) - node.lineno >= FUNCTION_LINES
+        ]
+    assert large == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=IDS)
-def test_one_module_imports_the_database_binding(path: Path) -> None:
+def test_one_module_imports_the_database_binding() -> None:
     """Two SQLite libraries on one file in one process destroy it."""
-    names = {name.partition(".")[0] for name in imported(ast.parse(path.read_text("utf-8")))}
-    assert "sqlite3" not in names
-    if path != PACKAGE / "index" / "database.py":
-        assert "apsw" not in names
+    wrong: list[str] = []
+    for path, _, tree in sources():
+        names = {name.partition(".")[0] for name in imported(tree)}
+        banned = {"sqlite3"} if path == Path("index/database.py") else {"sqlite3", "apsw"}
+        wrong += [f"{path} imports {name}" for name in sorted(names & banned)]
+    assert wrong == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=IDS)
-def test_no_toast_or_label_parses_foreign_text_as_markup(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            continue
-        if node.func.attr == "notify" and "tui" in path.parts:
+def test_no_toast_or_label_parses_foreign_text_as_markup() -> None:
+    wrong: list[str] = []
+    for path, _, tree in sources():
+        for node in ast.walk(tree) if "tui" in path.parts else ():
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
             keywords = {keyword.arg for keyword in node.keywords}
-            assert "markup" in keywords or None in keywords, f"line {node.lineno}"
+            if node.func.attr == "notify" and not keywords & {"markup", None}:
+                wrong.append(f"{path}:{node.lineno}")
+    assert wrong == []
 
 
-@pytest.mark.parametrize("path", TESTS, ids=[path.name for path in TESTS])
-def test_no_test_sleeps_or_skips(path: Path) -> None:
-    if path.name == Path(__file__).name:
-        return
-    text = path.read_text("utf-8")
-    assert (
-        not re.search(r"\btime\.sleep\(|\basyncio\.sleep\((?!0\))", text) or "bench" in path.parts
-    )
-    assert not re.search(r"pytest\.(mark\.)?(skip|xfail)\b", text)
+def test_no_test_sleeps_or_skips() -> None:
+    wrong: list[str] = []
+    for path in TESTS:
+        text = path.read_text("utf-8")
+        if path.name == Path(__file__).name:
+            continue
+        if (SLEEPS.search(text) and "bench" not in path.parts) or SKIPS.search(text):
+            wrong.append(str(path))
+    assert wrong == []
 
 
 def modules_after(statement: str) -> set[str]:

@@ -148,11 +148,13 @@ def test_closed() -> None:
 
 
 def test_the_thread_ends_with_the_client() -> None:
+    before = set(threading.enumerate())
     with embedding_server() as server:
         request = request_to(server.url)
         with client_of(request) as client:
             client.exchange(request, timeout=5.0)
-            (thread,) = [t for t in threading.enumerate() if t.name == "memtui-embedding"]
+            begun = set(threading.enumerate()) - before
+            (thread,) = [t for t in begun if t.name == "memtui-embedding"]
         thread.join(5)
         assert not thread.is_alive()
 

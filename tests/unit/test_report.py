@@ -198,7 +198,7 @@ def test_the_first_failure_is_the_one_strong_line_of_the_trace() -> None:
     strong = [line.text.split() for line in text_lines(report_of(told)) if line.strong]
     assert strong[0] == ["router", "vlan/2.md#L3-L4"]
     assert [pieces[:2] for pieces in strong[1:]] == [["✗", "cut"]]
-    assert "NOT SHOWN: beyond the last rank shown, at cut #3 (" in text_of(report_of(told))
+    assert "NOT SHOWN: below the last shown rank, at cut #3 (" in text_of(report_of(told))
     shown = list(text_lines(report_of(explained(place=1))))
     assert [line.text for line in shown if line.strong] == ["router vlan/1.md#L2-L3"]
     assert shown[1].text.startswith("  SHOWN at rank 1, score ")

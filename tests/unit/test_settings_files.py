@@ -16,7 +16,9 @@ from memtui.settings.files import ConfigFile, read_config
 from memtui.settings.keys import ACTIONS
 from memtui.settings.leaves import leaves
 from memtui.settings.lines import key_lines
+from memtui.settings.problems import SettingsProblems
 from memtui.settings.sample import default_of, sample_config
+from memtui.settings.transcript_names import names_for
 from memtui.settings.trust import PROTECTED, is_trusted, protected_keys, revoke, trust
 
 # --- the sample -------------------------------------------------------------------------------
@@ -141,6 +143,9 @@ batch = true
 data_dir = "/tmp/x"
 [memory]
 extra_paths = ["notes", "~/.ssh"]
+[transcripts]
+sources = ["codex"]
+paths = ["logs", "../other"]
 [ranking]
 k = 3
 """
@@ -164,7 +169,7 @@ def test_a_project_file_may_not_set_protected_keys(tmp_path: Path, project: Path
     loaded = load_settings(env=_config(tmp_path), root=project, state=state)
     assert loaded.settings == Settings.model_validate({"ranking": {"k": 3}})
     assert len(loaded.warnings) == len(PROTECTED)
-    lines = (1, 2, 4, 6, 7, 5, 8, 9, 10, 11, 12, 14, 16)
+    lines = (1, 2, 4, 6, 7, 5, 8, 9, 10, 11, 12, 14, 16, 18, 19)
     for key, line in zip(PROTECTED, lines, strict=True):
         start = f"{project / '.memtui.toml'}:{line}: {key}: ignored"
         assert any(warning.startswith(start) for warning in loaded.warnings), key
@@ -328,3 +333,30 @@ def test_a_broken_file_of_other_programs_is_none_of_its_business(tmp_path: Path)
     file.write_bytes(b"[tool.memtui]\neditor = '\xff'\n")
     (problem,) = check_settings(env={}, root=tmp_path)
     assert problem.fatal
+
+
+def test_a_source_of_transcripts_that_is_none_is_told_what_there_is(tmp_path: Path) -> None:
+    env = {**_config(tmp_path), "MEMTUI_TRANSCRIPTS__SOURCES": "codex,~/logs"}
+    with pytest.raises(SettingsProblems, match="claude-code:PROJECT or codex; files and folders"):
+        load_settings(env=env)
+
+
+@pytest.mark.parametrize(
+    ("named", "chosen", "names"),
+    [
+        (["openclaw"], ["openclaw:a", "openclaw:b", "codex"], ["openclaw", "codex"]),
+        (["openclaw"], ["openclaw:a"], ["openclaw:a"]),
+        (["openclaw:*", "openclaw:a"], ["openclaw:a", "openclaw:b"], ["openclaw:*", "openclaw:a"]),
+        (["claude-code:-home-*"], ["claude-code"], ["claude-code:-home-*"]),
+        (["claude-code:-home-*"], ["codex"], ["codex"]),
+        (["openclaw:gone", "codex"], ["openclaw:b", "codex"], ["openclaw:gone", "codex", "openclaw:b"]),
+        (["openclaw"], ["openclaw"], ["openclaw"]),
+        ([], ["openclaw:a"], ["openclaw:a"]),
+        (["codex"], [], []),
+    ],
+)  # fmt: skip
+def test_a_wider_name_of_a_source_stays_while_all_of_it_is_chosen(
+    named: list[str], chosen: list[str], names: list[str]
+) -> None:
+    places = ["openclaw:a", "openclaw:b", "claude-code", "codex"]
+    assert names_for(named, places, chosen) == tuple(names)

@@ -15,8 +15,6 @@ EXIT_SETTINGS: Final = 2
 EXIT_INDEX: Final = 3
 EXIT_PROVIDER: Final = 4
 
-_UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
-
 
 class Area(StrEnum):
     """Which part of memtui was looked at."""
@@ -80,14 +78,3 @@ def gravest(checks: Iterable[Check]) -> int:
 def counted(count: int, noun: str) -> str:
     """A number with its noun: `1 file`, `2 files`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def size_words(count: int) -> str:
-    """An amount of bytes in the unit that fits: `1.2 GB`."""
-    size = float(count)
-    unit = 0
-    while size >= 1000 and unit < len(_UNITS) - 1:
-        size, unit = size / 1000, unit + 1
-    return (
-        f"{size:.0f} {_UNITS[unit]}" if unit == 0 or size >= 100 else f"{size:.1f} {_UNITS[unit]}"
-    )

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from memtui.engine.doctor.checks import Area, Check, fine, note, problem, size_words
+from memtui.engine.doctor.checks import Area, Check, fine, note, problem
+from memtui.text.sizes import size_words
 
 LEAST_FREE: Final = 100 * 10**6
 """Bytes below which the room is a problem: a generation of a large index does not fit."""

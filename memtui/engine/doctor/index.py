@@ -17,7 +17,6 @@ from memtui.engine.doctor.checks import (
     fine,
     note,
     problem,
-    size_words,
 )
 from memtui.engine.doctor.program import asked
 from memtui.errors import MemtuiError
@@ -31,6 +30,7 @@ from memtui.index.database import (
 )
 from memtui.index.generations import IndexFolder
 from memtui.model import IndexState, IndexStatus, ProviderState, Reason
+from memtui.text.sizes import size_words
 
 _AREA = Area.INDEX
 _BUILD: Final = "`memtui index` makes one"

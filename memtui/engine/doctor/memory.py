@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
-from memtui.engine.doctor.checks import Area, Check, counted, fine, note, problem, size_words
+from memtui.engine.doctor.checks import Area, Check, counted, fine, note, problem
 from memtui.index.events import inotify_limit, start_events, watched_folders
 from memtui.memory.discover import Discovery, Scope, discover
 from memtui.memory.workspace import Found
 from memtui.model import Reason
 from memtui.settings import Settings
+from memtui.text.sizes import size_words
 
 _UNSEEN = frozenset({Reason.UNREADABLE, Reason.VANISHED, Reason.OUTSIDE_ROOT})
 """Reasons that say that something named, or found, could not be looked at."""

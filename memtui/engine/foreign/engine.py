@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from memtui.bus import Bus, ForeignExamined
 from memtui.embedding.choice import EmbeddingChoice
 from memtui.engine.foreign import reading, statuses
+from memtui.engine.foreign.browsing import ForeignBrowsing
+from memtui.engine.foreign.conversing import ForeignConversing
 from memtui.engine.foreign.explaining import EmbeddedModel, ForeignExplaining
 from memtui.engine.foreign.facts import ForeignFacts, query_vectors_of, read_facts
 from memtui.engine.foreign.profile import agent_ranking
@@ -32,6 +35,7 @@ from memtui.model.providers import ProbeResult, ProviderListing
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import for_mode
 from memtui.retrieval.openclaw.release import release_of
+from memtui.retrieval.query import split_filters
 
 FIRST_ANSWER_SECONDS = 1.0
 """So long the truth report waits for the first search, which whoever opens an index waits for."""
@@ -41,7 +45,7 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class ForeignEngine(ForeignExplaining):
+class ForeignEngine(ForeignExplaining, ForeignConversing, ForeignBrowsing):
     """An index that is searched exactly as its own program does; use `ForeignEngine.open`.
 
     Answers to `submit` come as events on `bus`. Everything that would write raises
@@ -63,6 +67,7 @@ class ForeignEngine(ForeignExplaining):
         self.root = facts.target.workspace or facts.target.database.parent
         self.ranking = agent_ranking(facts.choice.profile, facts.search)
         """What the agent is configured for, used when a search names no ranking."""
+        self._listen_to(facts)
         self._index = index
         self._vectors = vectors
         self._retriever = ForeignRetriever(
@@ -134,11 +139,16 @@ class ForeignEngine(ForeignExplaining):
     ) -> CandidatePool:
         """Ask both legs, on the engine thread; see `Searcher`."""
         ranking = for_mode(request.ranking, self.facts.mode)
-        asked = Asked(
-            request.text, ranking, self.facts.mode, self.facts.scope, typing=request.typing
-        )
+        text, filters = split_filters(request.text)
+        scope, mode = self.facts.scope, self.facts.mode
+        asked = Asked(text, ranking, mode, scope, typing=request.typing, filters=filters)
+
+        def typed(pool: CandidatePool) -> CandidatePool:
+            return replace(pool, query=request.text)
+
+        told = partial if partial is None else lambda part: partial(typed(part))
         try:
-            return self._retriever.retrieve(asked, cancelled, partial)
+            return typed(self._retriever.retrieve(asked, cancelled, told))
         finally:
             self._answered.set()
 

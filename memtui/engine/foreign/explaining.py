@@ -27,6 +27,7 @@ from memtui.model.inquiry import Inquiry, Passages, Place
 from memtui.model.terms import KeywordExplanation
 from memtui.retrieval.openclaw.plan import searched_part
 from memtui.retrieval.openclaw.release import release_of
+from memtui.retrieval.query import split_filters
 from memtui.text.ecmascript import trim
 
 if TYPE_CHECKING:
@@ -153,7 +154,8 @@ class ForeignExplaining:
         if text is None:
             return Passages("", (), Reason.VANISHED)
         provider, state = self._embedded.get()
-        return passages_of(text, searched_part(trim(ranked.pool.query)), None, provider, state)
+        query = searched_part(trim(split_filters(ranked.pool.query)[0]))
+        return passages_of(text, query, None, provider, state)
 
     def words_to_try(self, ranked: Ranked, chunk_id: str, limit: int = MOST_WORDS) -> WordsToTry:
         """The chunk's most distinctive words that the query lacks, the rarest first.
@@ -166,10 +168,9 @@ class ForeignExplaining:
             reason = self._other_queries(ranked.pool)
             if reason is not Reason.OK:
                 return WordsToTry((), reason)
+            query = split_filters(ranked.pool.query)[0]
             return WordsToTry(
-                self._index.read(
-                    lambda opened: holding.rare_words(opened, chunk_id, ranked.pool.query, limit)
-                )
+                self._index.read(lambda opened: holding.rare_words(opened, chunk_id, query, limit))
             )
 
         return self._called(asked)
@@ -178,7 +179,7 @@ class ForeignExplaining:
         """Why another text cannot be searched as this query was; nothing is asked elsewhere."""
         if pool.search_mode is SearchMode.KEYWORD_ONLY and self.facts.mode is pool.search_mode:
             return Reason.OK
-        other = f"{searched_part(trim(pool.query))} {_OTHER_WORD}"
+        other = f"{searched_part(trim(split_filters(pool.query)[0]))} {_OTHER_WORD}"
         # As if it were still being typed: then no service on another machine is asked.
         found = self._vectors.find(other, typing=True, cancelled=self._closed.is_set)
         if isinstance(found, QueryVector):
@@ -194,13 +195,16 @@ class ForeignExplaining:
 
     def _insight(self, opened: Opened, ranked: Ranked, chunk_id: str) -> ForeignInsight:
         release = release_of(self.facts.choice.profile)
-        return ForeignInsight(opened, release, self.facts.scope, ranked, chunk_id)
+        filters = split_filters(ranked.pool.query)[1]
+        scope = self._retriever.masks.scope(opened, self.facts.scope, filters)
+        return ForeignInsight(opened, release, scope, ranked, chunk_id, filters)
 
     def _query_vector(self, pool: CandidatePool) -> Vector | None:
         """The vector that a pool was searched with, outside of any reading of the index."""
         if refused(pool, Leg.VECTOR) is not None:
             return None
-        found = self._vectors.find(pool.query, typing=False, cancelled=self._closed.is_set)
+        query = split_filters(pool.query)[0]
+        found = self._vectors.find(query, typing=False, cancelled=self._closed.is_set)
         return found.values if isinstance(found, QueryVector) else None
 
     def _facts(

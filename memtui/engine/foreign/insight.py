@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from memtui.engine.foreign.filtering import excluding, stored_time
 from memtui.engine.foreign.retriever import tables_of
 from memtui.engine.foreign.vectors import StoredVectors
 from memtui.engine.inquiry import ChunkFacts
@@ -24,6 +25,7 @@ from memtui.retrieval.openclaw.pool import read_chunks
 from memtui.retrieval.openclaw.release import Expansion, Release
 from memtui.retrieval.openclaw.tables import SearchScope
 from memtui.retrieval.openclaw.vector import Vector, is_zero
+from memtui.retrieval.query import NO_FILTERS, Filters, split_filters
 from memtui.retrieval.ranks import keyword_rank, matching_rows, stored_rank
 from memtui.text.ecmascript import trim
 
@@ -40,6 +42,8 @@ class ForeignInsight:
     scope: SearchScope
     ranked: Ranked
     chunk_id: str
+    filters: Filters = NO_FILTERS
+    """Those of the query; `scope` is masked by them."""
 
     def keyword_terms(self) -> KeywordExplanation | None:
         """Explain the keyword leg of the chunk, and every keyword that was searched by itself.
@@ -66,13 +70,14 @@ class ForeignInsight:
         best; a release puts path hits and its boost on top of that. Vector leg: by cosine.
         `vector` is that of the query.
         """
+        chunk = self._pool.chunks.get(self.chunk_id) or self._stored()
+        if chunk is not None and self._left_out(chunk):
+            return dict.fromkeys(Leg, LegPlace(None, Reason.FILTERED))
         return self._places(self.keyword_terms(), vectors, vector)
 
     def facts(self, vectors: StoredVectors, vector: Vector | None) -> ChunkFacts | None:
         """Everything that the search says of the chunk; `None` when the index does not hold it."""
-        tables = tables_of(self.opened.layout)
-        connection = self.opened.connection
-        chunk = read_chunks(connection, tables, [self.chunk_id]).get(self.chunk_id)
+        chunk = self._stored()
         gone = chunk is None
         if chunk is None:
             # A full-text row whose chunk is gone still is a hit up to 2026.5.
@@ -80,8 +85,23 @@ class ForeignInsight:
         if chunk is None:
             return None
         terms = self.keyword_terms()
+        left_out = self._left_out(chunk)
         places = self._places(terms, vectors, vector)
-        return ChunkFacts(chunk, terms, places, self._vector_standing(chunk), gone=gone)
+        if left_out:
+            places = dict.fromkeys(Leg, LegPlace(None, Reason.FILTERED))
+        standing = self._vector_standing(chunk)
+        return ChunkFacts(chunk, terms, places, standing, left_out, gone=gone)
+
+    def _stored(self) -> Chunk | None:
+        tables = tables_of(self.opened.layout)
+        return read_chunks(self.opened.connection, tables, [self.chunk_id]).get(self.chunk_id)
+
+    def _left_out(self, chunk: Chunk) -> tuple[str, ...]:
+        """The filters of the query that leave the chunk's file out."""
+        if not self.filters:
+            return ()
+        time = stored_time(self.opened, chunk.path, chunk.source)
+        return tuple(excluding(self.filters, chunk.path, chunk.source, time))
 
     def _places(
         self, terms: KeywordExplanation | None, vectors: StoredVectors, vector: Vector | None
@@ -113,7 +133,7 @@ class ForeignInsight:
     @property
     def _query(self) -> str:
         """As it is searched: without blanks around it, and no longer than the leg reads."""
-        return searched_part(trim(well_formed(self._pool.query)))
+        return searched_part(trim(well_formed(split_filters(self._pool.query)[0])))
 
     @property
     def _never_whole(self) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from memtui.engine.foreign.filtering import FileMasks
 from memtui.engine.foreign.leg_states import failed, keyword_state
 from memtui.engine.foreign.vectors import StoredVectors
 from memtui.engine.query_vectors import NoVector, QueryVector
@@ -34,6 +35,7 @@ from memtui.retrieval.openclaw.release import Release
 from memtui.retrieval.openclaw.stored import finite
 from memtui.retrieval.openclaw.tables import IndexTables, SearchScope
 from memtui.retrieval.openclaw.vector import OpenClawVectorLeg, VectorAnswer, is_zero
+from memtui.retrieval.query import NO_FILTERS, Filters
 from memtui.text.ecmascript import trim
 
 if TYPE_CHECKING:
@@ -77,6 +79,8 @@ class Asked:
     mode: SearchMode
     scope: SearchScope
     typing: bool = False
+    filters: Filters = NO_FILTERS
+    """Which files take part; they are no part of the text."""
 
 
 class ForeignIndex:
@@ -180,6 +184,7 @@ class ForeignRetriever:
         self._release = release
         self._finder = finder
         self._workspace = workspace
+        self.masks = FileMasks()
         self.stored = StoredVectors()
         """The vectors in memory; the engine thread's."""
         self.backend = "not loaded"
@@ -219,13 +224,14 @@ class ForeignRetriever:
         if _falls_back(found) and asked.mode is SearchMode.HYBRID:
             # Without a provider no release filters by its model, and each searches keywords.
             asked = replace(asked, scope=replace(asked.scope, model=None))
+        asked = replace(asked, scope=self.masks.scope(opened, asked.scope, asked.filters))
         run = _Run(opened, self._release, asked, self.file_time, self.stored)
         if asked.mode is not SearchMode.VECTOR_ONLY:
             run.ask_keyword()
         if found is not None:
             run.ask_vector(found)
             self.backend = run.backend or self.backend
-        return run.pool(started)
+        return replace(run.pool(started), typing=asked.typing)
 
     def file_time(self, source: str, path: str) -> int:
         """The time of a file of the workspace; sessions do not lie there."""

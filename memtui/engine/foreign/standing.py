@@ -26,7 +26,7 @@ from memtui.model.foreign import FileState, FileTruth
 from memtui.settings.openclaw import MemorySearchConfig, effective
 
 NO_WORKSPACE: Final = "the workspace is not known"
-_REASONS: Final[Mapping[Why, Reason]] = {
+REASONS: Final[Mapping[Why, Reason]] = {
     Why.LINK: Reason.SYMLINK,
     Why.NOT_MARKDOWN: Reason.NOT_A_NOTE,
     Why.REPAIR: Reason.IGNORED,
@@ -50,7 +50,7 @@ def note_standing(facts: ForeignFacts, path: str, row: FileRow | None) -> FileSt
     place = os.path.normpath(os.path.join(os.path.abspath(workspace), path))
     if "\0" in path:
         return FileStanding(path, Reason.NO_FILE, "no file can have this name")
-    config = _config(facts)
+    config = configured(facts)
     listing = list_memory(
         workspace,
         config,
@@ -67,7 +67,7 @@ def note_standing(facts: ForeignFacts, path: str, row: FileRow | None) -> FileSt
         {},
         workspace,
         Look(deep=True),
-        enabled=MEMORY in _sources(facts),
+        enabled=MEMORY in enabled_sources(facts),
         scope_known=config is not None,
     )
     truth = next((truth for truth in truths if truth.path == path), None)
@@ -81,7 +81,7 @@ def named_on_disk(facts: ForeignFacts, spelled: Sequence[str]) -> str | None:
     workspace, home = facts.target.workspace, facts.target.home
     if workspace is None:
         return None
-    listing = list_memory(workspace, _config(facts), facts.choice.profile, home=home)
+    listing = list_memory(workspace, configured(facts), facts.choice.profile, home=home)
     return meant(spelled, [*listing.found, *listing.left_out]).path
 
 
@@ -103,7 +103,7 @@ def transcript_standing(
         [row] if row is not None else [],
         Sessions(found),
         {},
-        enabled=SESSIONS in _sources(facts),
+        enabled=SESSIONS in enabled_sources(facts),
         delta_bytes=DELTA_BYTES,
         now=now,
     )
@@ -112,14 +112,15 @@ def transcript_standing(
     return _standing(truth.files[0], None, None)
 
 
-def _config(facts: ForeignFacts) -> MemorySearchConfig | None:
+def configured(facts: ForeignFacts) -> MemorySearchConfig | None:
     """What the agent is configured for, as it is written; `None` where nothing is."""
     target = facts.target
     return target.search.search if target.is_configured and target.search is not None else None
 
 
-def _sources(facts: ForeignFacts) -> tuple[str, ...]:
-    config = _config(facts)
+def enabled_sources(facts: ForeignFacts) -> tuple[str, ...]:
+    """The sources that the agent indexes, as far as anybody knows."""
+    config = configured(facts)
     if config is not None:
         return effective(config, facts.choice.profile).search.sources
     return facts.identity.sources or (MEMORY, SESSIONS)
@@ -133,7 +134,7 @@ def _standing(truth: FileTruth, why: Why | None, place: str | None) -> FileStand
         case FileState.STALE:
             return FileStanding(path, detail=detail, stale=True, lines=_lines(path, place))
         case _ if why is not None:
-            return FileStanding(path, _REASONS[why], detail)
+            return FileStanding(path, REASONS[why], detail)
         case _ if detail == Why.SOURCE_OFF.value:
             return FileStanding(path, Reason.DISABLED, detail)
         case FileState.SKIPPED:
@@ -163,7 +164,7 @@ def _passed_over(path: str, place: str, listing: Listing) -> FileStanding:
     above = [left for left in listing.left_out.values() if path.startswith(f"{left.path}/")]
     if above:
         nearest = max(above, key=lambda left: len(left.path))
-        return FileStanding(path, _REASONS[nearest.why], f"{nearest.path}: {nearest.reason}")
+        return FileStanding(path, REASONS[nearest.why], f"{nearest.path}: {nearest.reason}")
     if os.path.isdir(place):
         return FileStanding(path, Reason.NOT_A_NOTE, "folder")
     if not place.endswith(".md"):

@@ -71,11 +71,7 @@ def _stamp(opened: Opened) -> tuple[Fingerprint, int | None]:
 def _visible(opened: Opened, scope: SearchScope) -> dict[int, str]:
     """The chunks of the scope: rowid to id."""
     layout = opened.layout
-    where: str = ""
-    values: tuple[str, ...] = ()
-    if scope.sources is not None and layout.chunks_have_source:
-        marks = ", ".join("?" for _ in scope.sources)
-        where, values = f" AND source IN ({marks})", scope.sources
+    where, values = scope.visible("source", has_source=layout.chunks_have_source)
     found = opened.connection.execute(
         f"SELECT rowid, id FROM {layout.chunks} WHERE model = ?{where}",
         (scope.model or "", *values),

@@ -1,0 +1,1 @@
+"""What notes need care for: rules over the text of documents, without any index."""

@@ -1,0 +1,393 @@
+"""Browsing a real memory: files, one chunk, what is like it, the history, care."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from memtui.bus import Bus, SearchReady
+from memtui.engine import Engine
+from memtui.engine.mailbox import SearchRequest
+from memtui.engine.searching import Partial
+from memtui.errors import Cancelled
+from memtui.memory.care.duplicates import cut
+from memtui.memory.care.first_words import first_words
+from memtui.memory.care.shingles import jaccard
+from memtui.memory.documents import read_document
+from memtui.model import CandidatePool, Chunk, DateRule, Reason, SourceFile
+from memtui.model.browsing import CareRule, FileState
+from memtui.settings import EmbeddingSettings, IndexSettings, MemorySettings, Settings
+from tests.support.embedding import HashedProvider, registered_hashed
+
+NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
+SYLLABLES = ("ra", "to", "mi", "ve", "so", "lun", "ka", "dor")
+
+
+def settings(*extra: str) -> Settings:
+    return Settings(
+        embedding=EmbeddingSettings(provider="hashed", fallback="none"),
+        index=IndexSettings(watch=False),
+        memory=MemorySettings(extra_paths=extra),
+    )
+
+
+def sentences(chosen: Random, count: int) -> str:
+    words = ["".join(chosen.choices(SYLLABLES, k=2)) for _ in range(10 * count)]
+    return ".\n".join(" ".join(words[n : n + 10]) for n in range(0, len(words), 10)) + ".\n"
+
+
+def write_memory(root: Path) -> None:
+    chosen = Random(7)
+    memory = root / "memory"
+    memory.mkdir(parents=True)
+    (root / "MEMORY.md").write_text("# Memory\n\n- The router is in the hall.\n", "utf-8")
+    for number in range(1, 13):
+        text = f"# Day {number}\n\n{sentences(chosen, 5)}"
+        (memory / f"2026-11-{number:02}.md").write_text(text, "utf-8")
+    copied = (memory / "2026-11-03.md").read_text("utf-8").replace("# Day 3", "# Copied")
+    (memory / "copy.md").write_text(copied.replace("ra", "RA", 1), "utf-8")
+    (memory / "twin.md").write_text((memory / "2026-11-04.md").read_text("utf-8"), "utf-8")
+    (memory / "京都.md").write_text("# 京都\n\n京都駅から清水寺まではバスで行く。\n", "utf-8")
+
+
+@pytest.fixture(autouse=True)
+def hashed() -> Iterator[HashedProvider]:
+    with registered_hashed() as provider:
+        yield provider
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    write_memory(folder)
+    return folder
+
+
+@pytest.fixture
+def engine(root: Path, tmp_path: Path) -> Iterator[Engine]:
+    data = tmp_path / "data"
+    with Engine.open(root, settings(), data_dir=data, now=lambda: NOW) as opened:
+        opened.sync(wait=True)
+        yield opened
+
+
+def all_chunks(engine: Engine) -> list[Chunk]:
+    return [chunk for file in engine.memory_files() for chunk in engine.chunks_of(file.path)]
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_every_file_says_how_it_stands_to_the_index(tmp_path: Path) -> None:
+    root, outside = tmp_path / "workspace", tmp_path / "outside"
+    write_memory(root)
+    outside.mkdir()
+    (outside / "lab.md").write_text("# Lab\n\nA bench and a scope.\n", "utf-8")
+    with Engine.open(root, settings("../outside"), data_dir=tmp_path / "data") as engine:
+        assert {file.state for file in engine.memory_files()} == {FileState.NOT_INDEXED}
+        assert {file.reason for file in engine.memory_files()} == {Reason.NOT_YET_INDEXED}
+        engine.sync(wait=True)
+        assert {file.state for file in engine.memory_files()} == {FileState.CURRENT}
+        (root / "memory/2026-11-01.md").write_text("# Day 1\n\nOther words.\n", "utf-8")
+        (root / "memory/2026-11-02.md").unlink()
+        (root / "memory/new.md").write_text("# New\n\nJust written.\n", "utf-8")
+        (root / "memory/link.md").symlink_to(root / "MEMORY.md")
+        (root / "memory/2026-11-05.md").chmod(0)
+        files = {file.path: file for file in engine.memory_files()}
+        readable = os.access(root / "memory/2026-11-05.md", os.R_OK)
+        assert engine.file_of("../outside/lab.md") == outside / "lab.md"
+    states = {path: (file.state, file.reason) for path, file in files.items()}
+    assert states["memory/2026-11-01.md"] == (FileState.CHANGED, Reason.STALE)
+    assert states["memory/2026-11-02.md"] == (FileState.STALE, Reason.VANISHED)
+    assert states["memory/new.md"] == (FileState.NOT_INDEXED, Reason.NOT_YET_INDEXED)
+    assert states["memory/link.md"] == (FileState.NOT_INDEXED, Reason.SYMLINK)
+    assert readable or states["memory/2026-11-05.md"] == (FileState.ERROR, Reason.UNREADABLE)
+    assert states["MEMORY.md"] == (FileState.CURRENT, Reason.OK)
+    assert list(files) == sorted(files)
+    lab, day = files["../outside/lab.md"], files["memory/2026-11-03.md"]
+    assert (lab.place, day.place) == ("../outside", "workspace")
+    assert (day.day, day.chunks, day.lines) == (date(2026, 11, 3), 1, 7)
+    assert day.size == (root / "memory/2026-11-03.md").stat().st_size
+
+
+def test_days_count_up_their_files(engine: Engine) -> None:
+    days = engine.days({"memory/2026-11-04.md": 3, "memory/twin.md": 9})
+    assert [one.day.day for one in days] == list(range(1, 13))
+    assert {one.day.day: one.recalls for one in days}[4] == 3
+    assert sum(one.chunks for one in days) == 12
+    assert all(one.recalls is None for one in engine.days())
+
+
+# --- one chunk ------------------------------------------------------------------------------------
+
+
+def test_a_record_holds_what_can_be_counted_by_hand(engine: Engine, hashed: HashedProvider) -> None:
+    chunks = all_chunks(engine)
+    chunk = next(one for one in chunks if one.path == "memory/2026-11-03.md")
+    record = engine.chunk_record(chunk.id)
+    assert record is not None
+    counts = Counter(chunk.text.replace(".", "").replace("#", "").lower().split())
+    assert record.tokens == sum(counts.values())
+    held = {term.term: term for term in record.terms}
+    # The stem of `day`.
+    assert held["dai"].count == counts["day"]
+    assert held["dai"].document_frequency == sum(
+        "day" in one.text.lower().split() for one in chunks
+    )
+    frequencies = [term.document_frequency for term in record.terms]
+    assert frequencies == sorted(frequencies)
+    assert min(frequencies) >= 1
+    assert record.norm == pytest.approx(float(np.linalg.norm(hashed.embed_query(chunk.text))))
+    assert (record.dimensions, record.provider, record.vector_state) == (64, "hashed", Reason.OK)
+    assert (record.chunk.day, record.chunk.day_from) == (date(2026, 11, 3), Reason.FILE_NAME)
+    memory = engine.chunk_record(engine.chunks_of("MEMORY.md")[0].id)
+    assert memory is not None
+    assert memory.chunk.day_from is Reason.EVERGREEN
+    assert engine.ranking.decay.dates is DateRule.MEMTUI
+    assert engine.chunk_record("0" * 64) is None
+
+
+def test_frequencies_follow_what_is_removed(engine: Engine, root: Path) -> None:
+    chunk = engine.chunks_of("memory/京都.md")[0]
+    day = engine.chunks_of("memory/2026-11-03.md")[0]
+    before = engine.chunk_record(day.id)
+    (root / "memory/2026-11-09.md").unlink()
+    engine.sync(wait=True)
+    after = engine.chunk_record(day.id)
+    assert before is not None
+    assert after is not None
+    assert {term.term: term.document_frequency for term in before.terms}["dai"] == 13
+    assert {term.term: term.document_frequency for term in after.terms}["dai"] == 12
+    record = engine.chunk_record(chunk.id)
+    assert record is not None
+    assert {"京都", "清水"} <= {term.term for term in record.terms}
+
+
+def test_without_vectors_a_record_says_why(root: Path, tmp_path: Path) -> None:
+    none = Settings(
+        embedding=EmbeddingSettings(provider="none", fallback="none"),
+        index=IndexSettings(watch=False),
+    )
+    with Engine.open(root, none, data_dir=tmp_path / "other") as engine:
+        engine.sync(wait=True)
+        chunk = engine.chunks_of("MEMORY.md")[0]
+        record, found = engine.chunk_record(chunk.id), engine.neighbours(chunk.id)
+    assert record is not None
+    assert (record.norm, record.provider, record.vector_state) == (None, "", Reason.NO_VECTORS)
+    assert (found.by_vector, found.vector_state) == ((), Reason.NO_VECTORS)
+
+
+# --- what is like a chunk -------------------------------------------------------------------------
+
+
+def test_neighbours_are_those_of_a_brute_force_search(
+    engine: Engine, hashed: HashedProvider
+) -> None:
+    chunks = all_chunks(engine)
+    vectors = {one.id: hashed.embed_query(one.text).astype(np.float64) for one in chunks}
+    terms = {}
+    frequency: Counter[str] = Counter()
+    for one in chunks:
+        record = engine.chunk_record(one.id)
+        assert record is not None
+        terms[one.id] = {term.term for term in record.terms}
+        frequency.update(terms[one.id])
+
+    def weight(some: set[str]) -> float:
+        return math.fsum(math.log1p(len(chunks) / frequency[term]) for term in some)
+
+    for chunk in chunks:
+        others = [one for one in chunks if one.id != chunk.id]
+        found = engine.neighbours(chunk.id, 5)
+        cosines = {one.id: float(vectors[one.id] @ vectors[chunk.id]) for one in others}
+        expected = sorted((max(0.0, c) for c in cosines.values()), reverse=True)[:5]
+        assert [one.score for one in found.by_vector] == pytest.approx(expected, abs=1e-6)
+        assert all(
+            one.score == pytest.approx(max(0.0, cosines[one.chunk.id]), abs=1e-6)
+            for one in found.by_vector
+        )
+        shares = {
+            one.id: weight(terms[one.id] & terms[chunk.id])
+            / weight(terms[one.id] | terms[chunk.id])
+            for one in others
+        }
+        expected = sorted((share for share in shares.values() if share), reverse=True)[:5]
+        assert [one.score for one in found.by_words] == pytest.approx(expected)
+        assert all(one.score == pytest.approx(shares[one.chunk.id]) for one in found.by_words)
+        near = {one.id: jaccard(cut(one.text).shingles, cut(chunk.text).shingles) for one in others}
+        assert {one.chunk.id: one.score for one in found.duplicates} == {
+            name: share for name, share in near.items() if share >= 0.6
+        }
+
+
+def test_near_duplicates_are_both_told(engine: Engine) -> None:
+    third, fourth = (engine.chunks_of(f"memory/2026-11-0{n}.md")[0] for n in (3, 4))
+    found = engine.neighbours(third.id).duplicates
+    assert [one.chunk.path for one in found] == ["memory/copy.md"]
+    assert 0.6 < found[0].score < 1
+    twins = engine.neighbours(fourth.id)
+    assert [(one.chunk.path, one.score) for one in twins.duplicates] == [("memory/twin.md", 1.0)]
+    assert twins.by_words[0].chunk.path == "memory/twin.md"
+    assert twins.by_words[0].shared
+
+
+# --- the history ----------------------------------------------------------------------------------
+
+
+def test_answered_queries_are_those_of_a_search(engine: Engine) -> None:
+    queries = ["router hall", "day 3", "清水寺", "nothing of this", "  ", "day 3"]
+    expected = {
+        query: [hit.chunk.id for hit in engine.search(query).hits]
+        for query in set(queries)
+        if query.strip()
+    }
+    for chunk in all_chunks(engine):
+        answered = engine.answered_queries(chunk.id, queries)
+        assert {one.query: one.rank for one in answered} == {
+            query: ids.index(chunk.id) + 1 for query, ids in expected.items() if chunk.id in ids
+        }
+        assert [one.rank for one in answered] == sorted(one.rank for one in answered)
+    recalled = engine.recalled(queries)
+    assert sum(recalled.values()) == sum(map(len, expected.values()))
+
+
+def test_a_second_look_asks_nothing_until_the_index_changes(
+    engine: Engine, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    retrieve = engine.retrieve
+
+    def noted(
+        request: SearchRequest, cancelled: Callable[[], bool], partial: Partial
+    ) -> CandidatePool:
+        asked.append(request.text)
+        return retrieve(request, cancelled, partial)
+
+    monkeypatch.setattr(engine, "retrieve", noted)
+    told: list[tuple[int, int]] = []
+    first = engine.recalled(["router", "day 3"], progressed=lambda *done: told.append(done))
+    assert asked == ["router", "day 3"]
+    assert told == [(0, 2), (1, 2), (2, 2)]
+    assert engine.recalled(["day 3", "router"]) == first
+    assert len(asked) == 2
+    (root / "memory/more.md").write_text("# Router\n\nThe router again.\n", "utf-8")
+    engine.sync(wait=True)
+    assert "memory/more.md" in engine.recalled(["router"])
+    assert len(asked) == 3
+
+
+def test_a_failed_leg_is_not_remembered(engine: Engine, hashed: HashedProvider) -> None:
+    hashed.fail_next = 1
+    engine.recalled(["a query without vector"])
+    calls = hashed.calls
+    engine.recalled(["a query without vector"])
+    assert hashed.calls == calls + 1
+
+
+def test_a_typed_search_goes_before_the_history(root: Path, tmp_path: Path) -> None:
+    """A search that is typed while the history is asked is answered after one query at most."""
+    bus = Bus()
+    answers: list[int] = []
+    done = threading.Event()
+
+    def ready(event: SearchReady) -> None:
+        if event.complete:
+            answers.append(event.sequence)
+            done.set()
+
+    with Engine.open(root, settings(), data_dir=tmp_path / "data", bus=bus) as engine:
+        engine.sync(wait=True)
+        bus.subscribe(SearchReady, ready)
+        queries = [f"day {number} router" for number in range(60)]
+        finished: list[int] = []
+
+        def progressed(count: int, total: int) -> None:
+            finished.append(count)
+            if count == 5:
+                engine.submit("router hall")
+            if count == 8:
+                assert done.wait(20)
+
+        engine.recalled(queries, progressed=progressed)
+    assert len(answers) == 1
+    assert finished[-1] == 60
+
+
+def test_the_history_can_be_cancelled(engine: Engine) -> None:
+    with pytest.raises(Cancelled):
+        engine.recalled([f"day {n}" for n in range(9)], cancelled=_after(4))
+    with pytest.raises(Cancelled):
+        engine.care(cancelled=_after(3))
+
+
+def _after(times: int) -> Callable[[], bool]:
+    left = iter(range(times))
+    return lambda: next(left, None) is None
+
+
+# --- care -----------------------------------------------------------------------------------------
+
+
+def test_care_finds_what_was_planted_and_writes_nothing(engine: Engine, root: Path) -> None:
+    memory = root / "memory"
+    for number in range(14):
+        # A template: nothing tells one of these notes from the other by how it begins.
+        text = f"# Daily note of the team\n\n## What was done and what is next\n\nSeed {number * 7919} {'lunka' * (number % 3)}\n"
+        (memory / f"team-{number}.md").write_text(text, "utf-8")
+    (memory / "keys.md").write_text("# Keys\n\nOPENAI_API_KEY=sk-Zk81QpX0vT7mWb42LdYc9\n", "utf-8")
+    (memory / "links.md").write_text("# Links\n\nSee [gone](gone.md) and [[copy]].\n", "utf-8")
+    (memory / "empty.md").write_text("# Empty\n", "utf-8")
+    engine.sync(wait=True)
+    before = {
+        path: (path.stat().st_mtime_ns, path.read_bytes()) for path in sorted(root.rglob("*.md"))
+    }
+    report = engine.care()
+    assert {
+        path: (path.stat().st_mtime_ns, path.read_bytes()) for path in sorted(root.rglob("*.md"))
+    } == before
+    found = {rule: [one for one in report.findings if one.rule is rule] for rule in CareRule}
+    assert [one.place.path for one in found[CareRule.CREDENTIAL]] == ["memory/keys.md"]
+    assert [one.place.path for one in found[CareRule.EMPTY_FILE]] == ["memory/empty.md"]
+    assert [(one.place.path, one.place.start_line) for one in found[CareRule.BROKEN_LINK]] == [
+        ("memory/links.md", 3)
+    ]
+    pairs = {
+        frozenset((one.place.path, one.other.path))
+        for one in found[CareRule.NEAR_DUPLICATE]
+        if one.other is not None
+    }
+    assert {
+        frozenset(("memory/2026-11-03.md", "memory/copy.md")),
+        frozenset(("memory/2026-11-04.md", "memory/twin.md")),
+    } <= pairs
+    unreachable = {one.place.path for one in found[CareRule.UNREACHABLE]}
+    assert len([path for path in unreachable if "team-" in path]) == 14 - engine.ranking.k
+    for path in sorted(root.rglob("*.md")):
+        name = path.relative_to(root).as_posix()
+        stat = path.stat()
+        note = read_document(SourceFile(name, path, "memory", stat.st_size, 0, 0))
+        hits = engine.search(first_words(note)).hits
+        is_found = not first_words(note) or name in {hit.chunk.path for hit in hits}
+        assert (name in unreachable) is not is_found
+    assert "Zk81QpX0vT7mWb42LdYc9" not in repr(report)
+    assert report.looked_at[CareRule.UNREACHABLE] >= 30
+    assert not report.skipped
+
+
+def test_without_an_index_care_looks_at_the_notes_alone(root: Path, tmp_path: Path) -> None:
+    (root / "memory/links.md").write_text("# Links\n\nSee [gone](gone.md).\n", "utf-8")
+    with Engine.open(root, settings(), data_dir=tmp_path / "none") as engine:
+        report = engine.care()
+        assert engine.recalled(["router"]) == {}
+        assert engine.neighbours("0" * 64).vector_state is Reason.NO_INDEX
+    assert {one.rule for one in report.findings} == {CareRule.BROKEN_LINK}
+    assert set(report.skipped) == {CareRule.NEAR_DUPLICATE, CareRule.UNREACHABLE}

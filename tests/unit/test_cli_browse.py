@@ -1,0 +1,151 @@
+"""`memtui care`, `memtui chunk`, and the filters of `memtui search` as options."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memtui.memory.workspace import workspace_id
+from memtui.model.browsing import CareRule
+from memtui.settings.queries import history_name
+from memtui.settings.state import StateFolder
+from memtui.text.sanitize import HOSTILE
+from tests.support.command_line import command_line, own_home, set_up
+from tests.support.embedding import registered_hashed
+from tests.support.openclaw import RELEASES, hash_tree, make_state
+from tests.unit.test_cli_commands import Run
+
+SECRET = "sk-Zk81QpX0vT7mWb42LdYc9"
+COPIED = "The pump in the cellar starts when the water in the shaft is above the float switch.\n"
+NOTES = {
+    "MEMORY.md": "# Memory\n\nThe router is in the hall.\n",
+    "memory/2026-11-01.md": f"# November\n\n{COPIED}",
+    "memory/2026-11-05.md": "# Five\n\nThe router was moved to the attic.\n",
+    "memory/keys.md": f"# Keys\n\nOPENAI_API_KEY={SECRET}\n\nSee [gone](gone.md).\n",
+    "memory/pump.md": f"# Pump\n\n{COPIED}\n",
+    "memory/hostile.md": "# H\x1b[31m\u202e\n\nSee [[No\x1b[2Jwhere\u202e]] today.\n",
+}
+
+
+@pytest.fixture
+def memtui(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Run]:
+    own_home(tmp_path, monkeypatch)
+    set_up(monkeypatch, provider="hashed", fallback="none")
+    root = tmp_path / "notes"
+    for name, text in NOTES.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    monkeypatch.setenv("MEMTUI_ROOT", str(root))
+    with registered_hashed():
+        call = command_line(capsys)
+        assert call("index").code == 0
+        yield call
+
+
+def test_care_lists_findings_with_both_texts_and_exits_with_one(memtui: Run) -> None:
+    answer = memtui("care")
+    assert answer.code == 1
+    assert "near-duplicates (near_duplicate): 1" in answer.out
+    heads = next(line for line in answer.out.splitlines() if " | memory/pump.md" in line)
+    assert heads.strip().startswith("memory/2026-11-01.md#L1-L")
+    assert sum("The pump in the cellar" in line for line in answer.out.splitlines()) == 1
+    assert "gone.md is not there" in answer.out
+    assert not HOSTILE.search(answer.out.replace("\n", ""))
+    assert SECRET not in answer.out + answer.err
+
+
+def test_one_rule_is_asked_for_and_nothing_found_is_zero(memtui: Run) -> None:
+    only = memtui("care", "--rule", "credential", "--json")
+    assert only.code == 1
+    document = only.document
+    assert document["schema_version"] == 1
+    assert {one["rule"] for one in document["findings"]} == {CareRule.CREDENTIAL}
+    assert (document["counts"], set(document["looked_at"])) == ({"credential": 1}, {"credential"})
+    assert SECRET not in only.out
+    found = document["findings"][0]
+    assert (found["place"]["path"], found["place"]["start_line"]) == ("memory/keys.md", 3)
+    none = memtui("care", "--rule", "long_file", "--rule", "empty_file")
+    assert (none.code, none.out) == (0, "")
+    assert "nothing needs care" in none.err
+    assert memtui("care", "--rule", "nonsense").code == 2
+
+
+def test_a_chunk_is_shown_from_every_side_and_masked(memtui: Run, tmp_path: Path) -> None:
+    document = memtui("chunk", "memory/keys.md:3", "--json").document
+    record = document["record"]
+    assert record["chunk"]["path"] == "memory/keys.md"
+    assert (record["dimensions"], record["vector_state"]) == (64, "ok")
+    assert SECRET.removeprefix("sk-").lower() not in json.dumps(document).lower()
+    assert record["tokens"] == sum(term["count"] for term in record["terms"])
+    assert "***" in {term["term"] for term in record["terms"]}
+    by_id = memtui("chunk", record["chunk"]["id"], "--json").document
+    assert by_id == document
+    plain = memtui("chunk", "pump.md")
+    assert plain.code == 0
+    assert "1.000  memory/2026-11-01.md" not in plain.out
+    for part in ("terms", "nearest by vector", "nearest by words", "near-duplicates"):
+        assert part in plain.out
+    assert SECRET.removeprefix("sk-").lower() not in memtui("chunk", "memory/keys.md").out.lower()
+
+
+def test_a_chunk_names_the_queries_of_the_history_it_answers(memtui: Run, tmp_path: Path) -> None:
+    name = history_name(workspace_id(tmp_path / "notes"))
+    StateFolder().write_json(name, ["pump in the cellar", "zzz unknown words", 7, ""])
+    document = memtui("chunk", "memory/pump.md", "--queries", "--json").document
+    assert {one["query"]: one["rank"] for one in document["queries"]}["pump in the cellar"] <= 2
+    assert "pump in the cellar" in memtui("chunk", "memory/pump.md", "--queries").out
+
+
+def test_a_place_without_a_chunk_is_one_and_no_place_is_two(memtui: Run) -> None:
+    assert memtui("chunk", "memory/none.md").code == 1
+    assert memtui("chunk", "memory/keys.md:900", "--json").document["missing"]
+    assert memtui("chunk", "0" * 64).code == 1
+    assert memtui("chunk", "memory/keys.md:0").code == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "typed"),
+    [
+        (("--path", "2026-11"), 'path:"2026-11"'),
+        (("--after", "2026-11-02", "--path", "memory/2*"), 'after:2026-11-02 path:"memory/2*"'),
+        (("--before", "2026-11-05", "--path", "2026"), "before:2026-11-05 path:2026"),
+        (("--source", "sessions"), "source:sessions"),
+        (("--path", "keys", "--path", "pump"), "path:keys path:pump"),
+    ],
+)
+def test_filters_as_options_are_those_of_the_query(
+    memtui: Run, options: tuple[str, ...], typed: str
+) -> None:
+    by_option = memtui("search", "router pump", *options, "--paths")
+    by_query = memtui("search", f"router pump {typed}", "--paths")
+    assert (by_option.code, by_option.out) == (by_query.code, by_query.out)
+    explained = memtui("explain", "router pump", *options, "--no-words", "--json")
+    assert explained.code == by_option.code
+
+
+def test_filters_that_cannot_be_are_refused(memtui: Run) -> None:
+    assert memtui("search", "x", "--after", "yesterday").code == 2
+    assert memtui("search", "x", "--after", "2026-02-30").code == 2
+    assert memtui("search", "x", "--path", 'a"b').code == 2
+
+
+def test_an_agents_index_is_only_read(
+    memtui: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MEMTUI_ROOT")
+    state = make_state(tmp_path / ".openclaw", RELEASES[-1])
+    before = hash_tree(state.folder)
+    care = memtui("care", "--agent", "main", "--rule", "near_duplicate", "--json")
+    assert care.code == 1
+    assert care.document["findings"][0]["other"]["path"]
+    chunk = memtui("chunk", "--agent", "main", "memory/router.md:1", "--json").document
+    assert chunk["record"]["provider"]
+    masked = memtui("search", "--agent", "main", "router", "--path", "router.md", "--json")
+    assert {hit["path"] for hit in masked.document["hits"]} == {"memory/router.md"}
+    assert hash_tree(state.folder) == before
