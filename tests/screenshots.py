@@ -1,4 +1,4 @@
-"""Makes the pictures of the program: `python -m tests.screenshots`.
+"""Makes the pictures of the program: `python -m tests.screenshots [--check] [NAMES]`.
 
 The demo memory is indexed into a temporary folder and shown by the real application on the real
 engine, at a clock that stands still. The same functions serve the test that compares the pictures
@@ -8,51 +8,64 @@ with the program.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
+import re
 import shutil
 import sys
 import tempfile
-import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from textual.pilot import Pilot
 from textual.widgets import Input
 
 from memtui.bus import Bus
-from memtui.embedding import minilm
-from memtui.embedding.choice import EmbeddingChoice
-from memtui.embedding.provider import Provider
-from memtui.embedding.registry import register, unregister
 from memtui.engine import Engine
-from memtui.errors import Cancelled, ProviderError
+from memtui.index.transcripts.scope import TranscriptHomes
 from memtui.memory.demo import DEMO_PRESENT
 from memtui.memory.workspace import demo_root
-from memtui.model import Decay, IndexStatus, Mmr, Ranking, Usage
+from memtui.model import Decay, IndexStatus, Mmr, Ranking
 from memtui.settings import EmbeddingSettings, Settings
-from memtui.text.tokens import dominant_script_latin
 from memtui.tui.app import MemtuiApp
 from memtui.tui.door import OpenedMemory
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.confirm_provider import ConfirmProvider
-from memtui.tui.screens.difference import DifferenceScreen
-from memtui.tui.screens.explain import ExplainScreen
-from memtui.tui.screens.place_prompt import PlacePrompt
-from memtui.tui.screens.providers import ProvidersScreen
-from memtui.tui.widgets.row_list import RowList
-from tests.support.agent_scenes import CHANGED, SCENES, AgentStage, Scene
-from tests.support.pictures import to_png
+from tests.support.agent_scenes import SCENES, AgentStage, Scene
+from tests.support.picture_acts import (
+    choose_fourth,
+    compare_with_decay,
+    open_difference,
+    open_help,
+    open_index,
+    open_providers,
+    open_truth,
+    press_explain,
+    price_a_provider,
+    rest,
+    sweep_lambda,
+    toggle_decay,
+    trace_a_note,
+)
+from tests.support.picture_memory_acts import (
+    browse_a_note,
+    choose_sources,
+    list_conversations,
+    look_at_the_year,
+    open_a_chunk,
+    open_care,
+    read_a_conversation,
+    what_was_asked,
+)
+from tests.support.pictures import comparable, svg_lines, to_png
+from tests.support.recorded_model import Paused, Recorded, paused_model, recorded_model
 from tests.tui.harness import render_lines, settle, until
 
 FOLDER = Path(__file__).parent.parent / "screenshots"
-VECTORS = Path(__file__).parent / "data" / "demo-vectors.npz"
+PROGRAMS = ("openclaw", "claude", "codex")
+DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 QUERY = "router vlan config"
 AGENT_QUERY = "router VLAN configuration guest wireless"
 
@@ -77,102 +90,6 @@ class Picture:
 def standing() -> datetime:
     """The clock of all pictures."""
     return DEMO_PRESENT
-
-
-async def press_explain(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Open the explanation of the second result."""
-    await pilot.press("down", "f4")
-    await until(pilot, lambda: isinstance(app.screen, ExplainScreen), 30)
-    await everything_found(app, pilot)
-
-
-async def trace_a_note(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Name a note that is not in the list, and wait until everything about it is known."""
-    await pilot.press("escape", "t")
-    await until(pilot, lambda: isinstance(app.screen, PlacePrompt), 30)
-    app.screen.query_one(Input).value = "2026-04-21"
-    await rest(app, pilot)
-    await pilot.press("enter")
-    await until(pilot, lambda: isinstance(app.screen, ExplainScreen), 30)
-    await everything_found(app, pilot)
-
-
-async def everything_found(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Wait until the explain screen looks for nothing any more."""
-
-    def found() -> bool:
-        screen = app.screen
-        return isinstance(screen, ExplainScreen) and not screen.page.findings.due
-
-    await until(pilot, found, 60)
-
-
-async def compare_with_decay(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Put the list with decay beside the configured one."""
-    await pilot.press("escape", "d")
-    await rest(app, pilot)
-    await pilot.press("c", "down")
-
-
-async def sweep_lambda(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Draw the ranks against λ and go to the flip before the present value."""
-    await pilot.press("escape", "S", "2")
-    await rest(app, pilot)
-    await pilot.press("left")
-
-
-async def open_index(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Open the index screen."""
-    await pilot.press("escape", "4")
-
-
-async def toggle_decay(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Switch decay on, so that the strip tells what moved."""
-    await pilot.press("f3")
-
-
-async def open_help(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Open the help of the result list."""
-    await pilot.press("escape", "question_mark")
-
-
-async def choose_fourth(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Go to the fourth result: one that decay moved."""
-    await pilot.press("down", "down", "down")
-
-
-async def open_truth(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Open the index screen of an agent's index."""
-    await pilot.press("escape", "i")
-
-
-async def open_difference(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Open what changed in a note since the agent's program indexed it."""
-    screen = app.search_screen
-    assert screen.ranked is not None
-    hit = next(hit for hit in screen.ranked.hits if hit.chunk.path == CHANGED)
-    screen.results.choose(hit.chunk.id)
-    await until(pilot, lambda: screen.source is not None and screen.source.path == CHANGED, 30)
-    await pilot.press("f8")
-    await until(pilot, lambda: isinstance(app.screen, DifferenceScreen), 30)
-
-
-async def open_providers(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Open the list of the providers and go to the one whose key is there."""
-    await pilot.press("escape", "E")
-    screen = app.screen
-    assert isinstance(screen, ProvidersScreen)
-    await until(pilot, lambda: bool(screen.listings), 30)
-    screen.query_one(RowList).choose("openai")
-
-
-async def price_a_provider(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Ask what going over to that provider costs."""
-    await open_providers(app, pilot)
-    await rest(app, pilot)
-    await pilot.press("enter")
-    await until(pilot, lambda: isinstance(app.screen, ConfirmProvider), 30)
-    await pilot.press("down")
 
 
 OLD_COUNTS_LESS = Ranking(decay=Decay(enabled=True))
@@ -209,6 +126,27 @@ PICTURES = (
     Picture("index-120x40", (120, 40), act=open_index),
     Picture("providers-120x40", (120, 40), act=open_providers, environment=ONE_KEY),
     Picture("providers-80x24", (80, 24), act=price_a_provider, environment=ONE_KEY),
+    Picture("browse-120x40", (120, 40), act=browse_a_note),
+    Picture("browse-80x24", (80, 24), act=browse_a_note),
+    Picture("browse-200x60", (200, 60), act=browse_a_note),
+    Picture("timeline-80x24", (80, 24), act=look_at_the_year),
+    Picture("timeline-light-120x40", (120, 40), act=look_at_the_year, theme="memtui-light"),
+    Picture("chunk-120x40", (120, 40), act=open_a_chunk),
+    Picture("chunk-80x24", (80, 24), act=open_a_chunk),
+    Picture("chunk-200x60", (200, 60), act=open_a_chunk),
+    Picture("care-120x40", (120, 40), act=open_care),
+    Picture("care-80x24", (80, 24), act=open_care),
+    Picture("care-200x60", (200, 60), act=open_care),
+    Picture("sessions-120x40", (120, 40), act=read_a_conversation),
+    Picture("sessions-80x24", (80, 24), act=list_conversations),
+    Picture("sessions-200x60", (200, 60), act=read_a_conversation),
+    Picture("reader-80x24", (80, 24), act=read_a_conversation),
+    Picture("reader-light-120x40", (120, 40), act=read_a_conversation, theme="memtui-light"),
+    Picture("asked-120x40", (120, 40), act=what_was_asked),
+    Picture("asked-80x24", (80, 24), act=what_was_asked),
+    Picture("asked-nocolor-80x24", (80, 24), act=what_was_asked, environment=(("NO_COLOR", "1"),)),
+    Picture("asked-200x60", (200, 60), act=what_was_asked),
+    Picture("sources-80x24", (80, 24), act=choose_sources),
     Picture("help-120x40", (120, 40), act=open_help),
     Picture("indexing-120x40", (120, 40), memory="indexing"),
     Picture("unindexed-80x24", (80, 24), memory="unindexed"),
@@ -232,112 +170,13 @@ PICTURES = (
 )
 
 
-class Recorded:
-    """The bundled model's own vectors, recorded: the same numbers on every processor.
-
-    With `recording`, the model is asked and what it says is kept for `save`.
-    """
-
-    name, model, dimensions, fingerprint, _ = minilm.identity(EmbeddingChoice())
-    address = ""
-    remote = False
-    batch_size = 8
-
-    def __init__(self, *, recording: bool) -> None:
-        self._model = minilm.create(EmbeddingChoice()) if recording else None
-        self._vectors: dict[str, NDArray[np.float32]] = {}
-        if not recording:
-            with np.load(VECTORS) as file:
-                self._vectors = dict(zip(file["hashes"].tolist(), file["vectors"], strict=True))
-
-    def embed_query(
-        self, text: str, *, cancelled: Callable[[], bool] | None = None
-    ) -> NDArray[np.float32]:
-        """Give the vector of a text; raises `ProviderError` for one that was not recorded."""
-        key = hashlib.sha256(text.encode()).hexdigest()
-        if self._model is not None:
-            self._vectors[key] = self._model.embed_query(text)
-        if key not in self._vectors:
-            raise ProviderError("not recorded", hint="run `python -m tests.screenshots`")
-        return self._vectors[key]
-
-    def embed_documents(
-        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
-    ) -> NDArray[np.float32]:
-        """Give the vectors of texts."""
-        return np.stack([self.embed_query(text) for text in texts])
-
-    def reads(self, text: str) -> bool:
-        """Whether the model reads the script of a text."""
-        return dominant_script_latin(text)
-
-    def usage(self) -> Usage:
-        """Nothing is counted."""
-        return Usage()
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-    def save(self) -> None:
-        """Write what was recorded, in an order that does not change."""
-        hashes = sorted(self._vectors)
-        vectors = np.stack([self._vectors[key] for key in hashes])
-        np.savez_compressed(VECTORS, hashes=np.array(hashes), vectors=vectors)
-
-
-def stand_in(model: Recorded | Paused) -> None:
-    """Put a model in the place of the bundled one."""
-    register(
-        replace(minilm.REGISTRATIONS[minilm.NAME], create=lambda choice: cast("Provider", model))
-    )
-
-
-@contextmanager
-def recorded_model(*, recording: bool = False) -> Iterator[Recorded]:
-    """Put the recorded vectors in the place of the bundled model."""
-    model = Recorded(recording=recording)
-    stand_in(model)
-    try:
-        yield model
-    finally:
-        unregister(minilm.NAME)
-
-
-class Paused:
-    """A model that stops after some texts until it is let go on."""
-
-    def __init__(self, provider: Provider, texts: int) -> None:
-        self._provider = provider
-        self._left = texts
-        self.waits = threading.Event()
-        self.go_on = threading.Event()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._provider, name)
-
-    def embed_documents(
-        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
-    ) -> Any:
-        """Embed until the texts are used up, then wait."""
-        self._left -= len(texts)
-        if self._left < 0:
-            self.waits.set()
-        while self._left < 0 and not self.go_on.wait(0.05):
-            if cancelled is not None and cancelled():
-                raise Cancelled
-        return self._provider.embed_documents(texts, cancelled=cancelled)
-
-
-@contextmanager
-def paused_model(model: Recorded, texts: int) -> Iterator[Paused]:
-    """Let the recorded model pause after so many texts."""
-    made = Paused(cast("Provider", model), texts)
-    stand_in(made)
-    try:
-        yield made
-    finally:
-        made.go_on.set()
-        stand_in(model)
+def date_files(*folders: Path) -> None:
+    """Give every file the time of the day it is named for, else the morning of the present."""
+    for path in (path for folder in folders for path in folder.rglob("*") if path.is_file()):
+        named = DAY.search(path.name)
+        day = datetime.fromisoformat(f"{named[0]}T17:00Z") if named else standing()
+        moment = min(day, standing() - timedelta(hours=9)).timestamp()
+        os.utime(path, (moment, moment))
 
 
 class Stage:
@@ -354,6 +193,9 @@ class Stage:
         self.root = home / "memory"
         self.data = home / ".local" / "share" / "memtui"
         shutil.copytree(demo_root(), self.root)
+        shutil.copytree(demo_root().with_name("demo_sessions"), home / "agents")
+        self.homes = TranscriptHomes(*(home / "agents" / name for name in PROGRAMS))
+        date_files(self.root, home / "agents")
         with self.open_engine("demo", Bus()) as engine:
             engine.sync(wait=True)
 
@@ -373,8 +215,15 @@ class Stage:
             data = data / "filling"
         elif memory == "broken":
             settings = Settings(embedding=EmbeddingSettings(model="no-such-model"))
-        watch = memory in ("demo", "indexing")
-        return Engine.open(self.root, settings, bus=bus, data_dir=data, now=standing, watch=watch)
+        return Engine.open(
+            self.root,
+            settings,
+            bus=bus,
+            data_dir=data,
+            now=standing,
+            watch=memory in ("demo", "indexing"),
+            homes=self.homes,
+        )
 
     async def take(self, picture: Picture) -> tuple[str, list[str]]:
         """Take a picture: the SVG, and the screen as lines of text."""
@@ -436,32 +285,39 @@ def is_ready(status: IndexStatus, memory: Memory) -> bool:
     return is_synced and status.watcher.mode == "events"
 
 
-async def rest(app: MemtuiApp, pilot: Pilot[Any]) -> None:
-    """Wait until two looks at the screen in a row see the same."""
-    before: list[str] = []
-    while before != (now := render_lines(app)) or not before:
-        before = now
-        await settle(app, pilot)
-        await pilot.pause(0.15)
+def differs(picture: Picture, svg: str) -> bool:
+    """Whether a picture is not what is recorded, but for numbers that time decides."""
+    recorded = (FOLDER / f"{picture.name}.svg").read_text(encoding="utf-8")
+    return comparable(svg_lines(svg)) != comparable(svg_lines(recorded))
 
 
-async def main(names: list[str]) -> None:
-    """Take the named pictures, or all of them, and write them to `screenshots/`."""
+async def main(names: list[str], *, check: bool = False) -> int:
+    """Take the named pictures, or all, and write them to `screenshots/`; or compare with those.
+
+    With `check` the exit code is 1 when a picture differs.
+    """
     FOLDER.mkdir(exist_ok=True)
+    stale = 0
     with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
         os.environ["HOME"] = temporary
-        model = stack.enter_context(recorded_model(recording=True))
+        model = stack.enter_context(recorded_model(recording=not check))
         stage = Stage(Path(temporary), model)
         for picture in PICTURES:
             if names and picture.name not in names:
                 continue
             svg, _ = await stage.take(picture)
+            if check:
+                stale += differs(picture, svg)
+                print(picture.name, "differs" if differs(picture, svg) else "ok")
+                continue
             (FOLDER / f"{picture.name}.svg").write_text(svg, encoding="utf-8")
             to_png(svg, FOLDER / f"{picture.name}.png")
             print(picture.name)
-        if not names:
+        if not names and not check:
             model.save()
+    return 1 if stale else 0
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1:]))
+    wanted = [name for name in sys.argv[1:] if name != "--check"]
+    sys.exit(asyncio.run(main(wanted, check="--check" in sys.argv)))

@@ -105,17 +105,14 @@ class InquiryActions(SourceActions):
             self.selected_by_user = True
 
     def change_query(self, text: str) -> None:
-        """Ask another query at once, every word of it finished."""
+        """Ask another query at once, as if it were typed and entered."""
         if self.engine is None:
             return
         self.query_input.value = text
         self.query_input.action_end()
         self.shown_complete = False
         self.flow.wanted = self.flow.submitted = text.strip()
-        self.flow.ask(
-            self.flow.wanted, self.engine.submit(text, ranking=self.ranking, typing=False)
-        )
-        self.query_bar.show_searching()
+        self.ask()
 
     # --- tracing a place ------------------------------------------------------------------------
 

@@ -60,18 +60,12 @@ class PaneActions(IndexActions):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide what has no meaning now, grey what cannot be done now."""
-        if action == "show_pane":
-            return self.is_small
         if action in ("explain", "edit", "copy_citation", "copy_text", "toggle_pin"):
             possible = self.selected_id is not None or action == "edit"
             return True if possible else None
         if action in ("sync", "rebuild"):
             return True if self.engine is not None else None
         return True
-
-    def action_show_pane(self, pane: str) -> None:
-        """Bring a pane to the front."""
-        self.show_pane(pane)
 
     def action_focus_query(self) -> None:
         """Edit the query; what is typed replaces it."""

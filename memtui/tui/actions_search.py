@@ -320,7 +320,7 @@ class SearchActions(SearchBase):
         if self._problem_timer is not None:
             self._problem_timer.stop()
         if self.is_foreign:
-            # The agent's program knows no filters: every character is part of the query.
+            # What is no filter that can be used is a word of the query there, as anything else.
             self._draw_problems(())
             return
         suspect = ":" in text or '"' in text or len(text) > MAX_LENGTH

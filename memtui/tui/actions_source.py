@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-
 from textual import events, on, work
-from textual.app import SuspendNotSupported
 from textual.getters import query_one
 
 from memtui.model import citation
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui.actions_profiles import ProfileActions
 from memtui.tui.door import EngineDoor
-from memtui.tui.editor import editor_arguments, editor_command
+from memtui.tui.editing import edit_place
 from memtui.tui.messages import HistoryLoaded, SourceLoaded
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.row_list import RowList
@@ -173,23 +169,12 @@ class SourceActions(ProfileActions):
             self.tell("No file to edit: the agent's workspace is not known.", warning=True)
             return
         self.remember_query()
-        file = str(self.options.root / path)
-        try:
-            command = editor_command(self.options.editor, os.environ)
-            arguments = editor_arguments(command, file, line)
-            with self.app.suspend():
-                code = subprocess.run(arguments, check=False).returncode
-        except SuspendNotSupported:
-            self.tell(safe_line(f"No editor here. The place is {path}:{line}"), warning=True)
-            return
-        except (OSError, ValueError) as error:
-            self.tell(
-                safe(f"The editor did not start: {error}\nSet `editor` or $EDITOR."), error=True
-            )
+        edited = edit_place(self.app, self.options.editor, self.options.root / path, line)
+        if edited.told:
+            self.tell(edited.told, warning=not edited.is_error, error=edited.is_error)
+        if not edited.ran:
             return
         self.refresh()
-        if code:
-            self.tell(safe_line(f"{arguments[0]} ended with code {code}"), warning=True)
         if self.engine is not None:
             self.engine.sync()
         self.reload_source()

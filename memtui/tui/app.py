@@ -13,17 +13,16 @@ from textual.actions import ActionParseResult
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.screen import Screen
-from textual.widgets import Input
 from textual.worker import Worker
 
 from memtui.bus import Bus
 from memtui.model import Ranking
 from memtui.text.sanitize import safe_line
-from memtui.tui.actions_provider import ProviderActions
-from memtui.tui.bindings import APP_BINDINGS, resolve_keymap
+from memtui.tui.actions_screens import ScreenActions
+from memtui.tui.bindings import APP_BINDINGS
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.door import EngineDoor, OpenedMemory
-from memtui.tui.glyphs import glyphs
+from memtui.tui.keymap import resolve_keymap
 from memtui.tui.memories import (
     AgentSource,
     EngineFactory,
@@ -58,7 +57,7 @@ MOST_WARNINGS = 10
 """So many things that are wrong with the configuration are told one by one at the start."""
 
 
-class MemtuiApp(ProviderActions):
+class MemtuiApp(ScreenActions):
     """Shows a memory and why it recalls what it recalls."""
 
     TITLE = "memtui"
@@ -129,17 +128,25 @@ class MemtuiApp(ProviderActions):
         self._bridge.taken(message)
         if self.search_screen.is_built:
             self.search_screen.refresh_status()
+        if self._browse is not None:
+            self._browse.status_changed()
 
     def on_index_content_changed(self, message: IndexContentChanged) -> None:
         """Follow a changed index."""
         self._bridge.taken(message)
         if self.search_screen.is_built:
             self.search_screen.content_changed()
+        if self._browse is not None:
+            self._browse.content_changed()
+        if self._sessions is not None:
+            self._sessions.content_changed()
 
     def on_sync_ended(self, message: SyncEnded) -> None:
         """Tell how a sync ended."""
         if self.search_screen.is_built:
             self.search_screen.sync_ended(message)
+        if self._sessions is not None:
+            self._sessions.content_changed()
 
     def on_index_examined(self, message: IndexExamined) -> None:
         """Show what another look at the index found."""
@@ -184,25 +191,6 @@ class MemtuiApp(ProviderActions):
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(self.screen.focused))
 
-    def action_show_search(self) -> None:
-        """Go to the search screen, to its list where one pane is shown at a time."""
-        if self.screen is self.search_screen:
-            self.search_screen.show_pane("results")
-            return
-        while self.screen is not self.search_screen and len(self.screen_stack) > 1:
-            self.pop_screen()
-
-    def action_show_index(self) -> None:
-        """Go to the index screen; for another program's index to the one of its truth."""
-        from memtui.tui.screens.index import IndexScreen
-        from memtui.tui.screens.truth import TruthScreen
-
-        if isinstance(self.screen, IndexScreen | TruthScreen):
-            return
-        is_foreign = self.engine is not None and self.engine.status().foreign is not None
-        kind = TruthScreen if is_foreign else IndexScreen
-        self.push_screen(kind(glyphs=glyphs(self.options.glyphs)))
-
     def action_save_svg(self) -> None:
         """Save the screen as SVG in the state folder."""
         svg = self.export_screenshot(title="memtui")
@@ -225,17 +213,6 @@ class MemtuiApp(ProviderActions):
             self.call_from_thread(self.notify, safe_line(text), markup=False, severity="error")
             return
         self.call_from_thread(self.notify, f"saved {safe_line(str(path))}", markup=False)
-
-    def action_interrupt(self) -> None:
-        """Copy what is selected, else stop what runs, else quit."""
-        focused = self.focused
-        selected = focused.selected_text if isinstance(focused, Input) else ""
-        selected = selected or self.screen.get_selected_text() or ""
-        if selected:
-            self.copy_to_clipboard(selected)
-            self.notify("copied the selection", markup=False)
-        elif not self.search_screen.stop_running():
-            self.exit(0)
 
     def settings_written(
         self, ranking: Ranking | None, profiles: Mapping[str, Ranking], *, foreign: bool
@@ -327,6 +304,7 @@ def run(
     def open_engine(bus: Bus) -> EngineDoor:
         # Imported after the first paint: numpy, apsw and the model take longer than a screen.
         from memtui.engine import Engine
+        from memtui.engine.conversations.demo import demo_homes
         from memtui.memory.demo import demo_clock
         from memtui.settings import demo_data_dir
 
@@ -339,6 +317,7 @@ def run(
             data_dir=demo_data_dir() if demo else None,
             watch=True,
             warm=True,
+            homes=demo_homes() if demo else None,
         )
 
     options = options_from(loaded, workspace.root if workspace else Path(), demo=demo)

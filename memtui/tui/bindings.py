@@ -1,4 +1,4 @@
-"""Every key of the search screen and the application: stable ids, presets and key names."""
+"""Every key of the search screen and the application: stable ids, and how keys are named."""
 
 from __future__ import annotations
 
@@ -163,6 +163,14 @@ SEARCH_BINDINGS: tuple[Binding, ...] = (
         tooltip="Follow this chunk through every query, shown or not",
     ),
     Binding(
+        "K",
+        "app.show_chunk",
+        "chunk",
+        show=False,
+        id="chunk.show",
+        tooltip="Everything that the index holds about this chunk, and what is like it",
+    ),
+    Binding(
         "t",
         "trace_place",
         "trace",
@@ -233,10 +241,8 @@ SEARCH_BINDINGS: tuple[Binding, ...] = (
     Binding("up", "move(-1)", "up", show=False, id="result.previous"),
     Binding("tab", "next_pane(1)", "next pane", show=False, id="pane.next"),
     Binding("shift+tab", "next_pane(-1)", "previous pane", show=False, id="pane.previous"),
-    Binding("2", "show_pane('preview')", "preview", show=False, id="pane.preview"),
-    Binding("3", "show_pane('why')", "why", show=False, id="pane.why"),
 )
-"""Bindings of the search screen. Pane bindings 2 and 3 act where one pane is shown at a time."""
+"""Bindings of the search screen."""
 
 LIST_BINDINGS: tuple[Binding, ...] = (
     Binding("j", "cursor_down", "down", show=False, id="list.next"),
@@ -249,6 +255,22 @@ LIST_BINDINGS: tuple[Binding, ...] = (
 APP_BINDINGS: tuple[Binding, ...] = (
     Binding("question_mark,f1", "help", "help", id="help", tooltip="Every key of this pane"),
     Binding("1", "show_search", "search", show=False, id="screen.search"),
+    Binding(
+        "2,b",
+        "show_browse",
+        "browse",
+        show=False,
+        id="screen.browse",
+        tooltip="The files of the memory, day by day and chunk by chunk",
+    ),
+    Binding(
+        "3,s",
+        "show_sessions",
+        "sessions",
+        show=False,
+        id="screen.sessions",
+        tooltip="Conversations, and what the agent asked its memory",
+    ),
     Binding(
         "4,i",
         "show_index",
@@ -286,26 +308,6 @@ APP_BINDINGS: tuple[Binding, ...] = (
 )
 """Bindings that work on every screen."""
 
-PRESETS: Mapping[str, Mapping[str, str]] = {
-    "default": {},
-    "vim": {
-        "preview.cycle": "v",
-        "result.next": "down,ctrl+n,ctrl+j",
-        "result.previous": "up,ctrl+k",
-    },
-    "emacs": {
-        "query.focus": "slash,alt+s",
-        "result.next": "down,ctrl+n",
-        "list.next": "j,n,ctrl+n",
-        "list.previous": "k,p",
-        "list.first": "g,alt+less_than_sign",
-        "list.last": "G,alt+greater_than_sign",
-        "near_misses.toggle": "alt+n",
-        "result.cite": "y,alt+w",
-    },
-}
-"""Key presets by name; each names only what differs from the default."""
-
 _KEY_NAMES: Mapping[str, str] = {
     "escape": "esc",
     "enter": "⏎",
@@ -327,26 +329,6 @@ _WORD_KEYS = frozenset({"slash", "minus", "plus", "space", "comma"})
 def all_bindings() -> tuple[Binding, ...]:
     """Return every binding that has an id, in the order of the help."""
     return (*SEARCH_BINDINGS, *LIST_BINDINGS, *APP_BINDINGS)
-
-
-def resolve_keymap(
-    preset: str, overrides: Mapping[str, str]
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Combine a preset with the user's own keys.
-
-    Returns the mapping for `App.set_keymap` and one line for each thing that cannot be used.
-    """
-    problems: list[str] = []
-    if preset not in PRESETS:
-        problems.append(f"keymap: no preset {preset!r}; there are {', '.join(PRESETS)}")
-    known = {binding.id for binding in all_bindings()}
-    keymap = dict(PRESETS.get(preset, {}))
-    for name, keys in overrides.items():
-        if name in known:
-            keymap[name] = keys
-        else:
-            problems.append(f"keymap: no binding {name!r}")
-    return keymap, tuple(problems)
 
 
 def key_name(key: str) -> str:

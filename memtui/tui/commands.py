@@ -125,6 +125,7 @@ class MemtuiCommands(Provider):
             yield from _inquiries(app)
             yield from self._rankings(app)
             yield from _providers(app)
+            yield from _sessions(app)
             if app.agents is not None:
                 agents = partial(app.run_action, "open_agent")
                 yield Command("open an agent's index…", "the agents of this machine", agents)
@@ -174,6 +175,12 @@ def _inquiries(app: MemtuiApp) -> Iterator[Command]:
     pin = partial(app.run_action, "toggle_pin")
     told = "follow it through every query"
     yield Command("pin the selected chunk", told, pin, ("p",), discover=False)
+
+
+def _sessions(app: MemtuiApp) -> Iterator[Command]:
+    """What the sessions screen can be opened for."""
+    told = "every search in a conversation, then and now"
+    yield Command("what the agent asked its memory", told, app.action_show_asked)
 
 
 def _providers(app: MemtuiApp) -> Iterator[Command]:

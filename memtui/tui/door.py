@@ -13,6 +13,8 @@ from memtui.engine.words_to_try import MOST_WORDS, WordsToTry
 from memtui.model import CandidatePool, IndexStatus, Ranked, Ranking
 from memtui.model.inquiry import Inquiry, Passages, Place
 from memtui.model.providers import ProbeResult, ProviderListing
+from memtui.tui.door_browse import BrowseDoor
+from memtui.tui.door_conversations import ConversationDoor
 
 
 class SourceText(Protocol):
@@ -99,7 +101,7 @@ class RebuildCost(Protocol):
         """The host that text would be sent to; empty when it stays in this program."""
 
 
-class EngineDoor(Protocol):
+class EngineDoor(BrowseDoor, ConversationDoor, Protocol):
     """The engine as the interface uses it; answers to `submit` come as bus events."""
 
     def now(self) -> datetime:

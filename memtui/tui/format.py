@@ -23,6 +23,7 @@ from memtui.model import (
     Stage,
 )
 from memtui.text.sanitize import safe_line
+from memtui.text.sizes import size_words
 
 THIN_SPACE = "\u2009"
 MINUS = "\u2212"
@@ -86,13 +87,7 @@ def percent(part: float, whole: float) -> str:
 
 def size(bytes_: int) -> str:
     """A file size: `840 B`, `12 KB`, `5.8 MB`."""
-    value = float(bytes_)
-    for unit in ("B", "KB", "MB", "GB"):
-        if value < 1000 or unit == "GB":
-            break
-        value /= 1024
-    decimals = 0 if unit == "B" or value >= 10 else 1
-    return f"{value:.{decimals}f} {unit}"
+    return size_words(bytes_)
 
 
 def rank(position: int | None) -> str:
@@ -247,6 +242,12 @@ REASON_WORDS: Mapping[Reason, str] = {
     Reason.DUPLICATE_FILE: "the same file under another name",
     Reason.OUTSIDE_ROOT: "outside the memory folder",
     Reason.VANISHED: "vanished while it was read",
+    Reason.NOT_A_TRANSCRIPT: "no transcript that is known",
+    Reason.NO_MESSAGES: "no messages",
+    Reason.GENERATED_RUN: "a run that the program had with itself",
+    Reason.ARCHIVE_NOT_READ: "an archive, listed without its text",
+    Reason.MALFORMED_LINES: "lines that are no record",
+    Reason.LINE_TOO_LONG: "lines too long to read",
     Reason.EMPTY_QUERY: "the query is empty",
     Reason.ONLY_STOP_WORDS: "the query has only stop words",
     Reason.NO_TERMS: "the query has no words to look for",

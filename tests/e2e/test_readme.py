@@ -77,10 +77,9 @@ def test_the_second_command_is_the_one_that_the_checks_run() -> None:
 
 
 def test_the_example_configuration_is_valid(tmp_path: Path) -> None:
-    (example,) = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
-    (tmp_path / ".memtui.toml").write_text(example, encoding="utf-8")
+    examples = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
     user_file = tmp_path / "config.toml"
-    user_file.write_text("", encoding="utf-8")
+    user_file.write_text("\n".join(examples), encoding="utf-8")
     loaded = load_settings(env={"MEMTUI_CONFIG": str(user_file)}, root=tmp_path)
     assert loaded.warnings == ()
     assert loaded.settings.ranking.decay.enabled is True

@@ -8,13 +8,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from textual import events
 from textual.app import App
+from textual.keys import key_to_character
 from textual.pilot import Pilot
 
 from memtui.bus import Bus
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from tests.tui.samples import SampleEngine
+
+_HOPS = 4
+"""A key goes from the application to the screen, to the widget, and back as a message."""
 
 
 def render_lines(app: App[Any]) -> list[str]:
@@ -45,6 +50,17 @@ async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float
         if asyncio.get_running_loop().time() > deadline:
             raise AssertionError("not reached; on screen:\n" + screen_text(pilot.app))
         await pilot.pause(0.02)
+
+
+async def press(pilot: Pilot[Any], *keys: str) -> None:
+    """Press keys one after another, each worked off before the next.
+
+    `Pilot.press` waits for an idle process instead, twice for every key: that takes 50 ms and more.
+    """
+    for key in keys:
+        pilot.app.post_message(events.Key(key, key_to_character(key)))
+        for _ in range(_HOPS):
+            await pilot.pause(0)
 
 
 async def resize(pilot: Pilot[Any], size: tuple[int, int]) -> None:

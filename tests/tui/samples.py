@@ -33,6 +33,7 @@ from memtui.model.providers import ProbeResult, ProviderListing
 from memtui.ranking.pipeline import rank
 from tests.tui import sample_answers
 from tests.tui.provider_samples import PROVIDERS
+from tests.tui.quiet import NothingToBrowse
 
 NOW = datetime(2026, 2, 13, 12, 0, tzinfo=UTC)
 
@@ -225,7 +226,7 @@ class SampleCost:
 
 
 @dataclass
-class SampleEngine:
+class SampleEngine(NothingToBrowse):
     """An engine over the sample: really ranks, answers on the bus, and notes what was asked."""
 
     bus: Bus

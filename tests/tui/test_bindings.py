@@ -9,14 +9,13 @@ import pytest
 from memtui.tui.bindings import (
     APP_BINDINGS,
     LIST_BINDINGS,
-    PRESETS,
     SEARCH_BINDINGS,
     all_bindings,
     is_typed,
     key_for,
     key_name,
-    resolve_keymap,
 )
+from memtui.tui.keymap import PRESETS, resolve_keymap
 
 
 def test_every_binding_has_an_id_of_its_own() -> None:

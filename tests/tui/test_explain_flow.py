@@ -250,6 +250,8 @@ async def test_a_word_is_added_to_the_query_and_taken_out_again() -> None:
         await until(run.pilot, lambda: screen.page.shown)
         await run.pilot.pause()
         assert search.query_input.value == "router config modem"
+        # Asked as it was tried: as typed, its last word the beginning of one.
+        assert run.engine.finished == []
         assert search.selected_id == screen.chunk_id
         assert search.results.chosen_id == screen.chunk_id
         assert 'applied: + "modem"   u takes it back' in run.text

@@ -352,7 +352,7 @@ async def test_one_pane_at_a_time_says_that_the_text_is_the_indexed_one(tmp_path
         await until(
             run.pilot, lambda: screen.source is not None and screen.source.path == "MEMORY.md"
         )
-        await run.pilot.press("escape", "2")
+        await run.pilot.press("escape", "tab")
         for size in [(40, 10), (50, 16), (59, 40), (100, 15)]:
             await resize(run.pilot, size)
             await settle(run.app, run.pilot)
@@ -373,7 +373,7 @@ async def test_one_pane_at_a_time_says_that_the_file_is_gone(tmp_path: Path) -> 
         await until(
             run.pilot, lambda: screen.source is not None and screen.source.path == "MEMORY.md"
         )
-        await run.pilot.press("escape", "2")
+        await run.pilot.press("escape", "tab")
         await settle(run.app, run.pilot)
         assert "file gone" in run.text
 

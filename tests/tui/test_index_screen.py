@@ -10,7 +10,7 @@ from memtui.model import ErrorRecord, IndexState, Reason, SkippedFile
 from memtui.tui.screens import index as index_screen
 from memtui.tui.screens.dialogs import ConfirmRebuild
 from memtui.tui.screens.index import IndexScreen, StatusTable
-from memtui.tui.widgets.index_status import IndexStatusPane, state_line
+from memtui.tui.widgets.index_status import IndexStatusPane, state_line, sync_line
 from tests.tui.harness import until
 from tests.tui.reader_samples import NOW, ReaderApp, screen_text, status
 
@@ -97,6 +97,22 @@ def test_the_newest_errors_are_shown_newest_first() -> None:
     rows, total = index_screen.table_rows(replace(status(), errors=errors), NOW)["index-errors"]
     assert total == 30
     assert [row[2] for row in rows] == [f"error {n}" for n in range(29, 9, -1)]
+
+
+@pytest.mark.parametrize(
+    ("added", "changed", "removed", "told"),
+    [
+        (0, 1, 0, "~1 file,"),
+        (1, 1, 0, "+1 ~1 files,"),
+        (0, 0, 2, "−2 files,"),
+        (0, 0, 0, "no change,"),
+    ],
+)
+def test_one_file_is_a_file(added: int, changed: int, removed: int, told: str) -> None:
+    stats = status().last_sync
+    assert stats is not None
+    stats = replace(stats, files_added=added, files_changed=changed, files_removed=removed)
+    assert f": {told} " in sync_line(stats, NOW).plain
 
 
 async def test_keys_sync_ask_before_a_rebuild_and_go_back() -> None:

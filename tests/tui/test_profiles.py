@@ -70,6 +70,7 @@ async def _open(run: Running, *keys: str) -> WriteParameters:
     screen = run.app.screen
     assert isinstance(screen, WriteParameters)
     await until(run.pilot, lambda: screen.plan is not None or "✗" in run.text)
+    await settle(run.app, run.pilot)
     return screen
 
 

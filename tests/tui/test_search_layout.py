@@ -65,11 +65,11 @@ async def test_a_small_terminal_shows_one_pane_at_a_time() -> None:
         assert "memory/2026-02-10.md:12" in run.text
         assert "╭" not in run.text
         assert not shown(run, "preview")
-        await run.pilot.press("escape", "2")
+        await run.pilot.press("escape", "tab")
         await settle(run.app, run.pilot)
         assert shown(run, "preview")
         assert not shown(run, "results")
-        await run.pilot.press("3")
+        await run.pilot.press("tab")
         await settle(run.app, run.pilot)
         assert shown(run, "why")
         await run.pilot.press("1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -31,6 +31,7 @@ from memtui.tui.widgets.waterfall import Waterfall
 
 if TYPE_CHECKING:
     from memtui.ranking.counterfactual import Change
+    from memtui.tui.app import MemtuiApp
 
 _STILL_LOOKING = "Still looking: wait a moment."
 _NOT_EXPLAINED = "Nothing to export: it could not be explained."
@@ -68,6 +69,7 @@ class ExplainScreen(ExplainBase):
         Binding("u", "undo", "take the last change back", id="explain.undo"),
         Binding("p", "pin", "pin or unpin", id="explain.pin"),
         Binding("c", "compare", "compare", id="explain.compare"),
+        Binding("K", "show_chunk", "all about this chunk", id="explain.chunk"),
         Binding("y", "copy('text')", "copy as text", id="explain.copy"),
         Binding("Y", "copy('markdown')", "copy as Markdown", id="explain.copy_markdown"),
         Binding("J", "save_json", "save as JSON", id="explain.save_json"),
@@ -262,6 +264,11 @@ class ExplainScreen(ExplainBase):
         if self.search is not None and self._page.chunk is not None:
             self.search.pin_chunk(self._page.chunk)
             self.query_one("#explain-box").border_title = self._title()
+
+    def action_show_chunk(self) -> None:
+        """Show everything that the index holds about the chunk that is explained."""
+        if self.chunk_id is not None:
+            cast("MemtuiApp", self.app).open_chunk(self.chunk_id)
 
     async def action_compare(self) -> None:
         """Put two rankings side by side; from there, go back to them."""

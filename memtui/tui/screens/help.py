@@ -100,6 +100,9 @@ _TITLES: Mapping[str, str] = {
     "near-misses": "Not shown",
     "preview": "Preview",
     "why": "Why this rank",
+    "conversations": "Conversations",
+    "memory-calls": "What the memory was asked",
+    "comparison": "Then and now",
 }
 
 

@@ -5,34 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.cells import cell_len
-from textual import events, on, work
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
-from textual.worker import Worker
 
-from memtui.errors import SettingsError
 from memtui.model import Ranking
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import built_in_rankings
-from memtui.tui.screens.modal import Modal
+from memtui.tui.screens.write_base import WriteScreen
 from memtui.tui.widgets.safe_input import SafeInput
-from memtui.tui.worker_errors import tell_worker_error
-from memtui.tui.writing import Where, Written, drawn_difference, make_plan, name_error, paths_of
+from memtui.tui.writing import Where, Written, make_plan, name_error, paths_of
 
 if TYPE_CHECKING:
     from memtui.settings.saving import Plan
     from memtui.settings.settings_files import SettingsFiles
 
-CHANGED = "changed by another program meanwhile: below is the difference to it now"
 NOT_THE_AGENTS = "memtui's settings, not the agent's (C copies for the agent)"
 ALREADY = "The settings give exactly these parameters already."
 SAME_PROFILE = "The profile is exactly this already."
@@ -44,33 +40,16 @@ _SCROLL_KEYS = "enter write  tab where  j/k scroll  esc leave"
 
 
 @dataclass
-class Planned(Message):
-    """What writing would change; or why it cannot be."""
+class PathsFound(Message):
+    """The file of every place is known."""
 
-    asked: tuple[Where, str]
-    plan: Plan | None
-    error: str
     paths: Mapping[Where, Path]
 
 
-@dataclass
-class Refused(Message):
-    """Nothing was written."""
-
-    error: str
-    was_changed: bool
-
-
-@dataclass
-class Done(Message):
-    """The file was written."""
-
-    written: Written
-
-
-class WriteParameters(Modal[Written | None]):
+class WriteParameters(WriteScreen[Written]):
     """The difference of a settings file; Enter writes it. Returns what was written."""
 
+    PARTS = "write"
     BINDING_GROUP_TITLE = "Write the parameters"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "write", "write", id="write.write"),
@@ -119,10 +98,8 @@ class WriteParameters(Modal[Written | None]):
         foreign: bool = False,
     ) -> None:
         """`name` is offered for a profile; `foreign`: an agent's index is open."""
-        super().__init__()
-        self._files = files
+        super().__init__(files, glyphs)
         self._ranking = ranking
-        self._glyphs = glyphs
         self._offered = name
         self._foreign = foreign
         self._places = tuple(
@@ -131,11 +108,7 @@ class WriteParameters(Modal[Written | None]):
         self._paths: Mapping[Where, Path] = {}
         self.where = Where.USER
         """What is chosen."""
-        self.plan: Plan | None = None
-        """What Enter writes; `None` while it is made, and when nothing can be written."""
-        self._error = ""
         self._told = NOT_THE_AGENTS if foreign else ""
-        self._writing = False
 
     def compose(self) -> ComposeResult:
         """Where to, the name of a profile, the difference, what else there is to know."""
@@ -159,6 +132,7 @@ class WriteParameters(Modal[Written | None]):
 
     def on_resize(self, event: events.Resize) -> None:
         """Write the paths for the width, and give the difference the room that there is."""
+        event.prevent_default()
         self.call_after_refresh(self._draw_places)
 
     # --- what would change ----------------------------------------------------------------------
@@ -175,68 +149,72 @@ class WriteParameters(Modal[Written | None]):
         if where is Where.PROFILE:
             box.focus()
         else:
-            self.query_one("#write-scroll").focus()
-        self._ask()
+            self.scroll.focus()
+        self.plan_anew()
 
-    def _ask(self) -> None:
+    def plan_anew(self) -> None:
         """Plan anew; a name that cannot be given is told at once."""
         self.plan, self._error = None, ""
         if self.where is Where.PROFILE:
             self._error = name_error(self.typed_name)
         if self._error:
-            self._draw()
+            self.draw()
         else:
-            self._make_plan(self.where, self.typed_name)
+            super().plan_anew()
 
-    @work(
-        thread=True, exclusive=True, group="plan", exit_on_error=False, description="read settings"
-    )
-    def _make_plan(self, where: Where, name: str) -> None:
-        try:
-            paths = paths_of(self._files)
-            plan = make_plan(self._files, self._ranking, where, name)
-        except SettingsError as error:
-            self.post_message(Planned((where, name), None, str(error), {}))
-            return
-        self.post_message(Planned((where, name), plan, "", paths))
+    @property
+    def asked(self) -> tuple[Where, str]:
+        """The place that is chosen, and the name where that is a profile."""
+        return self.where, self.typed_name if self.where is Where.PROFILE else ""
 
-    @on(Planned)
-    def planned(self, message: Planned) -> None:
-        """Show what would change, unless something else was chosen meanwhile."""
+    @property
+    def already(self) -> str:
+        """What to say where nothing would change."""
+        return SAME_PROFILE if self.where is Where.PROFILE else ALREADY
+
+    def plan_of(self, asked: object) -> Plan:
+        """The plan of the settings with these parameters, in the place that is asked for."""
+        self.post_message(PathsFound(paths_of(self._files)))
+        where, name = cast("tuple[Where, str]", asked)
+        return make_plan(self._files, self._ranking, where, name)
+
+    def result_of(self, plan: Plan) -> Written:
+        """What was written, and the profiles as the settings have them now."""
+        settings = self._files.load().settings
+        return Written(plan, self.where, settings.named_rankings(built_in_rankings()))
+
+    @on(PathsFound)
+    def paths_found(self, message: PathsFound) -> None:
+        """Name the files of the places."""
         message.stop()
         self._paths = {**self._paths, **message.paths}
-        name = self.typed_name if self.where is Where.PROFILE else message.asked[1]
-        if message.asked == (self.where, name):
-            self.plan, self._error = message.plan, message.error
-            self._draw()
 
     @on(Input.Changed, "#write-name")
     def name_changed(self, event: Input.Changed) -> None:
         """Plan for another name."""
         event.stop()
         if self.where is Where.PROFILE:
-            self._ask()
+            self.plan_anew()
 
     # --- drawing --------------------------------------------------------------------------------
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
+        """Draw the places, the difference, and what else there is to know."""
         told = self.query_one("#write-told", Static)
         told.display = bool(self._told)
-        told.update(self._warning(self._told))
-        difference_ = self.query_one("#write-difference", Static)
-        difference_.styles.text_wrap = "wrap" if self._error else "nowrap"
-        difference_.update(self._difference())
+        told.update(self.warning(self._told))
+        self.draw_difference()
         notes = self.query_one("#write-notes", Static)
-        lines = [self._warning(line) for line in self.plan.notes] if self.plan else []
+        lines = self.warnings
         notes.display = bool(lines)
         notes.update(Content("\n").join(lines))
-        self.query_one("#write-scroll").scroll_home(animate=False)
+        self.scroll.scroll_home(animate=False)
         self._draw_places()
 
     def _draw_places(self) -> None:
         rows = [self._place(place) for place in self._places]
         self.query_one("#write-places", Static).update(Content("\n").join(rows))
-        self.call_after_refresh(self._fit)
+        self.call_after_refresh(self.fit)
 
     def _place(self, place: Where) -> Content:
         from memtui.settings.toml_text import toml_key
@@ -272,29 +250,11 @@ class WriteParameters(Modal[Written | None]):
     def _width(self) -> int:
         return self.query_one("#write-box").content_size.width or self.size.width - 6
 
-    def _difference(self) -> Content:
-        if self._error:
-            return Content.styled(f"{self._glyphs.error} {safe_line(self._error)}", "$state-error")
-        if self.plan is None:
-            return Content.styled("reading the settings…", fmt.MUTED)
-        if not self.plan.changes:
-            told = SAME_PROFILE if self.where is Where.PROFILE else ALREADY
-            return Content.styled(f"{self._glyphs.ready} {told}", "$state-ok")
-        return drawn_difference(self.plan.before, self.plan.after)
-
-    def _warning(self, text: str) -> Content:
-        return Content.assemble((f"{self._glyphs.degraded} ", "$state-warn bold"), safe_line(text))
-
-    def _fit(self) -> None:
-        """Let the difference be as high as it is, and scroll where that is too much."""
-        scroll = self.query_one("#write-scroll", VerticalScroll)
-        box = self.query_one("#write-box")
-        others = [child for child in box.children if child.display and child is not scroll]
-        # Two lines for the border, two for the margin of the difference.
-        room = self.size.height - 4 - sum(child.outer_size.height for child in others)
-        scroll.styles.max_height = max(1, room)
-        overflows = scroll.virtual_size.height > room
-        box.border_subtitle = Content(_SCROLL_KEYS if overflows else _KEYS)
+    def fit(self) -> bool:
+        """Say how to scroll only where there is something to scroll."""
+        overflows = super().fit()
+        self.query_one("#write-box").border_subtitle = Content(_SCROLL_KEYS if overflows else _KEYS)
+        return overflows
 
     # --- keys -----------------------------------------------------------------------------------
 
@@ -305,15 +265,9 @@ class WriteParameters(Modal[Written | None]):
             self._told = NOT_THE_AGENTS if self._foreign else ""
             self._choose(self._places[at % len(self._places)])
 
-    def action_scroll(self, lines: int) -> None:
-        """Scroll by lines."""
-        scroll = self.query_one("#write-scroll", VerticalScroll)
-        scroll.scroll_relative(y=lines, animate=False)
-
     def action_page(self, pages: int) -> None:
         """Scroll by pages."""
-        scroll = self.query_one("#write-scroll", VerticalScroll)
-        self.action_scroll(pages * max(1, scroll.size.height - 1))
+        self.action_scroll(pages * max(1, self.scroll.size.height - 1))
 
     @on(Input.Submitted, "#write-name")
     def name_submitted(self, event: Input.Submitted) -> None:
@@ -325,52 +279,3 @@ class WriteParameters(Modal[Written | None]):
         """A click on a place chooses it."""
         if event.widget is self.query_one("#write-places") and not self._writing:
             self._choose(self._places[min(event.y, len(self._places) - 1)])
-
-    def action_write(self) -> None:
-        """Write what is shown."""
-        if self.plan is not None and not self._writing:
-            self._writing = True
-            self._write(self.plan, self.where)
-
-    @work(thread=True, group="write", exit_on_error=False, description="write the settings")
-    def _write(self, plan: Plan, where: Where) -> None:
-        from memtui.settings.replacing import FileChanged
-        from memtui.settings.saving import write
-
-        try:
-            if plan.changes:
-                write(plan, self._files)
-            settings = self._files.load().settings
-        except SettingsError as error:
-            self.post_message(Refused(str(error), isinstance(error, FileChanged)))
-            return
-        self.post_message(Done(Written(plan, where, settings.named_rankings(built_in_rankings()))))
-
-    @on(Refused)
-    def refused(self, message: Refused) -> None:
-        """Show why nothing was written; the difference to a changed file is made anew."""
-        message.stop()
-        self._writing = False
-        if message.was_changed:
-            self._told = CHANGED
-            self._ask()
-        else:
-            self.plan, self._error = None, message.error
-            self._draw()
-
-    @on(Done)
-    def done(self, message: Done) -> None:
-        """Hand over what was written."""
-        message.stop()
-        self.dismiss(message.written)
-
-    def action_close(self) -> None:
-        """Leave without writing; what is being written is waited for."""
-        if not self._writing:
-            self.dismiss(None)
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Tell what went wrong beside the loop."""
-        if event.worker.error is not None:
-            self._writing = False
-        tell_worker_error(self.app, event)

@@ -115,16 +115,14 @@ def sync_line(stats: SyncStats | None, now: datetime | None = None) -> Content:
     """What the last sync did, how long it took and when."""
     if stats is None:
         return Content.styled("never", fmt.MUTED)
-    changes = [
-        f"{mark}{fmt.count(value)}"
-        for mark, value in (
-            ("+", stats.files_added),
-            ("~", stats.files_changed),
-            (fmt.MINUS, stats.files_removed),
-        )
-        if value
-    ]
-    what = f"{' '.join(changes)} files" if changes else "no change"
+    counts = (
+        ("+", stats.files_added),
+        ("~", stats.files_changed),
+        (fmt.MINUS, stats.files_removed),
+    )
+    changes = [f"{mark}{fmt.count(value)}" for mark, value in counts if value]
+    files = "file" if sum(value for _, value in counts) == 1 else "files"
+    what = f"{' '.join(changes)} {files}" if changes else "no change"
     kind = "rebuild, " if stats.rebuild else ""
     return Content(
         f"{fmt.ago(stats.finished_at, now)}: {kind}{what}, {fmt.duration(stats.seconds)}"

@@ -156,8 +156,8 @@ def _head(
         used += 1 + cells
     room = width - used - 2 - _AGE
     if room >= 8:
-        place = place_text(chunk.path, chunk.start_line, room)
         age = age_text(chunk, look.now, look.dates)
+        place = place_text(chunk.path, chunk.start_line, room - (len(age) >= _AGE))
         pieces += ["  ", place, " " * (room - place.cell_length), (f"{age:>{_AGE}}", QUIET)]
     elif (left := width - used - 1) > 1:
         pieces += [" ", place_text(chunk.path, chunk.start_line, left)]

@@ -1,0 +1,170 @@
+"""What screens about places of the memory have in common: edit, cite, browse, follow the index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from textual import work
+from textual.message import Message
+from textual.worker import Worker
+
+from memtui.bus import Event, Subscription
+from memtui.model import citation
+from memtui.text.sanitize import safe_line
+from memtui.tui.door import EngineDoor
+from memtui.tui.editing import edit_place
+from memtui.tui.following import CHANGES, changes_content
+from memtui.tui.glyphs import glyphs
+from memtui.tui.options import UiOptions
+from memtui.tui.screens.modal import Overlay
+from memtui.tui.worker_errors import tell_worker_error
+
+if TYPE_CHECKING:
+    from memtui.tui.app import MemtuiApp
+
+
+@dataclass
+class FileFound(Message):
+    """Where a file of the index is on disk; without one, why it is not known."""
+
+    path: str
+    line: int
+    file: Path | None
+    problem: str = ""
+
+
+@dataclass
+class ChunkFound(Message):
+    """The chunk that holds a line; `None` when none does."""
+
+    chunk_id: str | None
+
+
+class ContentChanged(Message):
+    """The index holds something else now."""
+
+    def can_replace(self, message: Message) -> bool:
+        """Let a burst collapse into its last message."""
+        return isinstance(message, ContentChanged)
+
+
+class PlaceScreen(Overlay[None]):
+    """A screen over the memory that leads to places of its files."""
+
+    def __init__(self, options: UiOptions) -> None:
+        super().__init__()
+        self.options = options
+        self.glyphs = glyphs(options.glyphs)
+        self._subscription: Subscription | None = None
+
+    @property
+    def memtui(self) -> MemtuiApp:
+        """The application."""
+        return cast("MemtuiApp", self.app)
+
+    @property
+    def engine(self) -> EngineDoor | None:
+        """The engine of the application, once it is open."""
+        return self.memtui.engine
+
+    @property
+    def remote(self) -> str:
+        """Where the text of a query is sent, safe for one line; empty when it stays here."""
+        provider = self.engine.status().provider if self.engine is not None else None
+        if provider is None or not provider.remote:
+            return ""
+        return safe_line(provider.address) or "another machine"
+
+    @property
+    def is_small(self) -> bool:
+        """Whether one pane is shown at a time."""
+        return self.size.width < 60 or self.size.height < 16
+
+    def follow_index(self) -> None:
+        """Tell this screen from now on when the index holds something else."""
+        self._subscription = self.memtui.bus.subscribe(CHANGES, self._index_event)
+
+    def _index_event(self, event: Event) -> None:
+        if changes_content(event):
+            self.post_message(ContentChanged())
+
+    def on_unmount(self) -> None:
+        """Stop following the index."""
+        if self._subscription is not None:
+            self._subscription.close()
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Tell what went wrong beside the loop."""
+        tell_worker_error(self.app, event)
+
+    def action_close(self) -> None:
+        """Go back to where it was opened."""
+        self.dismiss(None)
+
+    def tell(self, text: str, *, error: bool = False, warning: bool = False) -> None:
+        """Show a toast: what happened, and what to do next."""
+        self.app.notify(
+            text,
+            markup=False,
+            severity="error" if error else "warning" if warning else "information",
+            timeout=30 if error else 4,
+        )
+
+    # --- places ---------------------------------------------------------------------------------
+
+    def edit_at(self, path: str, line: int) -> None:
+        """Open a file of the index in the editor at a line, and index what changed."""
+        if self.engine is not None:
+            self._find_file(self.engine, path, line)
+
+    @work(thread=True, group="place", exit_on_error=False, description="find the file to edit")
+    def _find_file(self, engine: EngineDoor, path: str, line: int) -> None:
+        self.post_message(FileFound(path, line, engine.file_of(path)))
+
+    def on_file_found(self, message: FileFound) -> None:
+        """Open the editor."""
+        message.stop()
+        if message.file is None:
+            self.tell(safe_line(f"No file to edit: {message.path} is none on disk."), warning=True)
+            return
+        edited = edit_place(self.app, self.options.editor, message.file, message.line)
+        if edited.told:
+            self.tell(edited.told, warning=not edited.is_error, error=edited.is_error)
+        if edited.ran and self.engine is not None:
+            self.refresh()
+            self.engine.sync()
+
+    def show_chunk_at(self, path: str, line: int) -> None:
+        """Show everything about the chunk that holds a line of a file."""
+        if self.engine is not None:
+            self._find_chunk(self.engine, path, line)
+
+    @work(thread=True, group="place", exit_on_error=False, description="find the chunk of a line")
+    def _find_chunk(self, engine: EngineDoor, path: str, line: int) -> None:
+        holding = (
+            one.id for one in engine.chunks_of(path) if one.start_line <= line <= one.end_line
+        )
+        self.post_message(ChunkFound(next(holding, None)))
+
+    def on_chunk_found(self, message: ChunkFound) -> None:
+        """Open the chunk's view."""
+        message.stop()
+        if message.chunk_id is not None:
+            self.memtui.open_chunk(message.chunk_id)
+        else:
+            self.tell("No chunk of the index holds this line.", warning=True)
+
+    def browse_to(self, path: str, line: int, chunk_id: str = "") -> None:
+        """Show a place on the browse screen, a turn on the screen of conversations."""
+        if self.memtui.is_conversation(path):
+            self.memtui.open_turn(path, line)
+        else:
+            self.memtui.open_place(path, line, chunk_id or None)
+
+    def cite(self, path: str, start_line: int, end_line: int) -> None:
+        """Copy `path#L12-L31`."""
+        place = safe_line(citation(path, start_line, end_line))
+        self.app.copy_to_clipboard(place)
+        self.tell(f"copied {place}")

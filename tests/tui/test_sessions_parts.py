@@ -1,0 +1,395 @@
+"""The parts of the sessions screen that need no screen: lines, chunks, filters, rows."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from memtui.bus import Bus
+from memtui.errors import Cancelled
+from memtui.model import Ranking, Reason
+from memtui.model.conversations import RecallChange, Replayed, Turn, TurnKind
+from memtui.ranking.pipeline import rank
+from memtui.text.sanitize import HOSTILE as HOSTILE_PATTERN
+from memtui.tui.glyphs import ASCII, UNICODE
+from memtui.tui.sessions import words
+from memtui.tui.sessions.actions_reader import turn_with_words
+from memtui.tui.sessions.asked import (
+    call_row,
+    change_words,
+    comparison_rows,
+    outcome_words,
+    same_words,
+    silent_kinds,
+)
+from memtui.tui.sessions.borders import Borders, Edge
+from memtui.tui.sessions.listing import (
+    NOTHING,
+    SORTS,
+    Found,
+    filtered,
+    found_of,
+    in_order,
+    listing_facts,
+    listing_row,
+)
+from memtui.tui.sessions.page import Folds, Page, make_block
+from memtui.tui.sessions.source_rows import source_facts, source_row
+from memtui.tui.sessions.turn_lines import head_line
+from memtui.tui.sessions.wrapping import display_text, wrap
+from tests.tui.conversation_samples import (
+    CALLS,
+    CODE,
+    HOSTILE,
+    LISTINGS,
+    MAIN,
+    ROWS,
+    SOURCES,
+    TEXTS,
+    ConversationEngine,
+    chunk,
+    turn,
+)
+from tests.tui.samples import NOW, make_pool
+
+TURNS = [made for made, _ in TEXTS]
+
+# --- lines --------------------------------------------------------------------------------------
+
+
+def test_text_is_cut_at_spaces_and_long_words_where_they_have_to_be() -> None:
+    text = "the trunk port\n\nabcdefghijklmnop end"
+    assert [text[start:end] for start, end in wrap(text, 8)] == [
+        "the", "trunk", "port", "", "abcdefgh", "ijklmnop", "end",
+    ]  # fmt: skip
+    wide = "管理画面 ab"
+    assert [wide[start:end] for start, end in wrap(wide, 5)] == ["管理", "画面", "ab"]
+    assert wrap("", 10) == [(0, 0)]
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=200), st.integers(2, 40))
+def test_no_line_is_wider_than_asked_and_nothing_is_lost(raw: str, width: int) -> None:
+    text = display_text(raw)
+    spans = wrap(text, width)
+    assert all(sum(map(cell_len, text[start:end])) <= width for start, end in spans)
+    between = [text[a:b] for (_, a), (b, _) in itertools.pairwise(spans)]
+    assert all(gap in ("", " ", "\n") for gap in between)
+    assert spans[0][0] == 0
+    assert spans[-1][1] == len(text)
+
+
+def test_a_page_knows_what_is_on_every_line_whatever_is_opened() -> None:
+    folds = Folds()
+    page = Page(TURNS, folds, 40)
+    for at in (2, 3, 9, 2):
+        folds = folds.toggled(at)
+        page.change(at, folds)
+        anew = Page(TURNS, folds, 40)
+        assert page.height == anew.height
+        assert [page.place(y) for y in range(page.height)] == [
+            (place, line)
+            for place in range(len(TURNS))
+            for line in range(anew.end(place) - anew.top(place))
+        ]
+    assert page.place(page.height) is None
+    assert page.place(-1) is None
+    assert make_block(TURNS, 4, folds, 40).more == TURNS[4].size - len(TURNS[4].text)
+    whole = folds.with_whole(4, TEXTS[4][1])
+    page.change(4, whole)
+    assert page.block(4).more == 0
+    assert page.block(4).text.endswith("needle is near its end.")
+
+
+def test_laying_out_stops_when_it_is_not_wanted_any_more() -> None:
+    looks = iter([False, False, True])
+    with pytest.raises(Cancelled):
+        Page(TURNS, Folds(), 40, lambda: next(looks))
+
+
+def test_folds_turn_one_or_all_of_a_kind() -> None:
+    results = [at for at, each in enumerate(TURNS) if each.kind is TurnKind.TOOL_RESULT]
+    folds = Folds().toggled(results[0]).toggled_kind(TURNS, TurnKind.TOOL_RESULT)
+    assert all(folds.is_open(TURNS, at) for at in results)
+    assert not folds.is_open(TURNS, 1), "thinking stays as it is"
+    folds = folds.toggled(results[0])
+    assert [folds.is_open(TURNS, at) for at in results] == [False, True]
+    assert not any(
+        folds.toggled_kind(TURNS, TurnKind.TOOL_RESULT).is_open(TURNS, at) for at in results
+    )
+
+
+def test_records_that_nobody_says_have_no_line_until_they_are_asked_for() -> None:
+    turns = [turn(1, TurnKind.OTHER, "system", "settings"), *TURNS]
+    hidden, shown = Page(turns, Folds(with_records=False), 40), Page(turns, Folds(), 40)
+    assert shown.height == hidden.height + 1
+    first = hidden.place(0)
+    assert first is not None
+    assert first.turn == 1
+
+
+def test_a_million_characters_are_wrapped() -> None:
+    text = "word " * 100_000 + "x" * 500_000
+    spans = wrap(text, 80)
+    assert spans[-1][1] == len(text)
+    assert len(spans) == pytest.approx(12_600, rel=0.05)
+
+
+# --- chunks -------------------------------------------------------------------------------------
+
+
+def test_chunk_borders_follow_the_messages_that_are_indexed() -> None:
+    borders = Borders([chunk(8, 11), chunk(2, 5)])
+    edges = borders.edges(TURNS)
+    by_line = {(t.line, t.kind): edge for t, edge in zip(TURNS, edges, strict=True)}
+    assert by_line[2, TurnKind.MESSAGE] is Edge.START
+    assert by_line[3, TurnKind.THINKING] is Edge.THROUGH
+    assert by_line[5, TurnKind.MESSAGE] is Edge.INSIDE
+    assert by_line[6, TurnKind.MESSAGE] is Edge.NONE
+    assert by_line[8, TurnKind.MESSAGE] is Edge.START
+    found = borders.at(9)
+    assert found is not None
+    assert (found[0], found[1].id) == (2, "chunk-8")
+    overlapping = Borders([chunk(1, 50), chunk(10, 12)])
+    later = overlapping.at(20)
+    assert later is not None
+    assert later[1].id == "chunk-1"
+    assert overlapping.at(51) is None
+
+
+def test_a_chunk_leads_to_the_turn_with_the_most_words_of_the_query() -> None:
+    def lands(*terms: str, start: int = 2, end: int = 13) -> int:
+        return TURNS[turn_with_words(TURNS, start, end, terms)].line
+
+    assert lands("firmware") == 11
+    assert lands("VLAN", "firmware") == 2, "of equal ones the first"
+    assert lands("trunk", "router") == 5, "of equal ones the one that says it most often"
+    assert lands("needle", "firmware", "trunk") == 11
+    assert lands("memory_search", "tagged", start=3, end=9) == 3, "tools are in no chunk"
+    assert lands("router drop", "drop VLAN", "trunk") == 2, "phrases may share a word"
+    assert lands("heartbeat", start=5) == 5, "nor is what is left out"
+    assert lands("firmware", end=10) == 2, "it is of another chunk"
+    assert lands(start=8) == 8, "a meaning has no words"
+
+
+# --- the list -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("router vlan", {MAIN}),
+        ('"back up"', {CODE}),
+        ("claude", {CODE}),
+        ("path:sessions/main/*.jsonl", {MAIN, ROWS}),
+        ("source:claude-code", {CODE}),
+        ("source:sessions partly", {ROWS}),
+        ("after:2026-02-11", {CODE, ROWS}),
+        ("before:2026-02-10", {"sessions/main/9c.jsonl.deleted.2026-02-09"}),
+        ("zzz", set()),
+    ],
+)
+def test_a_filter_knows_words_and_the_filters_of_a_query(text: str, paths: set[str]) -> None:
+    shown, problems = filtered(LISTINGS, text)
+    assert {each.path for each in shown} == paths
+    assert problems == ()
+
+
+def test_a_filter_says_what_it_does_not_understand() -> None:
+    shown, problems = filtered(LISTINGS, "after:yesterday")
+    assert len(shown) == len(LISTINGS)
+    assert problems == ("after:yesterday is no day: write YYYY-MM-DD",)
+
+
+def test_each_order_puts_another_conversation_first() -> None:
+    longer = replace(LISTINGS[3], ended=LISTINGS[3].changed + timedelta(days=5))
+    listings = (*LISTINGS[:3], longer)
+    found = {CODE: Found(1, 0), ROWS: Found(0, 9)}
+    first = {sort: in_order(listings, sort, found)[0].path for sort in SORTS}
+    assert first == {
+        "newest": longer.path,
+        "longest": longer.path,
+        "most results": CODE,
+        "most searches": MAIN,
+    }
+    assert [each.path for each in in_order(LISTINGS, "most results", {})] == [
+        each.path for each in in_order(LISTINGS, "newest", {})
+    ]
+
+
+def test_results_are_those_of_the_list_and_other_candidates_are_not_shown() -> None:
+    ranked = rank(make_pool(), Ranking(k=1), now=NOW)
+    found = found_of(ranked)
+    assert {path: each.results for path, each in found.items() if each.results} == {
+        ranked.hits[0].chunk.path: 1
+    }
+    assert sum(each.results + each.others for each in found.values()) == len(ranked.pool.chunks)
+    assert found_of(None) == {}
+    row = listing_row(LISTINGS[0], Found(1, 3), lines=2)
+    assert "1 result  +3 not shown" in row.draw(90).plain
+    assert "not shown" not in row.draw(46).plain, "there is room for what counts"
+    lasting = replace(LISTINGS[0], ended=LISTINGS[0].changed + timedelta(days=3))
+    narrow = listing_row(lasting, Found(1, 3), lines=2).draw(46).plain.splitlines()[0]
+    assert "Why does the" in narrow
+    assert "1 result" in narrow
+    assert "+3 not shown" in listing_row(LISTINGS[0], Found(0, 3), lines=1).draw(90).plain
+    facts = {name: value.plain for name, value in listing_facts(LISTINGS[0], Found(2, 1))}
+    assert facts["found"] == "2 results, 1 candidate that the list of results leaves out"
+    assert "found" not in dict(listing_facts(LISTINGS[0], NOTHING))
+
+
+def test_a_row_says_when_it_began_and_the_last_day_where_that_is_another() -> None:
+    begun = datetime(2026, 2, 10, 12, tzinfo=UTC)
+    listing = replace(LISTINGS[0], started=begun, ended=begun + timedelta(minutes=5))
+    lasting = replace(listing, ended=begun + timedelta(days=3))
+    day = words.day_and_time(begun)
+    assert words.days(listing) == day
+    assert words.days(lasting) == f"{day} to 02-13"
+    assert words.days(lasting, False) == "2026-02-10 to 02-13"
+    assert words.days(listing, False) == day
+    assert words.days(lasting, is_brief=True) == "02-10 to 02-13"
+    grown = replace(listing, ended=None, changed=begun + timedelta(days=400))
+    assert words.days(grown) == f"{day} to 2027-03-17"
+    assert words.days(replace(listing, ended=begun - timedelta(days=9))) == day
+
+
+# --- words --------------------------------------------------------------------------------------
+
+
+def test_badges_and_standing_are_words() -> None:
+    assert [words.badge(each) for each in LISTINGS] == [
+        "", "not indexed", "partly indexed", "archive",
+    ]  # fmt: skip
+    assert words.standing(LISTINGS[0]) == "indexed, 4 chunks"
+    assert words.standing(LISTINGS[2]) == "partly indexed, 4 chunks, 2 lines malformed"
+    assert words.badge(replace(LISTINGS[0], state=Reason.GENERATED_RUN)) == "generated run"
+    others = [reason for reason in Reason if reason is not Reason.OK]
+    assert all(words.badge(replace(LISTINGS[0], state=reason)) for reason in others)
+
+
+@pytest.mark.parametrize("hostile", [10**18, -1, 0, 2**63])
+def test_times_that_no_calendar_has_are_left_out(hostile: int) -> None:
+    assert words.turn_time(hostile) == ("", "")
+    assert words.turn_time(int(datetime(2026, 2, 10, tzinfo=UTC).timestamp() * 1000))[0]
+
+
+@pytest.mark.parametrize("when", [datetime.max, datetime.min])
+@pytest.mark.parametrize("zone", ["UTC+12", "UTC-12"])
+def test_the_ends_of_the_calendar_are_a_day(
+    when: datetime, zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        drawn = listing_row(
+            replace(LISTINGS[0], started=when.replace(tzinfo=UTC)), NOTHING, lines=2
+        )
+        assert str(when.year) in drawn.draw(90).plain
+        far = replace(LISTINGS[0], started=when.replace(tzinfo=UTC))
+        assert filtered([far], "after:2026-01-01")[0] == ([far] if when.year > 2026 else [])
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_line_is_drawn_without_looking_through_the_whole_conversation() -> None:
+    looked: list[int] = []
+
+    class Turns(list[Turn]):
+        def __getitem__(self, at: Any) -> Any:
+            looked.append(at)
+            return super().__getitem__(at)
+
+    untimed = replace(turn(1, TurnKind.OTHER, "system", "settings"), timestamp_ms=0)
+    turns = Turns([untimed] * 50_000)
+    head_line(turns, 49_999, is_open=False, width=80, glyphs=UNICODE)
+    assert len(looked) < 500
+
+
+def test_a_clock_that_jumps_back_gives_no_length() -> None:
+    listing = replace(LISTINGS[0], ended=LISTINGS[0].changed - timedelta(days=9))
+    assert words.length(listing) == ""
+    assert words.length(LISTINGS[0]) == "1:05 h"
+
+
+# --- what was asked -----------------------------------------------------------------------------
+
+
+def test_a_search_that_was_not_recorded_is_never_the_same() -> None:
+    engine = ConversationEngine(Bus())
+    moved, same, unknown = (engine.replay(each) for each in CALLS)
+    assert outcome_words(CALLS[0], moved, UNICODE)[0] == "1 moved, 1 entered, 1 left"
+    assert outcome_words(CALLS[1], same, UNICODE)[0] == "= the same 1"
+    assert outcome_words(CALLS[2], unknown, UNICODE)[0] == "results not recorded, 0 now"
+    assert unknown.is_same, "there is nothing that differs, and nothing that is known"
+    assert same_words((moved, same, unknown), 2) == "1 of 2 come back the same"
+    assert same_words((same,), 2) == "1 of 1 come back the same of 2 searches so far"
+    failed = Replayed(CALLS[1], (), "no index")
+    assert same_words((failed, unknown), 2) == ""
+    assert outcome_words(CALLS[1], failed, UNICODE)[0] == "no index"
+
+
+def test_what_came_back_unrecorded_is_neither_new_nor_changed() -> None:
+    rows = ConversationEngine(Bus()).replay(CALLS[0]).rows
+    entered = [replace(row, change=RecallChange.ENTERED, rank_then=None) for row in rows]
+    unknown = comparison_rows(Replayed(CALLS[2], tuple(entered)), UNICODE)
+    told = "\n".join(row.draw(80).plain for row in unknown)
+    assert "entered" not in told
+    assert "now       ? → #1" in told
+    known = comparison_rows(Replayed(CALLS[1], tuple(entered)), UNICODE)
+    assert "* entered" in known[0].draw(80).plain
+    failed = call_row("a", CALLS[1], Replayed(CALLS[1], (), "no index " * 9), UNICODE)
+    assert "2026-02-10" in failed.draw(60).plain, "when it was asked is told first"
+
+
+def test_each_change_is_a_word_with_a_sign() -> None:
+    rows = ConversationEngine(Bus()).replay(CALLS[0]).rows
+    assert [change_words(row, UNICODE) for row in rows] == ["▲1 moved", "* entered", "– left"]
+    lost = replace(rows[0], change=RecallChange.MOVED, rank_then=1, rank_now=3)
+    assert change_words(lost, ASCII) == "v2 moved"
+
+
+def test_kinds_that_record_no_tools_are_named() -> None:
+    assert silent_kinds(SOURCES, None) == "", "nothing of that kind was found"
+    found = [replace(each, found=2) for each in SOURCES]
+    assert silent_kinds(found, None).startswith("Codex: ")
+
+
+# --- hostile text -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [1, 12, 44, 120])
+def test_no_row_lets_hostile_text_through_or_is_too_wide(width: int) -> None:
+    engine = ConversationEngine(Bus())
+    evil = replace(
+        LISTINGS[1], agent=HOSTILE, model=HOSTILE, detail=HOSTILE, place=HOSTILE, session=HOSTILE
+    )
+    bad = Turn(1, TurnKind.TOOL_CALL, HOSTILE, HOSTILE, 10, tool=HOSTILE, left_out=HOSTILE)
+    source = replace(SOURCES[0], name=HOSTILE, folder=HOSTILE, detail=HOSTILE)
+    replayed = engine.replay(CALLS[0])
+    rows = [
+        listing_row(evil, Found(2, 9), lines=2),
+        call_row("a", replace(CALLS[0], tool=HOSTILE), replace(replayed, problem=HOSTILE), ASCII),
+        source_row(source, False, UNICODE),
+        *comparison_rows(replayed, UNICODE),
+    ]
+    drawn = [line for row in rows for line in row.draw(width).split("\n")]
+    drawn += [
+        head_line([each], 0, is_open=False, width=width, glyphs=UNICODE, why=HOSTILE)
+        for each in (
+            bad,
+            replace(bad, kind=TurnKind.MESSAGE),
+            replace(bad, kind=TurnKind.MALFORMED),
+        )
+    ]
+    assert all(line.cell_length <= width for line in drawn)
+    told = [value.plain for _, value in (*listing_facts(evil, Found(1)), *source_facts(source))]
+    for text in (*told, *(line.plain for line in drawn), display_text(HOSTILE)):
+        assert HOSTILE_PATTERN.search(text) is None, text
