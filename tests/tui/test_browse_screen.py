@@ -8,7 +8,7 @@ import pytest
 from textual.screen import Screen
 
 from memtui.tui.screens.browse import BrowseScreen
-from memtui.tui.screens.file_chooser import FileChooser
+from memtui.tui.screens.chooser import Chooser
 from memtui.tui.screens.help import help_groups
 from memtui.tui.widgets.file_view import FileView
 from memtui.tui.widgets.key_bar import KeyBar
@@ -103,7 +103,8 @@ async def test_filter_order_folding_and_the_filters_that_lead_to_a_search() -> N
         assert b.names[1:4] == ["memory/big.md", "MEMORY.md", "memory/2026-02-10.md"]
         assert b.screen.file_tree.chosen_file == b.screen.shown_file
         assert b.path == "memory/projects/router.md"
-        await b.press("o", "o", "o", "z")
+        await b.press("o", "o", "o")
+        await b.press("z")
         assert b.names[:4] == ["workspace", "MEMORY.md", "memory", "/home/ann/vault"]
         await b.press("z")
         # A click chooses, another one opens.
@@ -154,10 +155,17 @@ async def test_a_place_is_opened_before_there_are_files_and_the_same_day_beside_
         await b.rest()
         assert (b.path, b.screen.filter_input.value) == ("memory/2026-02-10.md", "")
         await b.press("full_stop")
-        assert isinstance(b.app.screen, FileChooser)
+        assert isinstance(b.app.screen, Chooser)
         await b.press("down", "enter")
         assert b.path == "memory/projects/2026-02-10.md"
         b.app.open_place("MEMORY.md")
+        await b.rest()
+        await b.press("colon")
+        assert isinstance(b.app.screen, Chooser)
+        rows = len(b.engine.chunks_of("MEMORY.md"))
+        assert rows > 1
+        await b.press("G", "enter")
+        assert b.screen.view.place == rows - 1
         await b.press("full_stop")
         assert b.run.toasts[-1] == "This file is of no day."
         b.app.open_place("not/there.md", 7)

@@ -15,6 +15,7 @@ from memtui.model.reasons import Reason
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.browsing.base import GoneText, Wanted
+from memtui.tui.browsing.choices import chunk_choice, file_choice
 from memtui.tui.browsing.file_words import state_words
 from memtui.tui.browsing.listing import ListingActions
 from memtui.tui.browsing.messages import FileRead, MarkdownRendered
@@ -59,6 +60,10 @@ READING_BINDINGS: tuple[Binding, ...] = (
     Binding(
         "D,f8", "show_difference", "difference", show=False, id="browse.difference",
         tooltip="What changed in this file since it was indexed",
+    ),
+    Binding(
+        "colon", "choose_chunk", "chunks", show=False, id="browse.choose_chunk",
+        tooltip="Any chunk of the file, by its lines and first words",
     ),
     Binding(
         "full_stop", "same_day", "same day", show=False, id="browse.same_day",
@@ -176,6 +181,24 @@ class ReadingActions(ListingActions):
         self.tell(f"{'next' if step > 0 else 'previous'} file: {file.path}")
         self.reveal(file.path)
         self.want(Wanted(file.path, is_last=step < 0, is_asked=True, chunk_id=""))
+
+    def action_choose_chunk(self) -> None:
+        """Go to any chunk of the file, chosen by its lines and its first words."""
+        from memtui.tui.screens.chooser import Chooser
+
+        place, chunks = self.view.place, self.view.chunks
+        if self.source is None or place is None:
+            self.tell("No chunks: choose a file of the index first.")
+            return
+        rows = [chunk_choice(number, chunk) for number, chunk in enumerate(chunks)]
+        title = f"Chunks of {self.source.path}"
+        self.app.push_screen(Chooser(title, rows, str(place)), self._chunk_chosen)
+
+    def _chunk_chosen(self, place: str | None) -> None:
+        # The file may have been read again meanwhile, and have fewer.
+        if place is not None and self.source is not None and int(place) < len(self.view.chunks):
+            self._go_to_chunk(int(place))
+            self.focus_view()
 
     def _go_to_chunk(self, place: int) -> None:
         assert self.source is not None
@@ -296,7 +319,7 @@ class ReadingActions(ListingActions):
 
     def action_same_day(self) -> None:
         """Go to another file of the same day; several are offered."""
-        from memtui.tui.screens.file_chooser import FileChooser
+        from memtui.tui.screens.chooser import Chooser
 
         file = self.shown_file
         if file is None or file.day is None:
@@ -308,8 +331,8 @@ class ReadingActions(ListingActions):
         elif len(others) == 1:
             self.show_file(others[0].path)
         else:
-            title = f"Files of {file.day}"
-            self.app.push_screen(FileChooser(title, others, self.marks, self.now()), self._chosen)
+            rows = [file_choice(other, self.marks) for other in others]
+            self.app.push_screen(Chooser(f"Files of {file.day}", rows), self._chosen)
 
     def _chosen(self, path: str | None) -> None:
         if path:
