@@ -9,9 +9,14 @@ import pytest
 from hypothesis import settings
 
 from tests.support.demo import index_of_the_demo
+from tests.support.examples import TIMES, examples
 
 # How long an example takes says something about the machine, not about the program.
-settings.register_profile("memtui", deadline=None)
+# The same examples every time, so that a change is judged by itself; with MEMTUI_TEST_EXAMPLES,
+# which asks for more of them, others each time.
+settings.register_profile(
+    "memtui", deadline=None, max_examples=examples(50), derandomize=TIMES not in os.environ
+)
 settings.load_profile("memtui")
 
 

@@ -83,9 +83,9 @@ async def test_keys_lead_to_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
         await _press(run, "escape", "n", "n", "n")
         assert "Files that a query by their own first words" in run.text
         assert "not applied: there are no vectors yet" in run.text
-        told = len(run.toasts)
+        told = set(run.toasts)
         await _press(run, "e", "o", "y", "K")
-        assert len(run.toasts) == told, "a heading has no place"
+        assert set(run.toasts) <= told, "a heading has no place"
         assert run.app.screen is screen
         await _press(run, "N", "N", "j")
         assert screen.finding is REPORT.findings[1]

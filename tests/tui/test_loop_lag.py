@@ -9,7 +9,8 @@ How late a call is depends on the machine as well. The same probe is first put o
 application that is typed into, with a thread beside it that computes in Python: what that pays for
 the interpreter's lock and for other processes on this machine, nobody can save. Of that baseline
 only what goes beyond a quiet machine is allowed on top of the limit; on a quiet machine it adds
-nothing. The best of up to three tries counts: another process can only make a try worse.
+nothing. Where more want to run than there are processors, as when tests run beside each other, the
+limit grows with them. The best of up to three tries counts: another process can only make a try worse.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
+import os
 import random
 import shutil
 import threading
@@ -46,7 +48,7 @@ from tests.tui.harness import until
 COPIES = 50
 INTERVAL = 0.020
 KEY_SECONDS = 0.070
-SECONDS = 4.0
+SECONDS = 6.0
 CONVERSATION_SECONDS = 3.5
 CONVERSATIONS = 80
 MEGABYTE = 10**6
@@ -230,6 +232,11 @@ async def test_the_loop_stays_free_while_conversations_are_indexed(tmp_path: Pat
         shutil.rmtree(homes.folder)
 
 
+def crowd() -> float:
+    """How many want each processor, at least 1: what waits for its turn is late by so much more."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 async def stays_free(measured: Callable[[int], Awaitable[Probe]]) -> None:
     """Try until the loop was as free as a trivial application's, a few times at most."""
     tries: list[str] = []
@@ -238,7 +245,7 @@ async def stays_free(measured: Callable[[int], Awaitable[Probe]]) -> None:
             floor = await baseline()
             probe = await measured(number)
             tries.append(f"{probe}; trivial application: {floor}")
-            allowed = LIMIT + max(0.0, floor.percentile(99) - QUIET)
+            allowed = LIMIT * crowd() + max(0.0, floor.percentile(99) - QUIET)
             if probe.percentile(99) <= allowed:
                 break
         else:
