@@ -48,11 +48,6 @@ class NoteLine:
     section: str = ""
     """The headings above it, outermost first, each after a blank."""
 
-    @property
-    def is_item(self) -> bool:
-        """Whether it begins an item of a list."""
-        return self.kind is LineKind.TEXT and _ITEM.match(self.text) is not None
-
 
 @lru_cache(maxsize=1)
 def note_lines(text: str) -> tuple[NoteLine, ...]:

@@ -3,7 +3,7 @@ where. Without a screen, so that it can be made on any thread."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -172,14 +172,6 @@ class Page:
         self._blocks.pop(at, None)
         self._heights[at] = self._counted(at)
         self._sum()
-
-    def turn_of_line(self, number: int) -> int | None:
-        """The first turn of a line of the file, else the last one before it."""
-        if not self.turns:
-            return None
-        at = bisect_left(self.turns, number, key=lambda turn: turn.line)
-        is_exact = at < len(self.turns) and self.turns[at].line == number
-        return at if is_exact else max(0, at - 1)
 
 
 def make_block(turns: Sequence[Turn], at: int, folds: Folds, width: int) -> Block:
