@@ -15,6 +15,7 @@ from memtui.memory.transcripts.stream import MAX_LINE_BYTES, RawLine, raw_lines,
 from memtui.model import SourceFile
 from memtui.model.conversations import Turn, TurnKind
 from memtui.text.redact import redact
+from memtui.text.redact_spoken import redact_spoken
 from memtui.text.sanitize import safe_line
 from memtui.text.sizes import size_words
 
@@ -81,7 +82,7 @@ def indexed_lines(connection: Connection, path: str) -> tuple[str, ...]:
     for start, text in rows:
         at = int(str(start))
         lines += [""] * (at - len(lines))
-        shown = safe_line(str(text))
+        shown = safe_line(redact_spoken(str(text)))
         lines[at - 1] = f"{lines[at - 1]} {shown}".strip()[:_LONGEST]
     return tuple(lines)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from memtui.model import Rerank
+from memtui.model import Chunk, Rerank
 
 NEUTRAL_IMPORTANCE = 0.5
 INVALID_PROJECT = "!invalid-project-annotation"
@@ -49,6 +49,10 @@ def project_multiplier(keys: Sequence[str], active: Sequence[str]) -> float:
     return 1.15 if set(keys) <= set(active) else 0.9
 
 
-def text_key(text: str) -> str:
-    """Texts with equal keys are duplicates: lower case, white space folded (memini `Dedup`)."""
-    return " ".join(text.lower().split())
+def text_key(chunk: Chunk) -> str:
+    """Chunks with equal keys are duplicates: lower case, white space folded (memini `Dedup`).
+
+    Of a text that is masked, which then has a snippet of its own, only the same text is one.
+    """
+    folded = " ".join(chunk.text.lower().split())
+    return folded if chunk.snippet is None else f"{folded}\n{chunk.hash}"

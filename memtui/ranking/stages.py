@@ -123,7 +123,7 @@ def dedup_stage(standing: Standing) -> Step | None:
     kept: list[int] = []
     twins: dict[int, int] = {}
     for index in standing.order:
-        original = first.setdefault(rerank.text_key(standing.rows[index].chunk.text), index)
+        original = first.setdefault(rerank.text_key(standing.rows[index].chunk), index)
         if original == index:
             kept.append(index)
         else:

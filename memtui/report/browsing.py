@@ -25,13 +25,13 @@ HIDDEN = "***"
 def masked_record(record: ChunkRecord) -> ChunkRecord:
     """The same without credentials: in the text, and in the terms that they were cut into."""
     text = masked(record.chunk.text)
-    if text == record.chunk.text:
+    if text == record.chunk.text and record.chunk.snippet is None:
         return record
     lost = set(words_of(record.chunk.text)) - set(words_of(text))
     terms = tuple(
         replace(term, term=HIDDEN) if _is_of(term, lost) else term for term in record.terms
     )
-    return replace(record, chunk=replace(record.chunk, text=text), terms=terms)
+    return replace(record, chunk=replace(record.chunk, text=text, snippet=None), terms=terms)
 
 
 def record_entry(record: ChunkRecord) -> dict[str, Any]:

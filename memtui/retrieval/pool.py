@@ -9,6 +9,7 @@ from datetime import date
 from memtui.model import CandidatePool, Chunk, Leg, LegHit, Reason
 from memtui.retrieval.connection import Connection
 from memtui.retrieval.legs import LegAnswer, RowHit
+from memtui.retrieval.masking import CONVERSATIONS, UNMASKED, with_mask
 
 _CHUNKS = """
 SELECT c.id, c.chunk_id, f.path, f.source, c.start_line, c.end_line, c.text, c.hash, c.model,
@@ -16,14 +17,25 @@ SELECT c.id, c.chunk_id, f.path, f.source, c.start_line, c.end_line, c.text, c.h
 FROM chunks c JOIN files f ON f.id = c.file_id
 WHERE c.id IN (SELECT value FROM json_each(?))
 """
+_UNMASKED = "SELECT count(*) FROM meta WHERE key = ? AND value = ?"
 
 
 def fetch_chunks(connection: Connection, rowids: Iterable[int]) -> dict[int, Chunk]:
-    """Read chunks by their row numbers; rows that are gone are missing from the answer."""
+    """Read chunks by their row numbers; rows that are gone are missing from the answer.
+
+    The text of a conversation is as it may be shown: credentials masked.
+    """
     # One parameter for any number of rows: the statement is prepared once.
     wanted = json.dumps(sorted(set(rowids)))
     rows = connection.execute(_CHUNKS, (wanted,)).fetchall()
-    return {row[0]: _chunk(*row[1:]) for row in rows}
+    chunks = {row[0]: _chunk(*row[1:]) for row in rows}
+    if any(chunk.source == CONVERSATIONS for chunk in chunks.values()) and _is_unmasked(connection):
+        return {rowid: with_mask(chunk) for rowid, chunk in chunks.items()}
+    return chunks
+
+
+def _is_unmasked(connection: Connection) -> bool:
+    return bool(connection.execute(_UNMASKED, UNMASKED).fetchall()[0][0])
 
 
 def build_pool(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -14,6 +15,16 @@ SOURCES_ARE: Final = (
     "folders belong to transcripts.paths"
 )
 """What a source that is none of these is told."""
+
+
+class Redaction(StrEnum):
+    """Which credentials the index has masked in OpenClaw's conversations."""
+
+    AUTO = "auto"
+    """As the configured profile: exactly the release's list under `openclaw-*`, else the wide."""
+    WIDE = "wide"
+    OPENCLAW = "openclaw"
+
 
 _SOURCE: Final = r"^(?:openclaw(?::[^:/\\]+)?|claude-code(?::[^:]+)?|codex)$"
 
@@ -45,6 +56,13 @@ class TranscriptSettings(Section):
     )
     debounce_seconds: float = Field(
         default=5.0, ge=0.1, le=3600, description="Time between two looks at the transcripts."
+    )
+    redaction: Redaction = Field(
+        default=Redaction.AUTO,
+        strict=False,
+        description="Credentials that the index masks in OpenClaw's conversations: wide, openclaw "
+        "(what the release masks, no more), auto: openclaw with a ranking.profile openclaw-*. "
+        "What is shown is always masked by the wide list.",
     )
     max_line_bytes: int = Field(
         default=16 * 2**20,

@@ -233,9 +233,9 @@ def redact(
 def _redacted_piece(
     text: str, named: Sequence[Rule], tokens: Sequence[Rule], masked: Callable[[str], str]
 ) -> str:
-    if named is NAMED and tokens is TOKENS and not _may_hold_any(text):
+    if named is NAMED and tokens is TOKENS and not may_hold_any(text):
         return text
-    return _masked(redact_pem(_masked(text, named, masked)), tokens, masked)
+    return apply_rules(redact_pem(apply_rules(text, named, masked)), tokens, masked)
 
 
 def openclaw_redact(text: str) -> str:
@@ -264,7 +264,8 @@ def redact_pem(text: str) -> str:
     return "".join((*kept, text[at:]))
 
 
-def _may_hold_any(text: str) -> bool:
+def may_hold_any(text: str) -> bool:
+    """Whether any rule could find something; most texts are told to hold nothing at once."""
     if len(text) < _SHORTEST_WORD and text.isalnum():
         return False
     lowered = text.lower()
@@ -287,7 +288,9 @@ def _pem_blocks(text: str) -> Iterator[tuple[int, int]]:
         begin = _PEM_BEGIN.search(text, end.end())
 
 
-def _masked(text: str, rules: Sequence[Rule], masked: Callable[[str], str]) -> str:
+def apply_rules(text: str, rules: Sequence[Rule], masked: Callable[[str], str]) -> str:
+    """Mask what each rule finds, one after the other; `masked` is what a token becomes."""
+
     def of_match(match: re.Match[str]) -> str:
         whole = match[0]
         group = next((n for n in range(match.re.groups, 0, -1) if match[n]), 0)

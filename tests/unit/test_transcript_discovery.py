@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -191,9 +192,27 @@ def test_the_rules_are_those_of_the_ranking_profile(
     tmp_path: Path, settings: dict[str, object], rules: str
 ) -> None:
     chosen = Settings.model_validate({**settings, "transcripts": {"sources": ["codex"]}})
-    assert rules_of(chosen) is RULES[rules]
+    is_wide = rules == "openclaw-2026.9"
+    wanted = replace(RULES[rules], masks_more=is_wide)
+    assert rules_of(chosen) == wanted
     scope = transcript_scope_of(chosen, tmp_path, env={}, home=tmp_path)
-    assert (scope.rules, scope.sources) == (RULES[rules], ("codex",))
+    assert (scope.rules, scope.sources) == (wanted, ("codex",))
+
+
+@pytest.mark.parametrize(
+    ("redaction", "profile", "masks_more"),
+    [
+        ("auto", "memtui", True),
+        ("auto", "openclaw-2026.4", False),
+        ("wide", "openclaw-2026.4", True),
+        ("openclaw", "memini", False),
+    ],
+)
+def test_the_list_of_credentials_is_the_settings_or_the_profiles(
+    redaction: str, profile: str, masks_more: bool
+) -> None:
+    chosen = {"ranking": {"profile": profile}, "transcripts": {"redaction": redaction}}
+    assert rules_of(Settings.model_validate(chosen)).masks_more is masks_more
 
 
 @pytest.mark.parametrize(

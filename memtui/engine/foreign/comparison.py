@@ -10,14 +10,13 @@ from typing import TypeAlias
 from memtui.engine.foreign.answers import RecordedQuery, RecordedResult
 from memtui.engine.foreign.replay import VECTOR
 from memtui.model import Chunk, Drop, Hit, Leg, LegStatus, Operation, Ranked, Stage
+from memtui.ranking.mmr import snippet_text
 from memtui.ranking.trace import find
-from memtui.text.ecmascript import truncate_utf16
 
 END_TO_END = 1e-6
 """How far scores may be apart: the program's cosine is single precision."""
 FROM_LEGS = 1e-12
 """How far scores may be apart that start from the program's own hits."""
-SNIPPET_UNITS = 700
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +167,7 @@ def _order_differs(record: RecordedQuery, ranked: Ranked) -> tuple[str, str] | N
 
 def _snippet_differs(record: RecordedQuery, ranked: Ranked) -> tuple[str, str] | None:
     for hit, result in zip(ranked.hits, record.results, strict=False):
-        snippet = truncate_utf16(hit.chunk.text, SNIPPET_UNITS)
+        snippet = snippet_text(hit.chunk)
         if result.snippet is not None and snippet != result.snippet:
             return "snippet", f"{_shown(result)}: the text is another"
     return None

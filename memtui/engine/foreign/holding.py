@@ -21,6 +21,7 @@ from memtui.index.foreign.rows import FileRow
 from memtui.index.reader import ChunkRange
 from memtui.model import Leg, Ranked
 from memtui.model.inquiry import Place
+from memtui.retrieval.masking import with_mask
 from memtui.retrieval.openclaw.plan import well_formed
 from memtui.retrieval.openclaw.pool import read_chunks
 from memtui.retrieval.openclaw.stored import readable, text_of
@@ -101,7 +102,7 @@ def indexed_lines(opened: Opened, path: str) -> str:
 def text_by_id(opened: Opened, chunk_id: str) -> str | None:
     """The text of a chunk; `None` when the index does not hold it."""
     found = read_chunks(opened.connection, tables_of(opened.layout), [chunk_id])
-    return found[chunk_id].text if chunk_id in found else None
+    return with_mask(found[chunk_id]).text if chunk_id in found else None
 
 
 def rare_words(opened: Opened, chunk_id: str, query: str, limit: int) -> tuple[str, ...]:

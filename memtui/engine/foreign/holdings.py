@@ -18,6 +18,7 @@ from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.vectors import parse_vector
 from memtui.model import Chunk, Reason
 from memtui.ranking.decay import chunk_day
+from memtui.retrieval.masking import with_mask
 from memtui.retrieval.openclaw.plan import well_formed
 from memtui.retrieval.openclaw.pool import read_chunks
 from memtui.retrieval.openclaw.stored import readable, text_of, whole
@@ -82,7 +83,7 @@ class ForeignHoldings:
         held = rows.chunks(self._connection, self._layout, sorted(set(rowids)))
         names = {row.id: rowid for rowid, row in held.items()}
         found = read_chunks(self._connection, tables_of(self._layout), names)
-        return {names[name]: self._dated(chunk) for name, chunk in found.items()}
+        return {names[name]: self._dated(with_mask(chunk)) for name, chunk in found.items()}
 
     def rows_of(self, path: str) -> Sequence[int]:
         """The rows of a file's chunks, in the order of their lines."""

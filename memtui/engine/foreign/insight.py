@@ -18,6 +18,7 @@ from memtui.index.foreign.vectors import parse_vector
 from memtui.model import CandidatePool, Chunk, Leg, LegHit, Ranked, Reason
 from memtui.model.terms import FoundBy, KeywordExplanation, LegPlace, LegRank
 from memtui.retrieval.bm25 import explain_openclaw, openclaw_row
+from memtui.retrieval.masking import with_mask
 from memtui.retrieval.openclaw.body import BodySearch
 from memtui.retrieval.openclaw.keywords import extract_keywords
 from memtui.retrieval.openclaw.plan import TRIGRAM, KeywordPlan, searched_part, well_formed
@@ -94,7 +95,8 @@ class ForeignInsight:
 
     def _stored(self) -> Chunk | None:
         tables = tables_of(self.opened.layout)
-        return read_chunks(self.opened.connection, tables, [self.chunk_id]).get(self.chunk_id)
+        found = read_chunks(self.opened.connection, tables, [self.chunk_id]).get(self.chunk_id)
+        return with_mask(found) if found is not None else None
 
     def _left_out(self, chunk: Chunk) -> tuple[str, ...]:
         """The filters of the query that leave the chunk's file out."""

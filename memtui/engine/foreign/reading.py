@@ -12,6 +12,8 @@ from memtui.engine.source import RecentFile, SourceText, read_source
 from memtui.index.foreign.opening import Opened
 from memtui.index.reader import ChunkRange
 from memtui.memory.documents import split_lines
+from memtui.retrieval.masking import CONVERSATIONS
+from memtui.text.redact_spoken import redact_spoken
 
 _NO_WORKSPACE = "the workspace is not known; indexed text"
 _NO_FILE_NAME = "no file can have this name; indexed text"
@@ -22,7 +24,8 @@ _MAX_LINE = 2**31 - 1
 def indexed_text(opened: Opened, path: str) -> tuple[str | None, str]:
     """The hash of a file and its text as the chunks hold it; (`None`, "") when not indexed.
 
-    Of a path in several sources, the one that `_source_of` prefers.
+    Of a path in several sources, the one that `_source_of` prefers; what is said in a conversation
+    is as it may be shown, credentials masked.
     """
     layout = opened.layout
     source = _source_of(opened, path)
@@ -37,9 +40,10 @@ def indexed_text(opened: Opened, path: str) -> tuple[str | None, str]:
         "ORDER BY start_line DESC",
         (path, source) if same_source else (path,),
     ).fetchall()
+    shown = redact_spoken if source == CONVERSATIONS else str
     lines: dict[int, str] = {}
     for start, text in pieces:
-        lines.update(enumerate(str(text).split("\n"), start=_line(start)))
+        lines.update(enumerate(shown(str(text)).split("\n"), start=_line(start)))
     return (str(stored[0][0]) if stored else None), "\n".join(_without_gaps(lines))
 
 

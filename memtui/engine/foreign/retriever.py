@@ -16,7 +16,7 @@ from memtui.engine.query_vectors import NoVector, QueryVector
 from memtui.errors import Cancelled
 from memtui.index.database import Access, DatabaseError, Interrupted
 from memtui.index.foreign.layout import Layout
-from memtui.index.foreign.opening import IndexChanged, Opened, open_foreign
+from memtui.index.foreign.opening import IndexChanged, Opened, of_another_shape, open_foreign
 from memtui.index.foreign.retokenized import retokenized
 from memtui.model import (
     CandidatePool,
@@ -143,6 +143,10 @@ class ForeignIndex:
             # Half of one commit and half of another can look like anything.
             opened.confirm()
             raise
+        except DatabaseError as error:
+            if isinstance(error, Interrupted):
+                raise
+            raise of_another_shape(self._path, error) from error
         finally:
             if opened.how is Access.LIVE:
                 # An open connection would keep the program from folding its log back.

@@ -20,6 +20,7 @@ from memtui.memory.transcripts.stream import RawLine, text_of
 from memtui.model import ChunkSpan, Reason
 from memtui.model.conversations import TranscriptKind, TurnKind
 from memtui.text.redact import redact
+from memtui.text.redact_spoken import redact_spoken
 from memtui.text.sanitize import safe_line
 
 BAD_LINES_KEPT: Final = 50
@@ -85,6 +86,7 @@ class TranscriptReading:
         self._packer = Packer(cutting.tokens, cutting.overlap, held=held.get("held", ()))
         self._seen = _Seen(**held.get("seen", {}))
         self._model = ""
+        self._shown = str if rules.masks_more else redact_spoken
 
     @property
     def is_void(self) -> bool:
@@ -144,7 +146,7 @@ class TranscriptReading:
             spans += self._packer.cut()
         for line in lines:
             if not self._seen.title and line.role == "user":
-                self._seen.title = self._title(line.text.partition(": ")[2])
+                self._seen.title = self._title(self._shown(line.text).partition(": ")[2])
             spans += self._packer.feed(line.line, line.text)
         return self._limited(spans)
 

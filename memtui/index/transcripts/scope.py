@@ -13,6 +13,7 @@ from memtui.memory.transcripts.rules import RULES, TranscriptRules
 from memtui.model.conversations import TranscriptKind
 from memtui.settings import Settings
 from memtui.settings.openclaw.places import expanded, state_dir_of
+from memtui.settings.transcripts import Redaction
 
 NEWEST_RULES: Final = "openclaw-2026.9"
 MAX_LINE_BYTES: Final = 16 * 2**20
@@ -76,7 +77,8 @@ class TranscriptScope:
     @property
     def recipe(self) -> str:
         """What decides, besides the files, what is read of them."""
-        return f"{self.rules.profile}:{self.max_line_bytes}"
+        redaction = "" if self.rules.masks_more else f":{Redaction.OPENCLAW}"
+        return f"{self.rules.profile}:{self.max_line_bytes}{redaction}"
 
     def source_of(self, kind: TranscriptKind, part: str = "") -> str | None:
         """The opted-in source that an agent or project belongs to; `None` when there is none."""
@@ -122,10 +124,16 @@ def transcript_scope_of(
 
 
 def rules_of(settings: Settings) -> TranscriptRules:
-    """The rules of the release that the ranking profile stands for; else the newest ones."""
+    """The rules of the release that the configured profile stands for; else the newest ones.
+
+    Credentials are masked by `transcripts.redaction`.
+    """
     name = settings.ranking.profile
     own = settings.profiles.get(name)
-    return RULES.get(own.profile if own is not None else name, RULES[NEWEST_RULES])
+    rules = RULES.get(own.profile if own is not None else name)
+    chosen = settings.transcripts.redaction
+    is_exact = chosen is Redaction.OPENCLAW or (chosen is Redaction.AUTO and rules is not None)
+    return replace(rules or RULES[NEWEST_RULES], masks_more=not is_exact)
 
 
 def _home() -> Path:

@@ -25,7 +25,7 @@ from memtui.memory.transcripts.times import first_date
 from memtui.memory.transcripts.turns import TurnMaker, blocks_of, texts_of
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
 from memtui.text.ecmascript import trim
-from memtui.text.redact import redact
+from memtui.text.redact import openclaw_redact, redact
 
 _TYPES: Final = frozenset(
     {
@@ -109,7 +109,7 @@ class OpenClaw:
 class OpenClawLines:
     """An `OpenClawTranscript` that can go on another day, as a `LineReader`.
 
-    More shapes of credentials are masked than the release masks.
+    More shapes of credentials are masked than the release masks, unless its rules say otherwise.
     """
 
     def __init__(
@@ -123,7 +123,11 @@ class OpenClawLines:
         held = state or {}
         run, turn = held.get("run"), held.get("turn")
         self._transcript = OpenClawTranscript(
-            name, rules, run=Run(run) if run else None, redacts=redacts, masked=redact
+            name,
+            rules,
+            run=Run(run) if run else None,
+            redacts=redacts,
+            masked=redact if rules.masks_more else openclaw_redact,
         )
         self._transcript.malformed = held.get("malformed", 0)
         self._transcript.dropped.update(

@@ -28,6 +28,13 @@ class TranscriptRules:
     """A time that no JavaScript date can hold counts as unknown."""
     hashes_lines: bool = True
     """The hash covers the line map and the times beside the text."""
+    masks_more: bool = True
+    """Masks what the release masks and more; else exactly what it masks."""
+
+    @property
+    def redaction(self) -> str:
+        """The list of credentials that are masked: `wide` or `openclaw`."""
+        return "wide" if self.masks_more else "openclaw"
 
 
 RULES: Mapping[str, TranscriptRules] = MappingProxyType(

@@ -16,7 +16,7 @@ TRIGRAM: Final = "trigram"
 _ASCII_TOKEN = re.compile(r"[A-Za-z0-9_]+")
 _UNICODE_TOKEN = re.compile(r"\w+")
 _SHORT_CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u3131-\u3163]")
-_PARTIAL_WORD = re.compile(r"\w+\Z")
+_PARTIAL_WORD = re.compile(r"(?<!\w)\w+\Z")
 _MATCHABLE = 3
 """FTS5's trigram tokenizer cannot find a term with fewer characters."""
 

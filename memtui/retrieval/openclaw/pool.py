@@ -10,6 +10,7 @@ from functools import lru_cache
 from memtui.model import CandidatePool, Chunk, DateRule, Leg, LegHit, LegState, Reason, SearchMode
 from memtui.ranking.decay import chunk_day
 from memtui.retrieval.connection import Connection
+from memtui.retrieval.masking import with_mask
 from memtui.retrieval.openclaw.boost import query_words, text_words
 from memtui.retrieval.openclaw.keyword_hit import KeywordHit
 from memtui.retrieval.openclaw.paths import exact_path_tier
@@ -63,7 +64,8 @@ def make_pool(
 
     A full-text row whose chunk is gone still is a hit up to 2026.5: it becomes a chunk of its own
     text. A vector hit whose chunk is gone is left out. With `names_files` the query is compared
-    with the paths of vector hits too (2026.8 on).
+    with the paths of vector hits too (2026.8 on). The text of a conversation is as it may be
+    shown: credentials masked.
     """
     held, searched = dict(chunks), searched_part(trim(query))
     keyword_hits = []
@@ -83,7 +85,7 @@ def make_pool(
     ]
     return CandidatePool(
         query=query,
-        chunks=held,
+        chunks={chunk_id: with_mask(chunk) for chunk_id, chunk in held.items()},
         hits={Leg.VECTOR: tuple(vector_hits), Leg.KEYWORD: tuple(keyword_hits)},
         states=states,
         limit=limit,
