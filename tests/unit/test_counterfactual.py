@@ -19,6 +19,9 @@ from memtui.ranking.counterfactual import (
     least_changes,
     sweep,
 )
+from memtui.ranking.counterfactual.strides import Look, Strides
+from memtui.ranking.pipeline import rank
+from memtui.ranking.profiles import PROFILES
 from tests.support.pools import NOW, chunk, pool
 
 BASE = Ranking(k=1, fusion=Fusion.WEIGHTED_SUM, vector_weight=0.2, keyword_weight=0.8)
@@ -188,3 +191,79 @@ def test_a_switch_cannot_be_swept() -> None:
 def test_a_value_of_the_wrong_type_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot be"):
         apply(BASE, Parameter.MMR, "maybe")
+
+
+# --- what is nothing --------------------------------------------------------------------------
+
+START_OF_2020 = NOW.replace(year=2020, month=1, day=1, hour=0)
+
+
+def of_2020(score: float) -> tuple[CandidatePool, Ranking]:
+    """An old note with a score, and a ranking in which 0 passes; 3 days half-life."""
+    base = PROFILES["openclaw-2026.2"]
+    ranking = replace(
+        base,
+        min_score=0.0,
+        vector_weight=1.0,
+        keyword_weight=0.0,
+        decay=replace(base.decay, enabled=True, half_life_days=3.0),
+    )
+    return pool([replace(chunk("old"), path="memory/2020-01-01.md")], [("old", score)]), ranking
+
+
+def counted_looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    looks: list[float] = []
+    look = Strides.look
+
+    def counted(self: Strides, here: float) -> Look:
+        looks.append(here)
+        return look(self, here)
+
+    monkeypatch.setattr(Strides, "look", counted)
+    return looks
+
+
+@pytest.mark.parametrize(
+    ("score", "multiples"),
+    # The decay is rounded to a multiple of 2^-1074, the product to 0 up to this one.
+    [(-1.0, 0.5), (-0.7, 0.5), (-0.5, 1.5), (-0.35, 1.5), (-0.3, 1.5), (-0.21, 2.5), (-0.01, 49.5)],
+)
+def test_a_negative_score_of_which_nothing_is_left_passes_a_minimum_of_0(
+    monkeypatch: pytest.MonkeyPatch, score: float, multiples: float
+) -> None:
+    found_in, ranking = of_2020(score)
+    looks = counted_looks(monkeypatch)
+    change = changes(found_in, ranking, "old")[Parameter.HALF_LIFE]
+    age = (NOW - START_OF_2020) / timedelta(days=1)
+    exponent = 1074 * math.log(2) - math.log(multiples)
+    assert change.new == pytest.approx(age * math.log(2) / exponent, rel=2e-6)
+    shown = rank(found_in, apply(ranking, Parameter.HALF_LIFE, change.new), now=NOW).hits
+    assert math.copysign(1, shown[0].score) == -1
+    assert shown[0].score == 0
+    assert len(looks) < 200
+
+
+@pytest.mark.parametrize("mmr", [False, True])
+def test_the_walk_beside_scores_of_which_nothing_is_left_is_short(
+    monkeypatch: pytest.MonkeyPatch, mmr: bool
+) -> None:
+    """What is nothing beside the others must not hold the walk up, for it never shows.
+
+    The bends of exponentials hold over 2 / age days at a time, so that from where nothing is left
+    of the oldest, 745 / age, there are 373 stretches of them, whatever the number of notes.
+    """
+    days = {"a": (2026, 11, 1), "b": (2026, 11, 1), "c": (2024, 1, 1), "d": (2019, 5, 3)}
+    dated = [
+        replace(chunk(name, f"text {name in 'ab'} x"), path=f"memory/{y}-{m:02}-{d:02}.md")
+        for name, (y, m, d) in days.items()
+    ]
+    legs = [("b", 0.2), ("c", 0.2), ("d", -1e-5)]
+    found_in = pool(dated, legs, [("a", -1.0), ("b", -1.0)])
+    base = PROFILES["openclaw-2026.2"]
+    ranking = replace(
+        base, k=1, min_score=None, mmr=Mmr(mmr, 0.7), decay=replace(base.decay, enabled=True)
+    )
+    ranking = apply(ranking, Parameter.HALF_LIFE, 1.0)
+    looks = counted_looks(monkeypatch)
+    least_changes(found_in, ranking, "d", now=NOW, parameters=[Parameter.HALF_LIFE])
+    assert 0 < len(looks) < 3 * 373

@@ -102,10 +102,12 @@ def _beaten(state: State, shown: Shown, target: int) -> Absence | None:
             if target in group:
                 break
             ahead += int(shown.strict[group].sum())
-        same = members[shown.strict[members] & (members != target)]
-        difference = state.curve[same].minus(state.curve[np.full(len(same), target)])
-        against = -state.columns.nearest[same]
-        rivals = preferred(state, difference, against, span_curve(state, members))
+        others = np.flatnonzero(shown.strict[members] & (members != target))
+        own = np.full(len(others), int(np.flatnonzero(members == target)[0]))
+        scores = state.relative(members)
+        difference = scores[others].minus(scores[own])
+        against = -state.columns.nearest[members[others]]
+        rivals = preferred(state, difference, against, span_curve(state, members, scores))
         margins += span_margins(state, members)
         if last:
             margins += minimum_margins(state, shown, state.order)

@@ -110,7 +110,7 @@ class Columns:
     def text(self) -> Indices:
         """Equal numbers for equal texts."""
         numbers: dict[str, int] = {}
-        keys = (rerank.text_key(row.chunk.text) for row in self.rows)
+        keys = (rerank.text_key(row.chunk) for row in self.rows)
         return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
 
     @cached_property

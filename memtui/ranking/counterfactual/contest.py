@@ -41,12 +41,15 @@ class Stakes:
 def stakes(first: State, second: State, members: Indices, run: Run, width: float) -> Stakes | None:
     """What is weighed at the two states, `width` apart; `None` where all scores are equal."""
     lambdas = np.array([[_lambda(first)], [_lambda(second)]])
-    scores = np.stack([first.curve.value[members], second.curve.value[members]])
+    if _left(first, members) != _left(second, members):
+        return None
+    beginning, ending = first.relative(members), second.relative(members)
+    scores = np.stack([beginning.value, ending.value])
     span = scores.max(axis=1) - scores.min(axis=1)
     if not span.min() > 0:
         return None
     # A function leaves the straight line between two of its points by at most this.
-    bend = first.curve.bend[members] * (width * width / 8)
+    bend = beginning.bend * (width * width / 8)
     lost = (1 - float(lambdas.min())) * (_sagging(scores, span) + 2 * float(bend.max()))
     middle, error = lambdas * scores, lambdas.max() * bend
     least = TOLERANCE * float(span.max())
@@ -69,6 +72,11 @@ def _are_twins(first: State, second: State, upper: Indices, lower: Indices) -> F
     for curve in (second.curve, *second.earlier):
         same &= curve.value[upper] == curve.value[lower]
     return same
+
+
+def _left(state: State, members: Indices) -> list[bool]:
+    """Of which something is left: what `State.relative` has its unit from."""
+    return [] if state.signs is None else (state.signs[members] != 0).tolist()
 
 
 def _lambda(state: State) -> float:

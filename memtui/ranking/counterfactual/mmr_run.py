@@ -95,11 +95,10 @@ def span_margins(state: State, members: Indices) -> list[Curve]:
     return [state.over(best, members), state.over(members, worst)]
 
 
-def span_curve(state: State, members: Indices) -> Curve:
-    """The span of the relevances as a function; 1 where they are all the same."""
+def span_curve(state: State, members: Indices, scores: Curve) -> Curve:
+    """The span of the relevances as a function, of scores as those; 1 where all are the same."""
     values = state.exact[members]
-    best, worst = int(members[int(values.argmax())]), int(members[int(values.argmin())])
-    span = state.curve[best].minus(state.curve[worst])
+    span = scores[int(values.argmax())].minus(scores[int(values.argmin())])
     return span if values.max() > values.min() else constant(1.0)
 
 
@@ -128,13 +127,19 @@ def _choices(state: State, members: Indices, order: list[int], similar: Floats) 
     if not len(other):
         return []
     upper = chosen[step_of]
-    scores = state.curve[members]
+    scores = state.relative(members)
     less_similar = similar[step_of, other] - similar[step_of, upper]
     difference = scores[upper].minus(scores[other])
-    margin = preferred(state, difference, less_similar, span_curve(state, members))
+    margin = preferred(state, difference, less_similar, span_curve(state, members, scores))
     size = np.abs(margin.value)
     equal = (size <= 1e-15) & (np.abs(margin.slope) <= 1e-15)
     found = [margin]
+    alike = less_similar == 0
+    if state.logs is not None and alike.any():
+        # Nothing but the scores decides, of which the logarithms do not bend.
+        factor = float(lambda_curve(state).value)
+        straight = state.over(members[upper[alike]], members[other[alike]]).scaled(factor)
+        found = [margin[np.flatnonzero(~alike)], straight]
     if equal.any():
         # Equal for all values of the parameter: the order of the scores decides.
         found += [

@@ -23,8 +23,8 @@ from memtui.ranking.fusion import RRF_K_DEFAULT
 LAST_GROUP = 6
 """The group of what is no exact name; three tiers of two groups come first."""
 
-SMALLEST_EXPONENT = 745.2
-"""exp() of less than minus this is 0."""
+SMALLEST_EXPONENT = 1075 * math.log(2)
+"""exp() of less than minus this is 0: half of the least number, 2^-1074, is rounded to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,24 @@ class State:
         # Scores on two sides of 0 stay there.
         apart = constant(np.where(alike, 0.0, np.sign(sign[upper] - sign[lower])))
         return ratio.scaled(alike.astype(np.float64)) + apart
+
+    def relative(self, members: Indices) -> Curve:
+        """The scores of these, all divided by one function of the parameter that is above 0.
+
+        Under a half-life without a floor that is the decay of the youngest: what is nothing
+        beside the others then bends by nothing, however old all of them are.
+        """
+        if self.logs is None or self.signs is None:
+            return self.curve[members]
+        sign, logs = self.signs[members], self.logs.value[members]
+        ages = -self.logs.slope[members]
+        left = ages[sign != 0]
+        youngest = float(left.min()) if left.size else 0.0
+        rate = math.log(2) / self.ranking.decay.half_life_days
+        older = np.where(sign != 0, ages - youngest, 0.0)
+        value = np.where(sign != 0, sign * np.exp(logs + (ages - older) * rate), 0.0)
+        growth = np.exp(older * max(0.0, rate - self.seed.low))
+        return Curve(value, -older * value, older * older * np.abs(value) * growth)
 
     def above(self, upper: Indices, lower: Indices) -> list[Curve]:
         """The margins of the first candidates over the second, pair by pair.
@@ -210,7 +228,7 @@ def decayed(state: State) -> State:
     after = state.scored(values, state.curve.times(_decay_curve(state, factors)))
     if not moves or setting.floor != 0:
         return after
-    return replace(after, logs=_logs(state), signs=np.sign(state.exact))
+    return replace(after, logs=_logs(state), signs=np.sign(values))
 
 
 def _logs(state: State) -> Curve:
@@ -235,11 +253,32 @@ def _decay_curve(state: State, factors: Floats) -> Curve:
     if seed.parameter is Parameter.FLOOR:
         return Curve(factors, 1.0 - power, nothing)
     rest = 1 - setting.floor
-    # Where exp() becomes 0 the scores are equal from there on.
-    ending = SMALLEST_EXPONENT - rate * ages
-    state.margins.append(Curve(np.abs(ending), -ages * np.sign(ending), nothing))
+    # Where nothing is left of scores they are equal from there on, and 0 passes a minimum of 0.
+    if setting.floor == 0:
+        ending, gone = _endings(state.exact), state.exact * factors == 0
+    else:
+        ending, gone = np.full_like(ages, SMALLEST_EXPONENT), power == 0
+    # Beside the end the exponent may be on the other side by rounding; the score itself decides.
+    side = np.where(gone, -1.0, 1.0)
+    stays = state.exact == 0
+    ends = np.where(stays, 1.0, (ending - rate * ages) * side)
+    state.margins.append(Curve(ends, np.where(stays, 0.0, -ages * side), nothing))
     highest = np.exp(-min(seed.low, rate) * ages)
     return Curve(factors, -rest * ages * power, rest * ages * ages * highest)
+
+
+def _endings(scores: Floats) -> Floats:
+    """The exponents x from which on a score times exp(-x) is 0; of a score of 0 that of exp().
+
+    exp(-x) is some multiple n of 2^-1074, and n times a score is rounded to 0 up to 1/2.
+    """
+    size = np.where(scores != 0, np.abs(scores), 1.0)
+    with np.errstate(over="ignore"):
+        # The remainder is exact, as the quotient is not.
+        most = np.rint((0.5 - np.fmod(0.5, size)) / size)
+    # So many that the half does not count; of the least scores the quotient is not even finite.
+    half = np.where(most < 2.0**52, np.log(most + 0.5), math.log(0.5) - np.log(size))
+    return 1074 * math.log(2) - half
 
 
 def multiplied(state: State, factors: Floats) -> State:
