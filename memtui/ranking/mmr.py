@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Matrix: TypeAlias = "NDArray[np.float64]"
 
 SNIPPET_UNITS = 700
+_TEXTS_KEPT = 1024
+"""Every snippet of a few pools, which a re-rank asks for again: at most some 9 MB, of 9 KB each."""
 
 _WORD = re.compile(r"[a-z0-9_]+")
 _CJK = "\u3040-\u309f\u30a0-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u1100-\u11ff"
@@ -44,7 +46,7 @@ def snippet_text(chunk: Chunk) -> str:
     return head
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_TEXTS_KEPT)
 def tokenize(text: str) -> frozenset[str]:
     """Lower-case `[a-z0-9_]+` words, and for CJK every character and every adjacent pair."""
     lower = text.lower()
@@ -172,11 +174,12 @@ def _nearest_before(matrix: Matrix, order: NDArray[np.intp]) -> tuple[Matrix, ND
     import numpy as np
 
     n = len(order)
-    chosen = np.tril(matrix.take(order, axis=0).take(order, axis=1), k=-1)
+    turn = np.empty(n, dtype=np.intp)
+    turn[order] = np.arange(n)
+    # Columns in the order of choice: of equals the one chosen first is found.
+    chosen = matrix.take(order, axis=1)
+    chosen *= np.arange(n)[None, :] < turn[:, None]
     columns = chosen.argmax(axis=1)
-    best = chosen[np.arange(n), columns]
-    nearest = np.zeros(n)
-    nearest[order] = best
-    twin = np.full(n, -1, dtype=np.intp)
-    twin[order] = np.where(best > 0, order[columns], -1)
+    nearest = chosen[np.arange(n), columns]
+    twin = np.where(nearest > 0, order[columns], -1)
     return nearest, twin

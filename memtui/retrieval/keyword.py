@@ -14,10 +14,11 @@ from memtui.retrieval.legs import Cancelled as IsCancelled
 from memtui.retrieval.legs import LegAnswer, RowHit, Stopwatch
 from memtui.retrieval.phrases import phrase_match
 from memtui.retrieval.query import Query
-from memtui.retrieval.term_plan import Plan, Term, TermPlanner, only_stop_words
+from memtui.retrieval.term_plan import Plan, TermPlanner, only_stop_words
 
 if TYPE_CHECKING:
     from memtui.retrieval.filters import AllowedRows
+    from memtui.retrieval.scoring import Scorer
 
 _ROWS_AT_A_TIME = 512
 _RELAXED = 4
@@ -39,13 +40,16 @@ class KeywordLeg:
     A chunk is found when it holds any of the query's words, and all of its quoted phrases. Words
     are taken rarest first until a budget of postings is spent, at least the two rarest: that
     bounds the time, and the words left out change the order least. A query that finds too little
-    so is asked once more with four times the budget.
+    so is asked once more with four times the budget. The first search leaves the scores to SQLite;
+    whoever searches again has the lengths of all rows in memory, for the same scores in less time.
     """
 
     def __init__(self, connection: Connection, *, budget: int | None = None) -> None:
-        """`budget`: how many postings a query may read; `None` is 20,000 or 3 % of the chunks."""
+        """`budget`: postings a query may read; `None` is 100,000 or 12 % of the chunks."""
         self._connection = connection
         self._planner = TermPlanner(connection, budget)
+        self._scorer: Scorer | None = None
+        self._searched = False
 
     def search(
         self,
@@ -80,17 +84,39 @@ class KeywordLeg:
     ) -> LegAnswer:
         plan = self._planner.plan(query)
         rows = self._mask(query, allowed, plan)
-        found = self._ranked(plan.match, limit, rows)
+        scorer = self._ready_scorer(query)
+        found = self._found(plan, limit, rows, scorer)
         if len(found) < limit and plan.pruned:
             relaxed = self._planner.plan(query, times=_RELAXED)
             if relaxed.match != plan.match:
-                plan, found = relaxed, self._ranked(relaxed.match, limit, rows)
-        held = self._held([*plan.phrases, *plan.kept, *plan.pruned], [rowid for rowid, _ in found])
+                plan, found = relaxed, self._found(relaxed, limit, rows, scorer)
+        held = self._held(plan, [rowid for rowid, _ in found], scorer)
         hits = tuple(RowHit(rowid, rank, held.get(rowid, ())) for rowid, rank in found)
         if plan.kept and only_stop_words(query):
             detail = "only stop words, so they are searched"
             return watch.ok(hits, _facts(query, plan), Reason.ONLY_STOP_WORDS, detail)
         return watch.ok(hits, _facts(query, plan))
+
+    def _ready_scorer(self, query: Query) -> Scorer | None:
+        """What scores in arrays; `None` at first, and where a phrase is required."""
+        if query.phrases:
+            return None
+        if not self._searched:
+            self._searched = True
+            return None
+        if self._scorer is None:
+            from memtui.retrieval.scoring import Scorer
+
+            self._scorer = Scorer(self._connection)
+        self._scorer.refresh()
+        return self._scorer
+
+    def _found(
+        self, plan: Plan, limit: int, allowed: AllowedRows | None, scorer: Scorer | None
+    ) -> list[tuple[int, float]]:
+        if scorer is None:
+            return self._ranked(plan.match, limit, allowed)
+        return scorer.best(self._planner.words(plan.match), limit, allowed)
 
     def _mask(self, query: Query, allowed: AllowedRows | None, plan: Plan) -> AllowedRows | None:
         """Add what the phrases require, unless the match expression does so by itself."""
@@ -119,18 +145,28 @@ class KeywordLeg:
         cursor.close(True)
         return found[:limit]
 
-    def _held(self, terms: Sequence[Term], rowids: Sequence[int]) -> dict[int, tuple[str, ...]]:
+    def _held(
+        self, plan: Plan, rowids: Sequence[int], scorer: Scorer | None
+    ) -> dict[int, tuple[str, ...]]:
         """Tell which terms each row holds, in the order of the query.
 
         Up to some number of postings, and for beginnings of words in any case, it is quicker to
         read them all than to look each row up.
         """
+        terms = [*plan.phrases, *plan.kept, *plan.pruned]
         listed = json.dumps(rowids)
         held: dict[int, list[str]] = {}
         for term in sorted(terms, key=lambda term: term.place) if rowids else ():
-            scan = term.postings <= _SCANNED_POSTINGS or term.text.endswith("*")
-            sql = _SCANNED if scan else _LOOKED_UP
-            for (rowid,) in self._connection.execute(sql, (term.match, listed)):
+            if scorer is not None and term in plan.kept:
+                inside = scorer.holding(self._planner.words(term.match), rowids)
+                holding = [rowid for rowid, good in zip(rowids, inside, strict=True) if good]
+            else:
+                scan = term.postings <= _SCANNED_POSTINGS or term.text.endswith("*")
+                rows = self._connection.execute(
+                    _SCANNED if scan else _LOOKED_UP, (term.match, listed)
+                )
+                holding = [rowid for (rowid,) in rows]
+            for rowid in holding:
                 held.setdefault(rowid, []).append(term.text)
         return {rowid: tuple(texts) for rowid, texts in held.items()}
 

@@ -31,8 +31,11 @@ _MARKER = re.compile(
     r"(?:(?:[-*+>|]|\d{1,3}[.)]|#{1,6})[ \t]+|\[[ xX]\][ \t]+|\s+)*(?:(?:```|~~~)\w*[ \t]*\n)?"
 )
 _CLOSING = "\"'”’»)\\]}*_`」』）】》"
+# Of some marks in a row the first tells for all of them: each would be tried to the end else.
 _END = re.compile(
-    rf"(?P<spaced>[.!?…؟।॥])[.!?…]*[{_CLOSING}]*(?=\s|$)|[。！？｡．]+[{_CLOSING}]*", re.MULTILINE
+    rf"(?P<spaced>(?<![.!?…؟।॥])[.!?…]|[؟।॥])[.!?…]*[{_CLOSING}]*(?=\s|$)"
+    rf"|[。！？｡．]+[{_CLOSING}]*",
+    re.MULTILINE,
 )
 _ABBREVIATIONS = frozenset(
     {"mr", "mrs", "ms", "dr", "prof", "st", "vs", "cf", "ca", "approx", "nr", "fig", "vol"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,22 +10,55 @@ from typing import Any
 
 from memtui.retrieval.beginnings import completions, word_with_stem
 from memtui.retrieval.connection import Connection
+from memtui.retrieval.match_terms import match_terms
 from memtui.retrieval.phrases import phrase_match, phrase_segments
 from memtui.retrieval.porter import stem
 from memtui.retrieval.query import Query
 from memtui.text.stopwords import STOP_WORDS
 from memtui.text.tokens import FTS5_TOKENIZE, QueryTerm, index_text, quote
 
-MIN_BUDGET = 20_000
-BUDGET_SHARE = 0.03
+MIN_BUDGET = 100_000
+BUDGET_SHARE = 0.12
 MIN_KEPT = 2
 MAX_KEPT = 64
 """BM25 looks at every term for every row: a pasted page would take minutes."""
 
+COUNTED_INDEX = 200_000
+"""Up to so many chunks the frequency of every word is counted."""
+
+COUNTED_ROWS = 8192
+"""Up to so many of its chunks the frequency of a word is counted in a larger index."""
+
+_WINDOWS = 8
+_WINDOWS_SHARE = 32
+_COUNTED = "SELECT count(*) FROM (SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? LIMIT ?)"
+_SAMPLED = (
+    "SELECT count(*) FROM json_each(?) CROSS JOIN chunks_fts "
+    "ON chunks_fts MATCH ? AND chunks_fts.rowid BETWEEN value AND value + ?"
+)
+INSTANCES = (
+    "CREATE VIRTUAL TABLE IF NOT EXISTS temp.memtui_instances "
+    "USING fts5vocab(main, chunks_fts, 'instance')"
+)
+"""Makes a table of the connection's own with a row for every place of every token."""
+
+_REPEATED = (
+    "SELECT count(DISTINCT doc), count(*) "
+    "FROM (SELECT doc FROM temp.memtui_instances WHERE term = ? LIMIT ?)"
+)
+_REPEATED_PLACES = 2048
 _FOR_A_QUERY = 1  # FTS5_TOKENIZE_QUERY in fts5.h
 _END_OF_RANGE = "\U0010ffff"
 _EXPANSIONS = 32
 _GROWTH = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A phrase as FTS5 compares it: the tokens in their order, the last one perhaps a beginning."""
+
+    tokens: tuple[str, ...]
+    beginning: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +70,16 @@ class Term:
     match: str
     """FTS5 expression."""
     postings: int
-    """In how many chunks it occurs: what looking it up costs."""
+    """In how many chunks it occurs, what looking it up costs; of a frequent word an estimate."""
     place: int
     """Where it stands in the query."""
+    places: int = 0
+    """How often it occurs in all, about: what reading its list costs. 0 where that is not known."""
+
+    @property
+    def cost(self) -> int:
+        """Entries of the index that are read for it."""
+        return max(self.postings, self.places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +113,8 @@ class TermPlanner:
         self._folding = connection.fts5_tokenizer(options[0], options[1:])
         self._fixed_budget = budget
         self._known: dict[tuple[str, str], int] = {}
+        self._tokens_known: dict[str, tuple[int, int]] = {}
+        self._repeated: dict[str, float] = {}
         self._size = -1
 
     def plan(self, query: Query, *, times: int = 1) -> Plan:
@@ -84,12 +127,27 @@ class TermPlanner:
         kept: list[Term] = []
         spent = 0
         for term in rarest_first[:MAX_KEPT]:
-            spent += term.postings
+            spent += term.cost
             if len(kept) < MIN_KEPT or spent <= budget:
                 kept.append(term)
         pruned = [term for term in terms if term not in kept]
         in_order = tuple(sorted(kept, key=lambda term: term.place))
         return Plan(_expression(query, phrases, in_order), phrases, in_order, tuple(pruned))
+
+    def words(self, match: str) -> list[Words]:
+        """The phrases of a MATCH expression as tokens, in their order; those without any left out.
+
+        Raises ValueError for an expression that `match_terms` cannot read.
+        """
+        phrases = [phrase for term in match_terms(match).terms for phrase in term.phrases]
+        found = [
+            Words(
+                tuple(self._tokens(self._stemming, phrase.rstrip("* ")[1:-1].replace('""', '"'))),
+                phrase.endswith("*"),
+            )
+            for phrase in phrases
+        ]
+        return [words for words in found if words.tokens]
 
     @property
     def _budget(self) -> int:
@@ -102,7 +160,8 @@ class TermPlanner:
         rows = self._connection.execute("SELECT max(id) FROM chunks").fetchall()
         size = int(rows[0][0] or 0)
         if abs(size - self._size) > _GROWTH * max(self._size, 0):
-            self._known.clear()
+            for known in (self._known, self._tokens_known, self._repeated):
+                known.clear()
             self._size = size
 
     def _phrases(self, phrases: Sequence[str]) -> Iterator[Term]:
@@ -119,7 +178,8 @@ class TermPlanner:
             if term.kind == "prefix":
                 yield self._beginning(term, place, budget)
             else:
-                yield Term(term.text, term.fts, self._segment_postings(term.fts), place)
+                postings = self._segment_postings(term.fts)
+                yield Term(term.text, term.fts, postings, place, self._places(term.fts, postings))
 
     def _beginning(self, term: QueryTerm, place: int, budget: int) -> Term:
         """Look up a word that is still being typed.
@@ -173,18 +233,64 @@ class TermPlanner:
         return self._known[key]
 
     def _segment_postings(self, segment: str) -> int:
-        """Bound the rows of a quoted FTS5 phrase by its rarest word."""
+        """Bound the rows of a quoted FTS5 phrase by its rarest word, or estimate them."""
+        if self._size > COUNTED_INDEX:
+            return self._estimated(segment)
         tokens = self._tokens(self._stemming, segment.replace('"', " "))
         return min((self._postings(token) for token in tokens), default=0)
 
-    def _postings(self, token: str) -> int:
-        key = ("word", token)
+    def _estimated(self, segment: str) -> int:
+        """Count the rows of a phrase as far as that is cheap, beyond it a sample of all rows.
+
+        The sample is spread evenly: what was written at one time, one after the other, is alike.
+        """
+        key = ("segment", segment)
         if key not in self._known:
-            rows = self._connection.execute(
-                "SELECT doc FROM chunks_terms WHERE term = ?", (token,)
-            ).fetchall()
-            self._known[key] = int(rows[0][0]) if rows else 0
+            counted = self._count(_COUNTED, (segment, COUNTED_ROWS))
+            if counted == COUNTED_ROWS:
+                step = self._size // _WINDOWS
+                starts = json.dumps(list(range(step // 2, self._size, step)))
+                width = step // _WINDOWS_SHARE
+                sampled = self._count(_SAMPLED, (starts, segment, width - 1))
+                counted = max(counted, sampled * _WINDOWS_SHARE)
+            self._known[key] = counted
         return self._known[key]
+
+    def _count(self, sql: str, values: tuple[str | int, ...]) -> int:
+        return int(self._connection.execute(sql, values).fetchall()[0][0])
+
+    def _postings(self, token: str) -> int:
+        return self._counted(token)[0]
+
+    def _counted(self, token: str) -> tuple[int, int]:
+        """In how many chunks a token of the index occurs, and how often in all."""
+        if token not in self._tokens_known:
+            rows = self._connection.execute(
+                "SELECT doc, cnt FROM chunks_terms WHERE term = ?", (token,)
+            ).fetchall()
+            self._tokens_known[token] = (int(rows[0][0]), int(rows[0][1])) if rows else (0, 0)
+        return self._tokens_known[token]
+
+    def _places(self, segment: str, postings: int) -> int:
+        """How often the words of a phrase occur in all, as the first chunks tell where it is large.
+
+        Function words of languages without a list of stop words stand in a chunk many times.
+        """
+        tokens = self._tokens(self._stemming, segment.replace('"', " "))
+        if self._size <= COUNTED_INDEX:
+            return sum(self._counted(token)[1] for token in tokens)
+        if postings < COUNTED_ROWS:
+            return postings
+        return sum(int(postings * self._repetition(token)) for token in tokens)
+
+    def _repetition(self, token: str) -> float:
+        if token not in self._repeated:
+            self._connection.execute(INSTANCES)
+            rows, places = self._connection.execute(
+                _REPEATED, (token, _REPEATED_PLACES)
+            ).fetchall()[0]
+            self._repeated[token] = places / rows if rows else 1.0
+        return self._repeated[token]
 
     @staticmethod
     def _tokens(tokenizer: Callable[..., Any], text: str) -> list[str]:

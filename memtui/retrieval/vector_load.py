@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
 
-from memtui.retrieval.connection import Connection, Rows, is_database_error, snapshot
+from memtui.retrieval.connection import (
+    Connection,
+    Rows,
+    is_database_error,
+    is_interruption,
+    snapshot,
+)
 from memtui.retrieval.vector_view import EXACT_LIMIT, Floats, RowIds, VectorView, ViewBuilder
 
 _CHECKED_ROWS = 16
 _ROWS_AT_A_TIME = 2048
 # A platform without sqlite-vec has written here: the vector table, if any, is out of date.
 _ONLY_IN_CACHE = "SELECT count(*) FROM meta WHERE key = 'vectors' AND value = 'cache'"
+
+
+Undisturbed = Callable[[], AbstractContextManager[None]]
 
 
 class VectorCache(Protocol):
@@ -32,6 +42,7 @@ def load_view(
     *,
     generation: int = 0,
     exact_limit: int = EXACT_LIMIT,
+    undisturbed: Undisturbed = nullcontext,
 ) -> VectorView:
     """Read every vector of the index into memory.
 
@@ -39,32 +50,44 @@ def load_view(
     what the table itself answers; otherwise the table is asked, and where it cannot be opened
     (no sqlite-vec on this platform) `cache` gives the vectors of `identity` by text hash. All
     rows are of one moment. Raises what SQLite raises when the index cannot be read at all.
+
+    `undisturbed` gives a block in which nobody calls `interrupt`: sqlite-vec ends the process when
+    a statement of its own is interrupted while it is prepared. What is read in a moment is read in
+    one such block, so that somebody who goes on typing does not start it again and again.
     """
     with snapshot(connection):
         pending = _number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
-        builder = _from_table(connection, dims, exact_limit)
+        builder = _from_table(connection, dims, exact_limit, undisturbed)
         if builder is None:
             builder = _from_cache(connection, cache, identity, dims, exact_limit)
     return builder.finish(generation=generation, pending=pending)
 
 
-def _from_table(connection: Connection, dims: int, exact_limit: int) -> ViewBuilder | None:
+def _from_table(
+    connection: Connection, dims: int, exact_limit: int, undisturbed: Undisturbed
+) -> ViewBuilder | None:
     if _number(connection, _ONLY_IN_CACHE):
         return None
     try:
-        count = _number(connection, "SELECT count(*) FROM chunks_vec")
+        with undisturbed():
+            count = _number(connection, "SELECT count(*) FROM chunks_vec")
     except Exception as error:
         if not is_database_error(error):
             raise
         # No such table, or no such module: the platform has no sqlite-vec.
         return None
-    return _from_blocks(connection, count, dims, exact_limit) or _from_rows(
-        connection, count, dims, exact_limit
-    )
+    with ExitStack() as stack:
+        if count * dims <= exact_limit:
+            stack.enter_context(undisturbed())
+        builder = _from_blocks(connection, count, dims, exact_limit, undisturbed)
+    if builder is None:
+        with undisturbed():
+            builder = _from_rows(connection, count, dims, exact_limit)
+    return builder
 
 
 def _from_blocks(
-    connection: Connection, count: int, dims: int, exact_limit: int
+    connection: Connection, count: int, dims: int, exact_limit: int, undisturbed: Undisturbed
 ) -> ViewBuilder | None:
     """Read the storage blocks of the table; `None` when they are not as this version expects."""
     builder = ViewBuilder(count, dims, exact_limit=exact_limit)
@@ -85,10 +108,13 @@ def _from_blocks(
     except (ValueError, IndexError):
         return None
     except Exception as error:
-        if not is_database_error(error):
+        if is_interruption(error) or not is_database_error(error):
             raise
         return None
-    return builder if total == count and _agree(connection, samples) else None
+    if total != count:
+        return None
+    with undisturbed():
+        return builder if _agree(connection, samples) else None
 
 
 def _used_rows(validity: bytes, ids: bytes, vectors: bytes, dims: int) -> tuple[RowIds, Floats]:

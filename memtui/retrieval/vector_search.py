@@ -55,9 +55,11 @@ def nearest(
             scores = np.where(eligible, scores, np.float32(-np.inf))
         rows = _leading(scores, wanted)
     else:
-        near = np.flatnonzero(eligible)
         if available > count:
-            near = _by_codes(view.codes, query, max(count, wanted), eligible)
+            left_out = ~eligible if available < view.count else None
+            near = _by_codes(view.codes, query, max(count, wanted), left_out)
+        else:
+            near = np.flatnonzero(eligible)
         rows = near[_leading(_products(view.matrix, near, query), wanted)]
     return _best(view, query, rows, wanted)
 
@@ -107,9 +109,10 @@ def _products(matrix: Floats, rows: Positions, query: Floats) -> Floats:
     return products
 
 
-def _by_codes(codes: Codes, query: Floats, wanted: int, eligible: Mask) -> Positions:
+def _by_codes(codes: Codes, query: Floats, wanted: int, left_out: Mask | None) -> Positions:
     distances = hamming(codes, sign_codes(query[None, :])[0])
-    distances[~eligible] = _NEVER
+    if left_out is not None:
+        distances[left_out] = _NEVER
     bound = len(query)
     counts = np.bincount(distances[::_SAMPLE_STEP], minlength=bound + 1)[: bound + 1]
     threshold = int(np.searchsorted(np.cumsum(counts) * _SAMPLE_STEP, wanted))
