@@ -17,8 +17,8 @@ from memtui.model import Leg
 if TYPE_CHECKING:
     from memtui.index.database import Connection
 
-_BULK = {"hashsize": 64 * 2**20, "automerge": 0, "crisismerge": 64}
-_NORMAL = {"hashsize": 2**20, "automerge": 4, "crisismerge": 16}
+_BULK = {"automerge": 0, "crisismerge": 64}
+_NORMAL = {"automerge": 4, "crisismerge": 16}
 
 
 def rebuild(job: Job) -> SyncResult:
@@ -65,7 +65,7 @@ def _fill(job: Job, connection: Connection, counts: Counts) -> VectorsPhase:
     create(connection, job.recipe.dimensions)
     write_meta(connection, job.recipe.meta())
     seen_ns = time.time_ns()
-    discovery = job.discover()
+    discovery = job.discover({})
     _configure_fts(connection, _BULK)
     connection.execute("BEGIN IMMEDIATE")
     FilesPhase(job, connection, counts, bulk=True).run(discovery, seen_ns=seen_ns)

@@ -72,6 +72,8 @@ CREATE INDEX chunks_without_vector ON chunks(id) WHERE embedded = 0;
 
 # A page of the full-text index that fits one page of the file: a fifth less space.
 _FTS_PAGE = 16000
+# How much of a transaction is gathered before it is written: nearly always all of it, in one piece.
+_FTS_HASH = 64 * 2**20
 
 
 def create(connection: Connection, dims: int | None) -> None:
@@ -86,6 +88,9 @@ def create(connection: Connection, dims: int | None) -> None:
         f"text, content='', contentless_delete=1, tokenize=\"{tokenize}\")"
     )
     connection.execute("INSERT INTO chunks_fts(chunks_fts, rank) VALUES('pgsz', ?)", (_FTS_PAGE,))
+    connection.execute(
+        "INSERT INTO chunks_fts(chunks_fts, rank) VALUES('hashsize', ?)", (_FTS_HASH,)
+    )
     connection.execute("CREATE VIRTUAL TABLE chunks_terms USING fts5vocab(chunks_fts, 'row')")
     write_meta(connection, {"schema_version": str(SCHEMA_VERSION)})
     if dims is not None:

@@ -6,8 +6,8 @@ Nothing here begins or ends a transaction; the caller decides what belongs toget
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from memtui.errors import Cancelled
 from memtui.index.database import number, numbers
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from memtui.index.database import Connection
 
+T = TypeVar("T")
+
 _CHECK_EVERY = 50
 
 _UPSERT_FILE = """
@@ -32,6 +34,7 @@ ON CONFLICT(path) DO UPDATE SET source = excluded.source, hash = excluded.hash,
   size = excluded.size, mtime_ns = excluded.mtime_ns, inode = excluded.inode, day = excluded.day,
   day_from = excluded.day_from, importance = excluded.importance, lines = excluded.lines,
   warnings = excluded.warnings, seen_ns = excluded.seen_ns
+RETURNING id
 """
 
 
@@ -51,20 +54,31 @@ class IndexWriter:
         seen_ns: int,
         cancelled: Callable[[], bool],
     ) -> int:
-        """Make the rows of a file those of `document`; how many chunks are new.
+        """Do what `write_documents` does for one."""
+        return self.write_documents([(document, spans)], seen_ns=seen_ns, cancelled=cancelled)
+
+    def write_documents(
+        self,
+        documents: Iterable[tuple[Document, Sequence[ChunkSpan]]],
+        *,
+        seen_ns: int,
+        cancelled: Callable[[], bool],
+    ) -> int:
+        """Make the rows of files those of their documents; how many chunks are new.
 
         A chunk whose id stays keeps its row and its vector. `seen_ns` is the time of the scan
-        that found the file. Raises `Cancelled` in mid-work: roll back.
+        that found the files. Raises `Cancelled` in mid-work: roll back.
         """
-        file_id = self._write_document_row(document, seen_ns)
-        wanted = {self.chunk_name(document.file, span): span for span in spans}
-        before = self.chunks_of(file_id)
-        self.delete_chunks([before[name] for name in before if name not in wanted], cancelled)
-        new = [(name, span) for name, span in wanted.items() if name not in before]
-        for position, (name, span) in enumerate(new):
-            if position % _CHECK_EVERY == 0 and cancelled():
-                raise Cancelled
-            self.insert_chunk(file_id, name, span)
+        last = number(self._connection, "SELECT ifnull(max(id), 0) FROM files")
+        new: list[tuple[int, str, ChunkSpan]] = []
+        for document, spans in documents:
+            file_id = self._write_document_row(document, seen_ns)
+            wanted = {self.chunk_name(document.file, span): span for span in spans}
+            before = self.chunks_of(file_id) if file_id <= last else {}
+            if gone := [before[name] for name in before if name not in wanted]:
+                self.delete_chunks(gone, cancelled)
+            new += [(file_id, name, span) for name, span in wanted.items() if name not in before]
+        self._insert_chunks(new, cancelled)
         return len(new)
 
     def write_file(
@@ -168,22 +182,37 @@ class IndexWriter:
         seen_ns: int,
     ) -> int:
         stat = (file.size, file.mtime_ns, file.inode)
-        self._connection.execute(
-            _UPSERT_FILE,
-            (file.path, file.source, text_hash, *stat, *matter, lines, warnings, seen_ns),
-        )
-        return number(self._connection, "SELECT id FROM files WHERE path = ?", file.path)
+        values = (file.path, file.source, text_hash, *stat, *matter, lines, warnings, seen_ns)
+        rows = self._connection.execute(_UPSERT_FILE, values).fetchall()
+        return int(str(rows[0][0]))
 
     def insert_chunk(self, file_id: int, name: str, span: ChunkSpan) -> None:
         """Add a chunk that is not there yet."""
-        self._connection.execute(
-            "INSERT INTO chunks(chunk_id, file_id, start_line, end_line, text, hash, model) "
-            "VALUES(?, ?, ?, ?, ?, ?, ?)",
-            (name, file_id, span.start_line, span.end_line, span.text, span.hash, self._model),
+        self._insert_chunks([(file_id, name, span)], lambda: False)
+
+    def _insert_chunks(
+        self, chunks: Sequence[tuple[int, str, ChunkSpan]], cancelled: Callable[[], bool]
+    ) -> None:
+        """Add chunks (row of the file, id, span) in rows that never had another chunk."""
+        if not chunks:
+            return
+        used = numbers(self._connection, "SELECT seq FROM sqlite_sequence WHERE name = 'chunks'")
+        first = max(used, default=0) + 1
+        self._connection.executemany(
+            "INSERT INTO chunks(id, chunk_id, file_id, start_line, end_line, text, hash, model) "
+            "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                (row, name, file_id, span.start_line, span.end_line, span.text, span.hash, model)
+                for model in (self._model,)
+                for row, (file_id, name, span) in _counted(chunks, first, cancelled)
+            ),
         )
-        self._connection.execute(
+        self._connection.executemany(
             "INSERT INTO chunks_fts(rowid, text) VALUES(?, ?)",
-            (self._connection.last_insert_rowid(), index_text(span.text)),
+            (
+                (row, index_text(span.text))
+                for row, (_, _, span) in _counted(chunks, first, cancelled)
+            ),
         )
 
     def delete_chunks(self, rows: Sequence[int], cancelled: Callable[[], bool]) -> None:
@@ -195,3 +224,13 @@ class IndexWriter:
             if self._vectors:
                 self._connection.execute("DELETE FROM chunks_vec WHERE rowid = ?", (row,))
             self._connection.execute("DELETE FROM chunks WHERE id = ?", (row,))
+
+
+def _counted(
+    chunks: Sequence[T], first: int, cancelled: Callable[[], bool]
+) -> Iterator[tuple[int, T]]:
+    """Number chunks from `first` on; raises `Cancelled` between two of them."""
+    for place, chunk in enumerate(chunks):
+        if place % _CHECK_EVERY == 0 and cancelled():
+            raise Cancelled
+        yield first + place, chunk

@@ -10,17 +10,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
+from itertools import chain
 
 from memtui.errors import Cancelled
-from memtui.memory.documents import text_hash
-from memtui.memory.weights import (
-    Rules,
-    parts_within,
-    size_estimate,
-    tail_within,
-)
+from memtui.memory.packing import NumberedLine, Packer
+from memtui.memory.weights import Rules, size_estimate
 from memtui.model import ChunkSpan, Document
 
 __all__ = [
@@ -34,97 +29,9 @@ __all__ = [
     "size_estimate",
 ]
 
-_CHARS_PER_TOKEN = 4
-_LEAST_CHARS = 32
 _BLOCK = 1 << 16
-_UNIT_BYTES = 2
-_HIGH_SURROGATE = range(0xD8, 0xDC)
 _CURATED = frozenset({"MEMORY.md", "USER.md"})
 _ENTRY_START = re.compile(r"- |#{1,6}(?:\s|$)")
-
-_NumberedLine = tuple[int, str]
-
-
-class _Segment(NamedTuple):
-    """A line, or a piece of one, with its 1-based line number; `cost` is its weight plus one."""
-
-    text: str
-    line: int
-    cost: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    tokens: int
-    budget: int
-    overlap: int
-    rules: Rules
-
-
-class Packer:
-    """Packs lines into chunks as they come, and can go on another day where it stopped.
-
-    What `feed` gives for the lines of a text, and `finish` after them, is what `chunk_text` gives
-    for the whole.
-    """
-
-    def __init__(
-        self,
-        tokens: int = 400,
-        overlap: int = 80,
-        rules: Rules = "2026.9",
-        held: Iterable[Sequence[str | int]] = (),
-    ) -> None:
-        """`held`: what the property of that name was when the reading stopped.
-
-        Raises `ValueError` when it is not that.
-        """
-        self._plan = _Plan(
-            tokens=tokens,
-            budget=max(_LEAST_CHARS, tokens * _CHARS_PER_TOKEN),
-            overlap=max(0, overlap * _CHARS_PER_TOKEN),
-            rules=rules,
-        )
-        self._held: list[_Segment] = []
-        for text, line in held:
-            if not isinstance(text, str) or not isinstance(line, int):
-                raise ValueError("held lines are pairs of a text and a line number")
-            self._held.append(_Segment(text, line, size_estimate(text, rules) + 1))
-        self._used = sum(segment.cost for segment in self._held)
-
-    @property
-    def held(self) -> list[list[str | int]]:
-        """What is in no finished chunk yet, with the overlap before it: [text, line] each.
-
-        At most a chunk's budget, but for releases up to 2026.4, whose overlap may exceed it.
-        """
-        return [[segment.text, segment.line] for segment in self._held]
-
-    def feed(self, line_number: int, text: str) -> list[ChunkSpan]:
-        """Take the next line, which holds no line feed; give the chunks that it completes."""
-        return list(self.pack([(line_number, text)]))
-
-    def pack(self, lines: Iterable[_NumberedLine]) -> Iterator[ChunkSpan]:
-        """Do what `feed` does for many lines, one chunk at a time."""
-        plan = self._plan
-        carry = _carry_within_budget if plan.rules == "2026.9" else _carry_whole_lines
-        for segment in _segments(lines, plan):
-            if self._used + segment.cost > plan.budget and self._held:
-                yield _chunk(self._held)
-                self._held = carry(self._held, segment.cost, plan)
-                self._used = sum(kept.cost for kept in self._held)
-            self._held.append(segment)
-            self._used += segment.cost
-
-    def cut(self) -> list[ChunkSpan]:
-        """End the chunk here: what comes next shares nothing with it."""
-        ended = self.finish()
-        self._held, self._used = [], 0
-        return ended
-
-    def finish(self) -> list[ChunkSpan]:
-        """The chunk that ends the text, if it ended here; more lines may still be fed."""
-        return [_chunk(self._held)] if self._held else []
 
 
 def chunk_text(
@@ -153,10 +60,17 @@ def iter_chunks(
 ) -> Iterator[ChunkSpan]:
     """Do what `chunk_text` does, one chunk at a time, so that a caller can stop in between."""
     packer = Packer(tokens, overlap, rules)
-    lines = enumerate(_lines(text), start=1)
-    for group in _entries(lines) if per_entry else (lines,):
-        yield from packer.pack(group)
-        yield from packer.cut()
+    if per_entry:
+        lines = chain.from_iterable(_blocks(text))
+        for group in _entries(enumerate(lines, start=1)):
+            yield from packer.pack(group)
+            yield from packer.cut()
+        return
+    first = 1
+    for block in _blocks(text):
+        yield from packer.pack_block(first, block)
+        first += len(block)
+    yield from packer.finish()
 
 
 def chunk_document(
@@ -212,7 +126,7 @@ def remap_lines(chunks: Iterable[ChunkSpan], line_map: Sequence[int] | None) -> 
     ]
 
 
-def _lines(text: str) -> Iterator[str]:
+def _blocks(text: str) -> Iterator[list[str]]:
     """Split at line feeds as `str.split` does, a block at a time."""
     start, end = 0, len(text)
     while end - start > _BLOCK:
@@ -221,128 +135,16 @@ def _lines(text: str) -> Iterator[str]:
             cut = text.find("\n", start + _BLOCK)
         if cut < 0:
             break
-        yield from text[start:cut].split("\n")
+        yield text[start:cut].split("\n")
         start = cut + 1
-    yield from text[start:].split("\n")
+    yield text[start:].split("\n")
 
 
-def _entries(lines: Iterable[_NumberedLine]) -> Iterator[list[_NumberedLine]]:
-    group: list[_NumberedLine] = []
+def _entries(lines: Iterable[NumberedLine]) -> Iterator[list[NumberedLine]]:
+    group: list[NumberedLine] = []
     for number, line in lines:
         if group and _ENTRY_START.match(line):
             yield group
             group = []
         group.append((number, line))
     yield group
-
-
-def _chunk(held: Sequence[_Segment]) -> ChunkSpan:
-    text = "\n".join([segment.text for segment in held])
-    return ChunkSpan(held[0].line, held[-1].line, text, text_hash(text))
-
-
-def _carry_whole_lines(held: Sequence[_Segment], _cost: int, plan: _Plan) -> list[_Segment]:
-    """Keep lines from the end until they make up the overlap; the last one may exceed it."""
-    kept: list[_Segment] = []
-    size = 0
-    for segment in reversed(held):
-        if size >= plan.overlap:
-            break
-        kept.append(segment)
-        size += segment.cost
-    return kept[::-1]
-
-
-def _carry_within_budget(held: Sequence[_Segment], cost: int, plan: _Plan) -> list[_Segment]:
-    """Keep lines from the end while they fit beside the next segment; else the end of one line."""
-    room = min(plan.overlap, max(0, plan.budget - cost))
-    kept: list[_Segment] = []
-    for segment in reversed(held):
-        if segment.cost > room:
-            tail = "" if kept else tail_within(segment.text, room - 1, plan.rules)
-            if tail:
-                kept.append(_Segment(tail, segment.line, size_estimate(tail, plan.rules) + 1))
-            break
-        kept.append(segment)
-        room -= segment.cost
-        if room == 0:
-            break
-    return kept[::-1]
-
-
-def _segments(lines: Iterable[_NumberedLine], plan: _Plan) -> Iterator[_Segment]:
-    budget, rules = plan.budget, plan.rules
-    cut = _SEGMENTERS[rules]
-    for number, line in lines:
-        length = len(line)
-        if length <= budget:
-            size = length if line.isascii() else size_estimate(line, rules)
-            if size <= budget:
-                yield _Segment(line, number, size + 1)
-                continue
-        for text, size in cut(line, plan):
-            yield _Segment(text, number, size + 1)
-
-
-def _cut_by_units(line: str, plan: _Plan) -> Iterator[tuple[str, int]]:
-    """Cut every `budget` UTF-16 units, through surrogate pairs if need be (release 2026.2)."""
-    return ((piece, size_estimate(piece, "2026.2")) for piece in _unit_pieces(line, plan.budget))
-
-
-def _cut_twice(line: str, plan: _Plan) -> Iterator[tuple[str, int]]:
-    """Cut every `budget` units, and again every `tokens` units what weighs more (2026.4)."""
-    for piece in _unit_pieces(line, plan.budget):
-        size = size_estimate(piece, plan.rules)
-        if size <= plan.budget:
-            yield piece, size
-            continue
-        for part in _unit_pieces(piece, max(1, plan.tokens), keep_pairs=True):
-            yield part, size_estimate(part, plan.rules)
-
-
-def _cut_by_weight(line: str, plan: _Plan) -> Iterator[tuple[str, int]]:
-    """Cut every `budget` units between characters, and by weight what weighs more (2026.9)."""
-    at = 0
-    while at < len(line):
-        piece = _first_units(line[at : at + plan.budget], plan.budget)
-        at += len(piece)
-        size = size_estimate(piece, plan.rules)
-        if size <= plan.budget:
-            yield piece, size
-        else:
-            yield from parts_within(piece, plan.budget, plan.rules)
-
-
-_SEGMENTERS: dict[Rules, Callable[[str, _Plan], Iterator[tuple[str, int]]]] = {
-    "2026.2": _cut_by_units,
-    "2026.4": _cut_twice,
-    "2026.9": _cut_by_weight,
-}
-
-
-def _first_units(text: str, units: int) -> str:
-    """Take the characters of text that lie whole within its first UTF-16 units."""
-    if size_estimate(text, "2026.2") <= units:
-        return text
-    data = text.encode("utf-16-le", "surrogatepass")[: units * _UNIT_BYTES]
-    if data[-1] in _HIGH_SURROGATE:
-        data = data[:-_UNIT_BYTES]
-    return data.decode("utf-16-le", "surrogatepass")
-
-
-def _unit_pieces(text: str, units: int, *, keep_pairs: bool = False) -> Iterator[str]:
-    """Cut text every so many UTF-16 units; a pair cut in two leaves U+FFFD on both sides.
-
-    With `keep_pairs` a cut inside a pair moves behind it.
-    """
-    if text.isascii():
-        yield from (text[at : at + units] for at in range(0, len(text), units))
-        return
-    data = text.encode("utf-16-le", "surrogatepass")
-    at = 0
-    while at < len(data):
-        end = min(at + units * _UNIT_BYTES, len(data))
-        if keep_pairs and end < len(data) and data[end - 1] in _HIGH_SURROGATE:
-            end += _UNIT_BYTES
-        yield data[at:end].decode("utf-16-le", "replace")
-        at = end

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import date
 
 _DAY = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)", re.ASCII)
-_FENCE = re.compile(r"---[ \t]*\r?")
+_FENCE_MARK = "---"
+_FENCE = re.compile(rf"{_FENCE_MARK}[ \t]*\r?")
 _END_FENCE = re.compile(r"(?:---|\.\.\.)[ \t]*\r?")
 _ENTRY = re.compile(r"([A-Za-z]{1,16})[ \t]*:[ \t]*(.*)")
 _NUMBER = re.compile(r"\d{1,3}(?:\.\d{1,9})?", re.ASCII)
@@ -40,6 +41,8 @@ def front_matter(text: str) -> FrontMatter:
     is a number from 0 to 1, or above 1 to 10 and then divided by ten. Of a key given twice the
     first counts. What cannot be read is left out; nothing is raised. A block is at most 200 lines.
     """
+    if not text.startswith(_FENCE_MARK):
+        return FrontMatter()
     values: dict[str, str] = {}
     for number, line in enumerate(_leading_lines(text), start=1):
         if number == 1:

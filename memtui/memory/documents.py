@@ -82,16 +82,11 @@ def reason_of(error: OSError) -> Reason:
 
 def text_hash(text: str) -> str:
     """Hash text: sha256 hex of its UTF-8 form, a lone surrogate counting as U+FFFD."""
+    if len(text) <= _PIECE:
+        return hashlib.sha256(_encoded(text)).hexdigest()
     digest = hashlib.sha256()
     for start in range(0, len(text), _PIECE):
-        piece = text[start : start + _PIECE]
-        try:
-            data = piece.encode()
-        except UnicodeEncodeError:
-            data = (
-                piece.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
-            )
-        digest.update(data)
+        digest.update(_encoded(text[start : start + _PIECE]))
     return digest.hexdigest()
 
 
@@ -101,6 +96,13 @@ def split_lines(text: str) -> list[str]:
     The carriage return of a CRLF is taken off, as it is no part of what the line shows.
     """
     return [line.removesuffix("\r") for line in text.split("\n")]
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
 def _read(file: SourceFile, max_bytes: int) -> bytes:
@@ -117,16 +119,21 @@ def _read(file: SourceFile, max_bytes: int) -> bytes:
 
 
 def _decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
-    text = "".join(_decoded_pieces(raw, "replace")).removeprefix(_BYTE_ORDER_MARK)
     warnings: list[str] = []
-    undecodable = text.count(_REPLACEMENT) - raw.count(_REPLACEMENT.encode())
+    undecodable = 0
+    try:
+        text = raw.decode() if len(raw) <= _PIECE else "".join(_decoded_pieces(raw, "strict"))
+    except UnicodeDecodeError:
+        text = "".join(_decoded_pieces(raw, "replace"))
+        undecodable = text.count(_REPLACEMENT) - raw.count(_REPLACEMENT.encode())
+    text = text.removeprefix(_BYTE_ORDER_MARK)
     if undecodable:
         warnings.append(
             f"not UTF-8: {_counted(undecodable, 'bad sequence')} shown as U+FFFD, "
             f"first on line {_first_bad_line(raw)}"
         )
-    nuls = text.count("\0")
-    if nuls:
+    if "\0" in text:
+        nuls = text.count("\0")
         line = text.count("\n", 0, text.index("\0")) + 1
         warnings.append(f"{_counted(nuls, 'NUL byte')} shown as U+FFFD, first on line {line}")
         text = text.replace("\0", _REPLACEMENT)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import add
 from typing import Literal
 
 from memtui.text.stopwords import STOP_WORDS
@@ -33,10 +34,12 @@ _EAST_ASIAN = (
 )
 _SOUTH_EAST_ASIAN = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _UNSPACED = re.compile(f"[{_EAST_ASIAN}]+|[{_SOUTH_EAST_ASIAN}]+")
+# One set of characters: found several times faster than the alternatives above.
+_UNSPACED_EITHER = re.compile(f"[{_EAST_ASIAN}{_SOUTH_EAST_ASIAN}]+")
 _SOUTH_EAST_ASIAN_START = re.compile(f"[{_SOUTH_EAST_ASIAN}]")
 _LETTERS = re.compile(r"[^\W_]+")
 _VIETNAMESE = re.compile("[\u0103\u00e2\u00ea\u00f4\u01a1\u01b0\u0111\u1ea1-\u1ef9]", re.IGNORECASE)
-_BARRED_D = str.maketrans({"\u0111": "d", "\u0110": "D"})
+_BARRED_D = (("\u0111", "d"), ("\u0110", "D"))
 
 _PIECE = 4096
 # A cut before one of these changes neither normalisation nor grams: none combines with what
@@ -76,7 +79,7 @@ def index_text(text: str) -> str:
     """
     if text.isascii():
         return text
-    return "".join(_UNSPACED.sub(_spread, _normalise(piece)) for piece in _pieces(text))
+    return "".join(_UNSPACED_EITHER.sub(_spread_each, _normalise(piece)) for piece in _pieces(text))
 
 
 def query_terms(text: str, *, prefix_last: bool = False) -> QueryTerms:
@@ -86,7 +89,7 @@ def query_terms(text: str, *, prefix_last: bool = False) -> QueryTerms:
     least three letters that ends the text also finds longer words.
     """
     raw = unicodedata.normalize("NFKC", _encodable(text[:MAX_QUERY_CHARS]))
-    folded = raw.translate(_BARRED_D)
+    folded = _without_bars(raw)
     found: dict[str, QueryTerm] = {}
     for run in _UNSPACED.finditer(folded):
         for gram in _grams(run.group(), _gram_length(run.group())):
@@ -151,7 +154,13 @@ def _is_latin(char: str) -> bool:
 
 
 def _normalise(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).translate(_BARRED_D)
+    return _without_bars(unicodedata.normalize("NFKC", text))
+
+
+def _without_bars(text: str) -> str:
+    for barred, plain in _BARRED_D:
+        text = text.replace(barred, plain)
+    return text
 
 
 def _encodable(text: str) -> str:
@@ -197,7 +206,14 @@ def _word_spans(text: str) -> list[tuple[int, int]]:
 def _grams(run: str, length: int) -> list[str]:
     if len(run) < length:
         return [run]
-    return [run[at : at + length] for at in range(len(run) - length + 1)]
+    grams: Iterable[str] = run
+    for start in range(1, length):
+        grams = map(add, grams, run[start:])
+    return list(grams)
+
+
+def _spread_each(match: re.Match[str]) -> str:
+    return _UNSPACED.sub(_spread, match.group())
 
 
 def _spread(match: re.Match[str]) -> str:

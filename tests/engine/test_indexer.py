@@ -289,7 +289,7 @@ def test_the_thread_outlives_an_unexpected_error(
     def explode(*arguments: object, **more: object) -> None:
         raise RuntimeError("boom\nin two lines")
 
-    monkeypatch.setattr("memtui.index.files.chunk_document", explode)
+    monkeypatch.setattr("memtui.memory.chunking.chunk_document", explode)
     indexer.sync()
     assert indexer.wait_idle(WAIT)
     snapshot = indexer.snapshot()

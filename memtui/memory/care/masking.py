@@ -15,7 +15,7 @@ SHOWN_CHARACTERS: Final = 400
 """Characters of a place that are shown."""
 _KNOWN = re.compile(
     r"(?:sk-|ghp_|gho_|ghs_|github_pat_|glpat-|xox[a-z]-|xapp-|gsk_|AIza|AKIA|pplx-|npm_|hf_|"
-    r"\d{6,}:)[A-Za-z0-9_-]{12,}"
+    r"(?<!\d)\d{6,}:)[A-Za-z0-9_-]{12,}"
 )
 _PLACEHOLDER = re.compile(
     r"x{4,}|X{4,}|\*{3,}|\.{3}|…|•{3,}|[<>{}$%]|\[|\(|your|example|placeholder|change[-_]?me|"
@@ -30,11 +30,11 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 """What is called a secret in a note, in some languages."""
-_WORDS = re.compile(r"[A-Za-z]?[a-z]*[0-9]{0,2}(?:[-_./][A-Za-z]?[a-z]*[0-9]{0,2})+")
+_WORDS = re.compile(r"[A-Z]?[a-z]*[0-9]{0,2}(?:[-_./][A-Z]?[a-z]*[0-9]{0,2})+")
 """Words in a row, such as the name of a setting or of a file."""
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _PUBLIC = re.compile(r"pk_(?:test|live)_")
-_CALL = re.compile(r"[A-Za-z_.]+\(")
+_CALL = re.compile(r"[A-Za-z_.]\(")
 _SHORTEST: Final = 8
 _LEAST_BITS: Final = 2.8
 """Bits a character of a random token, at least; words repeat their letters."""
