@@ -17,6 +17,8 @@ from memtui.embedding import trimming
 from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.embedding.trimming import Trimmed
 from memtui.errors import IndexUnusable
+from memtui.settings.private import make_private
+from memtui.settings.same_file import NO_FILE, file_state
 
 if TYPE_CHECKING:
     import apsw
@@ -46,6 +48,8 @@ _HASHES_A_QUERY = 400
 _USE_SECONDS = 86_400
 # SQLITE_CORRUPT and SQLITE_NOTADB: what damaged database files answer.
 _DAMAGED = frozenset({11, 26})
+_NEWER_FORMAT = "unsupported file format"
+"""What SQLite says, as an error of no kind, of a header that no release of it wrote."""
 
 
 class Opener(Protocol):
@@ -101,7 +105,10 @@ class EmbeddingCache:
         return found
 
     def put_many(self, identity: ProviderIdentity, vectors: Mapping[str, Vector]) -> None:
-        """Store vectors by text hash, all or none; raises `ValueError` for other dimensions."""
+        """Store vectors by text hash, all or none; raises `ValueError` for other dimensions.
+
+        When it returns they outlive a loss of power.
+        """
         import numpy as np
 
         used_at = int(self._now())
@@ -172,13 +179,15 @@ class EmbeddingCache:
                 self._used.setdefault(identity, set()).update(stale)
 
     def _run(self, action: Callable[[apsw.Connection], T]) -> T:
-        generation = self._generation
-        try:
-            return action(self._connection())
-        except Exception as error:
-            if not self._writable or not _is_damage(error):
-                raise
-            self._start_anew(generation)
+        # A file that is damaged where no check looks shows it by failing again.
+        for is_certain in (False, True):
+            generation = self._generation
+            try:
+                return action(self._connection())
+            except Exception as error:
+                if not self._writable or not _is_damage(error):
+                    raise
+                self._start_anew(generation, is_certain=is_certain)
         return action(self._connection())
 
     def _connection(self) -> apsw.Connection:
@@ -186,23 +195,32 @@ class EmbeddingCache:
         if self._closed:
             raise ValueError("the embedding cache is closed")
         local = self._local
-        if getattr(local, "generation", None) != self._generation:
+        if getattr(local, "generation", None) != self._generation or self._is_another():
             self._forget_connection()
             generation = self._generation
             local.connection = self._open()
             local.generation = generation
+            local.file = file_state(self._path)
         connection: apsw.Connection = local.connection
         return connection
 
+    def _is_another(self) -> bool:
+        """Whether this thread's file was removed, replaced or cut: read mapped, that kills."""
+        before = getattr(self._local, "file", NO_FILE)
+        self._local.file = file_state(self._path)
+        return not self._local.file.continues(before)
+
     def _open(self) -> apsw.Connection:
         if self._writable:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self._path.parent)
         # One at a time: two threads that turn a new file to WAL together are refused at once,
         # whatever their busy timeout.
         with self._opening:
             connection = self._open_database(self._path)
             try:
                 if self._writable:
+                    # An index is made again from the notes; vectors may have cost money.
+                    connection.execute("PRAGMA synchronous = FULL")
                     trimming.prepare(connection)
                     connection.execute(_SCHEMA)
             except BaseException:
@@ -223,13 +241,13 @@ class EmbeddingCache:
                 self._connections.discard(connection)
             connection.close()
 
-    def _start_anew(self, generation: int) -> None:
+    def _start_anew(self, generation: int, *, is_certain: bool) -> None:
         """Move the damaged file aside, unless another thread or process did so meanwhile."""
         self._forget_connection()
         with self._lock:
             if generation != self._generation:
                 return
-            if self._is_file_damaged():
+            if is_certain or self._is_file_damaged():
                 aside = self._move_aside()
                 self.recovered = (
                     f"the embedding cache was damaged and starts anew; it was kept as {aside}"
@@ -276,6 +294,8 @@ def _select(
     rows: list[Any] = connection.execute(query, (*key, *hashes)).fetchall()
     found: dict[str, tuple[Vector, int]] = {}
     for text_hash, dims, blob, used_at in rows:
+        if not isinstance(blob, bytes) or not isinstance(dims, int):
+            continue
         if dims != (identity.dimensions or dims) or len(blob) != 4 * dims:
             continue
         vector = np.frombuffer(blob, dtype="<f4")
@@ -297,7 +317,9 @@ def _count(connection: apsw.Connection) -> int:
 def _is_damage(error: BaseException | None) -> bool:
     """Whether the database said that the file is damaged, directly or through another error."""
     while error is not None:
-        if getattr(error, "result", None) in _DAMAGED:
+        if getattr(error, "result", None) in _DAMAGED or isinstance(error, UnicodeDecodeError):
+            return True
+        if _NEWER_FORMAT in str(error):
             return True
         error = error.__cause__
     return False

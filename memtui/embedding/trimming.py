@@ -115,7 +115,7 @@ def _evict(
         return 0
     connection.execute(_BY_USE)
     oldest = connection.execute(_OLDEST).fetchall()
-    rest = iter([(int(str(row)), int(str(dims))) for row, dims in oldest if row not in kept])
+    rest = iter([(int(str(row)), _size_of(dims)) for row, dims in oldest if row not in kept])
     evicted = 0
     while not cancelled():
         excess = used_bytes(connection) - limit
@@ -128,6 +128,11 @@ def _evict(
             )
         evicted += len(some)
     return evicted
+
+
+def _size_of(dims: object) -> int:
+    """The numbers of a vector, as its row says; a damaged row says nothing."""
+    return dims if isinstance(dims, int) else 0
 
 
 def _enough(rest: Iterator[tuple[int, int]], excess: int) -> Iterator[int]:

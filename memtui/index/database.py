@@ -269,8 +269,10 @@ def mapped_errors(path: Path) -> Iterator[None]:
             hint="another program is using it; try again",
         ) from error
     except apsw.IOError as error:
+        kept = os.access(path.parent, os.W_OK)
         raise IndexUnusable(
-            f"{path} cannot be read or written: {error}", hint="check the disk"
+            f"{path} cannot be read or written: {error}",
+            hint="check the disk" if kept else "check the folder's permissions",
         ) from error
 
 
@@ -343,6 +345,7 @@ def _configure(connection: apsw.Connection, *, readonly: bool, bulk: bool) -> No
         # Before the first page is written; without effect on a file that has pages.
         connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
         connection.execute(f"PRAGMA journal_mode = {'OFF' if bulk else 'WAL'}").fetchall()
+        # A loss of power may undo the last transactions, which the next sync makes again.
         connection.execute(f"PRAGMA synchronous = {'OFF' if bulk else 'NORMAL'}")
         connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_BYTES}").fetchall()
         connection.execute("PRAGMA foreign_keys = ON")

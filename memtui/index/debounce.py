@@ -22,6 +22,11 @@ class Debouncer:
         self._paths: dict[str, None] = {}
         self._anything = False
 
+    @property
+    def anything(self) -> bool:
+        """Whether this burst is known to be anywhere: more names tell nothing."""
+        return self._anything
+
     def note(self, paths: Iterable[str], now: float) -> tuple[str, ...] | None:
         """Add changed paths (none: anything); returns what is new about it, `None` for nothing."""
         if self._first is None:

@@ -10,32 +10,37 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from memtui.bus import FileIndexed, FileSkipped
-from memtui.index.database import transaction
+from memtui.index.database import number, transaction
 from memtui.index.job import Counts, Job
+from memtui.index.mounted import KEY as ROOT
+from memtui.index.mounted import identity_of_root
 from memtui.index.progress import FILES
 from memtui.index.schema import read_meta, write_meta
 from memtui.index.splitting import within_limit
+from memtui.index.standing import KEY, forget_folders, note_folders
 from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
-from memtui.index.transcripts.phase import TranscriptsPhase
-from memtui.index.transcripts.registry import Registered, look_at_registries
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.index.transcripts.state import registered_as
 from memtui.index.writer import IndexWriter
-from memtui.memory.chunking import chunk_document
 from memtui.memory.discover import Discovery
 from memtui.memory.documents import read_document, reason_of
 from memtui.model import ChunkSpan, Document, SkippedFile, SourceFile
+from memtui.retrieval.masking import UNMASKED
 
+# What cuts notes and reads transcripts is imported when there is one: a search does without.
 if TYPE_CHECKING:
     from memtui.index.database import Connection
+    from memtui.index.transcripts.registry import Registered
 
-_BATCH_FILES = 50
-_BATCH_SECONDS = 0.2
+_REMOVED_AT_ONCE = 50
+_MOST_FILES = 800
+_MOST_SECONDS = 0.8
 _BATCH_BYTES = 4 * 2**20
 # Within this time of a scan, a second write may leave size and modification time as they were.
 _RACY_NS = 2 * 10**9
 # What decides, besides the files, what is read of transcripts; a key of the index's meta table.
 _RECIPE = "transcripts"
+_MIXED = "mixed"
 # The state of the programs' lists of sessions when they were looked at; in the meta table as well.
 _REGISTRIES = "transcript_registries"
 _KNOWN = "SELECT path, source, hash, size, mtime_ns, inode, seen_ns, lines FROM files"
@@ -117,11 +122,17 @@ def _with_also(plan: Plan, files: Sequence[SourceFile]) -> Plan:
     )
 
 
+def _folder(path: str) -> str:
+    return path[: path.rfind("/") + 1]
+
+
 @dataclass(slots=True)
 class _Batch:
     """Files that were read and are written in one transaction."""
 
     began: float
+    most_files: int = 50
+    most_seconds: float = 0.2
     documents: list[tuple[Document, list[ChunkSpan]]] = field(default_factory=list)
     touched: list[SourceFile] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
@@ -129,8 +140,16 @@ class _Batch:
     size: int = 0
 
     def full(self) -> bool:
-        late = time.monotonic() - self.began >= _BATCH_SECONDS
-        return late or self.files >= _BATCH_FILES or self.size >= _BATCH_BYTES
+        late = time.monotonic() - self.began >= self.most_seconds
+        return late or self.files >= self.most_files or self.size >= _BATCH_BYTES
+
+    def next(self) -> _Batch:
+        """One that may be twice as large: a commit costs the same for few files and for many."""
+        return _Batch(
+            time.monotonic(),
+            most_files=min(2 * self.most_files, _MOST_FILES),
+            most_seconds=min(2 * self.most_seconds, _MOST_SECONDS),
+        )
 
 
 class FilesPhase:
@@ -150,12 +169,14 @@ class FilesPhase:
         self._writer = IndexWriter(connection, model=job.recipe.model)
         self._known: Mapping[str, KnownFile] = {}
         self._seen_ns = 0
+        self._unread: set[str] = set()
+        """The folders of notes that could not be read."""
 
     def run(self, discovery: Discovery, *, seen_ns: int) -> None:
         """Make the rows those of the files that were found at `seen_ns` (Unix time)."""
         job, counts = self._job, self._counts
         self._seen_ns = seen_ns
-        self._known = known_files(self._connection)
+        self._known = self._compared(discovery)
         scope = job.transcripts or TranscriptScope(job.scope.root)
         anew = read_meta(self._connection).get(_RECIPE, scope.recipe) != scope.recipe
         plan = plan_changes(discovery.files, self._known, discovery.unread)
@@ -163,21 +184,70 @@ class FilesPhase:
             plan = _with_all_transcripts(plan, discovery.files)
         registered = self._registered(discovery.files, scope)
         plan = _with_also(plan, registered.differing)
-        counts.seen = len(discovery.files)
+        counts.seen = discovery.seen
         for skipped in discovery.skipped:
             self._skip(skipped)
         job.planned((*plan.changed, *plan.removed))
+        if plan.read or plan.removed:
+            with self._transaction():
+                forget_folders(self._connection)
         self._remove(plan.removed)
         if plan.read:
+            self._begin(scope, anew=anew)
             job.progress.start(FILES, len(plan.read))
             self._read_all(file for file in plan.read if file.source != TRANSCRIPTS)
+            from memtui.index.transcripts.phase import TranscriptsPhase
+
             phase = TranscriptsPhase(
                 job, scope, self._connection, counts, bulk=self._bulk, seen_ns=seen_ns
             )
             phase.run([f for f in plan.read if f.source == TRANSCRIPTS], self._known, anew=anew)
         meta = read_meta(self._connection)
-        said = {_RECIPE: scope.recipe, _REGISTRIES: registered.stamps}
-        if discovery.files and any(meta.get(key) != value for key, value in said.items()):
+        said = {
+            _RECIPE: scope.recipe,
+            _REGISTRIES: registered.stamps,
+            UNMASKED[0]: scope.rules.redaction,
+            ROOT: identity_of_root(job.scope.root),
+        }
+        if discovery.seen and any(meta.get(key) != value for key, value in said.items()):
+            with self._transaction():
+                write_meta(self._connection, said)
+        self._note_folders(discovery)
+
+    def _compared(self, discovery: Discovery) -> Mapping[str, KnownFile]:
+        """What the index knows about files, but for those of unchanged folders."""
+        unchanged = discovery.unchanged
+        if not unchanged:
+            return known_files(self._connection)
+        held = number(self._connection, "SELECT count(*) FROM files")
+        if not discovery.files and discovery.seen == held:
+            return {}
+        known = known_files(self._connection)
+        return {path: row for path, row in known.items() if _folder(path) not in unchanged}
+
+    def _note_folders(self, discovery: Discovery) -> None:
+        """Note the state of the folders whose notes were read, and not too soon after a change."""
+        trusted = self._seen_ns - _RACY_NS
+        folders = {
+            prefix: state
+            for prefix, state in discovery.folders.items()
+            if state.newest < trusted and prefix not in self._unread
+        }
+        meta = read_meta(self._connection)
+        if folders or KEY in meta:
+            with self._transaction():
+                note_folders(self._connection, meta, self._job.scope, folders)
+
+    def _begin(self, scope: TranscriptScope, *, anew: bool) -> None:
+        """Note before the first transcript what a job that stops in between leaves behind.
+
+        What was read in part by one recipe and in part by another is read anew by any.
+        """
+        meta = read_meta(self._connection)
+        said = {_RECIPE: _MIXED} if anew else {_RECIPE: scope.recipe}
+        if not scope.rules.masks_more:
+            said[UNMASKED[0]] = UNMASKED[1]
+        if any(meta.get(key) != value for key, value in said.items()):
             with self._transaction():
                 write_meta(self._connection, said)
 
@@ -186,6 +256,8 @@ class FilesPhase:
         seen = read_meta(self._connection).get(_REGISTRIES, "")
         sessions = [file for file in files if file.source == TRANSCRIPTS]
         before = partial(registered_as, self._connection)
+        from memtui.index.transcripts.registry import look_at_registries
+
         return look_at_registries(sessions, before, seen, scope.rules)
 
     def _read_all(self, files: Iterable[SourceFile]) -> None:
@@ -195,7 +267,7 @@ class FilesPhase:
             self._read(file, batch)
             if batch.full():
                 self._flush(batch)
-                batch = _Batch(time.monotonic())
+                batch = batch.next()
         self._flush(batch)
 
     def _read(self, file: SourceFile, batch: _Batch) -> None:
@@ -207,11 +279,14 @@ class FilesPhase:
         except OSError as error:
             self._skip(SkippedFile(file.path, reason_of(error), error.strerror or str(error)))
             batch.gone.append(file.path)
+            self._unread.add(_folder(file.path))
             return
         if known is not None and (known.hash, known.source) == (document.hash, file.source):
             batch.touched.append(file)
             return
         recipe = self._job.recipe
+        from memtui.memory.chunking import chunk_document
+
         spans = chunk_document(
             document,
             tokens=recipe.chunk_tokens,
@@ -224,12 +299,10 @@ class FilesPhase:
         if not batch.files:
             return
         job, counts, seen_ns = self._job, self._counts, self._seen_ns
-        written = 0
         with self._transaction():
-            for document, spans in batch.documents:
-                written += self._writer.write_document(
-                    document, spans, seen_ns=seen_ns, cancelled=job.cancelled
-                )
+            written = self._writer.write_documents(
+                batch.documents, seen_ns=seen_ns, cancelled=job.cancelled
+            )
             for file in batch.touched:
                 self._writer.touch(file, seen_ns=seen_ns)
             removed = self._writer.remove_files(batch.gone, job.cancelled)
@@ -246,9 +319,9 @@ class FilesPhase:
         job.progress.advance(batch.files, paths[-1] if paths else "")
 
     def _remove(self, paths: Sequence[str]) -> None:
-        for start in range(0, len(paths), _BATCH_FILES):
+        for start in range(0, len(paths), _REMOVED_AT_ONCE):
             self._job.check()
-            some = paths[start : start + _BATCH_FILES]
+            some = paths[start : start + _REMOVED_AT_ONCE]
             with self._transaction():
                 removed = self._writer.remove_files(some, self._job.cancelled)
             self._counts.removed += removed

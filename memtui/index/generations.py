@@ -28,12 +28,16 @@ from memtui.index.database import (
     mapped_errors,
     open_database,
 )
+from memtui.settings.durable import sync_folder
+from memtui.settings.private import make_private
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 _CURRENT = "CURRENT"
 _CURRENT_NEW = "CURRENT.tmp"
+# What a crash leaves of the small files that only the holder of the lock replaces.
+_HALF_WRITTEN = (_CURRENT_NEW, "batches.json.tmp", "provider.json.tmp")
 _BUILDING = ".building"
 _GENERATION = re.compile(r"index-(\d{1,15})\.db(\.building)?(-wal|-shm|-journal)?")
 # Long enough to outlast another process that only asks who holds the lock.
@@ -53,12 +57,17 @@ class IndexFolder:
     def create(self) -> None:
         """Make the folder, for its owner only; raises `IndexUnusable` where that is impossible."""
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            made = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
+            make_private(self.folder)
         except OSError as error:
             raise IndexUnusable(
                 f"the index folder {self.folder} cannot be made: {error.strerror}",
                 hint="set another data folder, or check the permissions",
             ) from error
+        for path in made:
+            # A folder above may be one that this user can make folders in, but not read.
+            with suppress(PermissionError):
+                sync_folder(path.parent)
 
     def path(self, generation: int) -> Path:
         """Name the database file of a generation."""
@@ -104,7 +113,7 @@ class IndexFolder:
             live = self.path(generation)
             _sync_file(building)
             os.replace(building, live)
-            _sync_folder(self.folder)
+            sync_folder(self.folder)
             self._point_to(live.name)
         return generation
 
@@ -128,9 +137,10 @@ class IndexFolder:
             with suppress(OSError):
                 path.unlink()
                 removed.append(path.name)
-        with suppress(OSError):
-            (self.folder / _CURRENT_NEW).unlink()
-            removed.append(_CURRENT_NEW)
+        for name in _HALF_WRITTEN:
+            with suppress(OSError):
+                (self.folder / name).unlink()
+                removed.append(name)
         return tuple(sorted(removed))
 
     def _generation_files(self) -> list[tuple[int, Path]]:
@@ -149,7 +159,7 @@ class IndexFolder:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(new, self.current_path)
-        _sync_folder(self.folder)
+        sync_folder(self.folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +261,7 @@ class WriterLock:
         try:
             found = json.loads(self._folder.owner_path.read_bytes())
             return Owner(int(found["pid"]), str(found["started"]))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
 
     def owner(self) -> Owner | None:
@@ -330,17 +340,6 @@ def _seal(building: Path, cancelled: Callable[[], bool] | None) -> None:
 
 def _sync_file(path: Path) -> None:
     descriptor = os.open(path, os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _sync_folder(folder: Path) -> None:
-    # Windows cannot open a folder, and makes a replaced name durable by itself.
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

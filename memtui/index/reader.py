@@ -13,6 +13,7 @@ from memtui.index.database import mapped_errors, number, open_database
 from memtui.index.generations import IndexFolder
 from memtui.index.schema import check_version, read_meta
 from memtui.model import Reason, SourceCount
+from memtui.settings.same_file import NO_FILE, file_state
 
 if TYPE_CHECKING:
     from memtui.index.database import Connection
@@ -74,6 +75,7 @@ class LiveIndex:
         self._connection: Connection | None = None
         self._generation = 0
         self._pointer: tuple[int, int] | None = None
+        self._file = NO_FILE
 
     @property
     def generation(self) -> int:
@@ -86,7 +88,7 @@ class LiveIndex:
         Raises `IndexMissing` when there is none, `IndexUnusable` when it cannot be read.
         """
         pointer = self._look()
-        if self._connection is None or pointer != self._pointer:
+        if self._connection is None or pointer != self._pointer or self._is_another():
             self._open()
         if self._connection is None:
             raise IndexMissing("the index is closed")
@@ -105,6 +107,11 @@ class LiveIndex:
             self._connection.close()
         self._connection = None
         self._pointer = None
+
+    def _is_another(self) -> bool:
+        """Whether the file is not the one that was opened, or was cut: read mapped, that kills."""
+        before, self._file = self._file, file_state(self._folder.path(self._generation))
+        return not self._file.continues(before)
 
     def _look(self) -> tuple[int, int] | None:
         try:
@@ -140,6 +147,7 @@ class LiveIndex:
                 connection.close()
                 raise
             self._connection, self._generation, self._pointer = connection, generation, pointer
+            self._file = file_state(path)
             return
         raise IndexMissing(
             f"there is no index in {self._folder.folder}", hint="memtui index builds it"
@@ -182,16 +190,15 @@ def pending_count(connection: Connection) -> int:
 def counts(connection: Connection) -> IndexCounts:
     """Count what the index holds, by source."""
     files: dict[str, int] = {}
-    chunks: dict[str, int] = {}
     for source, count in connection.execute(
         "SELECT source, count(*) FROM files GROUP BY source"
     ).fetchall():
         files[str(source)] = int(str(count))
-    for source, count in connection.execute(
-        "SELECT f.source, sum(c.number) FROM (SELECT file_id, count(*) AS number FROM chunks "
-        "GROUP BY file_id) c JOIN files f ON f.id = c.file_id GROUP BY f.source"
-    ).fetchall():
-        chunks[str(source)] = int(str(count))
+    if len(files) == 1:
+        # Then all chunks are of that source, and no row has to be read to count them.
+        chunks = dict.fromkeys(files, number(connection, "SELECT count(*) FROM chunks"))
+    else:
+        chunks = _chunks_by_source(connection)
     total = sum(chunks.values())
     return IndexCounts(
         files=sum(files.values()),
@@ -201,6 +208,16 @@ def counts(connection: Connection) -> IndexCounts:
             SourceCount(source, files[source], chunks.get(source, 0)) for source in sorted(files)
         ),
     )
+
+
+def _chunks_by_source(connection: Connection) -> dict[str, int]:
+    chunks: dict[str, int] = {}
+    for source, count in connection.execute(
+        "SELECT f.source, sum(c.number) FROM (SELECT file_id, count(*) AS number FROM chunks "
+        "GROUP BY file_id) c JOIN files f ON f.id = c.file_id GROUP BY f.source"
+    ).fetchall():
+        chunks[str(source)] = int(str(count))
+    return chunks
 
 
 _FILES = (

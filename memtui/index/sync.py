@@ -14,8 +14,10 @@ from memtui.index.batching import Batched, embed_by_batches
 from memtui.index.database import checkpoint, mapped_errors, number, open_database, transaction
 from memtui.index.files import FilesPhase
 from memtui.index.job import MOST_FAILURES, PROBE_TEXT, Counts, Job, SyncResult
+from memtui.index.mounted import is_another_root, require_mounted
 from memtui.index.rebuild import rebuild
 from memtui.index.schema import check_version, create, read_meta, write_meta
+from memtui.index.standing import folders_of
 from memtui.index.vectors import VectorsPhase, compact_vectors
 from memtui.model import Leg, Usage
 
@@ -50,6 +52,8 @@ def sync(job: Job) -> SyncResult:
                 job = kept or replace(job, spent=spent)
             if job.recipe.matches(meta):
                 return _sync_into(job, connection, generation, began=began, swapped=first)
+            if is_another_root(meta, job.scope.root):
+                require_mounted(connection, meta, job.scope.root, job.discover())
         finally:
             connection.close()
     return rebuild(job)
@@ -123,7 +127,9 @@ def _sync_into(
     counts = Counts()
     # Before the scan, so that a write during it counts as too close to be trusted.
     seen_ns = time.time_ns()
-    discovery = job.discover()
+    meta = read_meta(connection)
+    discovery = job.discover(folders_of(connection, meta, job.scope))
+    require_mounted(connection, meta, job.scope.root, discovery)
     before = connection.total_changes()
     FilesPhase(job, connection, counts).run(discovery, seen_ns=seen_ns)
     if read_meta(connection).get("complete") != "1":

@@ -20,7 +20,8 @@ from memtui.index.events import (
     start_events,
     watched_folders,
 )
-from memtui.memory.discover import Scope, discover, is_candidate, may_contain
+from memtui.memory.candidates import is_candidate, may_contain
+from memtui.memory.discover import Scope, discover
 from memtui.memory.paths import stored_path
 from memtui.model import WatcherState
 
@@ -77,6 +78,7 @@ class Watcher:
         self._watch_limit = watch_limit
         self._now = now
         self._root = os.path.abspath(scope.root)
+        self._everywhere = Change(self._root, True)
         self._condition = threading.Condition()
         self._incoming: dict[Change, None] = {}
         self._closing = False
@@ -117,9 +119,13 @@ class Watcher:
     def _arrived(self, change: Change) -> None:
         if change in self._incoming:
             return
-        path = Path(change.path)
-        if not (may_contain if change.folder else is_candidate)(path, self._scope):
-            return
+        if self._debouncer.anything:
+            # In a flood, asking of each file whether it counts takes longer than what it saves.
+            change = self._everywhere
+        else:
+            belongs = may_contain if change.folder else is_candidate
+            if not belongs(Path(change.path), self._scope):
+                return
         with self._condition:
             self._incoming[change] = None
             self._condition.notify_all()

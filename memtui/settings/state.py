@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from memtui.settings.places import state_dir
+from memtui.settings.private import make_private, narrow
+
+# A half-written file of this age, in seconds, belongs to no process that still writes.
+_ABANDONED = 3600.0
 
 
 class StateFolder:
@@ -21,6 +27,10 @@ class StateFolder:
     def __init__(self, path: Path | None = None) -> None:
         self.path = state_dir() if path is None else path
 
+    def narrow(self) -> None:
+        """Take away from others what they may read of the folder, where there is one."""
+        narrow(self.path)
+
     def read_text(self, name: str) -> str | None:
         """The content of a file; `None` when there is none or it cannot be read as UTF-8."""
         try:
@@ -31,8 +41,8 @@ class StateFolder:
     def write_text(self, name: str, text: str) -> None:
         """Replace a file; raises OSError when the folder cannot be written."""
         target = self._file(name)
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.chmod(self.path, 0o700)
+        make_private(self.path)
+        self._sweep(name)
         handle, temporary = tempfile.mkstemp(dir=self.path, prefix=f".{name}-")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -43,6 +53,16 @@ class StateFolder:
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
+
+    def _sweep(self, name: str) -> None:
+        """Remove what processes that were killed left of a file they were writing."""
+        before = time.time() - _ABANDONED
+        for path in self.path.iterdir():
+            # Another process may be removing it as well.
+            if path.name.startswith(f".{name}-"):
+                with suppress(FileNotFoundError, PermissionError):
+                    if path.stat().st_mtime < before:
+                        path.unlink()
 
     def read_json(self, name: str) -> Any:
         """The value of a JSON file; `None` when there is none or it is not JSON."""

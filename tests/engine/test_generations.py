@@ -79,6 +79,18 @@ def test_the_folder_is_for_its_owner_only(folder: IndexFolder) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path.name
 
 
+def test_a_new_folder_outlives_a_loss_of_power(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr("memtui.index.generations.sync_folder", synced.append)
+    folder = IndexFolder(tmp_path / "memtui" / "workspace")
+    folder.create()
+    assert set(synced) == {tmp_path, tmp_path / "memtui"}
+    folder.create()
+    assert len(synced) == 2
+
+
 def test_readers_follow_the_pointer(folder: IndexFolder) -> None:
     folder.commit(build(folder, 1))
     live = LiveIndex(folder)
@@ -180,7 +192,8 @@ def test_clean_removes_what_crashes_leave(folder: IndexFolder) -> None:
     folder.commit(build(folder, 1))
     folder.commit(build(folder, 2))
     build(folder, 3)
-    for name in ("index-1.db-wal", "index-9.db.building-journal", "CURRENT.tmp"):
+    half_written = ("CURRENT.tmp", "batches.json.tmp", "provider.json.tmp")
+    for name in ("index-1.db-wal", "index-9.db.building-journal", *half_written):
         (folder.folder / name).write_bytes(b"x")
     for name in ("cache.db", "writer.lock", "notes.txt", "index-x.db"):
         (folder.folder / name).write_bytes(b"keep")
@@ -190,7 +203,7 @@ def test_clean_removes_what_crashes_leave(folder: IndexFolder) -> None:
         "index-1.db-wal",
         "index-3.db.building",
         "index-9.db.building-journal",
-        "CURRENT.tmp",
+        *half_written,
     }
     assert names(folder) == {
         *("CURRENT", "index-2.db", "cache.db", "writer.lock", "notes.txt", "index-x.db")

@@ -164,6 +164,18 @@ def _config(tmp_path: Path) -> dict[str, str]:
     return {"MEMTUI_CONFIG": str(tmp_path / "user.toml")}
 
 
+def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> None:
+    state = StateFolder(tmp_path)
+    abandoned, fresh = tmp_path / ".history.json-a1b2", tmp_path / ".history.json-c3d4"
+    other = tmp_path / ".other.json-e5f6"
+    for path in (abandoned, fresh, other):
+        path.write_text("half")
+    for path in (abandoned, other):
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    state.write_text("history.json", "whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"history.json", fresh.name, other.name}
+
+
 def test_a_project_file_may_not_set_protected_keys(tmp_path: Path, project: Path) -> None:
     state = StateFolder(tmp_path / "state")
     loaded = load_settings(env=_config(tmp_path), root=project, state=state)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from memtui.embedding.batch.protocol import MOST_TEXTS, is_id
 from memtui.embedding.provider import ProviderIdentity
+from memtui.settings.durable import sync_folder
 
 _VERSION: Final = 1
 _MOST_BYTES: Final = 2**20
@@ -105,6 +106,8 @@ class BatchStore:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(new, self._path)
+            # Only then may a batch be started: one that is forgotten is paid for twice.
+            sync_folder(self._path.parent)
         except BaseException:
             with suppress(OSError):
                 new.unlink(missing_ok=True)

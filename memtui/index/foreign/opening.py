@@ -229,6 +229,14 @@ def foreign_errors(path: Path, current: Callable[[], bool] | None = None) -> Ite
         raise _line(path, found, error) from error
 
 
+def of_another_shape(path: Path, error: Exception) -> IndexUnusable:
+    """What is told of a whole database whose tables are not as any release makes them."""
+    return IndexUnusable(
+        f"{_shown(path)} is not as OpenClaw makes an index: {safe_line(str(error))}",
+        hint="openclaw memory index --force builds it again",
+    )
+
+
 def _changed(path: Path) -> IndexChanged:
     return IndexChanged(
         f"{_shown(path)} changed while it was read",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -165,7 +166,7 @@ def files(connection: Connection, layout: Layout, path: str | None = None) -> tu
         f"SELECT path, {source}, hash, mtime, size FROM {layout.files}{where} ORDER BY 2, 1", values
     ).fetchall()
     return tuple(
-        FileRow(_text(path), _text(kind), _text(digest), _real(mtime), int(_real(size)))
+        FileRow(_text(path), _text(kind), _text(digest), _real(mtime), _whole(size))
         for path, kind, digest, mtime, size in rows
     )
 
@@ -233,12 +234,12 @@ def _chunk(row: Sequence[Any]) -> ChunkRow:
         id=_text(identifier),
         path=_text(path),
         source=_text(source),
-        start_line=int(_real(start)),
-        end_line=int(_real(end)),
+        start_line=_whole(start),
+        end_line=_whole(end),
         hash=_text(digest),
         model=_text(model),
         text=_text(text),
-        updated_at=int(_real(updated)),
+        updated_at=_whole(updated),
         importance=weight if isinstance(weight, int) else None,
         project_key=project if isinstance(project, str) else None,
     )
@@ -251,6 +252,11 @@ def _text(value: object) -> str:
 
 def _real(value: object) -> float:
     return value if isinstance(value, int | float) else 0.0
+
+
+def _whole(value: object) -> int:
+    number = _real(value)
+    return int(number) if math.isfinite(number) else 0
 
 
 def _short(text: str) -> str:

@@ -162,7 +162,7 @@ def _gather(
     for rowid, identifier, block, offset in rows:
         if rowid is None:
             orphans.append(str(identifier))
-        elif block not in blocks or not 0 <= offset < len(blocks[block]):
+        elif not isinstance(offset, int) or not 0 <= offset < len(blocks.get(block, ())):
             return None
         else:
             for values, value in zip(order, (rowid, block, offset), strict=True):
