@@ -16,6 +16,7 @@ from memtui.cli.options import (
     explain_options,
     foreign_options,
     place_options,
+    private_option,
     query_vectors_option,
     ranking_flags,
     ranking_options,
@@ -40,11 +41,12 @@ READS_AN_INDEX = frozenset(
 @click.group(cls=FolderGroup, context_settings=CONTEXT, invoke_without_command=True)
 @query_vectors_option
 @foreign_options
+@private_option
 @place_options
 @click.option("--version", is_flag=True, help="Print the version; with --json those of libraries.")
 @click.pass_context
 def program(
-    ctx: click.Context, /, root: str | None, as_json: bool, version: bool, **foreign: Any
+    ctx: click.Context, /, root: str | None, as_json: bool, version: bool, **options: Any
 ) -> int | None:
     """See what your AI agent remembers, and why it recalls it.
 
@@ -52,7 +54,7 @@ def program(
     found ($MEMTUI_ROOT, here, the OpenClaw workspace). With --agent or --index, opens the index
     of an OpenClaw agent and changes nothing of it; --root FOLDER is then its workspace.
     """
-    ctx.obj = ctx.obj.with_options(root=root, json=as_json, **foreign)
+    ctx.obj = ctx.obj.with_options(root=root, json=as_json, **options)
     command = ctx.invoked_subcommand
     if ctx.obj.foreign and command is not None and command not in READS_AN_INDEX:
         raise click.UsageError(f"--agent and --index mean nothing to `memtui {command}`", ctx)
@@ -71,23 +73,26 @@ def program(
 @click.argument("folder", type=click.Path())
 @query_vectors_option
 @foreign_options
+@private_option
 @place_options
 @click.pass_obj
-def open_(obj: Invocation, /, folder: str, root: str | None, as_json: bool, **foreign: Any) -> int:
+def open_(obj: Invocation, /, folder: str, root: str | None, as_json: bool, **options: Any) -> int:
     """Open FOLDER in the terminal interface."""
     from memtui.cli.opening import open_folder
 
-    return open_folder(obj.with_options(root=root, json=as_json, **foreign), folder)
+    return open_folder(obj.with_options(root=root, json=as_json, **options), folder)
 
 
 @program.command()
+@private_option
 @place_options
 @click.pass_obj
-def demo(obj: Invocation, /, root: str | None, as_json: bool) -> int:
+def demo(obj: Invocation, /, root: str | None, as_json: bool, private: bool) -> int:
     """Open a bundled sample memory in the terminal interface."""
     from memtui.cli.opening import open_folder
 
-    return open_folder(obj.with_options(root=root, json=as_json, demo=True), None)
+    called = obj.with_options(root=root, json=as_json, demo=True, private=private)
+    return open_folder(called, None)
 
 
 @program.command(epilog="`memtui help search` tells about the query language and the output.")

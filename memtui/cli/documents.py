@@ -13,13 +13,17 @@ from memtui.report.entries import FileStates, drop_entry, hit_entry, legs_entry,
 def search_document(
     ranked: Ranked, snippets: Mapping[str, str], status: IndexStatus, warnings: Sequence[str]
 ) -> dict[str, Any]:
-    """The document of a search; `snippets` by chunk id."""
+    """The document of a search; `snippets` by chunk id.
+
+    `generation` is the one that was searched; `index` tells how the index is by now.
+    """
     states = file_states(status)
     return {
         "query": ranked.pool.query,
         "now": ranked.trace.now,
         "ranking": ranking_entry(ranked),
         "search_mode": ranked.pool.search_mode,
+        "generation": ranked.pool.generation,
         "legs": legs_entry(ranked),
         "timings": {"pool_ms": ranked.pool.elapsed_ms, "rank_ms": ranked.elapsed_ms},
         "hits": [hit_entry(hit, snippets.get(hit.chunk.id, ""), states) for hit in ranked.hits],

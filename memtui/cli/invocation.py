@@ -71,8 +71,11 @@ class Invocation:
         agent: str | None = None,
         index: str | None = None,
         query_vectors: str | None = None,
+        private: bool = False,
     ) -> Invocation:
         """The same with the options of the command; an option before the command holds too.
+
+        `private` stands for the setting that no query is remembered.
 
         Raises `SettingsError` for options that exclude each other.
         """
@@ -84,6 +87,7 @@ class Invocation:
             agent=self.agent if agent is None else agent,
             index=self.index if index is None else index,
             query_vectors=self.query_vectors if query_vectors is None else query_vectors,
+            flags=_private(self.flags) if private else self.flags,
         )
         called._refuse_contradictions()
         return called
@@ -143,6 +147,12 @@ class Invocation:
         from memtui.settings import load_settings
 
         return load_settings(flags=self.flags, env=self.env, root=root)
+
+
+def _private(flags: Mapping[str, Any] | None) -> dict[str, Any]:
+    from memtui.settings.layers import Flag
+
+    return {**(flags or {}), "ui.history": Flag("--private", False)}
 
 
 def _here() -> Path:

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def private_option(function: F) -> F:
+    """`--private`: what is asked in the terminal interface is not written down."""
+    return click.option(
+        "--private", is_flag=True, help="Keep no history of queries, and read none."
+    )(function)
+
+
 def place_options(function: F) -> F:
     """`--root` and `--json`: on every command."""
     for option in (

@@ -13,6 +13,8 @@ from typing import Final
 from memtui.errors import MemtuiError
 from memtui.report.explained import Explained
 
+_BINARY: Final = getattr(os, "O_BINARY", 0)
+
 
 class Format(StrEnum):
     """What an explanation can be written as."""
@@ -76,24 +78,26 @@ def format_of(path: Path) -> Format:
     return next((format_ for format_, own in ENDINGS.items() if own == ending), Format.TEXT)
 
 
-def save(path: Path, text: str, *, force: bool = False) -> None:
+def save(path: Path, text: str, *, force: bool = False, mode: int = 0o666) -> None:
     """Write a whole file at once, as UTF-8; one that is there is replaced only with `force`.
 
-    Raises `ExportFailed` when it is there or cannot be written; nothing is left of it then.
+    A new file gets `mode`, less what the umask takes. Raises `ExportFailed` when it is there or
+    cannot be written; nothing is left of it then.
     """
     try:
         if path.exists() and not path.is_file():
             raise OSError(None, "not a regular file")
         # A link stays one: what it leads to is replaced.
-        _write(Path(os.path.realpath(path)) if force else path, text, force)
+        _write(Path(os.path.realpath(path)) if force else path, text, force, mode)
     except (OSError, ValueError) as error:
         raise _failed(path, error) from error
 
 
-def _write(path: Path, text: str, force: bool) -> None:
+def _write(path: Path, text: str, force: bool, mode: int) -> None:
     temporary = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
-        with temporary.open("x", encoding="utf-8", errors="replace", newline="\n") as file:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode)
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
             file.write(text)
         if force:
             os.replace(temporary, path)

@@ -22,6 +22,7 @@ from memtui.tui.actions_screens import ScreenActions
 from memtui.tui.bindings import APP_BINDINGS
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.door import EngineDoor, OpenedMemory
+from memtui.tui.drawn_lines import release_drawn_lines
 from memtui.tui.keymap import resolve_keymap
 from memtui.tui.memories import (
     AgentSource,
@@ -79,6 +80,7 @@ class MemtuiApp(ScreenActions):
         choose: bool = False,
         bus: Bus | None = None,
     ) -> None:
+        release_drawn_lines()
         super().__init__(open_engine, options, agents=agents, choose=choose, bus=bus)
         self.animation_level = "none"
 
@@ -205,10 +207,13 @@ class MemtuiApp(ScreenActions):
         )
 
     def _write_svg(self, path: Path, svg: str) -> None:
+        from memtui.report.export import ExportFailed, save
+        from memtui.settings.private import make_private
+
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(svg, encoding="utf-8")
-        except OSError as error:
+            make_private(path.parent)
+            save(path, svg, force=True, mode=0o600)
+        except (OSError, ExportFailed) as error:
             text = f"screenshot not saved: {error}"
             self.call_from_thread(self.notify, safe_line(text), markup=False, severity="error")
             return

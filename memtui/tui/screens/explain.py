@@ -317,9 +317,11 @@ class ExplainScreen(ExplainBase):
 
     def _write_json(self, page: Page, path: Path) -> None:
         from memtui.report.export import Format, save
+        from memtui.settings.private import make_private
 
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save(path, page_as(page, Format.JSON) or "")
+        if self._folder is not None:
+            make_private(self._folder)
+        save(path, page_as(page, Format.JSON) or "", mode=0o600)
         told = f"saved {safe_line(str(path))}"
         self.app.call_from_thread(self.app.notify, told, markup=False)
 
