@@ -148,12 +148,25 @@ def create(choice: EmbeddingChoice) -> WordLlamaProvider:
         from tokenizers import Tokenizer
 
         tokenizer = Tokenizer.from_file(str(vocabulary))
+        _keep_no_texts(tokenizer)
         return WordLlamaProvider(_table(weights, dimensions), tokenizer)
     except ImportError as error:
         message = f"the package tokenizers cannot be loaded: {one_line(error)}"
         raise ProviderError(message, hint=_INSTALL, failure=Failure.NOT_INSTALLED) from error
     except Exception as error:  # tokenizers raises bare exceptions
         raise ProviderError(f"the {NAME} model cannot be loaded: {one_line(error)}") from error
+
+
+def _keep_no_texts(tokenizer: Tokenizer) -> None:
+    """Let the tokenizer forget the texts it has cut.
+
+    It would keep the last 10,000 that are short, some 6 MB of queries: this vocabulary cuts no text
+    into words first, so that a query is found again only when all of it is asked again. Versions
+    before 0.21 cannot be told.
+    """
+    resize = getattr(tokenizer.model, "_resize_cache", None)
+    if resize is not None:
+        resize(0)
 
 
 def look(choice: EmbeddingChoice) -> Availability:

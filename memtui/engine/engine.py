@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from threading import TIMEOUT_MAX
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from memtui.bus import (
     Bus,
@@ -36,15 +37,14 @@ from memtui.engine.retriever import Retriever
 from memtui.engine.searching import Partial, SearchLoop
 from memtui.engine.source import RecentFile
 from memtui.engine.transcripts import Transcribing
-from memtui.errors import IndexMissing, SettingsError
+from memtui.errors import Cancelled, IndexMissing, SettingsError
 from memtui.index.caching import CacheBound
-from memtui.index.database import open_database
+from memtui.index.database import Interrupted, open_database
 from memtui.index.generations import IndexFolder
 from memtui.index.indexer import Indexer
 from memtui.index.reader import ChunkRange, chunk_ranges, recent_files
 from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.scope import TranscriptHomes, transcript_scope_of
-from memtui.index.watcher import Watcher, WatchTimes
 from memtui.memory.discover import Scope, discover
 from memtui.memory.workspace import workspace_id
 from memtui.model import CandidatePool, IndexStatus, Ranked, Ranking
@@ -53,6 +53,9 @@ from memtui.ranking.profiles import PROFILES
 from memtui.retrieval.query import Query, parse_query
 from memtui.settings import Settings
 from memtui.settings import data_dir as default_data_dir
+
+if TYPE_CHECKING:
+    from memtui.index.watcher import Watcher
 
 _MEGABYTE = 10**6
 
@@ -163,12 +166,23 @@ class Engine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
             root, settings, folder, bus=bus, now=times, write=write, clock=clock, homes=homes
         )
         if warm and engine._holder.identity is not None:
-            threading.Thread(target=engine._holder.get, name="memtui-model", daemon=True).start()
+            threading.Thread(target=engine._warm, name="memtui-model", daemon=True).start()
         engine._indexer.start()
         engine._loop.start()
         if watch and write:
             engine._start_watching()
         return engine
+
+    def _warm(self) -> None:
+        """Load the model and then the vectors, so that the first search finds both."""
+        if self._holder.get()[0] is not None:
+            self._loop.call_later(self._warm_view)
+
+    def _warm_view(self, gives_way: Callable[[], bool]) -> None:
+        try:
+            self._retriever.warm()
+        except Interrupted as error:
+            raise Cancelled from error
 
     # --- search ---------------------------------------------------------------------------
 
@@ -333,6 +347,8 @@ class Engine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
         if not index.watch:
             self._indexer.sync()
             return
+        from memtui.index.watcher import Watcher, WatchTimes
+
         times = WatchTimes(quiet=index.debounce_seconds, rescan=index.rescan_seconds)
         self._watcher = Watcher(
             self._scope, self.bus, self._indexer.sync, times=times, now=self.now

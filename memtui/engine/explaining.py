@@ -7,30 +7,26 @@ from concurrent.futures import CancelledError
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from memtui.engine import insight
-from memtui.engine.holding import Held, all_paths, best_facts, facts_by_id, held_at
-from memtui.engine.inquiry import ChunkFacts, Evidence, inquiry_of
-from memtui.engine.insight import row_of
-from memtui.engine.passages import passages_of
-from memtui.engine.places import meant, readings, spellings
-from memtui.engine.reading import indexed_note
-from memtui.engine.standing import FileStanding, ambiguous, sought, standing_of
 from memtui.engine.words_to_try import MOST_WORDS, WordsToTry
 from memtui.errors import IndexMissing
-from memtui.memory.discover import Scope, discover
 from memtui.model import Ranked, Reason
-from memtui.model.inquiry import Inquiry, Passages, Place
-from memtui.model.terms import KeywordExplanation
 from memtui.retrieval.pool import fetch_chunks
 from memtui.retrieval.query import parse_query
-from memtui.retrieval.rare_words import rare_words
 
+# What opens a chunk up is imported when somebody asks for it: a search does without.
 if TYPE_CHECKING:
+    from memtui.engine.holding import Held
+    from memtui.engine.inquiry import Evidence
+    from memtui.engine.insight import Places
     from memtui.engine.providers.holder import ProviderHolder
     from memtui.engine.retriever import Retriever
     from memtui.engine.searching import SearchLoop
+    from memtui.engine.standing import FileStanding
     from memtui.index.database import Connection
     from memtui.index.transcripts.scope import TranscriptScope
+    from memtui.memory.discover import Scope
+    from memtui.model.inquiry import Inquiry, Passages, Place
+    from memtui.model.terms import KeywordExplanation
     from memtui.retrieval.vector import VectorLeg
 
 T = TypeVar("T")
@@ -51,14 +47,23 @@ class Explaining:
 
     def keyword_terms(self, ranked: Ranked, chunk_id: str) -> KeywordExplanation | None:
         """Open the keyword leg down to the terms; `None` for a chunk that is not indexed."""
+        from memtui.engine import insight
+
         return self._called(lambda: insight.keyword_terms(self._retriever, ranked, chunk_id))
 
-    def leg_places(self, ranked: Ranked, chunk_id: str) -> insight.Places:
+    def leg_places(self, ranked: Ranked, chunk_id: str) -> Places:
         """Where a chunk stands in each leg among all chunks, however few the pool takes."""
+        from memtui.engine import insight
+
         return self._called(lambda: insight.leg_places(self._retriever, ranked, chunk_id))
 
     def inquire(self, ranked: Ranked, chunk_id: str) -> Inquiry:
         """Say why a chunk is in the list or not, through every station and stage."""
+        from memtui.engine.holding import facts_by_id
+        from memtui.engine.inquiry import ChunkFacts, Evidence, inquiry_of
+        from memtui.engine.standing import FileStanding, standing_of
+        from memtui.model.inquiry import Place
+
         held = self._read(lambda c: facts_by_id(self._retriever, c, ranked, chunk_id))
         chunk = held[0].chunk if held is not None else ranked.pool.chunks.get(chunk_id)
         if chunk is None:
@@ -76,6 +81,10 @@ class Explaining:
         Of a file without a line, the chunk that comes nearest to the list. Paths may be written
         as people write them; see `memtui.engine.places`.
         """
+        from memtui.engine.holding import held_at
+        from memtui.engine.inquiry import inquiry_of
+        from memtui.engine.standing import standing_of
+
         held = self._read(lambda c: held_at(c, place, self._scope.root))
         if held is None or held.known is None:
             several = held.several if held is not None else ()
@@ -89,6 +98,9 @@ class Explaining:
 
         It is made by a model on this machine; no sentence of a note is sent to a service for it.
         """
+        from memtui.engine.insight import row_of
+        from memtui.engine.passages import passages_of
+        from memtui.model.inquiry import Passages
 
         def asked(connection: Connection) -> tuple[str | None, VectorLeg | None]:
             rowid = row_of(connection, chunk_id)
@@ -113,6 +125,9 @@ class Explaining:
 
         No word where each changed query would have to be sent to a service.
         """
+        from memtui.engine.insight import row_of
+        from memtui.retrieval.rare_words import rare_words
+
         leg = self._retriever.vector_leg
         provider = leg.provider if leg is not None else self._holder.get()[0]
         if provider is not None and provider.remote:
@@ -129,12 +144,19 @@ class Explaining:
 
     def paths(self) -> Sequence[str]:
         """Every file that the index holds, by path; empty before the first index."""
+        from memtui.engine.holding import all_paths
+
         return self._read(all_paths) or ()
 
     def _at(
         self, connection: Connection, ranked: Ranked, held: Held, file: FileStanding
     ) -> Evidence:
         """On the engine thread: the chunk at a line of a file that the index holds."""
+        from memtui.engine.holding import best_facts
+        from memtui.engine.inquiry import Evidence
+        from memtui.engine.reading import indexed_note
+        from memtui.engine.standing import sought
+
         found = sought(
             file, held.place.line, held.ranges, lambda: indexed_note(connection, held.path)[1]
         )
@@ -144,6 +166,10 @@ class Explaining:
 
     def _not_held(self, ranked: Ranked, place: Place, several: tuple[str, ...]) -> Evidence:
         """A file that the index does not hold: what the file system says of it."""
+        from memtui.engine.inquiry import Evidence
+        from memtui.engine.places import readings, spellings
+        from memtui.engine.standing import ambiguous, standing_of
+
         missing = self._why_nothing(Reason.NOT_YET_INDEXED)
         first: FileStanding | None = None
         for reading in readings(place):
@@ -163,6 +189,10 @@ class Explaining:
 
     def _named_on_disk(self, place: Place) -> FileStanding | None:
         """The one file on disk that a bare name or the end of a path can mean."""
+        from memtui.engine.places import meant, spellings
+        from memtui.engine.standing import standing_of
+        from memtui.memory.discover import discover
+
         found = discover(self._scope)
         paths = [file.path for file in found.files] + [file.path for file in found.skipped]
         named = meant(spellings(place.path, self._scope.root), paths)

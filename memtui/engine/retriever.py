@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, TypeVar
@@ -166,6 +167,26 @@ class Retriever:
             if self._interruptible is not None:
                 self._interruptible.interrupt()
 
+    @contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """Nobody interrupts a statement of this block."""
+        with self._guard:
+            before, self._interruptible = self._interruptible, None
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._interruptible = before
+
+    def warm(self) -> None:
+        """Load the vectors of the live index, before somebody asks."""
+        try:
+            self._open()
+        except IndexMissing:
+            return
+        with mapped_errors(self._folder.path(self._live.generation)):
+            self._vector_leg()
+
     def close(self) -> None:
         """Close the connection."""
         with self._guard:
@@ -281,7 +302,12 @@ class Retriever:
         same = self._view is not None and self._view.dims == dims
         changed = self._changed_view(identity) if same else None
         self._view = changed or load_view(
-            self._connection, self._cache, identity, dims, generation=stamp.generation
+            self._connection,
+            self._cache,
+            identity,
+            dims,
+            generation=stamp.generation,
+            undisturbed=self._undisturbed,
         )
         self._view_stamp, self._view_at = stamp, monotonic()
 
@@ -321,9 +347,10 @@ class Retriever:
         """The stored vector of a chunk, from the vector table or else from the cache."""
         assert self._connection is not None
         if self._has_table():
-            rows = self._connection.execute(
-                "SELECT embedding FROM chunks_vec WHERE rowid = ?", (rowid,)
-            ).fetchall()
+            with self._undisturbed():
+                rows = self._connection.execute(
+                    "SELECT embedding FROM chunks_vec WHERE rowid = ?", (rowid,)
+                ).fetchall()
             if rows and isinstance(rows[0][0], bytes):
                 return rows[0][0]
         hashes = self._connection.execute(

@@ -6,29 +6,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from memtui.engine.reading import indexed_note
-from memtui.engine.source import SourceText, read_source
-from memtui.engine.transcript_source import indexed_lines, transcript_source
 from memtui.errors import IndexMissing
-from memtui.index.files import KnownFile, known_file, known_files
-from memtui.index.reader import LiveIndex
-from memtui.index.transcripts.by_path import file_at
-from memtui.index.transcripts.discovery import SOURCE, discover_transcripts
-from memtui.index.transcripts.follow import Deltas, Growth, TranscriptFollower
-from memtui.index.transcripts.places import places_of
-from memtui.index.transcripts.scope import is_source
-from memtui.memory.discover import Discovery
-from memtui.settings.transcript_names import names_for
 
+# What reads notes and transcripts is imported when somebody asks for them: a search does without.
 if TYPE_CHECKING:
     from pathlib import Path
 
     from memtui.engine.retriever import Retriever
     from memtui.engine.searching import SearchLoop
+    from memtui.engine.source import SourceText
     from memtui.index.database import Connection
+    from memtui.index.files import KnownFile
     from memtui.index.generations import IndexFolder
     from memtui.index.indexer import Indexer
+    from memtui.index.reader import LiveIndex
+    from memtui.index.transcripts.follow import TranscriptFollower
     from memtui.index.transcripts.scope import TranscriptScope
+    from memtui.memory.discover import Discovery
     from memtui.settings import Settings
 
 A = TypeVar("A")
@@ -62,6 +56,10 @@ class Transcribing:
         For this run of the program: what the settings say is for who writes them. A wider name
         that is gone by stays while all of its places are among these.
         """
+        from memtui.index.transcripts.places import places_of
+        from memtui.index.transcripts.scope import is_source
+        from memtui.settings.transcript_names import names_for
+
         scope = self._transcripts
         places = [place.name for place in places_of(scope)]
         sources = names_for(scope.sources, places, [name for name in names if is_source(name)])
@@ -77,6 +75,11 @@ class Transcribing:
 
         Line N of a transcript stands for line N of its file, in one readable line.
         """
+        from memtui.engine.source import read_source
+        from memtui.engine.transcript_source import indexed_lines, transcript_source
+        from memtui.index.transcripts.by_path import file_at
+        from memtui.index.transcripts.discovery import SOURCE
+
         held = self._of_index(_held, path) or _Held(None, None, "")
         is_transcript = held.known is not None and held.known.source == SOURCE
         if is_transcript or held.known is None:
@@ -110,6 +113,9 @@ class Transcribing:
         self._follows = True
         if self._transcripts.is_empty:
             return
+        from memtui.index.reader import LiveIndex
+        from memtui.index.transcripts.follow import Deltas, Growth, TranscriptFollower
+
         chosen = self.settings.transcripts
         deltas = Deltas(chosen.delta_bytes, chosen.delta_messages, chosen.debounce_seconds)
         live = LiveIndex(self._folder)
@@ -124,6 +130,8 @@ class Transcribing:
         self._follower.start()
 
     def _scan_transcripts(self) -> Discovery:
+        from memtui.index.transcripts.discovery import discover_transcripts
+
         follower = self._follower
         return discover_transcripts(
             self._transcripts, cancelled=lambda: follower is not None and follower.is_closing
@@ -135,6 +143,10 @@ class Transcribing:
 
 
 def _held(connection: Connection, path: str) -> _Held:
+    from memtui.engine.reading import indexed_note
+    from memtui.index.files import known_file
+    from memtui.index.transcripts.discovery import SOURCE
+
     known = known_file(connection, path)
     if known is not None and known.source == SOURCE:
         return _Held(known, known.hash, "")
@@ -143,6 +155,9 @@ def _held(connection: Connection, path: str) -> _Held:
 
 
 def _known_transcripts(live: LiveIndex) -> Mapping[str, KnownFile]:
+    from memtui.index.files import known_files
+    from memtui.index.transcripts.discovery import SOURCE
+
     try:
         known = known_files(live.connection())
     except IndexMissing:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 _LONGEST_LOOK: Final = 64 * 1024
 """Bytes of an answer that is not a success which are looked at."""
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
+_DURATION: Final = re.compile(r"(\d{1,20}(?:\.\d{1,20})?)(ms|s|m|h|d)", re.ASCII)
 _SECONDS: Final = MappingProxyType({"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0})
 
 

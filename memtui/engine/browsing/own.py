@@ -6,14 +6,14 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from memtui.engine.browsing.door import Browsing
-from memtui.engine.browsing.own_shelf import OwnShelf
-from memtui.memory.discover import Scope
 from memtui.model import IndexStatus
 
 if TYPE_CHECKING:
     from memtui.embedding.cache import EmbeddingCache
+    from memtui.engine.browsing.own_shelf import OwnShelf
     from memtui.engine.retriever import Retriever
     from memtui.index.transcripts.scope import TranscriptScope
+    from memtui.memory.discover import Scope
     from memtui.settings import Settings
 
 
@@ -32,6 +32,8 @@ class OwnBrowsing(Browsing):
 
     def _new_shelf(self) -> OwnShelf:
         """The notes of the folder, its transcripts and the live index."""
+        from memtui.engine.browsing.own_shelf import OwnShelf
+
         return OwnShelf(
             self._scope,
             # Asked each time: the sources can be chosen while the memory is open.

@@ -8,14 +8,6 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from memtui.engine.conversations.finding import Indexed, everywhere
-from memtui.engine.conversations.going import hosts_of, text_goes
-from memtui.engine.conversations.library import Library
-from memtui.engine.conversations.reading import OpenConversation
-from memtui.engine.conversations.recalled import PathNames
-from memtui.engine.conversations.replay import Surroundings, replay
-from memtui.index.transcripts.scope import TranscriptScope
-from memtui.index.transcripts.state import transcript_rows
 from memtui.model import Ranked, Ranking
 from memtui.model.conversations import (
     ConversationListing,
@@ -25,10 +17,17 @@ from memtui.model.conversations import (
     TranscriptSource,
 )
 
+# What reads transcripts is imported when somebody asks for them: a search does without.
 if TYPE_CHECKING:
+    from memtui.engine.conversations.finding import Indexed
+    from memtui.engine.conversations.library import Library
+    from memtui.engine.conversations.reading import OpenConversation
+    from memtui.engine.conversations.recalled import PathNames
+    from memtui.engine.conversations.replay import Surroundings
     from memtui.index.database import Connection
     from memtui.index.reader import ChunkRange
     from memtui.index.transcripts.discovery import Located
+    from memtui.index.transcripts.scope import TranscriptScope
     from memtui.model import ProviderListing
 
 T = TypeVar("T")
@@ -73,6 +72,8 @@ class Conversations:
 
     @cached_property
     def _library(self) -> Library:
+        from memtui.engine.conversations.library import Library
+
         return Library(
             lambda: self._transcripts,
             self._indexed_transcripts,
@@ -87,6 +88,8 @@ class Conversations:
 
     def _locate(self, scope: TranscriptScope) -> Sequence[Located]:
         """The places of this memory's transcripts and what is in them, opted in or not."""
+        from memtui.engine.conversations.finding import everywhere
+
         return everywhere(scope)
 
     def conversations(self) -> Sequence[ConversationListing]:
@@ -135,9 +138,14 @@ class Conversations:
         What came back then and what comes back now is in the rows, each place exactly once; why
         it could not be asked is the `problem` of the answer.
         """
+        from memtui.engine.conversations.replay import replay
+
         return replay(self, call, ranking or self.ranking, self._surroundings())
 
     def _surroundings(self) -> Surroundings:
+        from memtui.engine.conversations.recalled import PathNames
+        from memtui.engine.conversations.replay import Surroundings
+
         paths = tuple(self.paths())
         if self._names is None or self._names.paths != paths:
             self._names = PathNames(self.root, paths)
@@ -157,9 +165,14 @@ class Conversing(Conversations):
             """Every provider that can be chosen; quick."""
 
     def _text_goes(self) -> str:
+        from memtui.engine.conversations.going import hosts_of, text_goes
+
         return text_goes(hosts_of(self.providers()))
 
     def _indexed_transcripts(self) -> Mapping[str, Indexed]:
+        from memtui.engine.conversations.finding import Indexed
+        from memtui.index.transcripts.state import transcript_rows
+
         rows = self._read(transcript_rows) or {}
         return {
             path: Indexed(row.chunks, row.facts, (row.size, row.mtime_ns))

@@ -61,7 +61,7 @@ class NotedProvider:
 
     def read(self) -> ProviderState | None:
         """What the last index run said; `None` when there was nothing to explain."""
-        with suppress(OSError, ValueError, KeyError, TypeError):
+        with suppress(OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return _state(json.loads(self._path.read_bytes()[:_MOST_BYTES]))
         return None
 
