@@ -17,6 +17,7 @@ from memtui.tui.messages import (
     ChangePriced,
     IndexExamined,
     LegChanged,
+    OpenAgain,
     RebuildPriced,
     SyncEnded,
 )
@@ -130,6 +131,12 @@ class IndexActions(InquiryActions):
 
     def action_sync(self) -> None:
         """Index what changed."""
+        if self.engine is None and self.engine_error:
+            self.engine_error = ""
+            self.status_bar.show_note("opening…")
+            self.show_start()
+            self.app.post_message(OpenAgain())
+            return
         if self.engine is None:
             self.tell("Still opening.")
             return

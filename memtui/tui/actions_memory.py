@@ -15,7 +15,7 @@ from memtui.tui import format as fmt
 from memtui.tui.bridge import Bridge
 from memtui.tui.door import EngineDoor, OpenedMemory
 from memtui.tui.memories import AgentSource, EngineFactory, as_memory
-from memtui.tui.messages import AgentsFound, EngineFailed, EngineOpened
+from memtui.tui.messages import AgentsFound, EngineFailed, EngineOpened, OpenAgain
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.main import MainScreen
 
@@ -49,6 +49,8 @@ class MemoryActions(App[int]):
         self._configured = self.options
         self._open_notes = open_engine
         self._choose = choose and agents is not None
+        self._last: EngineFactory | None = None
+        """What was opened last, or not."""
         self._number = 0
         self._closer: threading.Thread | None = None
         self._bridge = Bridge(self.bus, self.post_message)
@@ -93,7 +95,15 @@ class MemoryActions(App[int]):
     def _in_thread(self, work: Callable[[], object], name: str = "memtui-open") -> None:
         threading.Thread(target=work, name=name, daemon=True).start()
 
+    def on_open_again(self, message: OpenAgain) -> None:
+        """Open again what could not be opened."""
+        if self._last is None:
+            self.open_notes()
+        else:
+            self._in_thread(partial(self._open, self._last))
+
     def _open(self, factory: EngineFactory) -> None:
+        self._last = factory
         try:
             memory = as_memory(factory(self.bus))
             # What the first answer needs, imported here: on the loop it would be a stall.

@@ -63,6 +63,8 @@ class PaneActions(IndexActions):
         if action in ("explain", "edit", "copy_citation", "copy_text", "toggle_pin"):
             possible = self.selected_id is not None or action == "edit"
             return True if possible else None
+        if action == "sync" and self.engine_error:
+            return True
         if action in ("sync", "rebuild"):
             return True if self.engine is not None else None
         return True

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
+from time import monotonic
 
 from textual import on, work
 from textual.content import Content
@@ -24,6 +26,8 @@ from memtui.tui.widgets.result_list import query_terms, sorted_hits
 HIGHLIGHT_SECONDS = 2.0
 REFRESH_SECONDS = 0.5
 """At most two refreshes a second while the index changes under the list."""
+AT_ONCE = 0.01
+"""So long what changes at one stroke is waited for: a message for each file of it."""
 PROBLEM_SECONDS = 0.5
 """Without keys for so long, what is wrong with the query is told."""
 RECENT = 30
@@ -42,12 +46,13 @@ class SearchActions(SearchBase):
     _slow: Timer | None = None
     _problem_timer: Timer | None = None
     _refresh_timer: Timer | None = None
+    _refreshed_at = -inf
 
     # --- asking ---------------------------------------------------------------------------------
 
     @on(Input.Changed, "#query")
     def query_changed(self, event: Input.Changed) -> None:
-        """Ask after a moment without keys."""
+        """Ask at once, or after a moment without keys where they come in a burst."""
         event.stop()
         self.flow.wanted = event.value.strip()
         self.show_problems(event.value)
@@ -55,8 +60,10 @@ class SearchActions(SearchBase):
             self._debounce.stop()
         if not self.flow.wanted:
             self.show_start()
-        elif self.flow.pending:
+        elif self.flow.pending and self.flow.is_burst(monotonic()):
             self._debounce = self.set_timer(DELAY, self.ask)
+        elif self.flow.pending:
+            self.ask()
         if self._pause is not None:
             self._pause.stop()
             self._pause = None
@@ -79,7 +86,7 @@ class SearchActions(SearchBase):
         """Enter asks at once; when the answer is on screen it opens the chosen result."""
         event.stop()
         self.remember_query()
-        waits = self._waits_for_enter()
+        waits = self._waits_for_enter() or self.flow.unanswered
         self.flow.submitted = self.flow.wanted
         if self.flow.wanted and (self.flow.pending or waits):
             if self._debounce is not None:
@@ -110,12 +117,14 @@ class SearchActions(SearchBase):
             self._watch_slow_search()
 
     def refresh_results(self) -> None:
-        """Ask again because the index changed; bursts become one request."""
+        """Ask again because the index changed: at once, and then twice a second at most."""
         if self._refresh_timer is None:
-            self._refresh_timer = self.set_timer(REFRESH_SECONDS, self._refresh)
+            wait = REFRESH_SECONDS - (monotonic() - self._refreshed_at)
+            self._refresh_timer = self.set_timer(max(wait, AT_ONCE), self._refresh)
 
     def _refresh(self) -> None:
         self._refresh_timer = None
+        self._refreshed_at = monotonic()
         if self.flow.wanted:
             self.ask(quiet=True)
         else:

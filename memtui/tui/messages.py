@@ -31,6 +31,10 @@ class EngineFailed(Message):
     error: str
 
 
+class OpenAgain(Message):
+    """What could not be opened is to be tried again."""
+
+
 @dataclass
 class AgentsFound(Message):
     """The agents of this machine were looked for; `error` says why they could not be."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 DELAY = 0.040
-"""Seconds without keys after which a text is asked of this machine."""
+"""Seconds without keys after which a text is asked that was typed quicker than anyone types."""
 SHORTEST_PAUSE = 0.400
 LONGEST_PAUSE = 1.200
 SLOW_AFTER = 0.300
@@ -30,6 +31,8 @@ class SearchFlow:
     """Whether the model is on another machine, which only a finished text is sent to."""
     latency: float = 0.0
     """Seconds of the last complete answer."""
+    key_at: float = -inf
+    """When the text was changed last."""
 
     @property
     def running(self) -> bool:
@@ -37,9 +40,22 @@ class SearchFlow:
         return self.asked is not None and not self.complete
 
     @property
+    def unanswered(self) -> bool:
+        """Whether what is on screen belongs to a text before that of the newest request."""
+        return self.running and self.answered != self.asked
+
+    @property
     def pending(self) -> bool:
         """Whether the text in the box has not been asked yet."""
         return self.wanted != self.asked
+
+    def is_burst(self, now: float) -> bool:
+        """Note that the text was changed at `now`; whether that follows hard on the last time.
+
+        A held key and a paste by keys are bursts: only their end is asked.
+        """
+        before, self.key_at = self.key_at, now
+        return now - before < DELAY
 
     def pause(self) -> float:
         """Seconds without keys after which a text is finished: the last latency, 0.4 to 1.2."""

@@ -67,7 +67,7 @@ FILES: tuple[MemoryFile, ...] = (
         "memory/link.md", state=FileState.NOT_INDEXED, reason=Reason.SYMLINK, chunks=0, size=None
     ),
     memory_file("memory/big.md", size=50_000_000, chunks=0, state=FileState.NOT_INDEXED,
-                reason=Reason.TOO_LARGE),
+                reason=Reason.TOO_LARGE, days_ago=-2),
     memory_file(HOSTILE_NAME, size=10),
     memory_file("/home/ann/vault/ideas.md", place="/home/ann/vault", size=700),
     memory_file("sessions/main/3f9a.jsonl", source="sessions", place="agent main", chunks=8),

@@ -31,7 +31,7 @@ from memtui.model import (
 )
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.history import HistoryScreen
-from tests.tui.harness import Running, running, settle, until
+from tests.tui.harness import Running, press, running, settle, until
 from tests.tui.samples import (
     NOW,
     STATUS,
@@ -121,8 +121,9 @@ async def test_typing_fast_asks_only_for_what_is_wanted() -> None:
         run.app.search_screen.query_input.value = "a"
         run.app.search_screen.query_input.value = "ab"
         run.app.search_screen.query_input.value = "abc"
-        await until(run.pilot, lambda: bool(run.engine.asked))
-        assert [text for _, text in run.engine.asked] == ["abc"]
+        await until(run.pilot, lambda: len(run.engine.asked) > 1)
+        # The first key is answered at once, those that follow hard on it by their end.
+        assert [text for _, text in run.engine.asked] == ["a", "abc"]
 
 
 async def test_a_partial_answer_is_marked_and_replaced() -> None:
@@ -466,6 +467,20 @@ async def test_escape_leaves_the_query_and_never_clears_or_quits() -> None:
         assert run.app.is_running
         assert run.app.search_screen.query_input.value == "router config"
         assert focus(run) == "results"
+
+
+async def test_enter_opens_no_result_of_the_text_before() -> None:
+    async with running() as run:
+        await run.search("router")
+        run.engine.silent = True
+        run.app.search_screen.query_input.value = "another"
+        await until(run.pilot, lambda: run.engine.asked[-1][1] == "another")
+        await press(run.pilot, "enter")
+        assert focus(run) == "query"
+        run.engine.answer(*run.engine.asked[-1])
+        await until(run.pilot, lambda: run.app.search_screen.flow.answered == "another")
+        await press(run.pilot, "enter")
+        assert focus(run) == "preview"
 
 
 async def test_enter_opens_the_preview() -> None:

@@ -80,11 +80,12 @@ class MainScreen(PaneActions):
             self._look_for_first_run()
         self.set_interval(1.0, self.tick)
 
-    @work(thread=True, group="welcome", exit_on_error=False, description="look for a first run")
+    @work(thread=True, group="welcome", exit_on_error=False, description="look at the state folder")
     def _look_for_first_run(self) -> None:
         from memtui.settings.state import StateFolder
 
         folder = StateFolder(self.options.state_dir)
+        folder.narrow()
         if folder.read_json(WELCOMED) is None:
             # A state folder that cannot be written would greet for ever: no greeting then.
             folder.write_json(WELCOMED, {"welcomed": True})
@@ -92,7 +93,14 @@ class MainScreen(PaneActions):
 
     @on(FirstRun)
     def welcome(self) -> None:
-        """Name the five keys to begin with, once."""
+        """Name the five keys to begin with, once this screen is painted.
+
+        Before that nothing was opened yet, and what waits for a screen's paint does not come about
+        while another one covers it.
+        """
+        self.call_after_refresh(self._greet)
+
+    def _greet(self) -> None:
         from memtui.tui.screens.dialogs import FirstRunHint
 
         if self.is_current:

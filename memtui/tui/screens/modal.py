@@ -9,13 +9,18 @@ from textual.screen import ModalScreen, Screen, ScreenResultType
 class Overlay(Screen[ScreenResultType]):
     """A screen with a result. Closing it takes away what lies over it, never what lies below."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it is there still: a message or a refresh may come after it was closed."""
+        return self in self.app.screen_stack
+
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         """Close with a result; a second call does nothing.
 
         Keys that come faster than they are handled still arrive at a screen that is closed, and
         Textual's `dismiss` takes away the screen in front, whichever it is.
         """
-        if self not in self.app.screen_stack:
+        if not self.is_open:
             return AwaitComplete()
         while self.app.screen is not self:
             self.app.pop_screen()

@@ -115,7 +115,7 @@ class WriteScreen(Modal[Result | None], Generic[Result]):
     def planned(self, message: Planned) -> None:
         """Show what would change, unless something else is asked for meanwhile."""
         message.stop()
-        if message.asked == self.asked:
+        if self.is_open and message.asked == self.asked:
             self.plan, self._error = message.plan, message.error
             self.draw()
 
@@ -160,6 +160,8 @@ class WriteScreen(Modal[Result | None], Generic[Result]):
 
     def fit(self) -> bool:
         """Let the difference be as high as it is; whether that is too much, and it scrolls."""
+        if not self.is_open:
+            return False
         scroll, box = self.scroll, self.query_one(f"#{self.PARTS}-box")
         others = [child for child in box.children if child.display and child is not scroll]
         # Two lines for the border, two for the margin of the difference.
@@ -201,6 +203,8 @@ class WriteScreen(Modal[Result | None], Generic[Result]):
         message.stop()
         self._writing = False
         self.plan = None
+        if not self.is_open:
+            return
         if message.was_changed:
             self._told = CHANGED
             self.plan_anew()

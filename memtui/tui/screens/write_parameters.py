@@ -212,6 +212,8 @@ class WriteParameters(WriteScreen[Written]):
         self._draw_places()
 
     def _draw_places(self) -> None:
+        if not self.is_open:
+            return
         rows = [self._place(place) for place in self._places]
         self.query_one("#write-places", Static).update(Content("\n").join(rows))
         self.call_after_refresh(self.fit)
@@ -253,6 +255,8 @@ class WriteParameters(WriteScreen[Written]):
     def fit(self) -> bool:
         """Say how to scroll only where there is something to scroll."""
         overflows = super().fit()
+        if not self.is_open:
+            return False
         self.query_one("#write-box").border_subtitle = Content(_SCROLL_KEYS if overflows else _KEYS)
         return overflows
 

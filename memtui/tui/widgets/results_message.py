@@ -109,7 +109,9 @@ def engine_failed(error: str) -> Content:
             "",
             Content(safe(error)),
             "",
-            Content.assemble(("q", "$primary bold"), " quits"),
+            Content.assemble(
+                ("r", "$primary bold"), " tries again   ", ("q", "$primary bold"), " quits"
+            ),
         ]
     )
 
