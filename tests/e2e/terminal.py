@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -104,13 +104,18 @@ def terminal(
     home: Path,
     size: tuple[int, int] = (80, 24),
     more: Mapping[str, str] | None = None,
+    before: Sequence[str] = (),
 ) -> Iterator[Terminal]:
-    """Run `python -m memtui` with these arguments in a terminal of this size."""
+    """Run `python -m memtui` with these arguments in a terminal of this size.
+
+    `before` is a command that runs the command behind it, as `nice` does.
+    """
     assert shutil.which("tmux"), "the end-to-end tests need tmux: apt-get install tmux"
     socket = f"memtui-{uuid.uuid4().hex[:12]}"
     environment = {**private_environment(home), **(more or {})}
     assignments = [f"{name}={value}" for name, value in environment.items()]
-    line = shlex.join(["env", "-i", *assignments, sys.executable, "-m", "memtui", *command])
+    program = ["env", "-i", *assignments, sys.executable, "-m", "memtui", *command]
+    line = shlex.join([*before, *program])
     exit_code = home / f"{socket}.exit"
     line = f"{line}; echo $? > {shlex.quote(str(exit_code))}; cat"
     window = Terminal(socket, exit_code)

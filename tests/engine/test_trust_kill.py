@@ -1,0 +1,111 @@
+"""A seeded part of the long trials: SIGKILL and loss of power, and what an index survives."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memtui.embedding.batch.store import BatchStore, Ticket
+from memtui.settings.durable import sync_folder
+from tests.trust.kill import Nursery, Tally, kill_once, set_up
+from tests.trust.kill_scenes import scene
+from tests.trust.power import lose_power_once, write_down
+from tests.trust.power_log import Disk, Recorder
+from tests.trust.storage_calls import Change, Kind
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    with Nursery() as made:
+        yield made
+
+
+@pytest.mark.parametrize("name", ["sync", "swap"])
+def test_a_killed_process_loses_nothing(nursery: Nursery, tmp_path: Path, name: str) -> None:
+    stage = set_up(nursery, scene(name), tmp_path / name, measured=1)
+    rng, tally = random.Random(7), Tally()
+    for run in range(4):
+        assert kill_once(nursery, stage, rng, tally, by_time=bool(run % 2)) == []
+    assert tally.killed >= 2
+
+
+@pytest.mark.parametrize("name", ["rebuild", "cache write"])
+def test_a_loss_of_power_loses_nothing_that_was_acknowledged(
+    nursery: Nursery, tmp_path: Path, name: str
+) -> None:
+    recorded = write_down(nursery, scene(name), tmp_path / name)
+    rng = random.Random(7)
+    for _ in range(5):
+        assert lose_power_once(recorded, rng) == []
+
+
+def test_what_was_not_synced_may_be_lost_and_what_was_is_not(tmp_path: Path) -> None:
+    start, folder = tmp_path / "start", tmp_path / "data"
+    start.mkdir()
+    (start / "kept").write_bytes(b"old")
+    name = str(folder / "new")
+    outcomes: set[tuple[tuple[str, bytes], ...]] = set()
+    for luck in range(200):
+        disk = Disk(start)
+        for change in (
+            Change(Kind.CREATE, name),
+            Change(Kind.WRITE, name, 0, b"first"),
+            Change(Kind.SYNC, name),
+            Change(Kind.WRITE, name, 5, b", second"),
+            Change(Kind.REMOVE, str(folder / "kept")),
+        ):
+            disk.apply(change)
+        left = tmp_path / f"left-{luck}"
+        left.mkdir()
+        disk.lose_power(left, random.Random(luck))
+        outcomes.add(tuple(sorted((path.name, path.read_bytes()) for path in left.iterdir())))
+    written = {b"first", b"first, second"}
+    assert {content for found in outcomes for at, content in found if at == "new"} == written
+    names = {tuple(at for at, _ in found) for found in outcomes}
+    assert names == {(), ("kept",), ("new",), ("kept", "new")}
+
+
+def test_the_recorder_notes_what_python_wrote_before_it_is_renamed(tmp_path: Path) -> None:
+    path = tmp_path / "pointer"
+    path.write_bytes(b"index-1.db")
+    recorder = Recorder()
+    recorder.around(Change(Kind.RENAME, str(path), target="x"), lambda _: None)
+    assert recorder.entries == [
+        Change(Kind.WRITE, str(path), 0, b"index-1.db"),
+        Change(Kind.RENAME, str(path), target="x"),
+    ]
+
+
+def test_a_ticket_outlives_a_loss_of_power_before_its_batch_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[Path, bool]] = []
+    path = tmp_path / "batches.json"
+
+    def sync(folder: Path) -> None:
+        synced.append((folder, path.exists()))
+
+    monkeypatch.setattr("memtui.embedding.batch.store.sync_folder", sync)
+    ticket = Ticket("openai", "127.0.0.1:1", "openai", "m", "ab", "file-1", "", 3, 1.0, 2.0)
+    BatchStore(path).put(ticket)
+    assert synced == [(tmp_path, True)]
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP, errno.EIO])
+def test_a_file_system_that_cannot_sync_folders_is_used_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    if number == errno.EIO:
+        with pytest.raises(OSError, match=os.strerror(number)):
+            sync_folder(tmp_path)
+    else:
+        sync_folder(tmp_path)

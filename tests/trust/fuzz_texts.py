@@ -1,0 +1,340 @@
+"""What the parsers of notes and queries promise for every text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Sequence
+from datetime import date
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from memtui.memory.chunking import Packer, Rules, chunk_id, chunk_text, iter_chunks, size_estimate
+from memtui.memory.dates import day_of_path, front_matter
+from memtui.model import ChunkSpan, LegStatus
+from memtui.report.jsonable import document_text
+from memtui.retrieval.filters import RowFilter
+from memtui.retrieval.keyword import KeywordLeg
+from memtui.retrieval.match_terms import match_terms
+from memtui.retrieval.matches import match_spans, snippet
+from memtui.retrieval.openclaw.plan import plan_keyword
+from memtui.retrieval.openclaw.release import ShortTerms, TokenRule
+from memtui.retrieval.passages import sentences
+from memtui.retrieval.query import parse_query, split_filters, word_pieces
+from memtui.text.redact import mask, openclaw_redact, redact, redact_value
+from memtui.text.sanitize import HOSTILE, safe, safe_line
+from memtui.text.tokens import FTS5_TOKENIZE, index_text, query_terms
+from tests.support.hostile import ATTACKS
+from tests.support.rows import IndexFile
+from tests.trust.fuzz_inputs import Given, Target, bytes_of
+
+ALL_RULES: Final[tuple[Rules, ...]] = ("2026.2", "2026.4", "2026.9")
+_NOTES: Final = (
+    "# Memory\n\n- The router password lives in the vault.\n- 東京の会議 2026-11-18\n",
+    "---\ndate: 2026-11-18\nimportance: 7\n---\n\nConfigured the *Omada* router: VLAN 20.\n",
+    "การประชุม đường sắt हिन्दी 😀𠀀 ｱ龦한\n" * 4,
+    "word " * 400,
+    "x" * 1700 + "\n" * 40,
+)
+_MARKS: Final = tuple(
+    map(bytes_of, ("\n", "\r\n", "- ", "## ", "\n\n", "你", "😀", "\u0301", "\ud800"))
+)
+NAMED_SECRET: Final = "sk-QzR8vKp3LmWx5TnB2cYd7HfJ"
+"""Looks like a key of a service, and is none."""
+
+
+def hostile_seeds() -> list[bytes]:
+    """The strings that attack terminals and markup."""
+    return [bytes_of(text) for text in ATTACKS]
+
+
+# --- chunks ---------------------------------------------------------------------------------------
+
+
+def check_chunks(given: Given) -> None:
+    """Every line is in a chunk, by its number; chunks keep within their size; hashes are true."""
+    rules, tokens = given.pick(ALL_RULES), 1 + given.number(60)
+    overlap, per_entry = given.number(70), bool(given.number(2))
+    text = given.text()
+    options = {"tokens": tokens, "overlap": overlap}
+    chunks = chunk_text(text, rules=rules, per_entry=per_entry, **options)
+    lines = text.split("\n")
+    covered = {n for chunk in chunks for n in range(chunk.start_line, chunk.end_line + 1)}
+    assert covered == set(range(1, len(lines) + 1)), "a line is in no chunk, or one is made up"
+    starts = [chunk.start_line for chunk in chunks]
+    assert starts == sorted(starts), "chunks go back"
+    for chunk in chunks:
+        assert chunk.hash == _hash_of(chunk.text), "a hash is not that of its text"
+        if rules == "2026.9":
+            assert size_estimate(chunk.text, rules) <= max(32, 4 * tokens), "a chunk is too large"
+            source = "".join(lines[chunk.start_line - 1 : chunk.end_line])
+            assert chunk.text.replace("\n", "") in source, "a text is not that of its lines"
+    again = list(iter_chunks(text, rules=rules, per_entry=per_entry, **options))
+    assert again == chunks, "the same text gave other chunks"
+    ids = {chunk_id("memory", "a.md", *_place(chunk), "model") for chunk in chunks}
+    assert len(ids) == len({_place(chunk) for chunk in chunks}), "two chunks have one id"
+
+
+def _place(chunk: ChunkSpan) -> tuple[int, int, str]:
+    return chunk.start_line, chunk.end_line, chunk.hash
+
+
+def _hash_of(text: str) -> str:
+    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return hashlib.sha256(whole.encode()).hexdigest()
+
+
+def check_packer(given: Given) -> None:
+    """Packing that stops at any lines and goes on from JSON gives the chunks of the whole."""
+    rules, tokens, overlap = given.pick(ALL_RULES), 1 + given.number(60), given.number(70)
+    every = 1 + given.number(5)
+    text = given.text()
+    packer = Packer(tokens, overlap, rules)
+    made: list[ChunkSpan] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        made += packer.feed(number, line)
+        if number % every == 0:
+            packer = Packer(tokens, overlap, rules, json.loads(json.dumps(packer.held)))
+    made += packer.finish()
+    assert made == chunk_text(text, tokens=tokens, overlap=overlap, rules=rules), "it is not whole"
+
+
+# --- queries --------------------------------------------------------------------------------------
+
+
+def check_query(given: Given) -> None:
+    """A query is taken apart without loss: what is shown again means the same."""
+    text, typing = given.text(), bool(given.number(2))
+    query = parse_query(text, typing=typing)
+    assert query.raw == text
+    assert query.text == " ".join(query.text.split())
+    query.text.encode()
+    assert all(HOSTILE.search(safe_line(problem)) is None for problem in query.problems)
+    assert all("\n" not in problem for problem in query.problems), "a problem has two lines"
+    whole = parse_query(text)
+    assert (whole.phrases, whole.filters) == (query.phrases, query.filters)
+    rest, filters = split_filters(text)
+    assert filters == split_filters(text)[1]
+    if not filters:
+        assert rest == text
+    for syntax in (True, False):
+        spans = word_pieces(text, syntax=syntax)
+        assert all(0 <= start < end <= len(text) for start, end in spans)
+        assert all(one[1] <= two[0] for one, two in pairwise(spans))
+    again = parse_query(_written(whole.text, whole.filters.after, whole.filters.before))
+    assert (again.filters.after, again.filters.before) == (
+        whole.filters.after,
+        whole.filters.before,
+    )
+
+
+def _written(text: str, after: date | None, before: date | None) -> str:
+    parts = [f"after:{after.isoformat()}"] if after else []
+    parts += [f"before:{before.isoformat()}"] if before else []
+    return " ".join([*parts, f'"{text.replace(chr(34), " ")}"'])
+
+
+@cache
+def _index() -> IndexFile:
+    """An index of this process, in a folder that lives as long as it does."""
+    _KEPT.append(tempfile.TemporaryDirectory(prefix="memtui-fuzz-"))
+    made = IndexFile(Path(_KEPT[-1].name))
+    made.add_all([*_NOTES, "the vendor was running", "東京の会議", "đường sắt", "हिन्दी text"])
+    for tokenizer in (FTS5_TOKENIZE, "unicode61", "trigram case_sensitive 0"):
+        quoted = tokenizer.replace("'", "''")
+        made.connection.execute(
+            f"CREATE VIRTUAL TABLE {_TABLES[tokenizer]} USING fts5(text, tokenize='{quoted}')"
+        )
+        made.connection.execute(f"INSERT INTO {_TABLES[tokenizer]} SELECT text FROM chunks")
+    return made
+
+
+_KEPT: list[tempfile.TemporaryDirectory[str]] = []
+_TABLES: Final = {
+    FTS5_TOKENIZE: "own_words",
+    "unicode61": "their_words",
+    "trigram case_sensitive 0": "their_grams",
+}
+
+
+def check_match(given: Given) -> None:
+    """FTS5 runs every MATCH that is written for a query, of every profile and while typing."""
+    text, typing = given.text(), bool(given.number(2))
+    index = _index()
+    query = parse_query(text, typing=typing)
+    allowed = RowFilter(index.connection).allowed(query)
+    hits, state = KeywordLeg(index.connection, budget=given.pick((None, 1))).search(
+        query, 10, allowed
+    )
+    assert state.status in (LegStatus.OK, LegStatus.SKIPPED), state.detail
+    assert [hit.raw for hit in hits] == sorted(hit.raw for hit in hits)
+    if allowed is not None:
+        assert {hit.rowid for hit in hits} <= set(allowed.rowids.tolist())
+    sent = state.facts.get("match") if state.status is LegStatus.OK else None
+    if isinstance(sent, str) and sent != '""':
+        match_terms(sent)
+    _run(index, "own_words", query_terms(text, prefix_last=typing).match)
+    for rule in TokenRule:
+        plan = plan_keyword(text, tokenizer="unicode61", rule=rule)
+        _run(index, "their_words", plan.match)
+        for short in ShortTerms:
+            plan = plan_keyword(text, tokenizer="trigram", rule=rule, short_terms=short, marks=True)
+            _run(index, "their_grams", plan.match)
+
+
+def _run(index: IndexFile, table: str, match: str | None) -> None:
+    if match is not None:
+        sql = f"SELECT rowid FROM {table} WHERE {table} MATCH ? LIMIT 3"
+        index.connection.execute(sql, (match,)).fetchall()
+
+
+def check_marks(given: Given) -> None:
+    """What is marked in a text lies within it; a snippet is one line of at most its width."""
+    head, _, text = given.text().partition("\n")
+    terms = head.split("|")
+    for part in (text, index_text(text)[:2000]):
+        spans = match_spans(part, terms)
+        assert all(0 <= start < end <= len(part) for start, end in spans)
+        assert all(one[1] < two[0] for one, two in pairwise(spans))
+    width = 1 + given.number(120)
+    cut = snippet(text, terms, width)
+    assert len(cut.text) <= max(width, 3)
+    assert "\n" not in cut.text
+    assert all(0 <= start < end <= len(cut.text) for start, end in cut.spans)
+    assert 0 <= cut.line_offset <= text.count("\n")
+    ends = sentences(text)
+    assert all(0 <= start < end <= len(text) for start, end in ends)
+
+
+# --- what is shown, dates, credentials ------------------------------------------------------------
+
+
+def check_sanitizer(given: Given) -> None:
+    """Nothing that commands a terminal comes out, and every character keeps its place."""
+    text = given.text()
+    for clean in (safe, safe_line):
+        shown = clean(text)
+        assert HOSTILE.search(shown) is None
+        assert not any(map(_commands, set(shown)))
+        assert len(shown) == len(text)
+        assert clean(shown) == shown
+        shown.encode()
+    assert not {"\t", "\n"} & set(safe_line(text))
+    written = document_text({"text": text, "more": [text, {text: 1}]})
+    assert not any(map(_commands, set(written)))
+    # Two halves that stand side by side are one character in JSON.
+    assert _units(json.loads(written)["text"]) == _units(text)
+
+
+def _units(text: str) -> bytes:
+    return text.encode("utf-16-le", "surrogatepass")
+
+
+def _commands(character: str) -> bool:
+    """Told without the table of the sanitizer: C0 but tab and line feed, DEL, C1, bidi, halves."""
+    code = ord(character)
+    if code < 0x20:
+        return code not in (0x09, 0x0A)
+    bidi = 0x2028 <= code <= 0x202E or 0x2066 <= code <= 0x2069
+    return 0x7F <= code <= 0x9F or bidi or 0xD800 <= code <= 0xDFFF
+
+
+def check_dates(given: Given) -> None:
+    """Front matter and file names give days and a share of 1, or nothing."""
+    text = given.text()
+    found = front_matter(text)
+    assert found.day is None or date.min <= found.day <= date.max
+    assert found.importance is None or 0.0 <= found.importance <= 1.0
+    assert 0 <= found.end_line <= min(200, text.count("\n") + 1)
+    if found.end_line:
+        assert text.startswith("---")
+    elif found.day is not None or found.importance is not None:
+        raise AssertionError("a value without front matter")
+    day = day_of_path(text)
+    assert day is None or day.isoformat() in text
+
+
+def check_redaction(given: Given) -> None:
+    """A key that stands by itself is masked, whatever is around it, in text and in JSON."""
+    text = given.text()
+    for clean in (redact, openclaw_redact):
+        masked = clean(f"{text} {NAMED_SECRET} {text}")
+        assert NAMED_SECRET not in masked, "a key is left"
+    value = {"text": text, "apiKey": NAMED_SECRET, "list": [{"name": "TOKEN", "value": text}]}
+    hidden = json.dumps(redact_value(value))
+    assert NAMED_SECRET not in hidden
+    assert mask(NAMED_SECRET) in json.dumps(hidden, ensure_ascii=False).replace("\\\\u2026", "…")
+
+
+def _query_words() -> tuple[bytes, ...]:
+    words = (
+        *('"', "“", "'", "(", ")", "*", ":", "^", "+", "-", "{", "}", ",", "\\", "\x00", "\n"),
+        *("AND", "OR", "NOT", "NEAR(", "text:", "path:", "source:", "after:", "before:", "%", "_"),
+        *("after:2026-01-01", "before:2025-01-01", "path:[z-a]*", "path:**", 'path:"a b"', "[!"),
+        *(
+            "the",
+            "running",
+            "東京",
+            "การ",
+            "đường",
+            "हिन्दी",
+            "😀",
+            "\u0301",
+            "\u200d",
+            "ß",
+            "İ",
+            " ",
+        ),
+    )
+    return tuple(map(bytes_of, words))
+
+
+def _query_seeds() -> list[bytes]:
+    texts = ("router vlan", 'the "exact phrase" path:memory/*.md', "after:2026-01-01 東京の会議")
+    return [*map(bytes_of, texts), *hostile_seeds()]
+
+
+def _note_seeds() -> list[bytes]:
+    return [*map(bytes_of, _NOTES), *hostile_seeds()]
+
+
+def _mark_seeds() -> list[bytes]:
+    heads = ("router|vlan*|exact phrase|東京", "การ|running|İ", "a*|b")
+    return [bytes_of(f"{head}\n{note}") for head in heads for note in _NOTES[:3]]
+
+
+def _secret_seeds() -> Sequence[bytes]:
+    texts = (
+        'password = "hunter2secret99" and API_KEY: abc123def456ghi789',
+        '{"apiKey":"AIzaSyA1234567890abcdefghij","token":"x\\"y"}',
+        "Authorization: Bearer abcdefghijklmnopqrstuvwxyz https://u:pw@host/?token=abc&key=1",
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA7\n-----END RSA PRIVATE KEY-----",
+        "--api-key 'abc' eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.abc AKIAIOSFODNN7EXAMPLE",
+    )
+    return [*map(bytes_of, texts), *hostile_seeds()]
+
+
+_SECRET_WORDS: Final = tuple(
+    map(
+        bytes_of,
+        (
+            *('"', "'", "\\", "\\\\", "=", ":", " ", "\n", "…", "***", "sk-", "token", "key", "/"),
+            *("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "Bearer ", "://", "@"),
+            *('"password": "', "PASSWORD=", "--secret ", "&key=", "1234567890abcdef", "is "),
+        ),
+    )
+)
+
+TARGETS: Final = (
+    Target("chunks", check_chunks, _note_seeds, _MARKS, runs=50_000),
+    Target("packer", check_packer, _note_seeds, _MARKS, runs=30_000),
+    Target("query", check_query, _query_seeds, _query_words(), runs=60_000),
+    Target("match", check_match, _query_seeds, _query_words(), runs=15_000, share=150),
+    Target("marks", check_marks, _mark_seeds, _MARKS, runs=25_000),
+    Target("sanitizer", check_sanitizer, hostile_seeds, _MARKS, runs=200_000),
+    Target("dates", check_dates, _note_seeds, _MARKS, runs=250_000),
+    Target("redaction", check_redaction, _secret_seeds, _SECRET_WORDS, runs=60_000),
+)
