@@ -9,30 +9,54 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tests.bench import explaining, foreign, indexing, processes, providers, search, transcripts
+from tests.bench import (
+    explaining,
+    foreign,
+    indexing,
+    keystroke,
+    memory,
+    peers,
+    providers,
+    pruning,
+    recall,
+    saving,
+    search,
+    start,
+    transcripts,
+    transcripts_screen,
+)
 from tests.bench.measure import Measurement, Plan, table
+from tests.bench.recorded import MARGIN, SHARE_MARGIN, load, record, regressions
 
 SIZES = (1_000, 10_000, 100_000)
 
 MEASUREMENTS: Mapping[str, Callable[[Plan], Iterator[Measurement]]] = {
     "hybrid": search.measure_hybrid,
+    "peers": peers.measure_peers,
+    "recall": recall.measure_recall,
+    "pruning": pruning.measure_pruning,
     "embedding": search.measure_query_embedding,
     "providers": providers.measure_providers,
     "rerank": search.measure_rerank,
     "indexing": indexing.measure_indexing,
     "bare-indexing": indexing.measure_bare_indexing,
+    "fast-indexing": indexing.measure_fast_indexing,
     "start": indexing.measure_start,
-    "command": processes.measure_command,
-    "paint": processes.measure_first_paint,
-    "memory": processes.measure_memory,
+    "command": start.measure_command,
+    "paint": start.measure_paint,
+    "first-result": start.measure_first_result,
+    "keystroke": keystroke.measure_keystroke,
+    "saving": saving.measure_saving,
+    "memory": memory.measure_memory,
     "foreign": foreign.measure_foreign,
     "explaining": explaining.measure_explaining,
     "transcripts": transcripts.measure_transcripts,
+    "transcripts-screen": transcripts_screen.measure_transcripts_screen,
 }
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what was chosen; 1 when a measurement could not be made."""
+    """Run what was chosen; 1 when a measurement failed, 2 when a guarded ratio became worse."""
     options = _parser().parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="memtui-bench-") as temporary:
         place = (options.keep or Path(temporary)).resolve()
@@ -45,7 +69,21 @@ def main(arguments: Sequence[str]) -> int:
         options.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     for name, error in failed.items():
         print(f"{name} could not be measured: {error}", file=sys.stderr)
-    return 1 if failed else 0
+    if options.record:
+        record(measured)
+    return _guarded(measured, failed) if options.guard else int(bool(failed))
+
+
+def _guarded(measured: Sequence[Measurement], failed: Mapping[str, str]) -> int:
+    recorded = load()
+    known = sum(one.name.strip() in recorded for one in measured)
+    worse = regressions(measured, recorded)
+    print(f"guard: {known} of {len(measured)} measurements are recorded, {len(worse)} became worse")
+    for one in worse:
+        print(f"  {one}")
+    if failed:
+        return 1
+    return 2 if worse else 0
 
 
 def _measure(plan: Plan, names: Sequence[str]) -> tuple[list[Measurement], dict[str, str]]:
@@ -77,6 +115,14 @@ def _parser() -> argparse.ArgumentParser:
         "--warm", type=int, default=1, metavar="N", help="uncounted runs of each process first [1]"
     )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the corpora there")
+    parser.add_argument(
+        "--record", action="store_true", help="keep the figures in tests/bench/recorded.json"
+    )
+    parser.add_argument(
+        "--guard", action="store_true",
+        help=f"fail when a ratio is more than {MARGIN:.0%} above the recorded one, "
+        f"or a share {SHARE_MARGIN} below it".replace("%", "%%"),
+    )  # fmt: skip
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to a file")
     return parser
 

@@ -1,8 +1,8 @@
 """A seeded corpus: note prose with a natural word distribution, questions, and clustered vectors.
 
-Words are invented but behave like words: function words make up almost half of the text, the
-others follow Zipf's law, some everywhere and some only in notes of one topic, with English endings
-so that the stemmer has work. Every chunk has a rare number, some hold a line in another language.
+Function words make up almost half of the text, the others follow Zipf's law, some everywhere and
+some only in notes of one topic. A topic has one of five languages: of 25 topics 15 are English, 4
+German and 2 each Chinese, Japanese and Korean. Every chunk has a rare number.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.bench.languages import LANGUAGES, SHARES, Language
+
 Floats = NDArray[np.float32]
 Words = NDArray[np.object_]
 
-VERSION = 1
+VERSION = 2
 """Changes when the same seed gives other text, so that kept corpora are made again."""
 
 CHUNKS_A_FILE = 5
@@ -27,34 +29,11 @@ DIMENSIONS = 384
 _TOPICS = 200
 _TOPIC_WORDS = 300
 _GENERAL_WORDS = 6000
+_FUNCTION = 96
 _WORDS_A_LINE = 14
 _BLOCK = 2000
 _FIRST_DAY = date(2025, 1, 1)
 _DAYS = 690
-_FUNCTION_WORDS = """
-    the of to and a in is that it for was on with as be at by this we not are but from or have an
-    they which one were all there been their has will would who when if more about into than them
-    can only other some could so its then two these my do our what up out me after your how no most
-    where i he you had his her she him did should because very same before until
-"""
-_SYLLABLES = """
-    b c d f g h j k l m n p r s t v w br cr dr gr pl pr sl st tr sh ch th;
-    a e i o u a e i o ai ea ou;
-    - - n r l s t m ck nd;
-    - - - - - - s ing ed er ly
-"""
-"""Beginnings, vowels, ends and English endings of the invented words; `-` is nothing."""
-_FUNCTION = tuple(_FUNCTION_WORDS.split())
-_OPENINGS = (
-    "what did we decide about", "when is the", "how do i", "who said that the", "why was the",
-    "where is the note on", "which of the", "is there anything about", "what was wrong with",
-    "how much did the", "do we still have the", "can you find",
-)  # fmt: skip
-_OTHER_LANGUAGES = (
-    ("今天讨论了备份策略", "路由器的配置已经更新", "下周去京都旅行", "预算需要重新计算"),
-    ("会議で決まったこと", "サーバーの設定を変更した", "京都への旅行の予定", "来週までに確認する"),
-    ("회의에서 결정한 내용", "서버 설정을 변경했다", "다음 주 여행 계획", "예산을 다시 확인한다"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +59,21 @@ class Corpus:
     def __init__(self, seed: int = 2) -> None:
         self._seed = seed
         rng = np.random.default_rng(seed)
-        made = _invent(rng, _GENERAL_WORDS + _TOPICS * _TOPIC_WORDS)
-        self._words: Words = np.array([*_FUNCTION, *made], dtype=object)
-        self._function = _zipf(len(_FUNCTION), 0.9)
+        self._languages = np.array([SHARES[topic % len(SHARES)] for topic in range(_TOPICS)])
+        # Where the words of a language begin, and those of a topic.
+        self._first = np.zeros(len(LANGUAGES), dtype=np.int64)
+        self._topic_words = np.zeros(_TOPICS, dtype=np.int64)
+        words: list[str] = []
+        for place, language in enumerate(LANGUAGES):
+            topics = np.flatnonzero(self._languages == place)
+            self._first[place] = len(words)
+            general = len(words) + _FUNCTION + _GENERAL_WORDS
+            self._topic_words[topics] = general + np.arange(len(topics)) * _TOPIC_WORDS
+            # As many places for every language: few function words come round again.
+            words += [language.function[at % len(language.function)] for at in range(_FUNCTION)]
+            words += language.invent(rng, _GENERAL_WORDS + len(topics) * _TOPIC_WORDS)
+        self._words: Words = np.array(words, dtype=object)
+        self._function = _zipf(_FUNCTION, 0.9)
         self._general = _zipf(_GENERAL_WORDS, 1.0)
         self._topic = _zipf(_TOPIC_WORDS, 0.8)
         self._centres = _unit(rng.standard_normal((_TOPICS, DIMENSIONS)))
@@ -137,41 +128,43 @@ class Corpus:
         end = 0
         for place, length in enumerate(lengths.tolist()):
             words, end = chosen[end : end + length], end + length
-            texts.append(_lines(words, first + place))
+            language = LANGUAGES[self._languages[topics[place]]]
+            texts.append(_lines(words, first + place, language))
         return texts
 
     def _draw(self, rng: np.random.Generator, topics: NDArray[np.int64]) -> Words:
         """Draw one word for each topic number."""
         kind, place = rng.random(len(topics)), rng.random(len(topics))
-        function = np.searchsorted(self._function, place)
-        general = len(_FUNCTION) + np.searchsorted(self._general, place)
-        of_topic = len(_FUNCTION) + _GENERAL_WORDS + topics * _TOPIC_WORDS
-        of_topic += np.searchsorted(self._topic, place)
+        first = self._first[self._languages[topics]]
+        function = first + np.searchsorted(self._function, place)
+        general = first + _FUNCTION + np.searchsorted(self._general, place)
+        of_topic = self._topic_words[topics] + np.searchsorted(self._topic, place)
         numbers = np.where(kind < 0.45, function, np.where(kind < 0.75, general, of_topic))
         return self._words[numbers]
 
     def _question(self, rng: np.random.Generator, topic: int) -> str:
-        words = _OPENINGS[rng.integers(len(_OPENINGS))].split()
+        language = LANGUAGES[self._languages[topic]]
+        words = language.openings[rng.integers(len(language.openings))].split()
         wanted = max(len(words) + 1, int(rng.integers(4, 15)))
+        general = int(self._first[self._languages[topic]]) + _FUNCTION
         while len(words) < wanted:
             kind = rng.random()
             if kind < 0.35 and len(words) + 1 < wanted:
-                words.append(_FUNCTION[rng.integers(len(_FUNCTION))])
+                words.append(language.function[rng.integers(len(language.function))])
             elif kind < 0.6 and len(words) + 1 < wanted:
                 # The most general words of a language are seldom what a question is about.
                 rank = 20 + int(np.searchsorted(self._general, rng.random()))
-                words.append(self._words[len(_FUNCTION) + rank % _GENERAL_WORDS])
+                words.append(self._words[general + rank % _GENERAL_WORDS])
             else:
                 rank = int(rng.integers(_TOPIC_WORDS // 3))
-                base = len(_FUNCTION) + _GENERAL_WORDS + topic * _TOPIC_WORDS
-                words.append(self._words[base + rank])
-        return " ".join(words[:14])
+                words.append(self._words[self._topic_words[topic] + rank])
+        return language.separator.join(words[:14])
 
     def _note(
         self, rng: np.random.Generator, number: int, topic: int, pieces: Sequence[str]
     ) -> Note:
         day = _FIRST_DAY + timedelta(days=int(rng.integers(_DAYS)))
-        name = self._words[len(_FUNCTION) + _GENERAL_WORDS + topic * _TOPIC_WORDS]
+        name = self._words[self._topic_words[topic]]
         path = f"memory/{day.year}/{day.month:02d}/{day.isoformat()}-{number}.md"
         if number % 10 >= 6:
             path = f"memory/topics/{name}/note-{number}.md"
@@ -185,34 +178,14 @@ class Corpus:
         return _unit(vectors).astype(np.float32)
 
 
-def _lines(words: list[str], number: int) -> str:
-    """Set words in lines: a heading, sentences, points, a number, at times another language."""
+def _lines(words: list[str], number: int, language: Language) -> str:
+    """Set words in lines: a heading, sentences, points, and a rare number."""
     lines = [f"## {words[0].capitalize()} {words[1]} NB-{number:06d}"]
     for start in range(0, len(words), _WORDS_A_LINE):
-        line = " ".join(words[start : start + _WORDS_A_LINE])
-        lines.append(f"- {line}" if start % 5 == 0 and start else f"{line.capitalize()}.")
-    if number % 12 == 0:
-        phrases = _OTHER_LANGUAGES[number // 12 % 3]
-        lines.append("".join(phrases[(number + step) % 4] for step in range(2)))
+        line = language.separator.join(words[start : start + _WORDS_A_LINE])
+        point = start % 5 == 0 and start
+        lines.append(f"- {line}" if point else f"{line.capitalize()}{language.stop}")
     return "\n".join(lines)
-
-
-def _invent(rng: np.random.Generator, count: int) -> list[str]:
-    """Make distinct words, the first ones short, a third of them with an English ending."""
-    onsets, vowels, codas, endings = (
-        [part.replace("-", "") for part in parts.split()] for parts in _SYLLABLES.split(";")
-    )
-    words: dict[str, None] = {}
-    while len(words) < count:
-        for row in rng.integers(0, 1 << 30, (count, 10)).tolist():
-            syllables = 1 + (len(words) > 400) + (row[8] % 4 == 0)
-            parts = [
-                onsets[row[2 * place] % len(onsets)] + vowels[row[2 * place + 1] % len(vowels)]
-                for place in range(syllables)
-            ]
-            word = "".join(parts) + codas[row[7] % len(codas)]
-            words[word + endings[row[9] % len(endings)]] = None
-    return list(words)[:count]
 
 
 def _zipf(count: int, exponent: float) -> NDArray[np.float64]:

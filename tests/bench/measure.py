@@ -9,6 +9,8 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, TypeVar
 
+from tests.bench.limits import Judged, Limit
+
 T = TypeVar("T")
 
 MILLISECONDS = 1e3
@@ -53,6 +55,10 @@ class Measurement:
     theirs: Series = field(default_factory=Series)
     aim: str = ""
     note: str = ""
+    limit: Limit | None = None
+    """The aim as a number that can be checked."""
+    size: int | None = None
+    """How many chunks, files or notes it was measured at, where growth is of interest."""
 
     @property
     def ratio(self) -> float | None:
@@ -64,6 +70,25 @@ class Measurement:
         """The same in CPU time of all threads."""
         return _ratio(self.ours.cpu, self.theirs.cpu)
 
+    def judged(self, by: Judged) -> float | None:
+        """The number an aim speaks of; `None` when it was not measured."""
+        ours, theirs = self.ours.wall, self.theirs.wall
+        if by is Judged.RATIO:
+            return self.ratio if self.cpu_ratio is None else self.cpu_ratio
+        if by is Judged.WALL_RATIO:
+            return self.ratio
+        if not ours or (by is Judged.OVER and not theirs):
+            return None
+        if by is Judged.OVER:
+            return percentile(ours, 0.5) - percentile(theirs, 0.5)
+        return percentile(ours, 0.95 if by is Judged.P95 else 0.5)
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the aim was met; `None` where none is set or its number is missing."""
+        number = None if self.limit is None else self.judged(self.limit.of)
+        return None if self.limit is None or number is None else self.limit.kept_by(number)
+
     def as_json(self) -> dict[str, Any]:
         """Everything that was measured, for a file."""
         return {
@@ -73,7 +98,11 @@ class Measurement:
             "reference": self.peer,
             "theirs": _summary(self.theirs),
             "ratio": {"wall": self.ratio, "cpu": self.cpu_ratio},
+            "judged": self.judged(self.limit.of if self.limit else Judged.RATIO),
+            "at_least": self.limit is not None and self.limit.at_least,
             "aim": self.aim,
+            "met": self.met,
+            "size": self.size,
             "note": self.note,
         }
 
@@ -134,6 +163,9 @@ def table(measurements: Iterable[Measurement]) -> str:
     return "\n".join(lines)
 
 
+_VERDICTS = {True: " (met)", False: " (MISSED)", None: ""}
+
+
 def _cells(one: Measurement) -> tuple[str, str, str, str, str]:
     ours, theirs = one.ours, one.theirs
     figure = f"{_number(percentile(ours.wall, 0.5))} / {_number(percentile(ours.wall, 0.95))}"
@@ -146,7 +178,7 @@ def _cells(one: Measurement) -> tuple[str, str, str, str, str]:
     ratio = "" if one.ratio is None else f"{one.ratio:.2f}x"
     if one.cpu_ratio is not None:
         ratio += f" ({one.cpu_ratio:.2f}x)"
-    return one.name, figure, peer, ratio, one.aim
+    return one.name, figure, peer, ratio, f"{one.aim}{_VERDICTS[one.met]}"
 
 
 def _cpu(series: Series) -> str:

@@ -12,8 +12,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from memtui.engine import Engine
+from memtui.errors import IndexMissing
 from memtui.index.transcripts.scope import TranscriptHomes
 from memtui.settings import Settings
 from tests.bench.indexing import stat_all
@@ -31,14 +33,9 @@ _PAUSE = 0.05
 
 def measure_transcripts(plan: Plan) -> Iterator[Measurement]:
     """Index so many transcripts in a process that is searched meanwhile; then start again."""
-    count = min(TRANSCRIPTS, max(plan.sizes) // 50)
-    place = plan.place / f"transcripts-{count}"
-    folder = place / "home" / "agents" / "main" / "sessions"
-    if not folder.exists():
-        _write(folder, count)
-        (place / "notes").mkdir()
-        (place / "notes" / "MEMORY.md").write_text("# A note about the harbor\n", encoding="utf-8")
-    found = _measured_in_a_process(place)
+    place, count = corpus_of(plan)
+    folder = _sessions(place)
+    found = in_a_process("tests.bench.transcripts", place)
     name = f"{count:,} transcripts of 1 MB"
     note = f"{found['chunks']:,.0f} chunks, {SHARE:.0%} of the bytes is said by somebody"
     yield Measurement(f"first index, {name}", Series([found["seconds"]]), "s", note=note)
@@ -60,6 +57,22 @@ def measure_transcripts(plan: Plan) -> Iterator[Measurement]:
     took, bare = paired(ours, theirs, range(3 * plan.rounds), SECONDS)
     yield Measurement(f"start, {name} unchanged", took, "s", "scandir + stat", bare, "< 0.5 s")
     shutil.rmtree(place)
+
+
+def corpus_of(plan: Plan) -> tuple[Path, int]:
+    """The folder with the transcripts, written where they are not there yet, and how many."""
+    count = min(TRANSCRIPTS, max(plan.sizes) // 50)
+    place = plan.place / f"transcripts-{count}"
+    folder = _sessions(place)
+    if not folder.exists():
+        _write(folder, count)
+        (place / "notes").mkdir()
+        (place / "notes" / "MEMORY.md").write_text("# A note about the harbor\n", encoding="utf-8")
+    return place, count
+
+
+def _sessions(place: Path) -> Path:
+    return place / "home" / "agents" / "main" / "sessions"
 
 
 def _write(folder: Path, count: int) -> None:
@@ -86,10 +99,11 @@ def _write(folder: Path, count: int) -> None:
         os.utime(path, (1.7e9, 1.7e9))
 
 
-def _measured_in_a_process(place: Path) -> Mapping[str, float]:
-    command = [sys.executable, "-m", "tests.bench.transcripts", os.fspath(place)]
+def in_a_process(module: str, place: Path) -> Mapping[str, Any]:
+    """What a module prints as JSON about the transcripts at `place`."""
+    command = [sys.executable, "-m", module, os.fspath(place)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: Mapping[str, float] = json.loads(done.stdout)
+    found: Mapping[str, Any] = json.loads(done.stdout)
     return found
 
 
@@ -112,9 +126,13 @@ def _index_and_search(place: Path) -> dict[str, float]:
         engine.sync()
         while not engine.wait_idle(_PAUSE) and perf_counter() - began < _PATIENCE:
             asked = perf_counter()
-            engine.search(f"what was said in file{len(took) % 1000:04d}")
+            try:
+                engine.search(f"what was said in file{len(took) % 1000:04d}")
+            except IndexMissing:
+                # The writer has not made the file yet.
+                continue
             took.append((perf_counter() - asked) * MILLISECONDS)
-            anonymous = max(anonymous, _anonymous())
+            anonymous = max(anonymous, anonymous_bytes())
         seconds = perf_counter() - began
         assert not engine.status().errors, engine.status().errors
         chunks = engine.status().chunks
@@ -132,7 +150,7 @@ def _index_and_search(place: Path) -> dict[str, float]:
     }
 
 
-def _anonymous() -> int:
+def anonymous_bytes() -> int:
     """Bytes of memory that are no pages of files."""
     status = Path("/proc/self/status").read_text("ascii")
     return int(status.partition("RssAnon:")[2].split()[0]) * 1024

@@ -1,0 +1,133 @@
+"""What a user waits for at the start: the first screen, the first result, and a command's answer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from memtui.index.generations import IndexFolder, WriterLock
+from memtui.memory.workspace import workspace_id
+from tests.bench.corpus import Corpus
+from tests.bench.folders import folder
+from tests.bench.limits import Judged, Limit
+from tests.bench.measure import MILLISECONDS, Measurement, Plan, Series
+from tests.bench.processes import environment, paired_runs, run
+from tests.bench.screens import Program, Screen
+from tests.bench.stores import Store, store
+
+NOTES = 2000
+CHUNKS = 100_000
+LARGEST = 1_000_000
+PAINT_RATIO = 1.3
+FIRST_RESULT_MS = 2000.0
+COMMAND_MS = {10_000: 250.0, CHUNKS: 300.0}
+"""By chunks; 2,000 notes have 10,000."""
+
+_PYTHON = sys.executable
+_REPETITIONS = 4
+_PAINTED = "search what was remembered"
+_FIRST_ROW, _LIST_COLUMNS = 4, 70
+# The index was made for the bench: its vectors are under a name that memtui does not know.
+_STORED = "import sys; from tests.bench.named import main; main(sys.argv[1:])"
+
+
+def measure_paint(plan: Plan) -> Iterator[Measurement]:
+    """From the start of the process to the first screen, in a terminal of 120x40."""
+    env = environment(plan.place / "home-paint")
+    ours: dict[str, Series] = {}
+    bare: dict[str, Series] = {}
+    # Indexes the demo, so that no run below does.
+    run([_PYTHON, "-m", "memtui", "search", "router", "--demo", "--zero-ok"], env)
+    for number in range(plan.warm + _REPETITIONS * plan.rounds):
+        for module in ("textual", "textual.app"):
+            imported = run([_PYTHON, "-c", f"import {module}"], env)
+            painted = _painted([_PYTHON, "-m", "memtui", "demo"], env)
+            if number >= plan.warm:
+                ours.setdefault(module, Series()).wall.append(painted)
+                bare.setdefault(module, Series()).wall.append(imported[0])
+    for module, series in ours.items():
+        yield Measurement(
+            f"first paint, against import {module}", series, "ms", f"import {module}", bare[module],
+            aim=f"<= {PAINT_RATIO} x",
+            limit=Limit(PAINT_RATIO, Judged.WALL_RATIO),
+        )  # fmt: skip
+
+
+def measure_first_result(plan: Plan) -> Iterator[Measurement]:
+    """From the start to the rows of a query that is typed as soon as there is a screen."""
+    for chunks in [size for size in plan.sizes if size in (CHUNKS, LARGEST)] or [max(plan.sizes)]:
+        made = store(Corpus(), chunks, plan.place)
+        question = next(one.text for one in Corpus().questions(50) if one.text.isascii())
+        env = environment(
+            plan.place / "home-first",
+            MEMTUI_INDEX__DATA_DIR=str(made.data),
+            MEMTUI_EMBEDDING__PROVIDER="bench-stored",
+        )
+        command = [_PYTHON, "-c", _STORED, str(made.root)]
+        shown, bare = Series(), Series()
+        with _nobody_writes(made):
+            for number in range(plan.warm + plan.rounds):
+                imported = run([_PYTHON, "-c", "import textual.app"], env)
+                took = _first_result(command, env, question)
+                if number >= plan.warm:
+                    shown.wall.append(took)
+                    bare.wall.append(imported[0])
+        yield Measurement(
+            f"first result after start, {chunks:,} chunks", shown, "ms", "import textual.app", bare,
+            aim=f"<= {FIRST_RESULT_MS / 1000:g} s",
+            limit=Limit(FIRST_RESULT_MS, Judged.P50),
+            size=chunks,
+        )  # fmt: skip
+
+
+def measure_command(plan: Plan) -> Iterator[Measurement]:
+    """`memtui search` from the shell, by both legs and by keywords alone, against bare Python."""
+    for chunks in (NOTES * 5, max([size for size in plan.sizes if size <= CHUNKS], default=CHUNKS)):
+        made = folder(Corpus(), chunks, plan.place)
+        question = next(one.text for one in Corpus().questions(50) if one.text.isascii())
+        aim = COMMAND_MS.get(chunks)
+        for name, provider in (("hybrid", "auto"), ("keyword only", "none")):
+            # Without a provider the settings ask for another index; the old one answers.
+            env = environment(
+                plan.place / f"home-{provider}",
+                MEMTUI_INDEX__DATA_DIR=str(made.data),
+                MEMTUI_EMBEDDING__PROVIDER=provider,
+            )
+            place = ["--root", str(made.root)]
+            search = [_PYTHON, "-m", "memtui", "search", question, "--zero-ok", *place]
+            took, alone = paired_runs(plan, search, [_PYTHON, "-c", "pass"], env)
+            yield Measurement(
+                f"memtui search, {name}, {chunks:,} chunks", took, "ms", "python -c pass", alone,
+                aim=f"<= {aim:.0f} ms" if aim else "",
+                limit=Limit(aim, Judged.P50) if aim else None,
+                size=chunks,
+            )  # fmt: skip
+
+
+def _painted(command: Sequence[str], env: Mapping[str, str]) -> float:
+    with Program(command, env) as program:
+        return (program.wait_for(_PAINTED) - program.began) * MILLISECONDS
+
+
+def _first_result(command: Sequence[str], env: Mapping[str, str], question: str) -> float:
+    def has_rows(screen: Screen) -> bool:
+        first = screen.rows(_FIRST_ROW, _FIRST_ROW + 1, _LIST_COLUMNS)[0]
+        return "1 " in first[:6] and ".md" in first
+
+    with Program(command, env) as program:
+        program.wait_for(_PAINTED)
+        program.press(question)
+        at = program.until(has_rows)
+        if at is None:
+            shown = "\n".join(program.screen.rows())
+            raise RuntimeError(f"no result; on screen:\n{shown}")
+        return (at - program.began) * MILLISECONDS
+
+
+@contextmanager
+def _nobody_writes(made: Store) -> Iterator[None]:
+    """Hold the writer's lock: there are no notes on disk, and a sync would empty the index."""
+    with WriterLock(IndexFolder(Path(made.data) / workspace_id(made.root))):
+        yield
