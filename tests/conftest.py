@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from tests.support import thrift
 from tests.support.demo import index_of_the_demo
 from tests.support.examples import TIMES, examples
+
+thrift.keep_compiled()
+thrift.work_in_memory()
+thrift.collect_seldom()
 
 # How long an example takes says something about the machine, not about the program.
 # The same examples every time, so that a change is judged by itself; with MEMTUI_TEST_EXAMPLES,
@@ -23,6 +29,25 @@ settings.load_profile("memtui")
 def pytest_xdist_auto_num_workers() -> int:
     """One test process more than there are processors: those of the screen often wait."""
     return (os.cpu_count() or 1) + 1
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Hand out files in the order of `longest_first`, not by how many tests they have."""
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with what takes longest where several processes share the tests."""
+    if hasattr(config, "workerinput"):
+        thrift.longest_first(items)
+
+
+def pytest_collection_finish() -> None:
+    """What is there once the tests are known is there to stay: no need to look through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

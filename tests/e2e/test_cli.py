@@ -1,4 +1,8 @@
-"""The real program in processes of its own: index, search, explain, status, pipes and signals."""
+"""The real program: index, search, explain, status, pipes and signals.
+
+What an own process, its start or its streams make a difference to is called as one, as users do;
+the other calls are made in this process.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from typing import Any
 import pytest
 
 from memtui.text.sanitize import HOSTILE
+from tests.support import in_process
 
 NOW = "2026-02-20T12:00:00+00:00"
 NOTES = {
@@ -58,7 +63,7 @@ def environment(place: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def memtui(place: Path, environment: dict[str, str]) -> Memtui:
+def process(place: Path, environment: dict[str, str]) -> Memtui:
     def call(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "memtui", *arguments],
@@ -76,7 +81,15 @@ def memtui(place: Path, environment: dict[str, str]) -> Memtui:
 
 
 @pytest.fixture(scope="module")
-def indexed(memtui: Memtui, place: Path) -> Path:
+def memtui(place: Path, environment: dict[str, str]) -> Memtui:
+    def call(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+        return in_process.call(arguments, environment={**environment, **env}, folder=place)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def indexed(memtui: Memtui, process: Memtui, place: Path) -> Path:
     """The notes, after looking at what happens without an index and then making one."""
     missing = memtui("search", "router", "--json")
     assert missing.returncode == 3
@@ -88,7 +101,7 @@ def indexed(memtui: Memtui, place: Path) -> Path:
     dry = memtui("index", "--dry-run", "--json")
     assert json.loads(dry.stdout)["pending_count"] == len(NOTES)
     assert not (place / "data").exists(), "neither does a dry run"
-    made = memtui("index", "--json")
+    made = process("index", "--json")
     assert made.returncode == 0, made.stderr
     assert made.stderr == "", "no progress without a terminal"
     document = json.loads(made.stdout)
@@ -104,9 +117,9 @@ def _document(run: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("indexed")
-def test_search_json_can_be_recomputed_and_repeated(memtui: Memtui) -> None:
+def test_search_json_can_be_recomputed_and_repeated(memtui: Memtui, process: Memtui) -> None:
     options = ("--json", "-n", "3", "--lambda", "0.6", "--half-life", "30", "--now", NOW)
-    first = memtui("search", "router", "vlan", *options)
+    first = process("search", "router", "vlan", *options)
     assert first.returncode == 0, first.stderr
     document = _document(first)
     assert document["query"] == "router vlan"
@@ -315,12 +328,12 @@ def test_a_closed_pipe_is_no_error(place: Path, environment: dict[str, str]) -> 
 
 
 @pytest.mark.usefixtures("indexed")
-def test_ascii_locale_gets_ascii_bars_and_utf8_json(memtui: Memtui) -> None:
+def test_ascii_locale_gets_ascii_bars_and_utf8_json(process: Memtui) -> None:
     env = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    rows = memtui("search", "router", **env)
+    rows = process("search", "router", **env)
     assert rows.returncode == 0
     assert rows.stdout.isascii()
-    assert _document(memtui("search", "rööter 路由", "--json", **env))["query"] == "rööter 路由"
+    assert _document(process("search", "rööter 路由", "--json", **env))["query"] == "rööter 路由"
 
 
 @pytest.mark.usefixtures("indexed")

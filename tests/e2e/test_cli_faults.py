@@ -14,6 +14,7 @@ import pytest
 from memtui.index.database import open_database
 from memtui.index.generations import IndexFolder
 from memtui.index.schema import write_meta
+from tests.support import in_process
 
 MEMTUI = f"{sys.executable} -m memtui"
 
@@ -56,7 +57,7 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     made = Place(tmp_path)
-    assert made.shell(f"{MEMTUI} index").returncode == 0
+    assert in_process.call(["index"], environment=made.environment, folder=tmp_path).returncode == 0
     return made
 
 

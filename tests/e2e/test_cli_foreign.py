@@ -1,17 +1,17 @@
-"""The real program over an OpenClaw index, beside the program that owns it."""
+"""The program over an OpenClaw index, beside the program that owns it."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from memtui.text.sanitize import HOSTILE
+from tests.support import in_process
 from tests.support.openclaw import (
     AGENT_BLOB,
     DIMS,
@@ -53,16 +53,7 @@ def memtui(home: Path) -> Memtui:
     }
 
     def call(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "memtui", *arguments],
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            cwd=home,
-            env={**environment, **env},
-            stdin=subprocess.DEVNULL,
-            timeout=100,
-        )
+        return in_process.call(arguments, environment={**environment, **env}, folder=home)
 
     return call
 

@@ -6,7 +6,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ import pytest
 from memtui.settings import load_settings
 from memtui.settings.keys import ACTIONS
 from tests.e2e.terminal import private_environment, terminal
-from tests.support import demo, recorded
+from tests.support import demo, in_process, recorded
 
 README = Path(__file__).parents[2] / "README.md"
 TEXT = README.read_text(encoding="utf-8")
@@ -26,14 +25,7 @@ COMMANDS = [line for block in BLOCKS[2:] for line in block.strip().splitlines()]
 def run(line: str, home: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     words = shlex.split(line)
     assert words[0] == "memtui"
-    return subprocess.run(
-        [sys.executable, "-m", "memtui", *words[1:]],
-        capture_output=True,
-        text=True,
-        timeout=110,
-        cwd=folder,
-        env=private_environment(home),
-    )
+    return in_process.call(words[1:], environment=private_environment(home), folder=folder)
 
 
 @pytest.fixture(scope="module")

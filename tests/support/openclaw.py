@@ -1,11 +1,4 @@
-"""State folders as OpenClaw lays them out, around the databases that the real program made.
-
-Run as a script, it is the other program that has such a database open:
-
-    python -m tests.support.openclaw DATABASE MODE
-
-It prints a line when it is ready and obeys the lines it is given: `commit`, `close`, `die`.
-"""
+"""State folders as OpenClaw lays them out, around the databases that the real program made."""
 
 from __future__ import annotations
 
@@ -25,18 +18,16 @@ import apsw
 import numpy as np
 
 from memtui.index.foreign import rows
-from memtui.index.foreign.layout import Layout
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.vectors import read_indexed, read_vectors
+from tests.support.other_program import WORD as WORD
+from tests.support.other_program import connect as connect_to
 
 DATA = Path(__file__).parent.parent / "data" / "openclaw"
 SIDECAR, AGENT, AGENT_BLOB = RELEASES = ("2026.4.26", "2026.7.1", "2026.9.6")
 FILES = 16
 CHUNKS = {SIDECAR: 65, AGENT: 65, AGENT_BLOB: 118}
 DIMS = 256
-WORD = "zebrafish"
-"""In no note: what the other program writes can be found by it."""
-
 NOBODY = 65534
 Tree = dict[str, tuple[str | int, ...]]
 
@@ -88,12 +79,7 @@ def edit(database: Path, *statements: str) -> None:
 
 def connect(database: Path) -> apsw.Connection:
     """Open for writing, with sqlite-vec."""
-    import sqlite_vec
-
-    connection = apsw.Connection(str(database))
-    connection.enable_load_extension(True)
-    connection.load_extension(sqlite_vec.loadable_path())
-    return connection
+    return connect_to(str(database))
 
 
 def use_everything(opened: Opened) -> int:
@@ -139,7 +125,7 @@ class OtherProgram:
 
     def __init__(self, database: Path, mode: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.openclaw", str(database), mode],
+            [sys.executable, "-m", "tests.support.other_program", str(database), mode],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -208,74 +194,3 @@ def without_privileges() -> Iterator[None]:
         yield
     finally:
         os.seteuid(user)
-
-
-def write_chunk(connection: apsw.Connection, layout: Layout, number: int) -> None:
-    """Write a chunk like the first one, with `WORD` in it, into every table."""
-    columns = "path, source, start_line, end_line, hash, model, embedding, updated_at"
-    name, text = f"written-{number}", f"{WORD} {number}"
-    (first,) = connection.execute(
-        f"SELECT id FROM {layout.chunks} ORDER BY rowid LIMIT 1"
-    ).fetchall()[0]
-    connection.execute(
-        f"INSERT INTO {layout.chunks}(id, text, {columns})"
-        f" SELECT ?, ?, {columns} FROM {layout.chunks} WHERE id = ?",
-        (name, text, first),
-    )
-    connection.execute(
-        f"INSERT INTO {layout.vec}(id, embedding) SELECT ?, embedding FROM {layout.vec} WHERE id = ?",
-        (name, first),
-    )
-    if not layout.blob_vectors:
-        connection.execute(
-            f"INSERT INTO {layout.fts}(text, id, path, source, model, start_line, end_line)"
-            f" SELECT text, id, path, source, model, start_line, end_line FROM {layout.chunks}"
-            " WHERE id = ?",
-            (name,),
-        )
-
-
-def _main(database: str, mode: str) -> None:
-    from memtui.index.foreign.layout import recognise
-
-    connection = connect(Path(database))
-    if mode == "exclusive":
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
-    journal = "delete" if mode in ("journal", "locked") else "wal"
-    connection.execute(f"PRAGMA journal_mode = {journal}").fetchall()
-    layout = recognise(connection)
-    (number,) = connection.execute(
-        f"SELECT count(*) FROM {layout.chunks} WHERE id LIKE 'written-%'"
-    ).fetchall()[0]
-    assert isinstance(number, int)
-    if journal == "wal":
-        connection.execute("BEGIN IMMEDIATE")
-        write_chunk(connection, layout, number)
-        connection.execute("COMMIT")
-    if mode == "uncommitted":
-        connection.execute("BEGIN IMMEDIATE")
-        write_chunk(connection, layout, number + 1)
-    if mode == "locked":
-        connection.execute("BEGIN EXCLUSIVE")
-    if mode == "journal":
-        # So small a cache that half of the change is in the file before the commit.
-        connection.execute("PRAGMA cache_size = 5").fetchall()
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute(f"UPDATE {layout.chunks} SET text = 'torn', hash = 'torn'")
-    print("ready", flush=True)
-    for line in sys.stdin:
-        if line == "commit\n":
-            number += 1
-            connection.execute("BEGIN IMMEDIATE")
-            write_chunk(connection, layout, number)
-            connection.execute("COMMIT")
-            print("ready", flush=True)
-        elif line == "die\n":
-            os.kill(os.getpid(), signal.SIGKILL)
-        else:
-            break
-    connection.close()
-
-
-if __name__ == "__main__":
-    _main(sys.argv[1], sys.argv[2])

@@ -16,11 +16,12 @@ CELL = 12.2
 def comparable(lines: list[str]) -> list[str]:
     """Lines of a screen without what differs from run to run.
 
-    Numbers become `#` (durations always differ), what is counted only now and then while an index
-    fills may be missing, runs of bar glyphs and of white space become one.
+    Numbers become `#` (durations always differ, also in their unit), what is counted only now and
+    then while an index fills may be missing, runs of bar glyphs and of white space become one.
     """
     text = (re.sub(r"-[0-9a-f]{12}\b", "-#", line) for line in lines)
     text = (re.sub(r"[−-]?\d+(?:[.,]\d+)?", "#", line) for line in text)
+    text = (re.sub(r"# m?s\b", "# s", line) for line in text)
     text = (re.sub(r"[█▒╌◇━╸─]+", "▒", line) for line in text)
     text = (re.sub(r"\s*#/s\b|# of # +(?=exact)", "", line) for line in text)
     return [re.sub(r"\s+", " ", line).strip() for line in text]

@@ -1,0 +1,74 @@
+"""What a test run would pay for again and again, paid for once: no test is another one for it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+LONGEST = (
+    "test_search_screen",
+    "test_foreign_search",
+    "test_screenshots",
+    "test_truth_screen",
+    "test_providers_screen",
+    "test_loop_lag",
+    "test_sessions_screen",
+    "test_cli",
+    "test_counterfactual_demo",
+    "test_rebuild",
+    "test_transcripts",
+    "test_verify",
+    "test_foreign_opening",
+    "test_cli_faults",
+    "test_terminal",
+    "test_browse_screen",
+    "test_explain",
+    "test_provider_matrix",
+)
+"""The files that take longest, whatever the number of their tests."""
+
+_MEMORY = Path("/dev/shm")
+_ROOM = 4 * 2**30
+"""Bytes that have to be free in memory: a run needs a fraction of it at a time."""
+_YOUNG_OBJECTS = 20_000
+
+
+def keep_compiled() -> None:
+    """Write compiled modules, whatever the environment says.
+
+    Otherwise every test process, and every program that a test starts, compiles all of them.
+    """
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def work_in_memory() -> None:
+    """Put temporary files into memory where there is room: a disk is waited for at every commit.
+
+    Not where `TMPDIR` says another place, nor where programs cannot be run from.
+    """
+    if "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK | os.X_OK):
+        return
+    facts = os.statvfs(_MEMORY)
+    if facts.f_flag & os.ST_NOEXEC or facts.f_bavail * facts.f_frsize < _ROOM:
+        return
+    os.environ["TMPDIR"] = str(_MEMORY)
+    tempfile.tempdir = None
+
+
+def collect_seldom() -> None:
+    """Look for garbage after so many new objects; an application alone makes thousands."""
+    gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """Order tests so that no process is left alone with a long file at the end."""
+    ranks = {name: rank for rank, name in enumerate(LONGEST)}
+    counts = Counter(item.path for item in items)
+    items.sort(key=lambda item: (ranks.get(item.path.stem, len(ranks)), -counts[item.path]))
