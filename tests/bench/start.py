@@ -28,7 +28,7 @@ COMMAND_MS = {10_000: 250.0, CHUNKS: 300.0}
 _PYTHON = sys.executable
 _REPETITIONS = 4
 _PAINTED = "search what was remembered"
-_FIRST_ROW, _LIST_COLUMNS = 4, 70
+_FIRST_ROW, _LIST_COLUMNS = 3, 70
 # The index was made for the bench: its vectors are under a name that memtui does not know.
 _STORED = "import sys; from tests.bench.named import main; main(sys.argv[1:])"
 
