@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import pytest
 from rich.cells import cell_len
 
+from memtui.tui import highlight
 from memtui.tui.highlight import (
     MAX_CELLS,
     Highlighter,
@@ -103,3 +105,23 @@ def test_hostile_markdown_takes_bounded_time(attack: str) -> None:
     for index in range(60):
         highlighter.line(index)
     assert time.process_time() - start < 1.0
+
+
+def test_records_are_coloured_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    lexed: list[int] = []
+    whole = highlight.code_pieces
+
+    def noted(texts: Sequence[str], language: str) -> list[list[highlight.Piece]]:
+        lexed.append(len(texts))
+        return whole(texts, language)
+
+    monkeypatch.setattr(highlight, "code_pieces", noted)
+    # An open string or brace in one record colours nothing of the next.
+    records = ['{"type": "message", "text": "half', '{"type": "message", "n": 1}'] * 60
+    highlighter = Highlighter(records, "sessions/a.jsonl")
+
+    pieces = [highlighter.line(number) for number in range(20)]
+
+    assert lexed == [1] * 20
+    assert pieces[1] == pieces[3] == whole([records[1]], "json")[0]
+    assert any(style for _, style in pieces[1])
