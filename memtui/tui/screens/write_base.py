@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from textual import events, on, work
-from textual.containers import VerticalScroll
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from memtui.settings.saving import Plan
     from memtui.settings.settings_files import SettingsFiles
 
+KEYS = "enter write  j/k scroll  esc leave"
 CHANGED = "changed by another program meanwhile: below is the difference to it now"
 
 Result = TypeVar("Result")
@@ -229,3 +231,40 @@ class WriteScreen(Modal[Result | None], Generic[Result]):
         if event.worker.error is not None:
             self._writing = False
         tell_worker_error(self.app, event)
+
+
+class WriteUserFile(WriteScreen[Result]):
+    """A change of the user's own file: its path, the difference, and what there is to know."""
+
+    BOX_CLASS: ClassVar[str]
+    """The class that the stylesheet gives the box of such a dialog."""
+    always: tuple[Content, ...] = ()
+    """What is told below every difference."""
+
+    def compose(self) -> ComposeResult:
+        """The file, the difference, what else there is to know."""
+        with Vertical(id=f"{self.PARTS}-box", classes=self.BOX_CLASS):
+            yield Static(id=f"{self.PARTS}-path", markup=False)
+            with VerticalScroll(id=f"{self.PARTS}-scroll"):
+                yield Static(id=f"{self.PARTS}-difference", markup=False)
+            yield Static(id=f"{self.PARTS}-notes", markup=False)
+
+    def on_mount(self) -> None:
+        """Find out what would change."""
+        box = self.query_one(f"#{self.PARTS}-box")
+        box.border_title = Content(self.BINDING_GROUP_TITLE or "")
+        box.border_subtitle = Content(KEYS)
+        self.scroll.focus()
+        self.draw()
+        self.plan_anew()
+
+    def draw(self) -> None:
+        """Draw the file, the difference, and what else there is to know."""
+        self.query_one(f"#{self.PARTS}-path", Static).update(self.named_target)
+        self.draw_difference()
+        lines = [self.warning(self._told)] if self._told else []
+        lines += [*self.warnings, *self.always]
+        notes = self.query_one(f"#{self.PARTS}-notes", Static)
+        notes.display = bool(lines)
+        notes.update(Content("\n").join(lines))
+        self.call_after_refresh(self.fit)
