@@ -48,8 +48,9 @@ _HASHES_A_QUERY = 400
 _USE_SECONDS = 86_400
 # SQLITE_CORRUPT and SQLITE_NOTADB: what damaged database files answer.
 _DAMAGED = frozenset({11, 26})
-_NEWER_FORMAT = "unsupported file format"
-"""What SQLite says, as an error of no kind, of a header that no release of it wrote."""
+_DAMAGED_TEXTS = ("unsupported file format", "no such column", "no such table")
+"""What SQLite says, as errors of no kind, of a header that no release of it wrote and of a schema
+that this module did not write."""
 
 
 class Opener(Protocol):
@@ -319,7 +320,7 @@ def _is_damage(error: BaseException | None) -> bool:
     while error is not None:
         if getattr(error, "result", None) in _DAMAGED or isinstance(error, UnicodeDecodeError):
             return True
-        if _NEWER_FORMAT in str(error):
+        if any(words in str(error) for words in _DAMAGED_TEXTS):
             return True
         error = error.__cause__
     return False

@@ -231,6 +231,21 @@ def damage(cache: EmbeddingCache, path: Path) -> None:
     path.write_bytes(content)
 
 
+def test_a_file_whose_schema_names_another_column_starts_anew(
+    cache: EmbeddingCache, path: Path
+) -> None:
+    cache.put_many(IDENTITY, vectors(3))
+    cache.close()
+    changed = path.read_bytes().replace(b"dims INTEGER", b"dimX INTEGER")
+    path.write_bytes(changed)
+    again = EmbeddingCache(path, Opener())
+    assert again.get_many(IDENTITY, vectors(3)) == {}
+    again.put_many(IDENTITY, vectors(2))
+    assert again.count() == 2
+    assert path.with_name("cache.db.corrupt-1").exists()
+    again.close()
+
+
 def test_other_threads_move_to_the_fresh_file(
     cache: EmbeddingCache, path: Path, opener: Opener
 ) -> None:
