@@ -76,7 +76,8 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("screenshot", ("ctrl+s",), "save the screen as SVG"),
     Action("help", ("?", "f1"), "every key of this pane"),
     Action("interrupt", ("ctrl+c",), "copy the selection, else stop what runs, else quit"),
-    Action("quit", ("q", "ctrl+q"), "quit"),
+    Action("quit", ("q",), "quit"),
+    Action("quit.anywhere", ("ctrl+q",), "quit, also from a dialog or while typing"),
 )
 
 ACTION_IDS: Final = frozenset(action.id for action in ACTIONS)

@@ -295,7 +295,16 @@ APP_BINDINGS: tuple[Binding, ...] = (
         id="screenshot",
         tooltip="Save this screen as SVG",
     ),
-    Binding("q,ctrl+q", "quit", "quit", id="quit"),
+    Binding("q", "quit", "quit", id="quit"),
+    Binding(
+        "ctrl+q",
+        "quit",
+        show=False,
+        # A dialog hides the keys of the application that have no priority.
+        priority=True,
+        id="quit.anywhere",
+        tooltip="Quit, also from a dialog or while typing",
+    ),
     Binding(
         "ctrl+c",
         "interrupt",

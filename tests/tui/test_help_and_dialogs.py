@@ -13,7 +13,9 @@ from textual.widgets import Input
 
 from memtui.tui.screens.dialogs import ConfirmRebuild, FirstRunHint, cost_words
 from memtui.tui.screens.help import HelpScreen, help_groups
+from memtui.tui.screens.modal import Modal
 from memtui.tui.widgets.preview import Preview
+from tests.tui.harness import running
 from tests.tui.reader_samples import Cost, ReaderApp, note, screen_text
 
 
@@ -212,3 +214,12 @@ async def test_the_key_that_closes_the_hint_is_not_lost(key: str, typed: str) ->
         await pilot.press(key)
         await pilot.pause()
         assert box.value == typed
+
+
+@pytest.mark.parametrize("key", ["f1", "f9"])
+async def test_a_dialog_does_not_keep_the_program_from_ending(key: str) -> None:
+    async with running() as run:
+        await run.pilot.press(key)
+        assert isinstance(run.app.screen, Modal)
+        await run.pilot.press("ctrl+q")
+    assert run.app.return_value == 0
