@@ -36,13 +36,15 @@ SCENES: Final[Mapping[str, tuple[str, ...]]] = {
     "chunk": ("K", DOWN, DOWN, ESCAPE),
     "comparing": ("p", "c", ESCAPE, "S", ESCAPE, "t", ESCAPE, "D", ESCAPE),
     "browse": ("b", DOWN, DOWN, DOWN, ENTER, DOWN, DOWN, "w", "w", "c", DOWN, DOWN, ENTER, ESCAPE),
-    "sessions": ("3", DOWN, ENTER, DOWN, DOWN, DOWN, "n", "n", ESCAPE, DOWN, ENTER, "q"),
+    "sessions": ("3", DOWN, ENTER, DOWN, DOWN, DOWN, "n", "n", ESCAPE, DOWN, ENTER, ESCAPE),
     "index": ("4", DOWN, DOWN, ESCAPE, "1"),
     "settings": ("1", "w", ESCAPE, "C", ESCAPE, F9, DOWN, ESCAPE, "P", "P"),
     "help": ("?", DOWN, DOWN, ESCAPE, F1, ESCAPE),
     "history": ("\x12", DOWN, ESCAPE),
 }
 """The keys that are pressed, one after the other, by what they show."""
+COPYING: Final = frozenset({"settings"})
+"""Scenes with a key that copies: `C`, the parameters as an agent's configuration."""
 COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "search": ("search", WORD, "-n", "40"),
     "search with a hostile query": ("search", f"{WORD} \x1b]2;{MARKER}\x07 \u202e"),
@@ -139,7 +141,9 @@ def _ended(screen: Recorded) -> bool:
 
 def _outcome(name: str, program: Terminal) -> Outcome:
     data, program.screen.data = program.screen.data, b""
-    wrong = tuple(f"{name}: {line}" for line in wrong_in(data, marker=MARKER))
+    wrong = tuple(
+        f"{name}: {line}" for line in wrong_in(data, copies=name in COPYING, marker=MARKER)
+    )
     facts = {"bytes": len(data), "characters": shown_characters(data)}
     if not data:
         wrong = (f"{name}: nothing was written",)
@@ -158,7 +162,8 @@ def commands(
             wrong = wrong_in_output(data, colours=end == "terminal")
             wrong += ["nothing was written"] if not data else []
             lines = tuple(f"{name} to a {end}: {line}" for line in wrong)
-            yield Outcome(f"{name} to a {end}", len(data), lines, {"bytes": len(data)}, REPEAT)
+            told = f"terminal, {name} to a {end}"
+            yield Outcome(told, len(data), lines, {"bytes": len(data)}, REPEAT)
 
 
 def in_pipe(command: Sequence[str], env: Mapping[str, str]) -> bytes:
