@@ -208,8 +208,10 @@ class EmbeddingCache:
     def _is_another(self) -> bool:
         """Whether this thread's file was removed, replaced or cut: read mapped, that kills."""
         before = getattr(self._local, "file", NO_FILE)
-        self._local.file = file_state(self._path)
-        return not self._local.file.continues(before)
+        self._local.file = found = file_state(self._path)
+        if found == NO_FILE != before and self._writable:
+            self.recovered = "the embedding cache was deleted and starts anew"
+        return not found.continues(before)
 
     def _open(self) -> apsw.Connection:
         if self._writable:

@@ -25,6 +25,7 @@ from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.choice import choice_of, fallback_of
 from memtui.engine import statuses
 from memtui.engine.browsing.own import OwnBrowsing
+from memtui.engine.clock_watch import ClockWatch
 from memtui.engine.conversations.door import Conversing
 from memtui.engine.drift import Look, look
 from memtui.engine.explaining import Explaining
@@ -88,6 +89,7 @@ class Engine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
         self.settings = settings
         self.bus = bus
         self.now = now
+        self._clock_watch = ClockWatch(now)
         self.ranking = settings.configured_ranking(PROFILES)
         """The configured ranking, used when a search names none."""
         self._folder = folder
@@ -261,7 +263,7 @@ class Engine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
             provider=self._provider_state(),
             watcher=self._watcher.state() if self._watcher else None,
             backend=self._retriever.backend,
-            recovered=self._cache.recovered,
+            told=(self._cache.recovered, self._clock_watch.warning()),
             made_by=self._retriever.made_by,
         )
 

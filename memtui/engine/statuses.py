@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from memtui.index.state import IndexerSnapshot, Work
@@ -19,12 +20,12 @@ def compose(
     provider: ProviderState,
     watcher: WatcherState | None,
     backend: str,
-    recovered: str | None,
+    told: Sequence[str | None] = (),
     made_by: str = "",
 ) -> IndexStatus:
-    """Make the status out of what each part knows."""
+    """Make the status out of what each part knows; `told`: what other parts have to tell."""
     counts = snapshot.counts
-    warnings = [recovered] if recovered else []
+    warnings = [line for line in told if line]
     if snapshot.generation and snapshot.vector_extension is None:
         warnings.append("sqlite-vec cannot be loaded: vectors are kept in the cache alone")
     if snapshot.problem is not None and snapshot.problem.is_of_texts:

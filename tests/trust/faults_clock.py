@@ -52,7 +52,8 @@ async def _moved(stage: Stage, way: int) -> None:
         await stage.finds("siskin", "memory/moved.md")
         await _save(stage, "memory/moved.md", "# Moved\n\nA linnet.\n")
         await stage.finds("linnet", "memory/moved.md")
-        await stage.named("just now", screen="4")
+        direction = "back" if way < 0 else "forward"
+        await stage.named(f"clock was moved {direction} by 365 days", screen="4")
         CLOCK.moved = timedelta()
         # Of the same size as before, right after the clock went back to where it was.
         await _save(stage, "memory/moved.md", "# Moved\n\nA dunlin.\n")

@@ -167,7 +167,7 @@ async def _cache_deleted(stage: Stage) -> None:
         path.unlink()
     stage.write("memory/more.md", "# More\n\nA wren.\n")
     await stage.finds("wren", "memory/more.md")
-    stage.facts["screen"] = "nothing to tell: the index has every vector"
+    await stage.named("the embedding cache was deleted", screen="4")
     await stage.recovers("R")
 
 

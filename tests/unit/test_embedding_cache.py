@@ -246,6 +246,16 @@ def test_a_file_whose_schema_names_another_column_starts_anew(
     again.close()
 
 
+def test_a_file_that_was_deleted_is_told_and_made_again(cache: EmbeddingCache, path: Path) -> None:
+    cache.put_many(IDENTITY, vectors(3))
+    for file in path.parent.glob("cache.db*"):
+        file.unlink()
+    assert cache.get_many(IDENTITY, vectors(3)) == {}
+    assert cache.recovered == "the embedding cache was deleted and starts anew"
+    cache.put_many(IDENTITY, vectors(2))
+    assert cache.count() == 2
+
+
 def test_other_threads_move_to_the_fresh_file(
     cache: EmbeddingCache, path: Path, opener: Opener
 ) -> None:
