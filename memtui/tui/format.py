@@ -235,7 +235,7 @@ REPLACING_STAGES: frozenset[Leg | Stage] = frozenset(
 REASON_WORDS: Mapping[Reason, str] = {
     Reason.OK: "ok",
     Reason.SYMLINK: "a link, not followed",
-    Reason.IGNORED: "in an ignored folder",
+    Reason.IGNORED: "ignored",
     Reason.NOT_REGULAR: "not a regular file",
     Reason.UNREADABLE: "cannot be read",
     Reason.TOO_LARGE: "too large",
