@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from memtui.engine.browsing.own_index import moment
 from memtui.engine.browsing.shelf import StoredVector, Vectors, Words
 from memtui.engine.foreign.insight import MOST_SCANNED
 from memtui.engine.foreign.retriever import tables_of
 from memtui.engine.insight import MOST_ROWS
 from memtui.index.database import number
 from memtui.index.foreign import rows
+from memtui.index.foreign.drift import moment
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.vectors import parse_vector
 from memtui.model import Chunk, Reason
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from memtui.model import Decay
 
 _TEMPORARY = "memtui_"
+_NO_ROW = -(2**63)
 
 
 def chunks_by_file(opened: Opened) -> dict[tuple[str, str], tuple[int, int]]:
@@ -106,7 +107,7 @@ class ForeignHoldings:
         """When the file changed last, as the index says."""
         for row in rows.files(self._connection, self._layout, chunk.path):
             if row.source == chunk.source:
-                return moment(int(row.mtime * 1e6))
+                return moment(row.mtime)
         return None
 
     def vector(self, rowid: int) -> StoredVector:
@@ -138,7 +139,8 @@ class ForeignHoldings:
         places = self._places()
         dims = len(stored.values)
         batches = [
-            (np.array([places[name] for name in names], dtype=np.int64), matrix)
+            # The index of a damaged table may name rows that the table does not have.
+            (np.array([places.get(name, _NO_ROW) for name in names], dtype=np.int64), matrix)
             for names, matrix in known.of(self._opened)(SearchScope(own.model))
             if matrix.shape[1] == dims and len(names)
         ]
@@ -146,6 +148,8 @@ class ForeignHoldings:
             return Reason.NO_VECTORS
         rowids = np.concatenate([batch[0] for batch in batches])
         matrix = batches[0][1] if len(batches) == 1 else np.concatenate([b[1] for b in batches])
+        if (rowids == _NO_ROW).any():
+            rowids, matrix = rowids[rowids != _NO_ROW], matrix[rowids != _NO_ROW]
         live = np.isfinite(matrix).all(axis=1) & matrix.any(axis=1)
         return Vectors(rowids, np.where(live[:, None], matrix, 0.0), live)
 
