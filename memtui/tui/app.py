@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual import events
 from textual.actions import ActionParseResult
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
@@ -42,6 +43,7 @@ from memtui.tui.messages import (
 )
 from memtui.tui.options import UiOptions
 from memtui.tui.pauses import short_pauses
+from memtui.tui.screens.modal import Passing
 from memtui.tui.theme import THEMES, automatic_theme, variable_defaults
 from memtui.tui.worker_errors import tell_worker_error
 
@@ -167,6 +169,15 @@ class MemtuiApp(ScreenActions):
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Tell what went wrong beside the loop."""
         tell_worker_error(self, event)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Take a greeting away before a key is handed on, so that no later key overtakes it."""
+        typed = isinstance(event, events.Key | events.Paste) and not event.is_forwarded
+        if typed and isinstance(greeting := self.screen, Passing):
+            greeting.dismiss(None)
+            if isinstance(event, events.Key) and event.key in greeting.CLOSING_KEYS:
+                return
+        await super().on_event(event)
 
     # --- actions --------------------------------------------------------------------------------
 

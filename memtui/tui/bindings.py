@@ -299,11 +299,10 @@ APP_BINDINGS: tuple[Binding, ...] = (
     Binding(
         "ctrl+q",
         "quit",
-        show=False,
+        "quit",
         # A dialog hides the keys of the application that have no priority.
         priority=True,
         id="quit.anywhere",
-        tooltip="Quit, also from a dialog or while typing",
     ),
     Binding(
         "ctrl+c",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -15,7 +15,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
 from memtui.tui.door import RebuildCost
-from memtui.tui.screens.modal import Modal
+from memtui.tui.screens.modal import Modal, Passing
 
 
 def cost_words(cost: RebuildCost, provider: str) -> str:
@@ -87,7 +87,7 @@ class ConfirmRebuild(Modal[bool]):
         self.dismiss(event.button.id == "yes")
 
 
-class FirstRunHint(Modal[None]):
+class FirstRunHint(Passing):
     """The five keys to begin with, shown once."""
 
     CSS_PATH = "dialogs.tcss"
@@ -110,28 +110,6 @@ class FirstRunHint(Modal[None]):
             ]
             yield Static(Content("\n").join(lines), markup=False)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._typed: list[events.Key] = []
-        self._leaving = False
-
-    def on_key(self, event: events.Key) -> None:
-        """Go away at the first key; it and what is typed until then is not lost."""
-        event.stop()
-        if self._leaving or event.key not in ("escape", "enter"):
-            self._typed.append(events.Key(event.key, event.character))
-        self._leave()
-
-    def pass_on(self, _: None = None) -> None:
-        """Give what was typed to the screen below."""
-        for key in self._typed:
-            self.app.post_message(key)
-
-    def _leave(self) -> None:
-        if not self._leaving:
-            self._leaving = True
-            self.dismiss(None)
-
     def on_click(self) -> None:
         """Go away at the first click."""
-        self._leave()
+        self.dismiss(None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual.await_complete import AwaitComplete
 from textual.screen import ModalScreen, Screen, ScreenResultType
 
@@ -29,3 +31,10 @@ class Overlay(Screen[ScreenResultType]):
 
 class Modal(Overlay[ScreenResultType], ModalScreen[ScreenResultType]):
     """A dialog: the keys of the screens below do not reach them."""
+
+
+class Passing(Modal[None]):
+    """A dialog that the first key takes away; the application hands the key to what lies below."""
+
+    CLOSING_KEYS: ClassVar[frozenset[str]] = frozenset({"escape", "enter"})
+    """Keys that only take it away."""
