@@ -102,7 +102,7 @@ class Retriever:
         leg = self._vector
         if leg is None or leg.provider is None:
             return None
-        return self._vector_leg(while_filling=True).view
+        return self._vector_leg(None, while_filling=True).view
 
     @property
     def generation(self) -> int:
@@ -168,7 +168,7 @@ class Retriever:
                 self._interruptible.interrupt()
 
     @contextmanager
-    def _undisturbed(self) -> Iterator[None]:
+    def undisturbed(self) -> Iterator[None]:
         """Nobody interrupts a statement of this block."""
         with self._guard:
             before, self._interruptible = self._interruptible, None
@@ -178,14 +178,26 @@ class Retriever:
             with self._guard:
                 self._interruptible = before
 
-    def warm(self) -> None:
-        """Load the vectors of the live index, before somebody asks."""
+    def warm(self, gives_way: Callable[[], bool]) -> None:
+        """Load the vectors of the live index, before somebody asks; may raise `Cancelled`."""
         try:
             self._open()
         except IndexMissing:
             return
         with mapped_errors(self._folder.path(self._live.generation)):
-            self._vector_leg()
+            self._vector_leg(gives_way)
+
+    @property
+    def can_prepare(self) -> bool:
+        """Whether there is something to read that the next searches will need."""
+        return self._keyword is not None and self._keyword.can_prepare
+
+    def prepare(self, gives_way: Callable[[], bool]) -> None:
+        """Read that; raises `Cancelled` when `gives_way` says that somebody waits."""
+        self._open()
+        assert self._keyword is not None
+        with mapped_errors(self._folder.path(self._live.generation)):
+            self._keyword.prepare(gives_way)
 
     def close(self) -> None:
         """Close the connection."""
@@ -250,7 +262,7 @@ class Retriever:
             if leg is Leg.KEYWORD:
                 answer = self._keyword.search(query, limit, allowed, cancelled=cancelled)
             else:
-                asked = self._vector_leg()
+                asked = self._vector_leg(cancelled)
                 asked.waits = typing
                 answer = asked.search(query, limit, allowed, cancelled=cancelled)
         except DatabaseError as error:
@@ -261,14 +273,16 @@ class Retriever:
         self._expected[leg] = perf_counter() - started
         return answer
 
-    def _vector_leg(self, *, while_filling: bool = False) -> VectorLeg:
+    def _vector_leg(
+        self, gives_way: Callable[[], bool] | None, *, while_filling: bool = False
+    ) -> VectorLeg:
         provider, state, missing = self._asked_provider()
         leg = self._vector
         if leg is None or leg.provider is not provider:
             self._vector = leg = VectorLeg(None, provider)
         leg.provider_state = state
         if provider is not None and not missing:
-            self._refresh_view(provider, while_filling=while_filling)
+            self._refresh_view(provider, gives_way, while_filling=while_filling)
         leg.view = None if missing else self._view
         leg.missing = missing
         return leg
@@ -284,7 +298,9 @@ class Retriever:
         missing = f"the index holds vectors of {maker.name} {maker.model}; a sync makes them anew"
         return *self._holder.get(), missing
 
-    def _refresh_view(self, provider: Provider, *, while_filling: bool) -> None:
+    def _refresh_view(
+        self, provider: Provider, gives_way: Callable[[], bool] | None, *, while_filling: bool
+    ) -> None:
         """Follow the index; `while_filling` also where it was looked at a moment ago."""
         # A model may give other numbers now than it did; the vectors are as they are.
         dims = self._noted_dimensions() or provider.dimensions
@@ -307,7 +323,8 @@ class Retriever:
             identity,
             dims,
             generation=stamp.generation,
-            undisturbed=self._undisturbed,
+            undisturbed=self.undisturbed,
+            gives_way=gives_way,
         )
         self._view_stamp, self._view_at = stamp, monotonic()
 
@@ -346,8 +363,8 @@ class Retriever:
     def _vector_of(self, rowid: int, identity: ProviderIdentity) -> bytes | None:
         """The stored vector of a chunk, from the vector table or else from the cache."""
         assert self._connection is not None
-        if self._has_table():
-            with self._undisturbed():
+        if has_vector_table(self._connection):
+            with self.undisturbed():
                 rows = self._connection.execute(
                     "SELECT embedding FROM chunks_vec WHERE rowid = ?", (rowid,)
                 ).fetchall()
@@ -358,10 +375,6 @@ class Retriever:
         ).fetchall()
         known = self._cache.get_many(identity, [str(row[0]) for row in hashes])
         return next((vector.tobytes() for vector in known.values()), None)
-
-    def _has_table(self) -> bool:
-        assert self._connection is not None
-        return has_vector_table(self._connection)
 
     def _pool(
         self,

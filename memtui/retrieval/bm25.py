@@ -44,8 +44,6 @@ LEAST_IDF = 1e-6
 
 FUNCTION = "memtui_bm25_numbers"
 NATIVE_TABLE = "chunks_fts"
-_BUDGETS = (1, 4)
-"""The multiples of the postings budget with which the keyword leg asks."""
 _FOR_A_QUERY = 1  # FTS5_TOKENIZE_QUERY in fts5.h
 
 
@@ -121,9 +119,9 @@ def explain_keyword(
 ) -> KeywordExplanation:
     """Explain a chunk of memtui's own index, by its row number.
 
-    `match` is the expression that the leg sent (its fact `match`), which may be that of the larger
-    budget; without it the plan of the usual budget is explained. `planner` spares reading the
-    frequencies again. A query without words is explained as one that finds nothing.
+    `match` is the expression that the leg answered (its fact `match`), which may hold more words
+    than the budget allows; without it the plan of the usual budget is explained. `planner` spares
+    reading the frequencies again. A query without words is explained as one that finds nothing.
     """
     plan = _plan(planner or TermPlanner(connection), query, match)
     if not plan.kept and not plan.phrases:
@@ -258,8 +256,8 @@ def inverse_document_frequency(rows: int, df: int) -> float:
 
 
 def _plan(planner: TermPlanner, query: Query, match: str | None) -> Plan:
-    plans = [planner.plan(query, times=times) for times in _BUDGETS]
-    return next((plan for plan in plans if plan.match == match), plans[0])
+    asked = planner.plan_of(query, match) if match else None
+    return asked or planner.plan(query)
 
 
 def _nothing_asked(

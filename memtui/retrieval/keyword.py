@@ -14,14 +14,26 @@ from memtui.retrieval.legs import Cancelled as IsCancelled
 from memtui.retrieval.legs import LegAnswer, RowHit, Stopwatch
 from memtui.retrieval.phrases import phrase_match
 from memtui.retrieval.query import Query
-from memtui.retrieval.term_plan import Plan, TermPlanner, only_stop_words
+from memtui.retrieval.term_plan import (
+    BUDGETS,
+    MAX_KEPT,
+    Plan,
+    Term,
+    TermPlanner,
+    Words,
+    only_stop_words,
+)
+from memtui.text.stopwords import STOP_WORDS
+from memtui.text.tokens import quote
 
 if TYPE_CHECKING:
     from memtui.retrieval.filters import AllowedRows
     from memtui.retrieval.scoring import Scorer
 
 _ROWS_AT_A_TIME = 512
-_RELAXED = 4
+_MOST_WANTED = 64
+_LONG = 3
+"""Pages of the full-text index from which on a list is read before somebody asks for it."""
 
 _RANKED = "SELECT rowid, rank FROM chunks_fts WHERE chunks_fts MATCH ? ORDER BY rank, rowid"
 _HOLDING = (
@@ -37,11 +49,14 @@ _SCANNED_POSTINGS = 25_000
 class KeywordLeg:
     """Searches the full-text index of one connection; belongs to that connection's thread.
 
-    A chunk is found when it holds any of the query's words, and all of its quoted phrases. Words
-    are taken rarest first until a budget of postings is spent, at least the two rarest: that
-    bounds the time, and the words left out change the order least. A query that finds too little
-    so is asked once more with four times the budget. The first search leaves the scores to SQLite;
-    whoever searches again has the lengths of all rows in memory, for the same scores in less time.
+    A chunk is found when it holds any of the query's words, and all of its quoted phrases. The
+    lists of words that were searched are kept in memory, and whatever is there takes part: of all
+    words together the best chunks are exactly those of FTS5. Other words are taken rarest first
+    until a budget of postings is spent, at least the two rarest: that bounds the time, and the
+    words left out change the order least. `prepare` reads the lists of those, for the next search.
+    A query that finds too little is asked once more with four times the budget. The first search
+    leaves the scores to SQLite; whoever searches again has the lengths of all rows in memory, for
+    the same scores in less time.
     """
 
     def __init__(self, connection: Connection, *, budget: int | None = None) -> None:
@@ -49,7 +64,9 @@ class KeywordLeg:
         self._connection = connection
         self._planner = TermPlanner(connection, budget)
         self._scorer: Scorer | None = None
-        self._searched = False
+        self._searches = 0
+        self._wanted: dict[Words, None] = {}
+        self._ahead: dict[Words, None] | None = None
 
     def search(
         self,
@@ -82,12 +99,14 @@ class KeywordLeg:
     def _answer(
         self, query: Query, limit: int, allowed: AllowedRows | None, watch: Stopwatch
     ) -> LegAnswer:
+        scorer = self._ready_scorer()
+        self._planner.lists = scorer
         plan = self._planner.plan(query)
-        rows = self._mask(query, allowed, plan)
-        scorer = self._ready_scorer(query)
+        self._want(plan.pruned if scorer is not None else (*plan.kept, *plan.pruned), plan)
+        rows = self._mask(query, allowed, plan, scorer)
         found = self._found(plan, limit, rows, scorer)
         if len(found) < limit and plan.pruned:
-            relaxed = self._planner.plan(query, times=_RELAXED)
+            relaxed = self._planner.plan(query, times=BUDGETS[-1])
             if relaxed.match != plan.match:
                 plan, found = relaxed, self._found(relaxed, limit, rows, scorer)
         held = self._held(plan, [rowid for rowid, _ in found], scorer)
@@ -97,19 +116,81 @@ class KeywordLeg:
             return watch.ok(hits, _facts(query, plan), Reason.ONLY_STOP_WORDS, detail)
         return watch.ok(hits, _facts(query, plan))
 
-    def _ready_scorer(self, query: Query) -> Scorer | None:
-        """What scores in arrays; `None` at first, and where a phrase is required."""
-        if query.phrases:
-            return None
-        if not self._searched:
-            self._searched = True
-            return None
+    @property
+    def can_prepare(self) -> bool:
+        """Whether `prepare` has something to do."""
+        return self._searches > 0 and (self._ahead is None or bool(self._wanted or self._ahead))
+
+    def prepare(self, gives_way: IsCancelled) -> None:
+        """Read the lists of words that were left out, then those of the most frequent words.
+
+        The next searches find them. Raises `Cancelled` between two lists when `gives_way` says
+        that somebody waits, and what SQLite raises; what was read is kept.
+        """
+        scorer = self._new_scorer()
+        while scorer.is_new and scorer.advance():
+            _give_way(gives_way)
+        while self._wanted:
+            self._read_first(self._wanted, scorer, gives_way)
+        if self._ahead is None:
+            self._ahead = dict.fromkeys(self._frequent())
+        while self._ahead and scorer.has_room:
+            self._read_first(self._ahead, scorer, gives_way)
+        self._ahead.clear()
+
+    def _read_first(
+        self, wanted: dict[Words, None], scorer: Scorer, gives_way: IsCancelled
+    ) -> None:
+        _give_way(gives_way)
+        words = next(iter(wanted))
+        with snapshot(self._connection):
+            scorer.refresh()
+            scorer.read(words)
+        del wanted[words]
+
+    def _frequent(self) -> list[Words]:
+        """The words with the longest lists, without those that no query looks up."""
+        from memtui.retrieval.doclists import long_lists
+
+        with snapshot(self._connection):
+            tokens = long_lists(self._connection, _LONG)
+        words = self._planner.words
+        left_out = {
+            token for stop in STOP_WORDS for one in words(quote(stop)) for token in one.tokens
+        }
+        # One letter is no word, and one character of a script without spaces is seldom asked for.
+        asked = (token for token in tokens if len(token) > 1 and token not in left_out)
+        found = map(self._planner.words_of, asked)
+        return [words for words in found if words is not None]
+
+    def _want(self, terms: Sequence[Term], plan: Plan) -> None:
+        """Remember words that the next search is to have in memory."""
+        if len(plan.kept) >= MAX_KEPT:
+            return
+        for term in terms:
+            words = self._planner.words(term.match)
+            if not any(one.beginning for one in words):
+                self._wanted.update(dict.fromkeys(words))
+        while len(self._wanted) > _MOST_WANTED:
+            del self._wanted[next(iter(self._wanted))]
+
+    def _new_scorer(self) -> Scorer:
         if self._scorer is None:
             from memtui.retrieval.scoring import Scorer
 
             self._scorer = Scorer(self._connection)
-        self._scorer.refresh()
         return self._scorer
+
+    def _ready_scorer(self) -> Scorer | None:
+        """What scores in arrays; `None` at first, in a large index until it was prepared."""
+        self._searches += 1
+        if self._scorer is None and (self._searches == 1 or self._planner.is_large):
+            return None
+        scorer = self._new_scorer()
+        if self._planner.is_large and scorer.is_new:
+            return None
+        scorer.refresh()
+        return scorer
 
     def _found(
         self, plan: Plan, limit: int, allowed: AllowedRows | None, scorer: Scorer | None
@@ -118,9 +199,11 @@ class KeywordLeg:
             return self._ranked(plan.match, limit, allowed)
         return scorer.best(self._planner.words(plan.match), limit, allowed)
 
-    def _mask(self, query: Query, allowed: AllowedRows | None, plan: Plan) -> AllowedRows | None:
+    def _mask(
+        self, query: Query, allowed: AllowedRows | None, plan: Plan, scorer: Scorer | None
+    ) -> AllowedRows | None:
         """Add what the phrases require, unless the match expression does so by itself."""
-        if not query.phrases or not plan.kept:
+        if not query.phrases or (scorer is None and not plan.kept):
             return allowed
         from memtui.retrieval.filters import only_with_phrases
 
@@ -157,8 +240,9 @@ class KeywordLeg:
         listed = json.dumps(rowids)
         held: dict[int, list[str]] = {}
         for term in sorted(terms, key=lambda term: term.place) if rowids else ():
-            if scorer is not None and term in plan.kept:
-                inside = scorer.holding(self._planner.words(term.match), rowids)
+            words = self._planner.words(term.match)
+            if scorer is not None and (term in plan.kept or all(map(scorer.has, words))):
+                inside = scorer.holding(words, rowids)
                 holding = [rowid for rowid, good in zip(rowids, inside, strict=True) if good]
             else:
                 scan = term.postings <= _SCANNED_POSTINGS or term.text.endswith("*")
@@ -169,6 +253,11 @@ class KeywordLeg:
             for rowid in holding:
                 held.setdefault(rowid, []).append(term.text)
         return {rowid: tuple(texts) for rowid, texts in held.items()}
+
+
+def _give_way(asked: IsCancelled) -> None:
+    if asked():
+        raise Cancelled
 
 
 def _facts(query: Query, plan: Plan) -> dict[str, float | int | str | None]:

@@ -1,39 +1,53 @@
 """Which chunks hold a word and how often: FTS5's own lists, as arrays.
 
 `bm25()` asks for the length of every row and counts every phrase anew for each query. Here the
-lengths of all rows are in memory, and the list of a word is read in one statement, which takes
-about a quarter of the time; the lists read last are kept until the index changes.
+lengths of all rows are in memory, and a list is read once: the lists used last are kept, and
+follow the index when it changes.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memtui.retrieval.connection import Connection
+from memtui.retrieval.doclists import pages_of_list, stored_list
+from memtui.retrieval.row_lengths import Lengths, RowLengths, numbers
 from memtui.retrieval.term_plan import INSTANCES, Words
 
 Rows: TypeAlias = NDArray[np.int32]
 Counts: TypeAlias = NDArray[np.unsignedinteger[Any]]
-Lengths: TypeAlias = NDArray[np.uint32]
 
 REMEMBERED_BYTES = 32 * 2**20
+REMEMBERED_PER_ROW = 128
+"""More bytes of a large index are kept, in proportion to what its vectors take."""
 
-_MOST_ROWS = 2**31
-_FUNCTION = "memtui_collection_size"
+DECODED_FROM = 16
+"""Pages from which on a list is read out of FTS5's own pages; below, asking is as quick."""
+
+SHORT = 2
+"""Pages up to which to read a list is no more work than to count its rows."""
+
+ROWS_OF_A_PAGE = 4000
+"""About, of a word that stands once in a row: four bytes for each."""
+
+_CHECKED_LISTS = 8
+_MOST_NEW_ROWS = 4096
+_SIZE_FUNCTION = "memtui_collection_size"
+_COUNT_FUNCTION = "memtui_phrase_count"
 _LISTED = "SELECT group_concat(doc) FROM temp.memtui_instances WHERE "
-_PLACED = "SELECT group_concat(doc), group_concat(offset) FROM temp.memtui_instances WHERE "
 _ONE = "term = ?"
 _RANGE = "term >= ? AND term < ?"
-_END_OF_RANGE = "\U0010ffff"
-_OFFSET_BITS = 32
-_LENGTHS = (
-    "SELECT count(*), max(id), group_concat(hex(sz), '') FROM chunks_fts_docsize WHERE id > ?"
+_HOLDING = "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?"
+_NEW = (
+    f"SELECT rowid, {_COUNT_FUNCTION}(chunks_fts) FROM chunks_fts "
+    "WHERE chunks_fts MATCH ? AND rowid > ? LIMIT ?"
 )
+_END_OF_RANGE = "\U0010ffff"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,33 +57,90 @@ class Postings:
     rows: Rows
     counts: Counts
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return self.rows.nbytes + self.counts.nbytes
+
     def holds(self, rowids: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell of each row number whether it is among them."""
+        return self.counts_of(rowids) > 0
+
+    def counts_of(self, rowids: NDArray[np.int64] | Rows) -> NDArray[np.float64]:
+        """How often each row holds the phrase, shape (len(rowids),)."""
         if not len(self.rows):
-            return np.zeros(len(rowids), dtype=np.bool_)
-        places = np.minimum(np.searchsorted(self.rows, rowids), len(self.rows) - 1)
-        held: NDArray[np.bool_] = self.rows[places] == rowids
-        return held
+            return np.zeros(len(rowids), dtype=np.float64)
+        # Of one type: numpy would copy the whole list else.
+        asked = rowids.astype(np.int32)
+        places = np.minimum(np.searchsorted(self.rows, asked), len(self.rows) - 1)
+        counts: NDArray[np.float64] = np.where(self.rows[places] == asked, self.counts[places], 0.0)
+        return counts
+
+
+_NOTHING = Postings(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.uint8))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kept:
+    """A list as it was when the index had so many rows, and so many of them were gone."""
+
+    postings: Postings
+    last: int
+    gone: int
 
 
 class PostingsReader:
     """Reads lists from the full-text table of one connection, on that connection's thread."""
 
-    def __init__(self, connection: Connection, *, remembered: int = REMEMBERED_BYTES) -> None:
+    def __init__(self, connection: Connection, *, remembered: int | None = None) -> None:
         """`remembered`: how many bytes the lists that are kept may take."""
         self._connection = connection
         self._remembered = remembered
-        self._known: OrderedDict[Words, Postings] = OrderedDict()
+        self._known: OrderedDict[Words, _Kept] = OrderedDict()
         self._bytes = 0
         self._stamp: tuple[int, int] | None = None
-        self.lengths: Lengths = np.zeros(1, dtype=np.uint32)
-        """Tokens of each row, by row number; shape (last row number + 1,)."""
+        self._row_lengths = RowLengths(connection)
+        self._gone: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._pages_known: dict[str, int | None] = {}
+        self._agreed = 0
+        self._is_complete = False
         self.rows = 0
         """How many rows there are."""
         self.tokens = 0
         """Tokens of all rows."""
+        self.shortest = 0
+        """No row that holds anything has fewer tokens."""
         connection.execute(INSTANCES)
-        connection.register_fts5_function(_FUNCTION, _collection_size)
+        connection.register_fts5_function(_SIZE_FUNCTION, _collection_size)
+        connection.register_fts5_function(_COUNT_FUNCTION, _phrase_count)
+
+    @property
+    def lengths(self) -> Lengths:
+        """Tokens of each row, by row number; shape (last row number + 1,)."""
+        return self._row_lengths.lengths
+
+    @property
+    def most_bytes(self) -> int:
+        """How many bytes the lists that are kept may take."""
+        if self._remembered is not None:
+            return self._remembered
+        return max(REMEMBERED_BYTES, REMEMBERED_PER_ROW * self.rows)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it has still to read the lengths of all rows."""
+        return not self._is_complete
+
+    @property
+    def has_room(self) -> bool:
+        """Whether lists that nobody asked for may be read: a quarter is for what is asked."""
+        return self._bytes < self.most_bytes * 3 // 4
+
+    def advance(self) -> bool:
+        """Read some of what the first `refresh` needs; whether there is more of it."""
+        more = self._row_lengths.advance()
+        self._is_complete |= not more
+        return more
 
     def refresh(self) -> None:
         """Follow the index within the caller's snapshot; raises what SQLite raises."""
@@ -77,99 +148,140 @@ class PostingsReader:
         own = self._connection.execute("SELECT total_changes()").fetchall()[0][0]
         if (version, own) == self._stamp:
             return
-        self._known.clear()
-        self._bytes = 0
         self._stamp = None
-        self._read_lengths()
-        sql = f"SELECT {_FUNCTION}(chunks_fts) FROM chunks_fts LIMIT 1"
+        self._pages_known.clear()
+        sql = f"SELECT {_SIZE_FUNCTION}(chunks_fts) FROM chunks_fts LIMIT 1"
         found = self._connection.execute(sql).fetchall()
         self.rows, self.tokens = map(int, found[0][0].split()) if found else (0, 0)
+        gone = self._row_lengths.refresh(self.rows)
+        self._is_complete = True
+        self._gone = np.concatenate([self._gone, gone])
+        if len(self._gone) > _MOST_NEW_ROWS:
+            self.forget()
+        lengths = self.lengths
+        self.shortest = int(lengths.min(initial=2**31, where=lengths > 0))
         self._stamp = (version, own)
+
+    def forget(self) -> None:
+        """Drop every list."""
+        self._known.clear()
+        self._bytes = 0
+        self._gone = np.empty(0, dtype=np.int64)
+
+    def has(self, words: Words) -> bool:
+        """Whether the list of a phrase is kept."""
+        return words in self._known
+
+    def size_of(self, words: Words) -> int | None:
+        """How many rows hold a phrase: by its list where that is kept or short, else by its pages.
+
+        A page holds so many rows at most; `None` where that cannot be told.
+        """
+        if words in self._known:
+            return len(self.get(words).rows)
+        if len(words.tokens) > 1 or words.beginning:
+            return None
+        pages = self._pages(words.tokens[0])
+        if pages is None:
+            return None
+        if pages > SHORT:
+            return min((pages + 1) * ROWS_OF_A_PAGE, self.rows)
+        return len(self.get(words).rows)
+
+    def _pages(self, token: str) -> int | None:
+        if token not in self._pages_known:
+            self._pages_known[token] = pages_of_list(self._connection, token)
+        return self._pages_known[token]
 
     def get(self, words: Words) -> Postings:
         """Read the list of a phrase, or take it from those that are kept."""
         known = self._known.pop(words, None)
+        if known is not None:
+            self._bytes -= known.postings.nbytes
+            known = self._followed(words, known)
         if known is None:
-            known = self._read(words)
-            self._bytes += known.rows.nbytes + known.counts.nbytes
+            known = _Kept(self._read(words), self._row_lengths.last, len(self._gone))
         self._known[words] = known
-        while self._bytes > self._remembered and len(self._known) > 1:
+        self._bytes += known.postings.nbytes
+        while self._bytes > self.most_bytes and len(self._known) > 1:
             _, oldest = self._known.popitem(last=False)
-            self._bytes -= oldest.rows.nbytes + oldest.counts.nbytes
-        return known
+            self._bytes -= oldest.postings.nbytes
+        return known.postings
+
+    def _followed(self, words: Words, kept: _Kept) -> _Kept | None:
+        """A list as it is now; `None` where reading it again is as quick."""
+        last, postings = self._row_lengths.last, kept.postings
+        if (kept.last, kept.gone) == (last, len(self._gone)):
+            return kept
+        if kept.gone < len(self._gone):
+            stays = ~np.isin(postings.rows, self._gone[kept.gone :].astype(np.int32))
+            postings = Postings(postings.rows[stays], postings.counts[stays])
+        if kept.last < last:
+            values = (words.match, kept.last, _MOST_NEW_ROWS)
+            found = self._connection.execute(_NEW, values).fetchall()
+            if len(found) == _MOST_NEW_ROWS:
+                return None
+            postings = _joined(postings, np.array(found, dtype=np.int64).reshape(-1, 2))
+        return replace(kept, postings=postings, last=last, gone=len(self._gone))
 
     def _read(self, words: Words) -> Postings:
-        *before, last = words.tokens
-        if not before:
-            return _counted(self._instances(last, words.beginning))
-        found = self._places(before[0], False)
-        for distance, token in enumerate((*before[1:], last), 1):
-            beginning = words.beginning and distance == len(before)
-            found = np.intersect1d(found, self._places(token, beginning) - distance)
-        return _counted(found >> _OFFSET_BITS)
+        if len(words.tokens) > 1:
+            rows = self._connection.execute(_NEW, (words.match, 0, -1)).fetchall()
+            return _joined(_NOTHING, np.array(rows, dtype=np.int64).reshape(-1, 2))
+        stored = None if words.beginning else self._stored(words)
+        return stored or _counted(self._instances(words.tokens[0], words.beginning))
+
+    def _stored(self, words: Words) -> Postings | None:
+        """The list of a frequent word as it is stored, when the first ones are as FTS5 counts."""
+        token = words.tokens[0]
+        if (self._pages(token) or 0) < DECODED_FROM:
+            return None
+        found = stored_list(self._connection, token)
+        if found is None:
+            return None
+        rows, counts = found
+        if rows.max(initial=0) > self._row_lengths.last:
+            return None
+        live = np.flatnonzero(self.lengths[rows])
+        if self._agreed < _CHECKED_LISTS:
+            held = self._connection.execute(_HOLDING, (words.match,)).fetchall()[0][0]
+            if held != len(live):
+                return None
+            self._agreed += 1
+        return _packed(rows[live], counts[live])
 
     def _instances(self, token: str, beginning: bool) -> NDArray[np.int64]:
         """The row of every place where a token stands, ascending."""
         where, values = _condition(token, beginning)
         rows = self._connection.execute(_LISTED + where, values).fetchall()
-        found = _numbers(rows[0][0])
+        found = numbers(rows[0][0])
         return np.sort(found) if beginning else found
-
-    def _places(self, token: str, beginning: bool) -> NDArray[np.int64]:
-        """Every place where a token stands, the row in the upper bits."""
-        where, values = _condition(token, beginning)
-        rows = self._connection.execute(_PLACED + where, values).fetchall()
-        return (_numbers(rows[0][0]) << _OFFSET_BITS) | _numbers(rows[0][1])
-
-    def _read_lengths(self) -> None:
-        """Read the lengths of rows that are new; a row number is never used twice."""
-        past = len(self.lengths) - 1
-        count, last, sizes = self._connection.execute(_LENGTHS, (past,)).fetchall()[0]
-        if not count:
-            return
-        if last >= _MOST_ROWS:
-            raise OverflowError(f"row {last} of an index")
-        lengths = np.zeros(last + 1, dtype=np.uint32)
-        lengths[: past + 1] = self.lengths
-        fresh = _varints(bytes.fromhex(sizes))
-        if count == last - past:
-            lengths[past + 1 :] = fresh
-        else:
-            sql = "SELECT group_concat(id) FROM chunks_fts_docsize WHERE id > ?"
-            lengths[_numbers(self._connection.execute(sql, (past,)).fetchall()[0][0])] = fresh
-        self.lengths = lengths
 
 
 def _condition(token: str, beginning: bool) -> tuple[str, tuple[str, ...]]:
     return (_RANGE, (token, token + _END_OF_RANGE)) if beginning else (_ONE, (token,))
 
 
-def _numbers(listed: str | None) -> NDArray[np.int64]:
-    """Read numbers with commas between them; `None` is none."""
-    if not listed:
-        return np.empty(0, dtype=np.int64)
-    return np.fromstring(listed, dtype=np.int64, sep=",")
-
-
 def _counted(rows: NDArray[np.int64]) -> Postings:
     """Count the repetitions of ascending row numbers."""
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
-    counts = np.diff(starts, append=len(rows))
+    return _packed(rows[starts], np.diff(starts, append=len(rows)))
+
+
+def _packed(rows: NDArray[np.int64], counts: NDArray[np.int64]) -> Postings:
     small = np.min_scalar_type(int(counts.max(initial=0)))
-    return Postings(rows[starts].astype(np.int32), counts.astype(small))
+    return Postings(rows.astype(np.int32), counts.astype(small))
 
 
-def _varints(stored: bytes) -> NDArray[np.uint32]:
-    """Decode SQLite's varints: seven bits a byte, the upper ones first, the last byte below 128."""
-    parts = np.frombuffer(stored, dtype=np.uint8)
-    ends = np.flatnonzero(parts < 0x80)
-    lengths = np.diff(ends, prepend=-1)
-    values = np.zeros(len(ends), dtype=np.uint32)
-    for back in range(int(lengths.max(initial=0))):
-        longer = lengths > back
-        values[longer] |= (parts[ends[longer] - back] & 0x7F).astype(np.uint32) << (7 * back)
-    return values
+def _joined(postings: Postings, new: NDArray[np.int64]) -> Postings:
+    """Add rows behind the others, `new` holding their numbers and counts; shape (n, 2)."""
+    rows = np.concatenate([postings.rows.astype(np.int64), new[:, 0]])
+    return _packed(rows, np.concatenate([postings.counts.astype(np.int64), new[:, 1]]))
 
 
 def _collection_size(api: Any, *_: object) -> str:
     return f"{api.row_count} {api.column_total_size(-1)}"
+
+
+def _phrase_count(api: Any, *_: object) -> int:
+    return int(api.inst_count)

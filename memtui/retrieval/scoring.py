@@ -1,28 +1,69 @@
-"""BM25 of all rows that hold any of some phrases, in arrays.
+"""BM25 of the best rows that hold any of some phrases, in arrays.
 
 The same operations in the same order as FTS5's `bm25()` (`ext/fts5/fts5_aux.c`,
 https://www.sqlite.org/fts5.html#the_bm25_function), so that the numbers are the same doubles.
+
+Phrases are added up in the order of the most that each can add (MaxScore: Turtle and Flood, Query
+Evaluation: Strategies and Optimizations, 1995). As soon as what is left cannot bring a new row
+among the best, it is looked up for the rows that can still get there, and for no other.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memtui.retrieval.connection import Connection
-from memtui.retrieval.postings import Postings, PostingsReader
+from memtui.retrieval.postings import Postings, PostingsReader, Rows
+from memtui.retrieval.row_lengths import Lengths
 from memtui.retrieval.term_plan import Words
 
 if TYPE_CHECKING:
     from memtui.retrieval.filters import AllowedRows
 
+Scores: TypeAlias = NDArray[np.float64]
+
 _K1 = 1.2
 _B = 0.75
 _LEAST_IDF = 1e-6
+# Sums in another order differ by far less; rows this near are all compared exactly.
+_SLACK = 1e-9
+LOOKED_UP_FROM = 16_384
+"""From so many entries on it pays to find out whether their rows can still get anywhere."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Weighted:
+    """A phrase with what makes its shares."""
+
+    postings: Postings
+    idf: float
+    average: float
+    """Tokens of a row."""
+    lengths: Lengths
+    bound: float
+    """No row gets more from it."""
+
+    def shares(self, rows: NDArray[np.int64] | Rows, counts: NDArray[np.float64]) -> Scores:
+        """What it adds to the score of rows that hold it so often."""
+        lengths = self.lengths[rows].astype(np.float64)
+        shares: Scores = self.idf * (
+            (counts * (_K1 + 1.0)) / (counts + _K1 * (1.0 - _B + _B * lengths / self.average))
+        )
+        return shares
+
+    def looked_up(self, rows: Rows) -> Scores:
+        """What it adds to the score of each row, 0 to those that do not hold it."""
+        counts = self.postings.counts_of(rows)
+        held = np.flatnonzero(counts)
+        found = np.zeros(len(rows), dtype=np.float64)
+        found[held] = self.shares(rows[held], counts[held])
+        return found
 
 
 class Scorer:
@@ -30,7 +71,16 @@ class Scorer:
 
     def __init__(self, connection: Connection) -> None:
         self._reader = PostingsReader(connection)
-        self._scores: NDArray[np.float64] = np.zeros(1, dtype=np.float64)
+        self._scores: Scores = np.zeros(1, dtype=np.float64)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it has still to read the lengths of all rows."""
+        return self._reader.is_new
+
+    def advance(self) -> bool:
+        """Read some of what the first `refresh` needs; whether there is more of it."""
+        return self._reader.advance()
 
     def refresh(self) -> None:
         """Follow the index within the caller's snapshot; raises what SQLite raises."""
@@ -46,24 +96,33 @@ class Scorer:
 
         A row needs one of the phrases; one that is named twice counts twice, as in FTS5.
         """
-        scores = self._scores
-        found: list[NDArray[np.int32]] = []
-        try:
-            for words in phrases:
-                postings = self._reader.get(words)
-                before = scores[postings.rows]
-                # A share is never zero, so that a row without a score is a new one.
-                found.append(postings.rows[before == 0.0])
-                scores[postings.rows] = before + self._shares(postings)
-            rows = np.concatenate([*found, np.empty(0, dtype=np.int32)])
-            reached = scores[rows]
-        finally:
-            for part in found:
-                scores[part] = 0.0
-        if allowed is not None:
-            inside = np.isin(rows, allowed.rowids)
-            rows, reached = rows[inside], reached[inside]
-        return _leading(rows, reached, limit)
+        weighted = [self._weighted(words) for words in phrases]
+        held = [one for one in weighted if len(one.postings.rows)]
+        if limit <= 0 or not held:
+            return []
+        rows = self._candidates(sorted(held, key=lambda one: -one.bound), limit, allowed)
+        scores = np.zeros(len(rows), dtype=np.float64)
+        for one in held:
+            scores += one.looked_up(rows)
+        order = np.lexsort((rows, -scores))[:limit]
+        return list(zip(rows[order].tolist(), (-scores[order]).tolist(), strict=True))
+
+    def has(self, words: Words) -> bool:
+        """Whether the list of a phrase is in memory."""
+        return self._reader.has(words)
+
+    def size_of(self, words: Words) -> int | None:
+        """How many rows hold a phrase, about where its list is long; `None`: not known."""
+        return self._reader.size_of(words)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether lists that nobody asked for may be read."""
+        return self._reader.has_room
+
+    def read(self, words: Words) -> None:
+        """Read the list of a phrase into memory."""
+        self._reader.get(words)
 
     def holding(self, phrases: Sequence[Words], rowids: Sequence[int]) -> list[bool]:
         """Tell of each row whether it holds any of the phrases."""
@@ -74,31 +133,77 @@ class Scorer:
         answer: list[bool] = held.tolist()
         return answer
 
-    def _shares(self, postings: Postings) -> NDArray[np.float64]:
-        """What a phrase adds to the score of each of its rows."""
+    def _weighted(self, words: Words) -> _Weighted:
         reader = self._reader
-        if not len(postings.rows):
-            return np.empty(0, dtype=np.float64)
+        postings = reader.get(words)
         holding = float(len(postings.rows))
         idf = math.log((reader.rows - holding + 0.5) / (holding + 0.5))
         idf = idf if idf > 0.0 else _LEAST_IDF
-        average = reader.tokens / reader.rows
-        counts = postings.counts.astype(np.float64)
-        lengths = reader.lengths[postings.rows].astype(np.float64)
-        shares: NDArray[np.float64] = idf * (
-            (counts * (_K1 + 1.0)) / (counts + _K1 * (1.0 - _B + _B * lengths / average))
-        )
-        return shares
+        average = reader.tokens / reader.rows if reader.tokens else 1.0
+        most = float(postings.counts.max(initial=0))
+        least = _K1 * (1.0 - _B + _B * reader.shortest / average)
+        bound = idf * (most * (_K1 + 1.0)) / (most + least)
+        return _Weighted(postings, idf, average, reader.lengths, bound)
+
+    def _candidates(
+        self, ordered: Sequence[_Weighted], limit: int, allowed: AllowedRows | None
+    ) -> Rows:
+        """The rows of the `limit` best scores, and those that rounding may hide."""
+        inside = None
+        if allowed is not None:
+            inside = np.zeros(len(self._scores), dtype=np.bool_)
+            inside[allowed.rowids[allowed.rowids < len(inside)]] = True
+        rows, reached, added = self._added_up(ordered, limit, inside)
+        for place in range(added, len(ordered)):
+            left = sum(one.bound for one in ordered[place:])
+            kept = np.flatnonzero(reached >= _in_place(reached, limit) - left - _SLACK)
+            rows = rows[kept]
+            reached = reached[kept] + ordered[place].looked_up(rows)
+        return rows[np.flatnonzero(reached >= _in_place(reached, limit) - _SLACK)]
+
+    def _added_up(
+        self, ordered: Sequence[_Weighted], limit: int, inside: NDArray[np.bool_] | None
+    ) -> tuple[Rows, Scores, int]:
+        """Add up the first phrases: rows, their scores so far, and how many phrases that were."""
+        scores, added = self._scores, 0
+        found: list[Rows] = [np.empty(0, dtype=np.int32)]
+        try:
+            for one in ordered:
+                if added and _are_enough(ordered, added, found, scores, limit):
+                    break
+                rows, counts = one.postings.rows, one.postings.counts
+                if inside is not None:
+                    kept = np.flatnonzero(inside[rows])
+                    rows, counts = rows[kept], counts[kept]
+                before = scores[rows]
+                # A share is never zero, so that a row without a score is a new one.
+                found.append(rows[before == 0.0])
+                scores[rows] = before + one.shares(rows, counts.astype(np.float64))
+                added += 1
+            every = np.concatenate(found)
+            return every, scores[every], added
+        finally:
+            for part in found:
+                scores[part] = 0.0
 
 
-def _leading(
-    rows: NDArray[np.int32], scores: NDArray[np.float64], limit: int
-) -> list[tuple[int, float]]:
-    if limit <= 0 or not len(rows):
-        return []
-    if len(rows) > limit:
-        place = len(rows) - limit
-        good = np.flatnonzero(scores >= np.partition(scores, place)[place])
-        rows, scores = rows[good], scores[good]
-    order = np.lexsort((rows, -scores))[:limit]
-    return list(zip(rows[order].tolist(), (-scores[order]).tolist(), strict=True))
+def _are_enough(
+    ordered: Sequence[_Weighted], added: int, found: Sequence[Rows], scores: Scores, limit: int
+) -> bool:
+    """Whether no row that holds none of the first phrases can be among the best."""
+    left = sum(one.bound for one in ordered[added:])
+    entries = sum(len(one.postings.rows) for one in ordered[added:])
+    if entries < LOOKED_UP_FROM or left >= sum(one.bound for one in ordered[:added]):
+        return False
+    if sum(map(len, found)) < limit:
+        return False
+    reached = np.concatenate([scores[part] for part in found])
+    return bool(_in_place(reached, limit) > left + _SLACK)
+
+
+def _in_place(scores: Scores, limit: int) -> float:
+    """The score in place `limit`, best first; minus infinity where there are no more than that."""
+    if len(scores) <= limit:
+        return -math.inf
+    place = len(scores) - limit
+    return float(np.partition(scores, place)[place])

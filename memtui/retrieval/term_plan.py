@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from memtui.retrieval.beginnings import completions, word_with_stem
 from memtui.retrieval.connection import Connection
@@ -19,6 +19,8 @@ from memtui.text.tokens import FTS5_TOKENIZE, QueryTerm, index_text, quote
 
 MIN_BUDGET = 100_000
 BUDGET_SHARE = 0.12
+BUDGETS = (1, 4)
+"""The multiples of the budget: the larger one for a query that finds too little."""
 MIN_KEPT = 2
 MAX_KEPT = 64
 """BM25 looks at every term for every row: a pasted page would take minutes."""
@@ -51,6 +53,7 @@ _FOR_A_QUERY = 1  # FTS5_TOKENIZE_QUERY in fts5.h
 _END_OF_RANGE = "\U0010ffff"
 _EXPANSIONS = 32
 _GROWTH = 0.02
+_MOST_KNOWN_WORDS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ class Words:
     """A phrase as FTS5 compares it: the tokens in their order, the last one perhaps a beginning."""
 
     tokens: tuple[str, ...]
+    match: str = field(compare=False)
+    """FTS5 expression of it."""
     beginning: bool = False
 
 
@@ -99,6 +104,16 @@ class Plan:
         return sum(term.postings for term in (*self.phrases, *self.kept))
 
 
+class Lists(Protocol):
+    """Where the lists of phrases are kept in memory."""
+
+    def has(self, words: Words, /) -> bool:
+        """Whether the list of a phrase is there, so that it costs nothing."""
+
+    def size_of(self, words: Words, /) -> int | None:
+        """In how many chunks a phrase occurs, about where its list is long; `None`: not known."""
+
+
 class TermPlanner:
     """Plans queries by how frequent their words are; belongs to one connection.
 
@@ -115,7 +130,15 @@ class TermPlanner:
         self._known: dict[tuple[str, str], int] = {}
         self._tokens_known: dict[str, tuple[int, int]] = {}
         self._repeated: dict[str, float] = {}
+        self._words_known: dict[str, list[Words]] = {}
         self._size = -1
+        self.lists: Lists | None = None
+        """What keeps lists in memory, where somebody does."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the index was so large, when it was looked at, that frequencies are estimated."""
+        return self._size > COUNTED_INDEX
 
     def plan(self, query: Query, *, times: int = 1) -> Plan:
         """Choose the words of a query within `times` the budget of postings."""
@@ -128,26 +151,58 @@ class TermPlanner:
         spent = 0
         for term in rarest_first[:MAX_KEPT]:
             spent += term.cost
-            if len(kept) < MIN_KEPT or spent <= budget:
+            if len(kept) < MIN_KEPT or spent <= budget or self._is_listed(term):
                 kept.append(term)
-        pruned = [term for term in terms if term not in kept]
-        in_order = tuple(sorted(kept, key=lambda term: term.place))
-        return Plan(_expression(query, phrases, in_order), phrases, in_order, tuple(pruned))
+        return _plan(query, phrases, terms, kept)
 
-    def words(self, match: str) -> list[Words]:
+    def plan_of(self, query: Query, match: str) -> Plan | None:
+        """The plan whose expression is `match`; `None` when none of a query's plans has it."""
+        asked = {term.match for term in match_terms(match).terms}
+        phrases = tuple(self._phrases(query.phrases))
+        for budget in (times * self._budget for times in BUDGETS):
+            terms = list(self._terms(query, len(phrases), budget))
+            kept = [term for term in terms if asked >= self._operands(term)]
+            plan = _plan(query, phrases, terms, kept)
+            if plan.match == match:
+                return plan
+        return None
+
+    @staticmethod
+    def _operands(term: Term) -> set[str]:
+        return {operand.match for operand in match_terms(term.match).terms}
+
+    def _is_listed(self, term: Term) -> bool:
+        lists = self.lists
+        return lists is not None and all(map(lists.has, self.words(term.match)))
+
+    def words(self, match: str) -> Sequence[Words]:
         """The phrases of a MATCH expression as tokens, in their order; those without any left out.
 
         Raises ValueError for an expression that `match_terms` cannot read.
         """
+        if match not in self._words_known:
+            if len(self._words_known) > _MOST_KNOWN_WORDS:
+                self._words_known.clear()
+            self._words_known[match] = self._words(match)
+        return self._words_known[match]
+
+    def _words(self, match: str) -> list[Words]:
         phrases = [phrase for term in match_terms(match).terms for phrase in term.phrases]
         found = [
             Words(
                 tuple(self._tokens(self._stemming, phrase.rstrip("* ")[1:-1].replace('""', '"'))),
+                phrase,
                 phrase.endswith("*"),
             )
             for phrase in phrases
         ]
         return [words for words in found if words.tokens]
+
+    def words_of(self, token: str) -> Words | None:
+        """The phrase that is a token of the index; `None` when no word is known that gives it."""
+        word = word_with_stem(token)
+        found = self.words(quote(word)) if word is not None else ()
+        return found[0] if len(found) == 1 and found[0].tokens == (token,) else None
 
     @property
     def _budget(self) -> int:
@@ -177,9 +232,15 @@ class TermPlanner:
         for place, term in enumerate(terms, first_place):
             if term.kind == "prefix":
                 yield self._beginning(term, place, budget)
-            else:
-                postings = self._segment_postings(term.fts)
-                yield Term(term.text, term.fts, postings, place, self._places(term.fts, postings))
+                continue
+            words = self.words(term.fts)
+            if self.lists is not None and len(words) == 1:
+                known = self.lists.size_of(words[0])
+                if known is not None:
+                    yield Term(term.text, term.fts, known, place)
+                    continue
+            postings = self._segment_postings(term.fts)
+            yield Term(term.text, term.fts, postings, place, self._places(term.fts, postings))
 
     def _beginning(self, term: QueryTerm, place: int, budget: int) -> Term:
         """Look up a word that is still being typed.
@@ -302,6 +363,14 @@ class TermPlanner:
             include_colocated=False,
         )
         return [str(token) for token in found]
+
+
+def _plan(
+    query: Query, phrases: tuple[Term, ...], terms: Sequence[Term], kept: Sequence[Term]
+) -> Plan:
+    in_order = tuple(sorted(kept, key=lambda term: term.place))
+    pruned = tuple(term for term in terms if term not in kept)
+    return Plan(_expression(query, phrases, in_order), phrases, in_order, pruned)
 
 
 def only_stop_words(query: Query) -> bool:

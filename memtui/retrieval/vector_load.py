@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from memtui.errors import Cancelled
 from memtui.retrieval.connection import (
     Connection,
     Rows,
@@ -16,13 +17,17 @@ from memtui.retrieval.connection import (
     is_interruption,
     snapshot,
 )
+from memtui.retrieval.legs import Cancelled as IsCancelled
 from memtui.retrieval.vector_view import EXACT_LIMIT, Floats, RowIds, VectorView, ViewBuilder
 
 _CHECKED_ROWS = 16
 _ROWS_AT_A_TIME = 2048
 # A platform without sqlite-vec has written here: the vector table, if any, is out of date.
 _ONLY_IN_CACHE = "SELECT count(*) FROM meta WHERE key = 'vectors' AND value = 'cache'"
-
+_BLOCKS = (
+    "SELECT c.validity, c.rowids, v.vectors FROM chunks_vec_chunks c "
+    "JOIN chunks_vec_vector_chunks00 v ON v.rowid = c.chunk_id"
+)
 
 Undisturbed = Callable[[], AbstractContextManager[None]]
 
@@ -43,6 +48,7 @@ def load_view(
     generation: int = 0,
     exact_limit: int = EXACT_LIMIT,
     undisturbed: Undisturbed = nullcontext,
+    gives_way: IsCancelled | None = None,
 ) -> VectorView:
     """Read every vector of the index into memory.
 
@@ -53,68 +59,92 @@ def load_view(
 
     `undisturbed` gives a block in which nobody calls `interrupt`: sqlite-vec ends the process when
     a statement of its own is interrupted while it is prepared. What is read in a moment is read in
-    one such block, so that somebody who goes on typing does not start it again and again.
+    one such block, so that somebody who goes on typing does not start it again and again; what
+    takes longer raises `Cancelled` between two storage blocks once `gives_way` says so.
     """
     with snapshot(connection):
         pending = _number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
-        builder = _from_table(connection, dims, exact_limit, undisturbed)
+        builder = _from_table(connection, dims, exact_limit, undisturbed, gives_way or _never)
         if builder is None:
             builder = _from_cache(connection, cache, identity, dims, exact_limit)
     return builder.finish(generation=generation, pending=pending)
 
 
 def _from_table(
-    connection: Connection, dims: int, exact_limit: int, undisturbed: Undisturbed
+    connection: Connection,
+    dims: int,
+    exact_limit: int,
+    undisturbed: Undisturbed,
+    gives_way: IsCancelled,
 ) -> ViewBuilder | None:
     if _number(connection, _ONLY_IN_CACHE):
         return None
     try:
         with undisturbed():
-            count = _number(connection, "SELECT count(*) FROM chunks_vec")
+            connection.execute("SELECT rowid FROM chunks_vec LIMIT 1").fetchall()
     except Exception as error:
         if not is_database_error(error):
             raise
         # No such table, or no such module: the platform has no sqlite-vec.
         return None
+    count = _count(connection, undisturbed)
     with ExitStack() as stack:
         if count * dims <= exact_limit:
             stack.enter_context(undisturbed())
-        builder = _from_blocks(connection, count, dims, exact_limit, undisturbed)
-    if builder is None:
+            gives_way = _never
+        builder = ViewBuilder(count, dims, exact_limit=exact_limit)
+        is_whole = _add_blocks(connection, count, dims, builder, undisturbed, gives_way)
+    if not is_whole:
         with undisturbed():
             builder = _from_rows(connection, count, dims, exact_limit)
     return builder
 
 
-def _from_blocks(
-    connection: Connection, count: int, dims: int, exact_limit: int, undisturbed: Undisturbed
-) -> ViewBuilder | None:
-    """Read the storage blocks of the table; `None` when they are not as this version expects."""
-    builder = ViewBuilder(count, dims, exact_limit=exact_limit)
+def _count(connection: Connection, undisturbed: Undisturbed) -> int:
+    """Count the vectors, by the table of their rows where there is one: SQLite counts pages."""
+    try:
+        return _number(connection, "SELECT count(*) FROM chunks_vec_rowids")
+    except Exception as error:
+        if is_interruption(error) or not is_database_error(error):
+            raise
+    with undisturbed():
+        return _number(connection, "SELECT count(*) FROM chunks_vec")
+
+
+def _add_blocks(
+    connection: Connection,
+    count: int,
+    dims: int,
+    builder: ViewBuilder,
+    undisturbed: Undisturbed,
+    gives_way: IsCancelled,
+) -> bool:
+    """Read the storage blocks of the table; whether they are as this version expects."""
     samples: dict[int, bytes] = {}
     total = 0
     try:
-        for validity, ids, vectors in connection.execute(
-            "SELECT c.validity, c.rowids, v.vectors FROM chunks_vec_chunks c "
-            "JOIN chunks_vec_vector_chunks00 v ON v.rowid = c.chunk_id"
-        ):
+        rows = connection.execute(_BLOCKS)
+        for validity, ids, vectors in rows:
+            if gives_way():
+                rows.close(True)
+                raise Cancelled
             rowids, block = _used_rows(validity, ids, vectors, dims)
             if len(rowids) > builder.room:
-                return None
+                return False
             builder.append(rowids, block)
             total += len(rowids)
             if len(rowids) and len(samples) < _CHECKED_ROWS:
                 samples[int(rowids[-1])] = block[-1].tobytes()
     except (ValueError, IndexError):
-        return None
+        return False
     except Exception as error:
         if is_interruption(error) or not is_database_error(error):
             raise
-        return None
+        return False
     if total != count:
-        return None
+        return False
     with undisturbed():
-        return builder if _agree(connection, samples) else None
+        return _agree(connection, samples)
 
 
 def _used_rows(validity: bytes, ids: bytes, vectors: bytes, dims: int) -> tuple[RowIds, Floats]:
@@ -167,6 +197,10 @@ def _from_cache(
             rowids = np.array([rowid for rowid, _ in usable], dtype=np.int64)
             builder.append(rowids, np.stack([vector for _, vector in usable]))
     return builder
+
+
+def _never() -> bool:
+    return False
 
 
 def _some(rows: Rows) -> list[Any]:

@@ -1,8 +1,10 @@
-"""What leaving out frequent words does to the order of hits: pruned against every word.
+"""What leaving out frequent words does to the order of hits, against the whole query by FTS5.
 
-On the questions of the data sets that `MEMTUI_BENCH_DATA` names (see `texts`), and without it on
-generated notes. A data set is smaller than the budget, so that the plan of the product prunes
-nothing there; the other rows hold the budget to shares of the chunks, as a large index would.
+On the questions of the data sets that `MEMTUI_BENCH_DATA` names (see `texts`), and on generated
+notes of the sizes that are asked for. Each question is asked twice: of a leg that has read nothing
+yet, and of one that was given the time to read the lists of the words it left out. A data set is
+smaller than the budget, so that the plan of the product prunes nothing there; the other rows hold
+the budget to shares of the chunks, as a large index would.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pathlib import Path
 from memtui.index.database import Connection, open_database
 from memtui.index.schema import create
 from memtui.retrieval.keyword import KeywordLeg
+from memtui.retrieval.legs import LegAnswer
 from memtui.retrieval.query import parse_query
 from memtui.retrieval.term_plan import BUDGET_SHARE
 from memtui.text.tokens import index_text
@@ -28,7 +31,10 @@ from tests.bench.texts import VARIABLE, Asked, DataSet, data_folder, data_sets
 TOP = 10
 UNBOUNDED = 2**62
 _GENERATED_QUESTIONS = 200
+_LARGE, _QUESTIONS_OF_LARGE = 1_000_000, 30
+"""Where FTS5 takes seconds for the whole query."""
 _SAME_AIM = 0.99
+_SHIPPED = "as shipped"
 _QUESTIONS_OF_SHARES = 100
 """Of each data set, for budgets that are not the product's."""
 
@@ -42,34 +48,50 @@ class _Effect:
     gain: list[float] = field(default_factory=list)
     """nDCG@10 pruned minus unpruned."""
 
+    def add(self, other: _Effect) -> None:
+        """Count the questions of another data set too."""
+        self.same += other.same
+        self.pruned += other.pruned
+        self.gain += other.gain
+
+
+@dataclass(frozen=True, slots=True)
+class _Both:
+    """The first search of a leg, and one for which the lists of all words were read."""
+
+    first: _Effect = field(default_factory=_Effect)
+    prepared: _Effect = field(default_factory=_Effect)
+
 
 def measure_pruning(plan: Plan) -> Iterator[Measurement]:
     """The share of questions with an identical top 10, and the change of nDCG@10."""
     folder = data_folder()
-    if folder is None:
-        yield from _generated(plan)
-        return
-    effects: dict[tuple[str, str], _Effect] = {}
-    for data in data_sets(folder):
-        for budget, effect in _of_set(data).items():
-            whole = effects.setdefault((data.name.split()[0], budget), _Effect())
-            for kind in ("same", "pruned", "gain"):
-                getattr(whole, kind).extend(getattr(effect, kind))
-    for (name, budget), effect in effects.items():
-        yield from _told(f"{name}, {budget}", effect, held=budget == "as shipped")
+    effects: dict[tuple[str, str], _Both] = {}
+    for data in data_sets(folder) if folder is not None else ():
+        for budget, found in _of_set(data).items():
+            both = effects.setdefault((data.name.split()[0], budget), _Both())
+            both.first.add(found.first)
+            both.prepared.add(found.prepared)
+    for (name, budget), both in effects.items():
+        yield from _told(f"{name}, {budget}", both.prepared, held=True)
+        held = budget == _SHIPPED
+        yield from _told(f"{name}, {budget}, first search", both.first, held=held)
+    yield from _generated(plan, f"{VARIABLE} names no folder of data sets" if not effects else "")
 
 
-def _generated(plan: Plan) -> Iterator[Measurement]:
+def _generated(plan: Plan, note: str) -> Iterator[Measurement]:
+    """On generated notes, of which large indexes are made."""
     corpus = Corpus()
     questions = [Asked(one.text, {}) for one in corpus.questions(_GENERATED_QUESTIONS)]
     for size in plan.sizes:
         connection = open_database(store(corpus, size, plan.place).database, readonly=True)
+        most = _QUESTIONS_OF_LARGE if size >= _LARGE else None
         try:
-            effect = _compared(connection, questions, None, {})
+            both = _compared(connection, questions[:most], None, {})
         finally:
             connection.close()
-        note = f"generated notes and questions: {VARIABLE} names no folder of data sets"
-        yield from _told(f"generated, {size:,}", effect, held=True, note=note)
+        yield from _told(f"generated, {size:,}", both.prepared, held=True, note=note)
+        yield from _told(f"generated, {size:,}, first search", both.first, held=False, note=note)
 
 
 def _told(name: str, effect: _Effect, *, held: bool, note: str = "") -> Iterator[Measurement]:
@@ -89,9 +111,9 @@ def _told(name: str, effect: _Effect, *, held: bool, note: str = "") -> Iterator
         )  # fmt: skip
 
 
-def _of_set(data: DataSet) -> Mapping[str, _Effect]:
+def _of_set(data: DataSet) -> Mapping[str, _Both]:
     count = len(data.documents)
-    budgets = {"as shipped": None} | {
+    budgets = {_SHIPPED: None} | {
         f"budget {share:.0%} of the chunks": max(1, int(share * count))
         for share in (BUDGET_SHARE, 0.5, 1.0)
     }
@@ -130,19 +152,32 @@ def _indexed(connection: Connection, documents: Mapping[str, str]) -> dict[int, 
 
 def _compared(
     connection: Connection, questions: Sequence[Asked], budget: int | None, names: Mapping[int, str]
-) -> _Effect:
-    pruning, complete = (KeywordLeg(connection, budget=one) for one in (budget, UNBOUNDED))
-    effect = _Effect()
+) -> _Both:
+    both, leg = _Both(), KeywordLeg(connection, budget=budget)
     for question in questions:
         query = parse_query(question.text)
-        answers = [leg.search(query, TOP, None) for leg in (pruning, complete)]
-        rows = [[hit.rowid for hit in answer.hits] for answer in answers]
-        effect.same.append(float(rows[0] == rows[1]))
-        effect.pruned.append(float(bool(answers[0].state.facts.get("pruned"))))
-        if question.relevant:
-            first, second = (_ndcg([names[row] for row in one], question) for one in rows)
-            effect.gain.append(first - second)
-    return effect
+        # A leg's first search leaves the scores to SQLite.
+        whole = _rows(KeywordLeg(connection, budget=UNBOUNDED).search(query, TOP, None))
+        first = KeywordLeg(connection, budget=budget).search(query, TOP, None)
+        leg.search(query, TOP, None)
+        leg.prepare(lambda: False)
+        for effect, answer in (
+            (both.first, first),
+            (both.prepared, leg.search(query, TOP, None)),
+        ):
+            rows = _rows(answer)
+            effect.same.append(float(rows == whole))
+            effect.pruned.append(float(bool(answer.state.facts.get("pruned"))))
+            if question.relevant:
+                ours, theirs = (
+                    _ndcg([names[row] for row in one], question) for one in (rows, whole)
+                )
+                effect.gain.append(ours - theirs)
+    return both
+
+
+def _rows(answer: LegAnswer) -> list[int]:
+    return [hit.rowid for hit in answer.hits]
 
 
 def _ndcg(found: Sequence[str], question: Asked) -> float:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
+from memtui.errors import Cancelled
 from memtui.retrieval.vector import load_view
+from tests.support.rows import DIMS, IndexFile, unit_vectors
 
 _DIMS = 2
 _VIRTUAL = "chunks_vec"
@@ -60,3 +63,16 @@ def test_other_trouble_with_the_blocks_leaves_the_table_to_be_asked() -> None:
     stored = _Stored(fails=apsw.SQLError("no such table"))
     load_view(stored, None, None, _DIMS, exact_limit=0, undisturbed=stored.undisturbed)  # type: ignore[arg-type]
     assert stored.seen[-2] == ("SELECT rowid, embedding FROM chunks_vec", False)
+
+
+def test_a_long_load_gives_way_and_lets_go_of_its_snapshot(tmp_path: Path) -> None:
+    index = IndexFile(tmp_path)
+    row = index.add("router")
+    index.add_vectors({row: unit_vectors(1, DIMS, seed=1)[0]})
+    with pytest.raises(Cancelled):
+        load_view(index.connection, None, None, DIMS, exact_limit=0, gives_way=lambda: True)
+    assert not index.connection.in_transaction
+    # What is read in a moment is not begun again and again.
+    short = load_view(index.connection, None, None, DIMS, gives_way=lambda: True)
+    assert short.size == 1
+    index.connection.close()

@@ -101,7 +101,7 @@ def test_long_rows_and_far_row_numbers() -> None:
     reader.refresh()
     assert {row: int(reader.lengths[row]) for row in lengths} == lengths
     assert (reader.rows, reader.tokens) == (len(lengths), sum(lengths.values()))
-    found = reader.get(Words(("word",)))
+    found = reader.get(Words(("word",), '"word"'))
     counted = dict(zip(found.rows.tolist(), found.counts.tolist(), strict=True))
     assert counted == {row: length - 1 for row, length in lengths.items()}
     connection.close()
@@ -151,11 +151,11 @@ def test_few_lists_are_kept() -> None:
     add(connection, 1, [["router", "run"]] * 50)
     reader = PostingsReader(connection, remembered=300)
     reader.refresh()
-    first = reader.get(Words(("router",)))
-    assert reader.get(Words(("router",))) is first
-    reader.get(Words(("run",)))
-    assert reader.get(Words(("router",))) is not first
+    first = reader.get(Words(("router",), '"router"'))
+    assert reader.get(Words(("router",), '"router"')) is first
+    reader.get(Words(("run",), '"run"'))
+    assert reader.get(Words(("router",), '"router"')) is not first
     add(connection, 60, [["router"]])
     reader.refresh()
-    assert reader.get(Words(("router",))).rows.tolist() == [*range(1, 51), 60]
+    assert reader.get(Words(("router",), '"router"')).rows.tolist() == [*range(1, 51), 60]
     connection.close()

@@ -131,7 +131,14 @@ class OwnShelf:
             return searched
         stamp = self._stamp(connection)
         if self._view is None or self._view[0] != stamp:
-            view = load_view(connection, self._cache, identity, dims, generation=stamp.generation)
+            view = load_view(
+                connection,
+                self._cache,
+                identity,
+                dims,
+                generation=stamp.generation,
+                undisturbed=self._retriever.undisturbed,
+            )
             self._view = (stamp, view)
         return self._view[1]
 
