@@ -24,6 +24,7 @@ from memtui.errors import IndexMissing, IndexUnusable
 Connection = apsw.Connection
 DatabaseError = apsw.Error
 Interrupted = apsw.InterruptError
+DiskFull = apsw.FullError
 
 PAGE_SIZE = 16384
 BUSY_TIMEOUT_MS = 5000
@@ -321,10 +322,27 @@ def numbers(connection: apsw.Connection, query: str, *values: str | int) -> list
     return [value for (value,) in rows if isinstance(value, int)]
 
 
+def let_log_grow(connection: apsw.Connection) -> None:
+    """Write to the log alone as long as it may stay: `checkpoint` takes it into the file."""
+    connection.execute(f"PRAGMA wal_autocheckpoint = {_JOURNAL_BYTES // PAGE_SIZE}").fetchall()
+
+
 def checkpoint(connection: apsw.Connection) -> None:
     """Move the write-ahead log into the file and empty it; readers may keep it from emptying."""
     with suppress(apsw.BusyError, apsw.LockedError):
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def free_share(connection: apsw.Connection) -> float:
+    """How much of the file holds nothing, 0 to 1."""
+    pages = number(connection, "PRAGMA page_count")
+    return number(connection, "PRAGMA freelist_count") / pages if pages else 0.0
+
+
+def copy_without_gaps(connection: apsw.Connection, target: Path) -> None:
+    """Write what the file holds to a new one that has no free pages; not synced to the disk."""
+    _make_private(target)
+    connection.execute("VACUUM INTO ?", (os.fspath(target),))
 
 
 def damage(connection: apsw.Connection) -> str | None:

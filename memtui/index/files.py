@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memtui.bus import FileIndexed, FileSkipped
-from memtui.index.database import number, transaction
+from memtui.index.database import transaction
 from memtui.index.job import Counts, Job
 from memtui.index.mounted import KEY as ROOT
 from memtui.index.mounted import identity_of_root
+from memtui.index.planning import RACY_NS, KnownFile, Plan, known_beside, plan_changes
 from memtui.index.progress import FILES
 from memtui.index.schema import read_meta, write_meta
 from memtui.index.splitting import within_limit
@@ -36,74 +37,11 @@ _REMOVED_AT_ONCE = 50
 _MOST_FILES = 800
 _MOST_SECONDS = 0.8
 _BATCH_BYTES = 4 * 2**20
-# Within this time of a scan, a second write may leave size and modification time as they were.
-_RACY_NS = 2 * 10**9
 # What decides, besides the files, what is read of transcripts; a key of the index's meta table.
 _RECIPE = "transcripts"
 _MIXED = "mixed"
 # The state of the programs' lists of sessions when they were looked at; in the meta table as well.
 _REGISTRIES = "transcript_registries"
-_KNOWN = "SELECT path, source, hash, size, mtime_ns, inode, seen_ns, lines FROM files"
-
-
-class KnownFile(NamedTuple):
-    """What the index knows about a file: the stat it had, and when it was seen."""
-
-    path: str
-    source: str
-    hash: str
-    size: int
-    mtime_ns: int
-    inode: int
-    seen_ns: int
-    lines: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a scan says has to be done."""
-
-    read: tuple[SourceFile, ...]
-    """New files, files with another stat, and files written too close to the last scan."""
-    changed: tuple[str, ...]
-    """The paths in `read` that are new or have another stat."""
-    removed: tuple[str, ...]
-
-
-def known_files(connection: Connection) -> dict[str, KnownFile]:
-    """Read what the index knows about its files, by path."""
-    rows = connection.execute(_KNOWN).fetchall()
-    return {str(row[0]): KnownFile._make(row) for row in rows}
-
-
-def known_file(connection: Connection, path: str) -> KnownFile | None:
-    """Read what the index knows about one file; `None` when it does not hold it."""
-    rows = connection.execute(f"{_KNOWN} WHERE path = ?", (path,)).fetchall()
-    return KnownFile._make(rows[0]) if rows else None
-
-
-def plan_changes(
-    files: Sequence[SourceFile], known: Mapping[str, KnownFile], unread: tuple[str, ...] = ()
-) -> Plan:
-    """Compare a scan with the index by stat alone; nothing is read.
-
-    `unread` are beginnings of paths below which the scan could not look: nothing there is gone.
-    """
-    read = []
-    changed = []
-    for file in files:
-        row = known.get(file.path)
-        stat = (file.size, file.mtime_ns, file.inode, file.source)
-        if row is None or stat != (row.size, row.mtime_ns, row.inode, row.source):
-            read.append(file)
-            changed.append(file.path)
-        elif file.mtime_ns >= row.seen_ns - _RACY_NS:
-            read.append(file)
-    here = {file.path for file in files}
-    removed = tuple(
-        sorted(path for path in known if path not in here and not path.startswith(unread))
-    )
-    return Plan(tuple(read), tuple(changed), removed)
 
 
 def _with_all_transcripts(plan: Plan, files: Sequence[SourceFile]) -> Plan:
@@ -176,7 +114,7 @@ class FilesPhase:
         """Make the rows those of the files that were found at `seen_ns` (Unix time)."""
         job, counts = self._job, self._counts
         self._seen_ns = seen_ns
-        self._known = self._compared(discovery)
+        self._known = known_beside(self._connection, discovery)
         scope = job.transcripts or TranscriptScope(job.scope.root)
         anew = read_meta(self._connection).get(_RECIPE, scope.recipe) != scope.recipe
         plan = plan_changes(discovery.files, self._known, discovery.unread)
@@ -214,20 +152,9 @@ class FilesPhase:
                 write_meta(self._connection, said)
         self._note_folders(discovery)
 
-    def _compared(self, discovery: Discovery) -> Mapping[str, KnownFile]:
-        """What the index knows about files, but for those of unchanged folders."""
-        unchanged = discovery.unchanged
-        if not unchanged:
-            return known_files(self._connection)
-        held = number(self._connection, "SELECT count(*) FROM files")
-        if not discovery.files and discovery.seen == held:
-            return {}
-        known = known_files(self._connection)
-        return {path: row for path, row in known.items() if _folder(path) not in unchanged}
-
     def _note_folders(self, discovery: Discovery) -> None:
         """Note the state of the folders whose notes were read, and not too soon after a change."""
-        trusted = self._seen_ns - _RACY_NS
+        trusted = self._seen_ns - RACY_NS
         folders = {
             prefix: state
             for prefix, state in discovery.folders.items()
@@ -301,7 +228,10 @@ class FilesPhase:
         job, counts, seen_ns = self._job, self._counts, self._seen_ns
         with self._transaction():
             written = self._writer.write_documents(
-                batch.documents, seen_ns=seen_ns, cancelled=job.cancelled
+                batch.documents,
+                seen_ns=seen_ns,
+                cancelled=job.cancelled,
+                may_be_held=self._known.__contains__,
             )
             for file in batch.touched:
                 self._writer.touch(file, seen_ns=seen_ns)

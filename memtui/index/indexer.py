@@ -23,9 +23,9 @@ from memtui.errors import Cancelled, IndexMissing, MemtuiError
 from memtui.index.caching import CacheBound
 from memtui.index.counting import COUNT_SHARE, LiveCounter
 from memtui.index.database import IndexDamaged
-from memtui.index.files import known_files, plan_changes
 from memtui.index.generations import IndexFolder, WriterLock
 from memtui.index.job import Job, ProviderFactory, SyncResult
+from memtui.index.planning import known_files, plan_changes
 from memtui.index.progress import VECTORS, ProgressReporter
 from memtui.index.reader import LiveIndex
 from memtui.index.rebuild import rebuild
@@ -193,8 +193,10 @@ class Indexer:
                     self._guard(self._trim)
                 self._finish()
         finally:
-            self._live.close()
-            self._lock.release()
+            try:
+                self._guard(self._live.close)
+            finally:
+                self._lock.release()
             with self._state.condition:
                 self._state.condition.notify_all()
 

@@ -10,6 +10,7 @@ from memtui.bus import Bus
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Provider
 from memtui.errors import Cancelled, WorkspaceNotFound
+from memtui.index.failing import VectorProblem
 from memtui.index.generations import IndexFolder
 from memtui.index.progress import ProgressReporter
 from memtui.index.recipe import Recipe
@@ -18,7 +19,7 @@ from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.memory.discover import Discovery, Scope, discover
 from memtui.memory.folders import FolderState
-from memtui.model import Failure, ProviderState, Reason, SkippedFile, SyncStats, Usage
+from memtui.model import ProviderState, SkippedFile, SyncStats, Usage
 
 ProviderFactory = Callable[[], tuple[Provider | None, ProviderState]]
 
@@ -129,44 +130,6 @@ class Counts:
             cache_hits=self.cache_hits,
             usage=self.usage,
         )
-
-
-PROBE_TEXT = "memory"
-"""What a provider is asked for to see whether it answers."""
-
-MOST_FAILURES = 3
-"""So many failed calls in a row, each after its own retries, and a provider is given up."""
-
-_OF_ONE_TEXT = frozenset({Failure.TOO_LARGE, Failure.BAD_REQUEST, Failure.MODEL_FAILED})
-
-OF_THE_SERVICE = frozenset(
-    {
-        Failure.RATE_LIMITED,
-        Failure.SERVICE_DOWN,
-        Failure.TIMEOUT,
-        Failure.UNREACHABLE,
-        Failure.CUT,
-    }
-)
-"""Failures that hardly a text can be the cause of."""
-
-
-def is_for_good(failure: Failure) -> bool:
-    """Whether another text would fail as well, now and a little later."""
-    return not failure.is_passing and failure not in _OF_ONE_TEXT
-
-
-@dataclass(frozen=True, slots=True)
-class VectorProblem:
-    """Why vectors are still missing."""
-
-    reason: Reason
-    detail: str
-    failure: Failure | None = None
-    is_of_texts: bool = False
-    """Whether the provider works, and would not take some texts."""
-    passes: bool = True
-    """Whether a later sync asks again by itself."""
 
 
 @dataclass(frozen=True, slots=True)

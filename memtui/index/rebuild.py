@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memtui.bus import IndexSwapped, LegDegraded
 from memtui.errors import Cancelled
-from memtui.index.database import Interrupted, interruptible, mapped_errors, open_database
+from memtui.index.database import (
+    DiskFull,
+    Interrupted,
+    copy_without_gaps,
+    free_share,
+    interruptible,
+    mapped_errors,
+    open_database,
+)
 from memtui.index.files import FilesPhase
 from memtui.index.job import Counts, Job, SyncResult
 from memtui.index.schema import create, write_meta
@@ -19,6 +29,9 @@ if TYPE_CHECKING:
 
 _BULK = {"automerge": 0, "crisismerge": 64}
 _NORMAL = {"automerge": 4, "crisismerge": 16}
+# Merging full-text data that did not fit into memory leaves as many pages free, which vectors fill
+# where there are any.
+_MOST_FREE = 0.125
 
 
 def rebuild(job: Job) -> SyncResult:
@@ -28,22 +41,24 @@ def rebuild(job: Job) -> SyncResult:
     Raises `Cancelled` and everything `sync` raises; the live generation is then as before.
     """
     began = time.monotonic()
-    building = job.folder.begin()
+    files = [job.folder.begin()]
     counts = Counts(usage=job.spent)
     try:
-        with mapped_errors(building):
-            connection = open_database(building, bulk=True)
+        with mapped_errors(files[0]):
+            connection = open_database(files[0], bulk=True)
             try:
                 vectors = _fill(job, connection, counts)
+                _close_gaps(job, connection, files)
             finally:
                 connection.close()
+            _discard(job, files[:-1])
             job.check()
-            generation = job.folder.commit(building, cancelled=job.cancelled)
+            generation = job.folder.commit(files[-1], cancelled=job.cancelled)
     except Interrupted as error:
-        job.folder.discard(building)
+        _discard(job, files)
         raise Cancelled from error
     except BaseException:
-        job.folder.discard(building)
+        _discard(job, files)
         raise
     job.folder.clean()
     job.bus.publish(IndexSwapped(generation))
@@ -59,6 +74,24 @@ def rebuild(job: Job) -> SyncResult:
         provider=vectors.state,
         swapped=True,
     )
+
+
+def _close_gaps(job: Job, connection: Connection, files: list[Path]) -> None:
+    """Add a copy without free pages to the files where many are free and the disk has room."""
+    if free_share(connection) <= _MOST_FREE:
+        return
+    files.append(job.folder.begin())
+    try:
+        with interruptible(connection, job.cancelled):
+            copy_without_gaps(connection, files[-1])
+    except DiskFull:
+        # The file with the gaps is as good.
+        job.folder.discard(files.pop())
+
+
+def _discard(job: Job, files: Sequence[Path]) -> None:
+    for file in files:
+        job.folder.discard(file)
 
 
 def _fill(job: Job, connection: Connection, counts: Counts) -> VectorsPhase:

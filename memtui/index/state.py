@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memtui.index.job import VectorProblem
-from memtui.index.progress import ProgressReporter
+from memtui.index.failing import VectorProblem
 from memtui.index.reader import IndexCounts
 from memtui.model import ErrorRecord, Progress, ProviderState, SkippedFile, SyncStats, Usage
+
+if TYPE_CHECKING:
+    from memtui.index.progress import ProgressReporter
 
 _ERRORS_KEPT = 20
 _PENDING_SHOWN = 200

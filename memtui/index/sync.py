@@ -11,9 +11,17 @@ from memtui.bus import IndexSwapped, LegDegraded
 from memtui.embedding.provider import ProviderIdentity, identity_of, maker_of
 from memtui.errors import ProviderError
 from memtui.index.batching import Batched, embed_by_batches
-from memtui.index.database import checkpoint, mapped_errors, number, open_database, transaction
+from memtui.index.database import (
+    checkpoint,
+    let_log_grow,
+    mapped_errors,
+    number,
+    open_database,
+    transaction,
+)
+from memtui.index.failing import MOST_FAILURES, PROBE_TEXT
 from memtui.index.files import FilesPhase
-from memtui.index.job import MOST_FAILURES, PROBE_TEXT, Counts, Job, SyncResult
+from memtui.index.job import Counts, Job, SyncResult
 from memtui.index.mounted import is_another_root, require_mounted
 from memtui.index.rebuild import rebuild
 from memtui.index.schema import check_version, create, read_meta, write_meta
@@ -45,6 +53,7 @@ def sync(job: Job) -> SyncResult:
     with mapped_errors(path):
         connection = open_database(path)
         try:
+            let_log_grow(connection)
             meta = read_meta(connection)
             check_version(meta, path)
             if not job.recipe.matches(meta):

@@ -17,15 +17,14 @@ from memtui.embedding.provider import (
 from memtui.errors import ProviderError
 from memtui.index.batching import embed_by_batches
 from memtui.index.database import number, transaction, vector_extension
-from memtui.index.job import (
+from memtui.index.failing import (
     MOST_FAILURES,
     OF_THE_SERVICE,
     PROBE_TEXT,
-    Counts,
-    Job,
     VectorProblem,
     is_for_good,
 )
+from memtui.index.job import Counts, Job
 from memtui.index.progress import VECTORS
 from memtui.index.refused import Refusal
 from memtui.index.schema import create_vector_table, has_vector_table, read_meta, write_meta

@@ -6,7 +6,7 @@ Nothing here begins or ends a transaction; the caller decides what belongs toget
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from memtui.errors import Cancelled
@@ -24,11 +24,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_FileRow = tuple[str | int | float | None, ...]
+
 _CHECK_EVERY = 50
 
-_UPSERT_FILE = """
-INSERT INTO files(path, source, hash, size, mtime_ns, inode, day, day_from, importance, lines,
-                  warnings, seen_ns)
+_FILE_COLUMNS = (
+    "path, source, hash, size, mtime_ns, inode, day, day_from, importance, lines, warnings, seen_ns"
+)
+_INSERT_FILE = (
+    f"INSERT INTO files(id, {_FILE_COLUMNS}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_UPSERT_FILE = f"""
+INSERT INTO files({_FILE_COLUMNS})
 VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT(path) DO UPDATE SET source = excluded.source, hash = excluded.hash,
   size = excluded.size, mtime_ns = excluded.mtime_ns, inode = excluded.inode, day = excluded.day,
@@ -63,16 +70,21 @@ class IndexWriter:
         *,
         seen_ns: int,
         cancelled: Callable[[], bool],
+        may_be_held: Callable[[str], bool] = lambda path: True,
     ) -> int:
         """Make the rows of files those of their documents; how many chunks are new.
 
-        A chunk whose id stays keeps its row and its vector. `seen_ns` is the time of the scan
-        that found the files. Raises `Cancelled` in mid-work: roll back.
+        Files for whose path `may_be_held` is false are known to have no row. A chunk whose id
+        stays keeps its row and its vector. `seen_ns` is the time of the scan that found the files.
+        Raises `Cancelled` in mid-work: roll back.
         """
         last = number(self._connection, "SELECT ifnull(max(id), 0) FROM files")
+        pairs = list(documents)
+        held = {document.file.path for document, _ in pairs if may_be_held(document.file.path)}
+        held = {path for path in held if self.file_id(path) is not None} if last else set()
+        rows = self._write_document_rows([document for document, _ in pairs], last, held, seen_ns)
         new: list[tuple[int, str, ChunkSpan]] = []
-        for document, spans in documents:
-            file_id = self._write_document_row(document, seen_ns)
+        for file_id, (document, spans) in zip(rows, pairs, strict=True):
             wanted = {self.chunk_name(document.file, span): span for span in spans}
             before = self.chunks_of(file_id) if file_id <= last else {}
             if gone := [before[name] for name in before if name not in wanted]:
@@ -85,8 +97,10 @@ class IndexWriter:
         self, file: SourceFile, *, text_hash: str, lines: int, warnings: str, seen_ns: int
     ) -> int:
         """Make the row of a file without a date of its own; its number."""
-        return self._write_row(
-            file, text_hash, (None, None, None), lines=lines, warnings=warnings, seen_ns=seen_ns
+        stat = (file.size, file.mtime_ns, file.inode)
+        undated = (None, None, None)
+        return self._upsert(
+            (file.path, file.source, text_hash, *stat, *undated, lines, warnings, seen_ns)
         )
 
     def chunks_of(self, file_id: int) -> dict[str, int]:
@@ -156,33 +170,24 @@ class IndexWriter:
             file.source, file.path, span.start_line, span.end_line, span.hash, self._model
         )
 
-    def _write_document_row(self, document: Document, seen_ns: int) -> int:
-        text = document.text
-        return self._write_row(
-            document.file,
-            document.hash,
-            (
-                document.day.isoformat() if document.day else None,
-                document.day_from.value if document.day_from else None,
-                document.importance,
-            ),
-            lines=text.count("\n") + (0 if not text or text.endswith("\n") else 1),
-            warnings=json.dumps(document.warnings, ensure_ascii=False),
-            seen_ns=seen_ns,
-        )
+    def _write_document_rows(
+        self, documents: Sequence[Document], last: int, held: Container[str], seen_ns: int
+    ) -> list[int]:
+        """Make the rows of files, of those `held` from what there is, the others behind `last`."""
+        fresh: dict[str, _FileRow] = {}
+        rows: dict[str, int] = {}
+        for document in documents:
+            path, values = document.file.path, _document_row(document, seen_ns)
+            if path in held:
+                rows[path] = self._upsert(values)
+            else:
+                # Without a journal of its own, a statement leaves the full-text rows in memory.
+                row = rows.setdefault(path, last + len(fresh) + 1)
+                fresh[path] = (row, *values)
+        self._connection.executemany(_INSERT_FILE, list(fresh.values()))
+        return [rows[document.file.path] for document in documents]
 
-    def _write_row(
-        self,
-        file: SourceFile,
-        text_hash: str,
-        matter: tuple[str | None, str | None, float | None],
-        *,
-        lines: int,
-        warnings: str,
-        seen_ns: int,
-    ) -> int:
-        stat = (file.size, file.mtime_ns, file.inode)
-        values = (file.path, file.source, text_hash, *stat, *matter, lines, warnings, seen_ns)
+    def _upsert(self, values: _FileRow) -> int:
         rows = self._connection.execute(_UPSERT_FILE, values).fetchall()
         return int(str(rows[0][0]))
 
@@ -224,6 +229,24 @@ class IndexWriter:
             if self._vectors:
                 self._connection.execute("DELETE FROM chunks_vec WHERE rowid = ?", (row,))
             self._connection.execute("DELETE FROM chunks WHERE id = ?", (row,))
+
+
+def _document_row(document: Document, seen_ns: int) -> _FileRow:
+    file, text = document.file, document.text
+    return (
+        file.path,
+        file.source,
+        document.hash,
+        file.size,
+        file.mtime_ns,
+        file.inode,
+        document.day.isoformat() if document.day else None,
+        document.day_from.value if document.day_from else None,
+        document.importance,
+        text.count("\n") + (0 if not text or text.endswith("\n") else 1),
+        json.dumps(document.warnings, ensure_ascii=False),
+        seen_ns,
+    )
 
 
 def _counted(

@@ -67,8 +67,9 @@ def iter_chunks(
             yield from packer.cut()
         return
     first = 1
+    is_ascii = text.isascii()
     for block in _blocks(text):
-        yield from packer.pack_block(first, block)
+        yield from packer.pack_block(first, block, is_ascii=is_ascii)
         first += len(block)
     yield from packer.finish()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -11,6 +11,7 @@ from typing import NamedTuple
 from memtui.memory.documents import text_hash
 from memtui.memory.weights import (
     Rules,
+    line_sizes,
     parts_within,
     size_estimate,
     tail_within,
@@ -38,7 +39,7 @@ class _Row:
     """Segments side by side, as lists of their parts."""
 
     texts: list[str]
-    numbers: list[int]
+    numbers: Sequence[int]
     costs: list[int]
     ends: list[int]
     """The costs of all segments before each, as they were at first, and of all of them."""
@@ -46,13 +47,13 @@ class _Row:
     @classmethod
     def of(cls, held: Sequence[_Segment], first: int, lines: list[str], sizes: list[int]) -> _Row:
         """Lay the lines behind the segments that are held."""
-        costs = [*(segment.cost for segment in held), *(size + 1 for size in sizes)]
-        return cls(
-            texts=[*(segment.text for segment in held), *lines],
-            numbers=[*(segment.line for segment in held), *range(first, first + len(lines))],
-            costs=costs,
-            ends=list(accumulate(costs, initial=0)),
-        )
+        texts, costs = list(lines), [size + 1 for size in sizes]
+        numbers: Sequence[int] = range(first, first + len(lines))
+        if held:
+            texts = [segment.text for segment in held] + texts
+            costs = [segment.cost for segment in held] + costs
+            numbers = [*(segment.line for segment in held), *numbers]
+        return cls(texts, numbers, costs, list(accumulate(costs, initial=0)))
 
     def overflow(self, start: int, room: int, least: int) -> int:
         """The first segment, from `least` on, up to which more than `room` is used."""
@@ -68,10 +69,27 @@ class _Row:
         for at in range(end - 1, start - 1, -1):
             yield _Segment(self.texts[at], self.numbers[at], self.costs[at])
 
-    def shorten(self, at: int, segment: _Segment) -> int:
-        """Put what is left of a segment in its place; by how much less it costs than at first."""
-        self.texts[at], self.costs[at] = segment.text, segment.cost
-        return self.ends[at + 1] - self.ends[at] - segment.cost
+    def carry(self, start: int, end: int, plan: _Plan) -> int:
+        """Begin the chunk after the one of these segments: its first segment, maybe shortened."""
+        if plan.rules != "2026.9":
+            return end - len(_carry_whole_lines(self.backwards(start, end), 0, plan))
+        room = min(plan.overlap, max(0, plan.budget - self.costs[end]))
+        first = bisect_left(self.ends, self.ends[end] - room, start + 1, end)
+        left = room - (self.ends[end] - self.ends[first])
+        if first == start + 1 and self.costs[start] <= left:
+            return start
+        if first < end:
+            return first
+        tail = tail_within(self.texts[end - 1], room - 1, plan.rules)
+        if not tail:
+            return end
+        self.texts[end - 1] = tail
+        self.costs[end - 1] = size_estimate(tail, plan.rules) + 1
+        return end - 1
+
+    def saved(self, at: int) -> int:
+        """By how much less a segment costs than at first."""
+        return self.ends[at + 1] - self.ends[at] - self.costs[at]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,27 +155,29 @@ class Packer:
             self._held.append(segment)
             self._used += segment.cost
 
-    def pack_block(self, first: int, lines: list[str]) -> Iterator[ChunkSpan]:
+    def pack_block(
+        self, first: int, lines: list[str], *, is_ascii: bool = False
+    ) -> Iterator[ChunkSpan]:
         """Do what `pack` does for neighbouring lines, the first of which has the number `first`.
 
-        Where no line has to be cut, the ends of chunks are looked up in the running total.
+        With `is_ascii` every character weighs one. Where no line has to be cut, the ends of chunks
+        are looked up in the running total.
         """
         plan = self._plan
-        sizes = [len(line) if line.isascii() else size_estimate(line, plan.rules) for line in lines]
+        sizes = list(map(len, lines)) if is_ascii else line_sizes(lines, plan.rules)
         if max(sizes, default=0) > plan.budget:
             yield from self.pack(enumerate(lines, start=first))
             return
-        carry = _carry_within_budget if plan.rules == "2026.9" else _carry_whole_lines
         row = _Row.of(self._held, first, lines, sizes)
         start, spare, least = 0, 0, max(len(self._held), 1)
         while (end := row.overflow(start, plan.budget + spare, least)) < len(row.texts):
             yield row.chunk(start, end)
-            kept = carry(row.backwards(start, end), row.costs[end], plan)
-            start = end - len(kept)
-            spare = row.shorten(start, kept[0]) if kept else 0
+            start = row.carry(start, end, plan)
+            spare = row.saved(start)
             least = end + 1
-        self._held = list(row.backwards(start, len(row.texts)))[::-1]
-        self._used = sum(segment.cost for segment in self._held)
+        rest = slice(start, None)
+        self._held = list(map(_Segment, row.texts[rest], row.numbers[rest], row.costs[rest]))
+        self._used = sum(row.costs[rest])
 
     def cut(self) -> list[ChunkSpan]:
         """End the chunk here: what comes next shares nothing with it."""

@@ -8,7 +8,7 @@ The unit is one UTF-16 code unit of Latin text; four make a token. Release 2026.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -81,6 +81,10 @@ class _Scale:
     classes: re.Pattern[str]
     """A run of characters of one weight; the number of its group names the weight."""
     weights: tuple[int, ...]
+    light: re.Pattern[str]
+    """A run of characters that weigh one, within a line."""
+    rare: re.Pattern[str]
+    """A character of none of the first class, and no line feed."""
 
 
 def _scale(ranges: Mapping[int, _Ranges]) -> _Scale:
@@ -98,6 +102,8 @@ def _scale(ranges: Mapping[int, _Ranges]) -> _Scale:
         heavy=re.compile(f"[{''.join(sets)}]+"),
         classes=re.compile("|".join(f"([{chars}]+)" for chars in sets)),
         weights=(1, *(weight for weight, _ in groups)),
+        light=re.compile(f"[^\n{''.join(sets)}]+"),
+        rare=re.compile(f"[^\n{sets[0]}]"),
     )
 
 
@@ -111,11 +117,40 @@ def size_estimate(text: str, rules: Rules = "2026.9") -> int:
     scale = _SCALES[rules]
     total = len(text)
     for start in range(0, len(text), _PIECE):
-        heavy = "".join(scale.heavy.findall(text, start, start + _PIECE))
-        for run in scale.classes.finditer(heavy):
-            weight = scale.weights[run.lastindex or 0]
-            total += (weight - 1) * (run.end() - run.start())
+        total += _surplus("".join(scale.heavy.findall(text, start, start + _PIECE)), scale)
     return total
+
+
+def line_sizes(lines: Sequence[str], rules: Rules) -> list[int]:
+    """Weigh each line as `size_estimate` does; lines hold no line feed."""
+    sizes = list(map(len, lines))
+    odd = [at for at, line in enumerate(lines) if not line.isascii()]
+    if not odd:
+        return sizes
+    text = "\n".join([lines[at] for at in odd])
+    if len(text) > _PIECE:
+        for at in odd:
+            sizes[at] = size_estimate(lines[at], rules)
+        return sizes
+    scale = _SCALES[rules]
+    heavy = scale.light.sub("", text)
+    parts = heavy.split("\n")
+    if scale.rare.search(heavy) is None:
+        surplus = scale.weights[1] - 1
+        for at, part in zip(odd, parts, strict=True):
+            sizes[at] += surplus * len(part)
+    else:
+        for at, part in zip(odd, parts, strict=True):
+            sizes[at] += _surplus(part, scale)
+    return sizes
+
+
+def _surplus(heavy: str, scale: _Scale) -> int:
+    """By how much characters that do not weigh one exceed their number."""
+    return sum(
+        (scale.weights[run.lastindex or 0] - 1) * (run.end() - run.start())
+        for run in scale.classes.finditer(heavy)
+    )
 
 
 def weighted_runs(text: str, rules: Rules) -> Iterator[tuple[int, int, int]]:

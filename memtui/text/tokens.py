@@ -34,9 +34,10 @@ _EAST_ASIAN = (
 )
 _SOUTH_EAST_ASIAN = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _UNSPACED = re.compile(f"[{_EAST_ASIAN}]+|[{_SOUTH_EAST_ASIAN}]+")
+_UNSPACED_OR_REST = re.compile(f"({_UNSPACED.pattern})")
 # One set of characters: found several times faster than the alternatives above.
-_UNSPACED_EITHER = re.compile(f"[{_EAST_ASIAN}{_SOUTH_EAST_ASIAN}]+")
-_SOUTH_EAST_ASIAN_START = re.compile(f"[{_SOUTH_EAST_ASIAN}]")
+_EAST_ASIAN_OR_REST = re.compile(f"([{_EAST_ASIAN}]+)")
+_SOUTH_EAST_ASIAN_LETTER = re.compile(f"[{_SOUTH_EAST_ASIAN}]")
 _LETTERS = re.compile(r"[^\W_]+")
 _VIETNAMESE = re.compile("[\u0103\u00e2\u00ea\u00f4\u01a1\u01b0\u0111\u1ea1-\u1ef9]", re.IGNORECASE)
 _BARRED_D = (("\u0111", "d"), ("\u0110", "D"))
@@ -79,7 +80,7 @@ def index_text(text: str) -> str:
     """
     if text.isascii():
         return text
-    return "".join(_UNSPACED_EITHER.sub(_spread_each, _normalise(piece)) for piece in _pieces(text))
+    return "".join([_spread_all(_normalise(piece)) for piece in _pieces(text)])
 
 
 def query_terms(text: str, *, prefix_last: bool = False) -> QueryTerms:
@@ -183,7 +184,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _gram_length(run: str) -> int:
-    return 3 if _SOUTH_EAST_ASIAN_START.match(run) else 2
+    return 3 if _SOUTH_EAST_ASIAN_LETTER.match(run) else 2
 
 
 def _word_spans(text: str) -> list[tuple[int, int]]:
@@ -212,18 +213,42 @@ def _grams(run: str, length: int) -> list[str]:
     return list(grams)
 
 
-def _spread_each(match: re.Match[str]) -> str:
-    return _UNSPACED.sub(_spread, match.group())
+def _spread_all(text: str) -> str:
+    """Write every run of an unspaced script as its grams."""
+    if _SOUTH_EAST_ASIAN_LETTER.search(text) is None:
+        parts = _EAST_ASIAN_OR_REST.split(text)
+        parts[1::2] = map(_spread_pairs, parts[1::2])
+    else:
+        parts = _UNSPACED_OR_REST.split(text)
+        parts[1::2] = map(_spread, parts[1::2])
+    return "".join(parts)
 
 
-def _spread(match: re.Match[str]) -> str:
+def _spread(run: str) -> str:
     """Write a run as its grams, and as shorter grams too, so that short queries find it."""
-    run = match.group()
     length = _gram_length(run)
     grams = _grams(run, length)
     if len(run) >= length:
         grams += _grams(run, length - 1)
     return f" {' '.join(grams)} "
+
+
+def _spread_pairs(run: str) -> str:
+    """Do what `_spread` does for East Asian text, where most runs are short."""
+    match len(run):
+        case 1:
+            return f" {run} "
+        case 2:
+            a, b = tuple(run)
+            return f" {run} {a} {b} "
+        case 3:
+            a, b, c = tuple(run)
+            return f" {a}{b} {b}{c} {a} {b} {c} "
+        case 4:
+            a, b, c, d = tuple(run)
+            return f" {a}{b} {b}{c} {c}{d} {a} {b} {c} {d} "
+        case _:
+            return " ".join(["", *map(add, run, run[1:]), *run, ""])
 
 
 def _phrases(words: list[tuple[str, str]], *, typing: bool) -> Iterator[tuple[str, QueryTerm]]:

@@ -3,35 +3,40 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 
 from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.registry import create_provider
 from memtui.engine import Engine
-from memtui.index.database import PAGE_SIZE, open_database
+from memtui.index.database import PAGE_SIZE, Connection, open_database
 from memtui.index.schema import create
 from memtui.memory.chunking import chunk_document
 from memtui.memory.discover import Scope, discover
 from memtui.memory.documents import read_document
 from memtui.memory.workspace import demo_root
 from memtui.settings import Settings
-from memtui.text.tokens import index_text
-from tests.bench.corpus import Corpus
+from memtui.text.tokens import FTS5_TOKENIZE, index_text
+from tests.bench.corpus import CHUNKS_A_FILE, VERSION, Corpus
 from tests.bench.limits import Judged, Limit
-from tests.bench.measure import SECONDS, Measurement, Plan, Series, paired
+from tests.bench.measure import SECONDS, Measurement, Plan, Series, in_turns, paired
 from tests.bench.stores import FTS_BULK, SharedProvider, registered, set_options, settings_for
 
 NOTES = 2000
 FILES = 100_000
-BARE = "read + sha256 + FTS5"
+PLAIN = "read + sha256 + one plain FTS5 table"
+SAME = "read + sha256 + the same full-text rows"
 PIECES = 4
 """How many chunks of text a note has: 2,000 notes are 10 MB."""
+
+_MOST_NOTES = 20_000
+_ENGLISH_AMONG = 2
+_PLAIN_TABLE = f'CREATE VIRTUAL TABLE notes USING fts5(path, text, tokenize="{FTS5_TOKENIZE}")'
 
 
 def measure_indexing(plan: Plan) -> Iterator[Measurement]:
@@ -43,7 +48,7 @@ def measure_indexing(plan: Plan) -> Iterator[Measurement]:
     root = plan.place / "demo" / "notes"
     if not root.exists():
         shutil.copytree(demo_root(), root)
-    folders = (plan.place / "demo" / f"data-{number}" for number in count())
+    folders = (plan.place / "demo" / f"data-{number}" for number in itertools.count())
     shared = SharedProvider(loaded)
     with registered(shared) as settings:
         texts = _texts(root, settings, next(folders))
@@ -75,7 +80,7 @@ def measure_fast_indexing(plan: Plan) -> Iterator[Measurement]:
         loaded.embed_documents(["warm"])
         took, bare = paired(
             lambda _: _index(root, settings, next(folders)),
-            lambda _: _bare_index([path.read_bytes for path in paths], next(folders)),
+            lambda _: _plain_index(paths, next(folders)),
             range(plan.rounds),
             SECONDS,
         )
@@ -83,51 +88,75 @@ def measure_fast_indexing(plan: Plan) -> Iterator[Measurement]:
     aim = "<= 12 s; qmd 5.9 s, OpenClaw 92 s"
     note = f"{NOTES:,} notes, the model is loaded before"
     yield Measurement(
-        "first index, wordllama", took, "s", BARE, bare, aim, note, Limit(12, Judged.P50)
+        "first index, wordllama", took, "s", PLAIN, bare, aim, note, Limit(12, Judged.P50)
     )
 
 
 def measure_bare_indexing(plan: Plan) -> Iterator[Measurement]:
     """Files to searchable chunks without vectors, against reading, hashing and FTS5 alone.
 
-    The reference has memtui's tokenizer and full-text options, one transaction, no journal and no
-    sync of the disk. It keeps neither text nor ids, and knows whole files; the second reference
-    is given the very chunks, cut and prepared beforehand.
+    Both references have memtui's tokenizer, one transaction, no journal and no sync of the disk.
+    One inserts whole files in a table with FTS5's own settings, which keeps their text; a run of
+    Chinese, Japanese or Korean is one word there. The other is given the rows of memtui's
+    full-text table, cut into chunks and pairs of characters beforehand, and keeps no text.
     """
+    for notes in _counts_of_notes(plan):
+        yield from _first_index(plan, notes)
+    yield from _first_index(plan, NOTES, english=True)
+    yield from _rebuild(plan)
+
+
+def _counts_of_notes(plan: Plan) -> list[int]:
+    """As many notes as give about the chunks that were asked for; the aims are about 2,000."""
+    asked = {size // CHUNKS_A_FILE for size in plan.sizes}
+    return sorted({NOTES, *(count for count in asked if 0 < count <= _MOST_NOTES)})
+
+
+def _first_index(plan: Plan, count: int, *, english: bool = False) -> Iterator[Measurement]:
     settings = settings_for("none")
+    rounds = range(plan.rounds if count <= NOTES else 1)
+    with _notes(plan, count, english=english) as (root, paths, folders):
+        written = sum(path.stat().st_size for path in paths)
+        chunks = _chunks(paths, root)
+        series = in_turns(
+            [
+                lambda: _index(root, settings, next(folders)),
+                lambda: _plain_index(paths, next(folders)),
+                lambda: _same_rows(paths, next(folders), chunks),
+            ],
+            rounds,
+        )
+    took = series[0]
+    kind, size = (", English", None) if english else ("", count)
+    note = f"{written / 1e6:.1f} MB, {len(chunks):,} chunks"
+    for name, peer, theirs in (("", PLAIN, series[1]), (" by the same rows", SAME, series[2])):
+        yield Measurement(
+            f"first index{name}{kind}, {count:,} notes", took, "s", peer, theirs, "<= 1.5x", note,
+            Limit(1.5), size,
+        )  # fmt: skip
+    if count == NOTES and not english:
+        yield Measurement(
+            "first index, no vectors", took, "s", aim="<= 4 s; qmd 5.9 s, OpenClaw 92 s",
+            note=f"{count:,} notes, {note}", limit=Limit(4, Judged.P50),
+        )  # fmt: skip
+
+
+def _rebuild(plan: Plan) -> Iterator[Measurement]:
     with _notes(plan) as (root, paths, folders):
         size = sum(path.stat().st_size for path in paths)
-
-        def first(_: int) -> None:
-            _index(root, settings, next(folders))
-
-        def bare(_: int) -> None:
-            _bare_index([path.read_bytes for path in paths], next(folders))
-
-        first(0)
-        took, alone = paired(first, bare, range(plan.rounds), SECONDS)
-        aim, note = "<= 1.5x; <= 4 s", f"{NOTES:,} notes, {size / 1e6:.1f} MB"
-        yield Measurement("first index, no vectors", took, "s", BARE, alone, aim, note, Limit(1.5))
         chunks = _chunks(paths, root)
-        took, alone = paired(
-            first,
-            lambda _: _bare_index([path.read_bytes for path in paths], next(folders), chunks),
-            range(plan.rounds),
-            SECONDS,
-        )
-        peer, note = "the same with chunks", f"{len(chunks):,} chunks"
-        yield Measurement(
-            "first index, by chunk", took, "s", peer, alone, "<= 1.5x", note, Limit(1.5)
-        )
         data = next(folders)
-        with Engine.open(root, settings, data_dir=data) as engine:
+        with Engine.open(root, settings_for("none"), data_dir=data) as engine:
             engine.sync(wait=True)
             yield from _bytes_by_table(next(data.rglob("index-*.db")), size)
             took, alone = paired(
-                lambda _: engine.rebuild(wait=True), bare, range(plan.rounds), SECONDS
+                lambda _: engine.rebuild(wait=True),
+                lambda _: _same_rows(paths, next(folders), chunks),
+                range(plan.rounds),
+                SECONDS,
             )
             yield Measurement(
-                "rebuild, no vectors", took, "s", BARE, alone, "<= 1.5x", limit=Limit(1.5)
+                "rebuild, no vectors", took, "s", SAME, alone, "<= 1.5x", limit=Limit(1.5)
             )
             yield from _bytes_by_table(max(data.rglob("index-*.db")), size, "rebuilt ")
 
@@ -148,30 +177,30 @@ def _bytes_by_table(database: Path, size: int, of: str = "") -> Iterator[Measure
 
 def measure_start(plan: Plan) -> Iterator[Measurement]:
     """Opening an engine and syncing when no file changed, against listing and stat alone."""
-    root = plan.place / f"files-{FILES}-v1" / "notes"
-    data = root.parent / "data"
-    if not data.exists():
-        Corpus().write(root, FILES)
-        _index(root, settings_for("none"), data)
+    for files in [size for size in plan.sizes if size <= FILES] or [FILES]:
+        root = plan.place / f"files-{files}-v{VERSION}" / "notes"
+        data = root.parent / "data"
+        if not data.exists():
+            Corpus().write(root, files)
+            _index(root, settings_for("none"), data)
+        took, bare = _unchanged(plan, root, data, files)
+        at_full = files == FILES
+        yield Measurement(
+            f"start when nothing changed, {files:,} files", took, "s", "scandir + stat", bare,
+            aim="<= 1.3x" if at_full else "", limit=Limit(1.3) if at_full else None, size=files,
+        )  # fmt: skip
 
+
+def _unchanged(plan: Plan, root: Path, data: Path, files: int) -> tuple[Series, Series]:
     def ours(_: int) -> None:
         _index(root, settings_for("none"), data)
 
     def theirs(_: int) -> None:
         found = stat_all(root)
-        assert found == FILES
+        assert found == files
 
     ours(0)
-    took, bare = paired(ours, theirs, range(3 * plan.rounds), SECONDS)
-    yield Measurement(
-        f"start, {FILES:,} unchanged files",
-        took,
-        "s",
-        "scandir + stat",
-        bare,
-        "<= 1.3x",
-        limit=Limit(1.3),
-    )
+    return paired(ours, theirs, range(3 * plan.rounds), SECONDS)
 
 
 def _index(root: Path, settings: Settings, data: Path) -> None:
@@ -192,12 +221,20 @@ def _texts(root: Path, settings: Settings, data: Path) -> list[str]:
 
 
 @contextmanager
-def _notes(plan: Plan) -> Iterator[tuple[Path, list[Path], Iterator[Path]]]:
+def _notes(
+    plan: Plan, count: int = NOTES, *, english: bool = False
+) -> Iterator[tuple[Path, list[Path], Iterator[Path]]]:
     """The notes to index, their files, and folders for indexes, which are removed afterwards."""
     with tempfile.TemporaryDirectory(dir=plan.place) as place:
         root = Path(place) / "notes"
-        paths = Corpus().write(root, NOTES, PIECES)
-        yield root, paths, (Path(place) / f"data-{number}" for number in count())
+        paths = Corpus().write(root, count * (_ENGLISH_AMONG if english else 1), PIECES)
+        if english:
+            kept = [path for path in paths if path.read_bytes().isascii()][:count]
+            for path in set(paths).difference(kept):
+                path.unlink()
+            paths = kept
+        assert len(paths) == count
+        yield root, paths, (Path(place) / f"data-{number}" for number in itertools.count())
 
 
 def _chunks(paths: Sequence[Path], root: Path) -> list[str]:
@@ -207,24 +244,34 @@ def _chunks(paths: Sequence[Path], root: Path) -> list[str]:
     return [index_text(span.text) for some in spans for span in some]
 
 
-def _bare_index(
-    reads: Sequence[Callable[[], bytes]], data: Path, chunks: Sequence[str] = ()
-) -> None:
-    data.mkdir(parents=True)
-    connection = open_database(data / "bare.db", bulk=True)
-    create(connection, None)
-    set_options(connection, FTS_BULK)
-    insert = "INSERT INTO chunks_fts(rowid, text) VALUES(?, ?)"
+def _plain_index(paths: Sequence[Path], data: Path) -> None:
+    connection = _bare_database(data)
+    connection.execute(_PLAIN_TABLE)
     connection.execute("BEGIN IMMEDIATE")
-    for row, read in enumerate(reads, start=1):
-        raw = read()
-        hashlib.sha256(raw).hexdigest()
-        if not chunks:
-            connection.execute(insert, (row, raw.decode()))
-    if chunks:
-        connection.executemany(insert, enumerate(chunks, start=1))
+    for path in paths:
+        raw = path.read_bytes()
+        digest = hashlib.sha256(raw).hexdigest()
+        connection.execute("INSERT INTO notes(path, text) VALUES(?, ?)", (digest, raw.decode()))
     connection.execute("COMMIT")
     connection.close()
+
+
+def _same_rows(paths: Sequence[Path], data: Path, chunks: Sequence[str]) -> None:
+    connection = _bare_database(data)
+    create(connection, None)
+    set_options(connection, FTS_BULK)
+    connection.execute("BEGIN IMMEDIATE")
+    for path in paths:
+        hashlib.sha256(path.read_bytes()).hexdigest()
+    insert = "INSERT INTO chunks_fts(rowid, text) VALUES(?, ?)"
+    connection.executemany(insert, enumerate(chunks, start=1))
+    connection.execute("COMMIT")
+    connection.close()
+
+
+def _bare_database(data: Path) -> Connection:
+    data.mkdir(parents=True)
+    return open_database(data / "bare.db", bulk=True)
 
 
 def stat_all(folder: Path) -> int:

@@ -138,14 +138,32 @@ def paired(
     theirs: Callable[[T], object],
     cases: Iterable[T],
     scale: float = MILLISECONDS,
+    *,
+    after: Callable[[], object] = lambda: None,
 ) -> tuple[Series, Series]:
-    """Measure both for each case, in turns: who goes first changes from case to case."""
+    """Measure both for each case, in turns: who goes first changes from case to case.
+
+    `after` is called after each of the two and not measured: what is done in the pauses.
+    """
     first, second = Series(), Series()
     for number, case in enumerate(cases):
         turns = [(ours, first), (theirs, second)]
         for action, series in turns if number % 2 else reversed(turns):
             series.add(*timed(lambda action=action, case=case: action(case), scale))  # type: ignore[misc]
+            after()
     return first, second
+
+
+def in_turns(
+    actions: Sequence[Callable[[], object]], cases: Iterable[object], scale: float = SECONDS
+) -> list[Series]:
+    """Measure several for each case, in turns: another one goes first each time."""
+    found = [Series() for _ in actions]
+    for number, _ in enumerate(cases):
+        first = number % len(actions)
+        for place in (*range(first, len(actions)), *range(first)):
+            found[place].add(*timed(actions[place], scale))
+    return found
 
 
 HEADER = ("measurement", "figure p50/p95 (cpu)", "reference p50 (cpu)", "ratio (cpu)", "aim")

@@ -19,6 +19,19 @@ FOLDER = Path(__file__).parents[2] / "screenshots" / "bench"
 _OURS, _THEIRS, _INK, _PAPER, _GRID = "#0f766e", "#b45309", "#1f2933", "#ffffff", "#d9dee3"
 _PANEL_WIDTH, _PANEL_HEIGHT, _COLUMNS = 4.6, 3.3, 3
 _DOTS_PER_INCH = 110
+_ORDER = (
+    "hybrid query",
+    "keyword leg",
+    "vector leg",
+    "plain SQL",
+    "memory that the chunks take",
+    "resident memory",
+    "index on disk",
+    "start when nothing changed",
+    "first result after start",
+    "first index",
+)
+"""What the names of the first panels begin with; the others follow by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +58,11 @@ def curves(entries: Iterable[Entry]) -> list[Curve]:
     """Put the entries that differ only in size together; those of a single size are left out."""
     families: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
-        if entry["size"] is not None and entry["ours"]["count"]:
+        if entry["size"] is not None and entry["ours"]["count"] and _is_drawable(entry):
             families[_family(entry)].append(entry)
     return [
         Curve(name, found[0]["unit"], _reference(found), _points(found))
-        for name, found in sorted(families.items())
+        for name, found in sorted(families.items(), key=_order)
         if len({entry["size"] for entry in found}) > 1
     ]
 
@@ -114,6 +127,17 @@ def _points(entries: Iterable[Entry]) -> tuple[Point, ...]:
         theirs = None if beside is None else beside["p50"]
         points[entry["size"]] = Point(entry["size"], wall["p50"], wall["p95"], theirs)
     return tuple(points[size] for size in sorted(points))
+
+
+def _is_drawable(entry: Entry) -> bool:
+    """Whether a logarithmic axis has a place for it: a small index may take no memory at all."""
+    return bool(entry["ours"]["wall"]["p50"] > 0)
+
+
+def _order(family: tuple[str, list[Entry]]) -> tuple[int, str]:
+    name, _ = family
+    places = (place for place, start in enumerate(_ORDER) if name.startswith(start))
+    return next(places, len(_ORDER)), name
 
 
 def _family(entry: Entry) -> str:

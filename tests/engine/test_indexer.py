@@ -232,6 +232,27 @@ def test_closing_stops_what_runs_and_frees_the_lock(workspace: Workspace) -> Non
     other.close()
 
 
+def test_an_index_that_cannot_be_closed_does_not_keep_the_lock(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indexer = workspace.indexer()
+    indexer.start()
+    assert indexer.wait_idle(WAIT)
+
+    def fail(live: LiveIndex) -> None:
+        raise RuntimeError("disk I/O error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LiveIndex, "close", fail)
+        indexer.close()
+    assert not indexer.is_writer
+    assert indexer.snapshot().failure == "RuntimeError: disk I/O error"
+    other = workspace.indexer()
+    other.start()
+    assert other.is_writer
+    other.close()
+
+
 def test_the_provider_is_asked_for_on_the_index_thread_and_only_once_needed(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,9 +10,18 @@ import pytest
 
 from memtui.bus import IndexSwapped, LegDegraded, SyncProgressed
 from memtui.errors import Cancelled, IndexUnusable
-from memtui.index.database import Connection, IndexDamaged, damage, number, open_database
+from memtui.index.database import (
+    Connection,
+    DiskFull,
+    IndexDamaged,
+    damage,
+    free_share,
+    number,
+    open_database,
+)
 from memtui.index.generations import WriterLock
 from memtui.index.reader import LiveIndex, pending_count
+from memtui.index.recipe import Recipe
 from memtui.index.schema import SCHEMA_VERSION, read_meta, write_meta
 from tests.support.indexing import Contents, Workspace
 from tests.support.interrupted import run_interrupted
@@ -61,6 +70,59 @@ def test_the_bulk_settings_do_not_stay(workspace: Workspace) -> None:
     assert config["crisismerge"] == 16
     assert config["pgsz"] == 16000
     assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
+    connection.close()
+
+
+def test_a_rebuild_in_memory_leaves_no_gaps(workspace: Workspace) -> None:
+    for index in range(100):
+        workspace.write(f"{index}.md", f"# Note {index}\n" + f"word{index} of the garden\n" * 9)
+    workspace.rebuild()
+    connection = open_database(workspace.folder.path(1), readonly=True)
+    assert free_share(connection) == 0
+    # One piece of the full-text index: it was written once.
+    assert number(connection, "SELECT count(DISTINCT segid) FROM chunks_fts_idx") == 1
+    connection.close()
+
+
+def gappy(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a rebuild gather its full-text data in many small pieces, and merge them."""
+    workspace.recipe = Recipe(None)
+    monkeypatch.setattr("memtui.index.schema._FTS_HASH", 8192)
+    for index in range(40):
+        words = (f"w{number * (index + 1)}x" for number in range(1, 400))
+        workspace.write(f"{index}.md", f"# Note {index}\n" + "\n".join(words))
+
+
+def test_gaps_that_merging_leaves_are_closed(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gappy(workspace, monkeypatch)
+    result = workspace.rebuild()
+    assert result.generation == 2
+    assert files(workspace) == ["index-2.db"]
+    path = workspace.folder.path(2)
+    assert path.stat().st_mode & 0o777 == 0o600
+    connection = open_database(path, readonly=True)
+    assert free_share(connection) == 0
+    assert damage(connection) is None
+    connection.close()
+    assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
+
+
+def test_a_disk_without_room_for_a_copy_keeps_the_gaps(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gappy(workspace, monkeypatch)
+
+    def refuse(connection: Connection, target: Path) -> None:
+        target.touch()
+        raise DiskFull("database or disk is full")
+
+    monkeypatch.setattr("memtui.index.rebuild.copy_without_gaps", refuse)
+    assert workspace.rebuild().generation == 1
+    assert files(workspace) == ["index-1.db"]
+    connection = open_database(workspace.folder.path(1), readonly=True)
+    assert free_share(connection) > 0.125
     connection.close()
 
 

@@ -19,6 +19,7 @@ from memtui.memory.chunking import (
     remap_lines,
     size_estimate,
 )
+from memtui.memory.weights import line_sizes
 from memtui.model import ChunkSpan, Document, SourceFile
 
 VECTORS: dict[str, Any] = json.loads(
@@ -124,6 +125,21 @@ def test_weights_of_2026_9(text: str, weight: int) -> None:
 )
 def test_weights_of_2026_4(text: str, weight: int) -> None:
     assert size_estimate(text, "2026.4") == weight
+
+
+@pytest.mark.parametrize("rules", ["2026.2", "2026.4", "2026.9"])
+def test_lines_are_weighed_together_as_one_by_one(rules: Rules) -> None:
+    lines = [
+        "plain",
+        "",
+        "漢字かな",
+        "naïve — café",
+        "한국어 text",
+        "\u1100\U0001f600·",
+        "\U00020001",
+    ]
+    for some in (lines, lines[:2], lines[:4], ["漢字"], ["é"], [], [*lines, "é漢" * 40_000]):
+        assert line_sizes(some, rules) == [size_estimate(line, rules) for line in some]
 
 
 def test_known_chunk_id() -> None:

@@ -1,0 +1,94 @@
+"""Comparing the files with what the index knows of them, by their stat alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from memtui.index.database import number
+from memtui.model import SourceFile
+
+if TYPE_CHECKING:
+    from memtui.index.database import Connection
+    from memtui.memory.discover import Discovery
+
+# Within this time of a scan, a second write may leave size and modification time as they were.
+RACY_NS = 2 * 10**9
+_KNOWN = "SELECT path, source, hash, size, mtime_ns, inode, seen_ns, lines FROM files"
+
+
+class KnownFile(NamedTuple):
+    """What the index knows about a file: the stat it had, and when it was seen."""
+
+    path: str
+    source: str
+    hash: str
+    size: int
+    mtime_ns: int
+    inode: int
+    seen_ns: int
+    lines: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a scan says has to be done."""
+
+    read: tuple[SourceFile, ...]
+    """New files, files with another stat, and files written too close to the last scan."""
+    changed: tuple[str, ...]
+    """The paths in `read` that are new or have another stat."""
+    removed: tuple[str, ...]
+
+
+def known_files(connection: Connection) -> dict[str, KnownFile]:
+    """Read what the index knows about its files, by path."""
+    rows = connection.execute(_KNOWN).fetchall()
+    return {str(row[0]): KnownFile._make(row) for row in rows}
+
+
+def known_file(connection: Connection, path: str) -> KnownFile | None:
+    """Read what the index knows about one file; `None` when it does not hold it."""
+    rows = connection.execute(f"{_KNOWN} WHERE path = ?", (path,)).fetchall()
+    return KnownFile._make(rows[0]) if rows else None
+
+
+def known_beside(connection: Connection, discovery: Discovery) -> Mapping[str, KnownFile]:
+    """What the index knows about files, but for those of folders that are unchanged."""
+    unchanged = discovery.unchanged
+    if not unchanged:
+        return known_files(connection)
+    held = number(connection, "SELECT count(*) FROM files")
+    if not discovery.files and discovery.seen == held:
+        return {}
+    known = known_files(connection)
+    return {path: row for path, row in known.items() if _folder(path) not in unchanged}
+
+
+def _folder(path: str) -> str:
+    return path[: path.rfind("/") + 1]
+
+
+def plan_changes(
+    files: Sequence[SourceFile], known: Mapping[str, KnownFile], unread: tuple[str, ...] = ()
+) -> Plan:
+    """Compare a scan with the index by stat alone; nothing is read.
+
+    `unread` are beginnings of paths below which the scan could not look: nothing there is gone.
+    """
+    read = []
+    changed = []
+    for file in files:
+        row = known.get(file.path)
+        stat = (file.size, file.mtime_ns, file.inode, file.source)
+        if row is None or stat != (row.size, row.mtime_ns, row.inode, row.source):
+            read.append(file)
+            changed.append(file.path)
+        elif file.mtime_ns >= row.seen_ns - RACY_NS:
+            read.append(file)
+    here = {file.path for file in files}
+    removed = tuple(
+        sorted(path for path in known if path not in here and not path.startswith(unread))
+    )
+    return Plan(tuple(read), tuple(changed), removed)
