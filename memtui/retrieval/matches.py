@@ -10,7 +10,7 @@ import functools
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple, TypeAlias
@@ -23,6 +23,8 @@ Span: TypeAlias = tuple[int, int]
 
 _ELLIPSIS = "…"
 _BOUNDARY_REACH = 20
+_TEXTS_KEPT = 64
+"""While a query is typed the same chunks are cut again and again: some 3 MB of words."""
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 _HALFWIDTH_MARKS = "\uff9e\uff9f"
 _MARK_BLOCKS = (range(0x300, 0x3100), range(0xA66F, 0xABEE), range(0xFE20, 0xFE30))
@@ -45,6 +47,13 @@ class _Found(NamedTuple):
     end: int
     term: int
     """Which of the terms it is."""
+
+
+class _Word(NamedTuple):
+    start: int
+    end: int
+    folded: str
+    stem: str
 
 
 @dataclass(slots=True)
@@ -75,7 +84,7 @@ def snippet(text: str, terms: Sequence[str], width: int) -> Snippet:
     ends between words where there is a space near. Without a term it is the beginning.
     """
     flat, lines = _flatten(text)
-    found = sorted(_find(flat, terms))
+    found = sorted(_find(flat, terms, _kept_words))
     if len(flat) <= width:
         return Snippet(flat, tuple(_merged(found)), _line(text, lines, 0))
     start, end = _window(flat, found, max(1, width - 2 * len(_ELLIPSIS)))
@@ -102,11 +111,13 @@ def fold(word: str) -> str:
 # --- finding ----------------------------------------------------------------------------------
 
 
-def _find(text: str, terms: Sequence[str]) -> list[_Found]:
+def _find(
+    text: str, terms: Sequence[str], words_of: Callable[[str], Iterable[_Word]] | None = None
+) -> list[_Found]:
     wanted = _wanted(tuple(terms))
     found = list(_find_pieces(text, wanted.pieces)) if wanted.pieces else []
     if wanted.stems or wanted.beginnings or wanted.phrases:
-        found += _find_words(text, wanted)
+        found += _find_words((words_of or _stemmed)(text), wanted)
     return found
 
 
@@ -139,21 +150,30 @@ def _add_mixed(wanted: _Wanted, term: str, place: int) -> None:
                 wanted.stems.setdefault(stem(fold(word)), place)
 
 
-def _find_words(text: str, wanted: _Wanted) -> Iterator[_Found]:
-    longest = max((len(stems) for stems, _ in wanted.phrases), default=0)
-    recent: list[tuple[int, str]] = []
+def _stemmed(text: str) -> Iterator[_Word]:
     for start, word in _words(text):
         folded = fold(word)
-        own = stem(folded)
+        yield _Word(start, start + len(word), folded, stem(folded))
+
+
+@functools.lru_cache(maxsize=_TEXTS_KEPT)
+def _kept_words(text: str) -> tuple[_Word, ...]:
+    return tuple(_stemmed(text))
+
+
+def _find_words(words: Iterable[_Word], wanted: _Wanted) -> Iterator[_Found]:
+    longest = max((len(stems) for stems, _ in wanted.phrases), default=0)
+    recent: list[tuple[int, str]] = []
+    for start, end, folded, own in words:
         place = wanted.stems.get(own)
-        if place is None:
+        if place is None and wanted.beginnings:
             fits = (p for beginning, p in wanted.beginnings if folded.startswith(beginning))
             place = next(fits, None)
         if place is not None:
-            yield _Found(start, start + len(word), place)
+            yield _Found(start, end, place)
         if longest:
             recent = [*recent[1 - longest :], (start, own)] if longest > 1 else [(start, own)]
-            yield from _ending_here(recent, wanted.phrases, start + len(word))
+            yield from _ending_here(recent, wanted.phrases, end)
 
 
 def _ending_here(
@@ -234,7 +254,8 @@ def _merged(found: Iterable[_Found]) -> list[Span]:
 # --- cutting ----------------------------------------------------------------------------------
 
 
-def _flatten(text: str) -> tuple[str, list[Span]]:
+@functools.lru_cache(maxsize=_TEXTS_KEPT)
+def _flatten(text: str) -> tuple[str, Sequence[Span]]:
     """Make one line of a text; also the places of its words there and in the text."""
     words: list[str] = []
     places: list[Span] = []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
+from time import monotonic
 
 from textual import on, work
 from textual.binding import Binding
@@ -26,6 +28,8 @@ from memtui.tui.widgets.index_status import IndexStatusPane
 from memtui.tui.widgets.status_bar import StatusBar
 
 PRICE = "price the rebuild"
+BRIEF_SECONDS = 0.5
+"""A sync that is over sooner is named in the status bar alone."""
 EXAMINE = "Look at the agent's index again; nothing of it is changed"
 
 
@@ -40,6 +44,7 @@ class IndexActions(InquiryActions):
     _sync_asked = False
     _stop_asked = False
     _ticks = 0
+    _indexing_since = -inf
 
     def tick(self) -> None:
         """Refresh the status every second while indexing, else every fifth."""
@@ -54,6 +59,7 @@ class IndexActions(InquiryActions):
             return
         status = self.engine.status()
         is_other = self.status is None or status.provider != self.status.provider
+        is_brief = self._is_brief_sync(status)
         self.status = status
         if is_other:
             self.show_subtitle()
@@ -61,10 +67,22 @@ class IndexActions(InquiryActions):
         self.flow.remote = status.provider.remote and status.foreign is None
         self._tell_other_provider(status)
         self.status_bar.show(status)
-        self.index_pane.show(status, self.engine.now())
+        if not is_brief:
+            self.index_pane.show(status, self.engine.now())
         if not self.flow.wanted and self.message.display:
             self.show_empty(status)
-        self.refresh_bindings()
+        self.show_bindings()
+
+    def _is_brief_sync(self, status: IndexStatus) -> bool:
+        """Whether a sync has begun only just: as a rule that of one saved note, soon over.
+
+        The pane would grow by a line and shrink again, and everything above it with it.
+        """
+        if status.state is not IndexState.INDEXING:
+            self._indexing_since = -inf
+        elif self.status is not None and self.status.state is not IndexState.INDEXING:
+            self._indexing_since = monotonic()
+        return monotonic() - self._indexing_since < BRIEF_SECONDS
 
     def _tell_other_provider(self, status: IndexStatus) -> None:
         """Tell once that the index is built anew because the settings want another provider."""

@@ -1,8 +1,7 @@
-"""Searching as you type: asking, believing the newest answer, and drawing it."""
+"""Searching as you type: asking, and believing the newest answer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import inf
 from pathlib import Path
 from time import monotonic
@@ -14,16 +13,12 @@ from textual.widgets import Input, Static
 
 from memtui.model import IndexStatus, LegStatus, Ranked
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
 from memtui.tui.door import EngineDoor
-from memtui.tui.list_notes import list_notes
+from memtui.tui.drawing import DrawingActions
 from memtui.tui.messages import RecentLoaded, SearchAnswered, SearchErred
-from memtui.tui.search_base import SearchBase
 from memtui.tui.search_flow import DELAY, SLOW_AFTER
 from memtui.tui.widgets import results_message as messages
-from memtui.tui.widgets.result_list import query_terms, sorted_hits
 
-HIGHLIGHT_SECONDS = 2.0
 REFRESH_SECONDS = 0.5
 """At most two refreshes a second while the index changes under the list."""
 AT_ONCE = 0.01
@@ -34,11 +29,10 @@ RECENT = 30
 _RECENT = "list the recent notes"
 
 
-class SearchActions(SearchBase):
+class SearchActions(DrawingActions):
     """The query box and the list."""
 
     _problems: tuple[str, ...] = ()
-    _results_height: int | str = "1fr"
     _typing = True
     """Whether the newest request was for a text that is still typed."""
     _debounce: Timer | None = None
@@ -56,6 +50,7 @@ class SearchActions(SearchBase):
         event.stop()
         self.flow.wanted = event.value.strip()
         self.show_problems(event.value)
+        self.let_keys_go_first()
         if self._debounce is not None:
             self._debounce.stop()
         if not self.flow.wanted:
@@ -159,13 +154,17 @@ class SearchActions(SearchBase):
         entered = self._entered(ranked) if same_query else frozenset()
         if not same_query:
             self.selected_by_user = self.selected_by_user and keep in ranked.pool.chunks
-        self.show_ranked(ranked, keep=keep, entered=entered)
+        with self.panes_later(complete=message.complete):
+            self.show_ranked(ranked, keep=keep, entered=entered)
         if message.complete:
-            self.refresh_status()
-            if self.flow.remote and self._typing and self._waits_for_enter():
-                # Typed, and perhaps entered, before another machine's model took over.
-                self.flow.submitted = None
-                self._finish_later()
+            self.when_drawn(self._answer_drawn)
+
+    def _answer_drawn(self) -> None:
+        self.refresh_status()
+        if self.flow.remote and self._typing and self._waits_for_enter():
+            # Typed, and perhaps entered, before another machine's model took over.
+            self.flow.submitted = None
+            self._finish_later()
 
     def _ranks_as_asked(self, ranked: Ranked) -> bool:
         """Whether a list is ranked by the present parameters, as far as its legs allow."""
@@ -191,135 +190,7 @@ class SearchActions(SearchBase):
         before = {hit.chunk.id for hit in self.ranked.hits}
         return frozenset(hit.chunk.id for hit in ranked.hits) - before if before else frozenset()
 
-    # --- drawing --------------------------------------------------------------------------------
-
-    def show_ranked(
-        self,
-        ranked: Ranked,
-        *,
-        keep: str | None,
-        moved: Mapping[str, int] | None = None,
-        entered: frozenset[str] = frozenset(),
-        left: Mapping[str, int] | None = None,
-    ) -> None:
-        """Put a result list on screen, keeping the chosen chunk when it is there.
-
-        What changed against the list before is marked for a while: places gained by chunk id,
-        ids that are new, and the former ranks of those that are gone.
-        """
-        # Imported late: ranking needs numpy, and the first paint does not.
-        from memtui.tui.widgets.result_row import RowLook
-        from memtui.tui.widgets.score_bar import bar_scale
-
-        had_answer = self.ranked is not None
-        self.ranked = ranked
-        if not had_answer:
-            self.apply_layout()
-        self.look = RowLook(
-            glyphs=self.glyphs,
-            lines=self.row_lines,
-            scale=bar_scale(ranked.hits),
-            now=ranked.trace.now,
-            dates=ranked.ranking.decay.dates,
-            terms=query_terms(ranked),
-            moved=moved,
-            entered=entered,
-            left=left or {},
-            pinned=frozenset(self.pinned),
-        )
-        if ranked.pool.search_mode is not self.mode:
-            self.mode = ranked.pool.search_mode
-            self.show_parameters()
-        self._show_count(ranked)
-        self._draw_lists(ranked, keep)
-        if moved is not None or entered:
-            self._end_highlight_later()
-
-    def redraw_lists(self) -> None:
-        """Draw the rows again, for another width, order or look."""
-        if self.ranked is not None and self.look is not None:
-            self.show_ranked(self.ranked, keep=self.selected_id)
-        elif self.results.rows:
-            self.results.redraw()
-
-    def _draw_lists(self, ranked: Ranked, keep: str | None) -> None:
-        assert self.look is not None
-        hits = sorted_hits(ranked, self.sort)
-        if hits:
-            self.show_list()
-            self.fit_results(len(hits))
-            self.results.show_hits(hits, self.look, keep)
-        else:
-            self.results.set_rows(())
-            self.show_message(messages.nothing_found(ranked))
-        self.results.border_title = Content(self._list_title(ranked))
-        self.results.border_subtitle = self._list_subtitle(ranked)
-        chosen = self.results.chosen_id
-        if self.has_class("-near"):
-            # In the near misses, or reading one of them: that place is kept.
-            away = not (self.query_input.has_focus or self.results.has_focus)
-            self.near.show_drops(ranked.drops, self.look, keep if away else None)
-            if self.near.has_focus or (away and keep is not None and self.near.chosen_id == keep):
-                chosen = self.near.chosen_id or chosen
-        self.select(chosen)
-
-    def _list_title(self, ranked: Ranked) -> str:
-        title = f"Results by {self.sort}" if self.sort != "rank" else "Results"
-        return title if self.flow.complete else f"{title} ~"
-
-    def _list_subtitle(self, ranked: Ranked) -> Content:
-        """What is special about the list, and a scale other than 1."""
-        parts = list_notes(ranked, self.status)
-        if self.look is not None and self.look.scale != 1.0 and ranked.hits:
-            parts.append(Content(f"full bar = {fmt.score(self.look.scale)}"))
-        return Content(" · ").join(parts)
-
-    def show_subtitle(self) -> None:
-        """Write below the list again what is special about it."""
-        if self.ranked is not None:
-            self.results.border_subtitle = self._list_subtitle(self.ranked)
-
-    def _show_count(self, ranked: Ranked) -> None:
-        pending = [
-            leg.value
-            for leg, state in ranked.pool.states.items()
-            if state.status is LegStatus.PENDING
-        ]
-        self.query_bar.show_count(
-            len(ranked.hits),
-            len(ranked.pool.chunks),
-            ranked.pool.elapsed_ms + ranked.elapsed_ms,
-            partial=" ".join(pending),
-        )
-
-    def _end_highlight_later(self) -> None:
-        if self.highlight_timer is not None:
-            self.highlight_timer.stop()
-        self.highlight_timer = self.set_timer(HIGHLIGHT_SECONDS, self.redraw_lists)
-
-    def fit_results(self, count: int) -> None:
-        """Make the list as high as its rows where near misses follow it, else let it fill."""
-        height = count * self.row_lines + 2 if self.has_class("-near") else "1fr"
-        if height != self._results_height:
-            self._results_height = height
-            self.results.styles.height = height
-
-    def show_list(self) -> None:
-        """Show the list in the results pane."""
-        had_focus = self.message.has_focus
-        self.results.display = True
-        self.message.display = False
-        if had_focus:
-            self.results.focus()
-
-    def show_message(self, content: Content) -> None:
-        """Show a message in the results pane, in place of the list."""
-        had_focus = self.results.has_focus
-        self.message.show(content)
-        self.message.display = True
-        self.results.display = False
-        if had_focus:
-            self.message.focus()
+    # --- problems of the query ------------------------------------------------------------------
 
     def show_problems(self, text: str) -> None:
         """Show below the box what of the query cannot be understood."""
@@ -378,8 +249,7 @@ class SearchActions(SearchBase):
         from memtui.tui.widgets.start_rows import start_rows
 
         rows = start_rows(self.history.queries, message.files, self.clock())
-        self.results.border_title = Content("Recent")
-        self.results.border_subtitle = Content("")
+        self.name_list(Content("Recent"), Content(""))
         if rows:
             self.show_list()
             self.results.set_rows(rows, self.results.chosen_id)

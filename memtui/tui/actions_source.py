@@ -66,7 +66,7 @@ class SourceActions(ProfileActions):
         else:
             self._wanted_path = None
             self.preview.show(None, None, ())
-        self.refresh_bindings()
+        self.show_bindings()
 
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:

@@ -75,6 +75,7 @@ class SearchBase(Screen[None]):
         """The note that was read last."""
         self.look: RowLook | None = None
         self.highlight_timer: Timer | None = None
+        self._bindings_shown: tuple[bool, ...] = ()
 
     @property
     def is_built(self) -> bool:
@@ -116,6 +117,15 @@ class SearchBase(Screen[None]):
     def clock(self) -> datetime:
         """The clock of the ranking on screen, else now."""
         return self.ranked.trace.now if self.ranked is not None else self.engine_now()
+
+    def show_bindings(self) -> None:
+        """Name the keys again where other ones work now."""
+        state = (
+            self.selected_id is None, self.engine is None, not self.engine_error, self.is_foreign,
+        )  # fmt: skip
+        if state != self._bindings_shown:
+            self._bindings_shown = state
+            self.refresh_bindings()
 
     def engine_now(self) -> datetime:
         """The clock of the engine, which the demo sets to the end of its story."""

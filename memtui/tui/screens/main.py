@@ -70,7 +70,7 @@ class MainScreen(PaneActions):
     def on_mount(self) -> None:
         """Show what is known before the engine is open."""
         self.query_one("#problems").display = False
-        self.results.border_title = Content("Results")
+        self.name_list(Content("Results"), Content(""))
         self.why.show(None, None)
         self.show_parameters()
         self.show_start()
@@ -103,9 +103,8 @@ class MainScreen(PaneActions):
     def _greet(self) -> None:
         from memtui.tui.screens.dialogs import FirstRunHint
 
-        if self.is_current:
-            hint = FirstRunHint()
-            self.app.push_screen(hint, hint.pass_on)
+        if self.is_current and not self.query_input.value:
+            self.app.push_screen(FirstRunHint())
 
     def on_resize(self, event: events.Resize) -> None:
         """Choose the layout for the size."""

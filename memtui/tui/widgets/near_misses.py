@@ -51,4 +51,4 @@ def _row(drop: Drop, look: RowLook) -> Row:
     def draw(width: int) -> Content:
         return drop_row(drop, look, width)
 
-    return Row(drop.chunk.id, draw)
+    return Row(drop.chunk.id, draw, min(look.lines, 2))

@@ -108,6 +108,8 @@ class Preview(ScrollView, can_focus=True):
         moved = _place(source, chunk) != _place(self._source, self._chunk)
         moved = moved or (chunk is not None and tuple(terms) != self._terms)
         same_text = source is not None and source is self._source and self._highlighter is not None
+        if same_text and not moved and chunk == self._chunk:
+            return
         self._source, self._chunk, self._terms = source, chunk, tuple(terms)
         self._strips.clear()
         if not same_text:
@@ -155,8 +157,7 @@ class Preview(ScrollView, can_focus=True):
         state = "" if indexed else state
         style = "$state-error" if source is not None and source.state == "gone" else "$state-warn"
         parts = [Content.styled(state, style if source else "")] if state else []
-        if place:
-            parts.append(Content(safe_line(place)))
+        parts += [Content(safe_line(place))] if place else []
         self.border_subtitle = Content(" · ").join(parts)
         self.set_class(indexed, "-indexed")
         self.set_class(source is not None and source.state == "gone", "-gone")
@@ -184,14 +185,12 @@ class Preview(ScrollView, can_focus=True):
             return None
         start = max(0, self._chunk.start_line - self._first)
         end = min(len(self._lines), self._chunk.end_line - self._first + 1)
-        return next(
-            (
-                index
-                for index in range(start, end)
-                if match_spans(display_line(self._lines[index]), self._terms)
-            ),
-            None,
+        matching = (
+            index
+            for index in range(start, end)
+            if match_spans(display_line(self._lines[index]), self._terms)
         )
+        return next(matching, None)
 
     def on_resize(self) -> None:
         """Write the title for the width; place the chunk once there is a size to place it in."""
@@ -343,6 +342,8 @@ class Preview(ScrollView, can_focus=True):
             self.set_reactive(ScrollView.virtual_size, extent)
             if self.is_mounted and self.size:
                 self._scroll_update(extent)
+                # What was scrolled while the bar was hidden, Textual does not tell the bar.
+                self.vertical_scrollbar.position = self.scroll_y
 
     def _characters_left_of(self, index: int, cells: int) -> int:
         if not cells:

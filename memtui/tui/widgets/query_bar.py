@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
@@ -27,12 +29,15 @@ class QueryBar(Horizontal):
         & > #count {
             width: 34; max-width: 50%; padding: 0 1; text-align: right; color: $foreground;
         }
-        & > #count.-stale { color: $text-muted; }
+        & > .query-bar--stale { background: $surface; color: $text-muted; }
         &:focus-within { background: $panel; }
+        &:focus-within > .query-bar--stale { background: $panel; }
         &:focus-within > #query { background: $panel; }
         &:focus-within > #prompt { color: $primary; text-style: bold; }
     }
     """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"query-bar--stale"}
 
     def __init__(self, prompt: str) -> None:
         super().__init__(id="query-bar")
@@ -66,7 +71,7 @@ class QueryBar(Horizontal):
         self._show(note, stale=False)
 
     def _show(self, text: str, *, stale: bool) -> None:
-        count = self.query_one("#count", Static)
-        count.set_class(stale, "-stale")
-        # The width is fixed: a layout of the whole screen on every key would be felt.
-        count.update(Content(text), layout=False)
+        # Without a class that is set, and without a layout, as the width is fixed: either would be
+        # felt on every key.
+        shown = Content.styled(text, ".query-bar--stale") if stale else Content(text)
+        self.query_one("#count", Static).update(shown, layout=False)

@@ -51,7 +51,7 @@ def _row(hit: Hit, look: RowLook) -> Row:
     def draw(width: int) -> Content:
         return hit_row(hit, look, width)
 
-    return Row(hit.chunk.id, draw)
+    return Row(hit.chunk.id, draw, look.lines)
 
 
 def _leg_place(hit: Hit, leg: str) -> tuple[int, int]:

@@ -10,8 +10,11 @@ from rich.segment import Segment
 from textual import events
 from textual.binding import BindingType
 from textual.content import Content
+from textual.css.styles import RulesMap
 from textual.message import Message
 from textual.strip import Strip
+from textual.style import Style
+from textual.visual import RenderOptions, Visual
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
@@ -28,6 +31,52 @@ class Row:
 
     id: str
     draw: Callable[[int], Content]
+    lines: int = 0
+    """So many lines at every width; 0: as many as are drawn."""
+
+
+class _RowVisual(Visual):
+    """A row that is drawn when it comes into view, or when it alone knows how high it is."""
+
+    def __init__(self, row: Row) -> None:
+        self.row = row
+        self._width = -1
+        self._content = Content("")
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether anything of it can be on screen."""
+        return self._width >= 0
+
+    def content(self, width: int) -> Content:
+        """Draw the row for a width, once."""
+        if width != self._width:
+            self._content = self.row.draw(width) if width > 0 else Content("")
+            self._width = width
+        return self._content
+
+    def take(self, row: Row) -> bool:
+        """Be another row from now on; false, and unchanged, where that would be seen."""
+        if self.is_drawn and self._width > 0:
+            content = row.draw(self._width)
+            if not content.is_same(self._content):
+                return False
+        self.row = row
+        return True
+
+    def get_optimal_width(self, rules: RulesMap, container_width: int) -> int:
+        """As wide as there is room."""
+        return container_width
+
+    def get_height(self, rules: RulesMap, width: int) -> int:
+        """The lines of the row."""
+        return self.row.lines or self.content(width).get_height(rules, width)
+
+    def render_strips(
+        self, width: int, height: int | None, style: Style, options: RenderOptions
+    ) -> list[Strip]:
+        """Draw the row."""
+        return self.content(width).render_strips(width, height, style, options)
 
 
 class RowList(OptionList):
@@ -112,6 +161,7 @@ class RowList(OptionList):
         super().__init__(id=id, markup=False, classes="-secondary" if secondary else None)
         self._secondary = secondary
         self._rows: tuple[Row, ...] = ()
+        self._visuals: list[_RowVisual] = []
         self._drawn_width = -1
         self._marker = marker
 
@@ -129,11 +179,27 @@ class RowList(OptionList):
     def set_rows(self, rows: Sequence[Row], keep: str | None = None) -> None:
         """Show these rows; choose `keep` when it is among them, else the first."""
         before = self.chosen_id
-        self._rows = tuple(rows)
-        top = self.scroll_offset.y
-        self._draw(keep, top if keep is not None else 0)
+        top = self.scroll_offset.y if keep is not None else 0
+        if not self._take(rows, keep, top):
+            self._rows = tuple(rows)
+            self._draw(keep, top)
         if self.chosen_id != before:
             self.post_message(self.Chosen(self, self.chosen_id, by_user=False))
+
+    def _take(self, rows: Sequence[Row], keep: str | None, top: int) -> bool:
+        """Take rows that look like those on screen, so that nothing is drawn; false for others."""
+        places = [(row.id, row.lines) for row in rows]
+        if (
+            not rows
+            or top != self.scroll_offset.y
+            or self._drawn_width != self.scrollable_content_region.width
+            or places != [(row.id, row.lines) for row in self._rows]
+            or self.chosen_id != (keep if keep in {row.id for row in rows} else rows[0].id)
+            or not all(map(_RowVisual.take, self._visuals, rows))
+        ):
+            return False
+        self._rows = tuple(rows)
+        return True
 
     def move(self, step: int) -> None:
         """Choose the next or the previous row; the ends hold."""
@@ -166,13 +232,10 @@ class RowList(OptionList):
         self._draw(self.chosen_id, self.scroll_offset.y)
 
     def _draw(self, keep: str | None, top: int) -> None:
-        width = self.scrollable_content_region.width
-        self._drawn_width = width
+        self._drawn_width = self.scrollable_content_region.width
+        self._visuals = [_RowVisual(row) for row in self._rows]
         with self.prevent(OptionList.OptionHighlighted):
-            self.set_options(
-                Option(row.draw(width) if width > 0 else Content(""), id=row.id)
-                for row in self._rows
-            )
+            self.set_options(Option(visual, id=visual.row.id) for visual in self._visuals)
             places = {row.id: index for index, row in enumerate(self._rows)}
             self.scroll_to(y=top, animate=False, immediate=True)
             self.highlighted = places.get(keep or "", 0 if self._rows else None)

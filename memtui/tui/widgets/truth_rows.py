@@ -12,7 +12,6 @@ from textual.content import Content
 from memtui.model import IndexStatus
 from memtui.model.foreign import (
     Coverage,
-    FileState,
     FileTruth,
     Finding,
     ForeignStatus,
@@ -20,6 +19,7 @@ from memtui.model.foreign import (
     ModelShare,
     Truth,
 )
+from memtui.model.kinds import FileState
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.widgets.facts import Fact
