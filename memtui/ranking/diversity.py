@@ -95,9 +95,9 @@ def overlap_matrix(standing: Standing, order: Sequence[int]) -> mmr.Matrix:
     """The similarity matrix of these rows, cut out of the pool's own matrix."""
     empty = standing.ranking.mmr.empty_similarity
     key = f"overlap:{empty}"
-    ids = tuple(standing.pool.chunks)
     cached = standing.pool.derived.get(key)
     if cached is None:
+        ids = tuple(standing.pool.chunks)
         places = {chunk_id: place for place, chunk_id in enumerate(ids)}
         matrix = mmr.similarity_matrix([standing.pool.chunks[i] for i in ids], empty)
         cached = standing.pool.derived[key] = (places, matrix)

@@ -7,6 +7,7 @@ fused score is always the sum of what is shown.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 from posixpath import splitext
 from typing import NamedTuple
@@ -14,10 +15,12 @@ from typing import NamedTuple
 from memtui.model import (
     CandidatePool,
     Chunk,
+    Decay,
     Fusion,
     Leg,
     LegHit,
     LegScore,
+    Mmr,
     Ranking,
     ScoreMapping,
     SearchMode,
@@ -34,6 +37,7 @@ ONLY_LEG: Mapping[SearchMode, Leg] = {
 
 TEXT_SUFFIXES = frozenset({".md", ".markdown", ".txt", ".jsonl"})
 RRF_K_DEFAULT = 5.0
+_NO_DECAY, _NO_MMR = Decay(), Mmr()
 
 
 class FusedRow(NamedTuple):
@@ -65,6 +69,16 @@ class FusedRow(NamedTuple):
             )
             for leg, hit, mapped, weight in self.parts
         }
+
+
+class _Fused(NamedTuple):
+    """The last fusion of a pool, and of what it was made."""
+
+    asked: tuple[Ranking, int, bool]
+    hits: Mapping[Leg, Sequence[LegHit]]
+    chunks: Mapping[str, Chunk]
+    rows: Sequence[FusedRow]
+    outside: Sequence[str]
 
 
 def text_score(hit: LegHit, mapping: ScoreMapping) -> float:
@@ -127,6 +141,22 @@ METHODS: Mapping[Fusion, Mapped] = {
     Fusion.RELATIVE_SCORE: relative_score,
     Fusion.RRF: reciprocal_rank,
 }
+
+
+def fused(pool: CandidatePool, ranking: Ranking) -> tuple[Sequence[FusedRow], Sequence[str]]:
+    """What `fuse` gives; kept with the pool for rankings that differ in decay or MMR alone."""
+    asked = replace(ranking, decay=_NO_DECAY, mmr=_NO_MMR), pool.limit, pool.sized
+    kept: _Fused | None = pool.derived.get("fused")
+    # A pool that was made from another one shares what is kept, and perhaps not the hits.
+    if (
+        kept is None
+        or kept.asked != asked
+        or kept.hits is not pool.hits
+        or kept.chunks is not pool.chunks
+    ):
+        kept = _Fused(asked, pool.hits, pool.chunks, *fuse(pool, ranking))
+        pool.derived["fused"] = kept
+    return kept.rows, kept.outside
 
 
 def fuse(pool: CandidatePool, ranking: Ranking) -> tuple[list[FusedRow], list[str]]:

@@ -154,19 +154,37 @@ def select(
     low, high = float(values.min()), float(values.max())
     span = high - low
     relevance = (values - low) / span if span > 0 else np.ones(n)
-    weighted = lambda_ * relevance
+    marginal = lambda_ * relevance
     # What each row would score if it stood beside each other row; the MMR value of a row is the
     # least of these over the rows that were chosen.
-    beside = weighted[None, :] - (1 - lambda_) * matrix
+    beside = (1 - lambda_) * matrix
+    np.subtract(marginal, beside, out=beside)
     # A row that was chosen stands beside itself: that takes it out.
     np.fill_diagonal(beside, -np.inf)
-    marginal = weighted.copy()
-    order = np.empty(n, dtype=np.intp)
-    for position in range(n):
-        order[position] = chosen = marginal.argmax()
-        np.minimum(marginal, beside[chosen], out=marginal)
-    nearest, twin = _nearest_before(matrix, order)
-    return Selection(order.tolist(), relevance.tolist(), nearest.tolist(), twin.tolist())
+    order = _greedy(marginal, beside)
+    nearest, twin = _nearest_before(matrix, np.array(order, dtype=np.intp))
+    return Selection(order, relevance.tolist(), nearest.tolist(), twin.tolist())
+
+
+def _greedy(marginal: Matrix, beside: Matrix) -> list[int]:
+    """Take the best row again and again, each time with what it leaves of the others."""
+    import numpy as np
+
+    best, least, rows = marginal.argmax, np.minimum, list(beside)
+    order: list[int] = []
+    for _ in range(len(rows)):
+        chosen = int(best())
+        order.append(chosen)
+        least(marginal, rows[chosen], out=marginal)
+    return order
+
+
+@lru_cache(maxsize=2)
+def _earlier(n: int) -> Matrix:
+    """Which of n rows in an order come before which: 1 below the diagonal, else 0."""
+    import numpy as np
+
+    return np.tri(n, n, -1)
 
 
 def _nearest_before(matrix: Matrix, order: NDArray[np.intp]) -> tuple[Matrix, NDArray[np.intp]]:
@@ -174,12 +192,12 @@ def _nearest_before(matrix: Matrix, order: NDArray[np.intp]) -> tuple[Matrix, ND
     import numpy as np
 
     n = len(order)
-    turn = np.empty(n, dtype=np.intp)
-    turn[order] = np.arange(n)
-    # Columns in the order of choice: of equals the one chosen first is found.
-    chosen = matrix.take(order, axis=1)
-    chosen *= np.arange(n)[None, :] < turn[:, None]
+    # Rows and columns in the order of choice: of equals the one chosen first is found.
+    chosen = matrix.take(order, axis=0).take(order, axis=1)
+    chosen *= _earlier(n)
     columns = chosen.argmax(axis=1)
-    nearest = chosen[np.arange(n), columns]
-    twin = np.where(nearest > 0, order[columns], -1)
+    found = chosen[np.arange(n), columns]
+    nearest, twin = np.empty(n), np.empty(n, dtype=np.intp)
+    nearest[order] = found
+    twin[order] = np.where(found > 0, order[columns], -1)
     return nearest, twin

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from memtui.model import CandidatePool, Ranked, Ranking, Stage, Trace
 from memtui.ranking import diversity, exact, stages
-from memtui.ranking.fusion import fuse
+from memtui.ranking.fusion import fused
 from memtui.ranking.record import Record, Step, assemble
 from memtui.ranking.standing import StageFunction, Standing
 
@@ -38,7 +38,7 @@ def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:
     Pure: the same arguments give the same list. `now` must be timezone-aware. Every chunk of the
     pool is either a hit or a drop with the stage and the reason that lost it.
     """
-    rows, outside = fuse(pool, ranking)
+    rows, outside = fused(pool, ranking)
     effective: Sequence[float] = [row.score for row in rows]
     scores = effective
     order: Sequence[int] = range(len(rows))

@@ -201,13 +201,17 @@ def multiply(
     return Step(stage, Operation.MULTIPLY, scores, order, operands=factors, describe=describe)
 
 
-def dates_of(standing: Standing) -> list[tuple[datetime | None, Reason]]:
-    rule = standing.ranking.decay.dates
-    known = standing.pool.derived.setdefault(f"dates:{rule}", {})
-    dates: list[tuple[datetime | None, Reason]] = []
+def dates_of(standing: Standing) -> Sequence[tuple[datetime | None, Reason]]:
+    rule, derived = standing.ranking.decay.dates, standing.pool.derived
+    rows, dates = derived.get(f"dates of rows:{rule}", (None, ()))
+    if rows is standing.rows:
+        return dates  # type: ignore[no-any-return]
+    known = derived.setdefault(f"dates:{rule}", {})
+    dates = []
     for row in standing.rows:
         found = known.get(row.chunk.id)
         if found is None:
             found = known[row.chunk.id] = decay.chunk_day(row.chunk, rule)
         dates.append(found)
+    derived[f"dates of rows:{rule}"] = standing.rows, dates
     return dates
