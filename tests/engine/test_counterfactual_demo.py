@@ -12,9 +12,11 @@ from memtui.engine.least import find_changes
 from memtui.model.inquiry import Place
 from memtui.ranking.counterfactual import Parameter, apply
 from tests.counterfactuals import QUERIES, Memory, Tally, open_demo, profiles, try_all
+from tests.support.examples import examples
 
 NEAR, FAR = 2, 1
-POINTS = 30
+POINTS = examples(12)
+"""Values of each range that is searched in vain; the full run tries twenty times as many."""
 
 
 @pytest.fixture(scope="module")

@@ -182,7 +182,7 @@ class CountedText(str):
         return parts
 
 
-def cost(text: str, rules: Rules) -> int:
+def cost(text: str, rules: Rules, tokens: int) -> int:
     """Count the lines of memtui's code that run, and the characters copied, while chunking."""
     executed = 0
 
@@ -197,7 +197,7 @@ def cost(text: str, rules: Rules) -> int:
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        chunk_text(CountedText(text), rules=rules)
+        chunk_text(CountedText(text), tokens=tokens, overlap=tokens // 5, rules=rules)
     finally:
         sys.settrace(before)
     return executed + CountedText.copied
@@ -205,11 +205,21 @@ def cost(text: str, rules: Rules) -> int:
 
 @pytest.mark.parametrize("rules", ALL_RULES)
 @pytest.mark.parametrize(
-    "piece",
-    ["a", "word ", "\n", "line of text\n", "记忆搜索", "a你😀𠀀", "x" * 1600 + "\n" * 320, "- \n"],
+    ("piece", "tokens"),
+    [
+        ("a", 400),
+        ("word ", 400),
+        ("\n", 400),
+        ("line of text\n", 400),
+        ("记忆搜索", 400),
+        ("a你😀𠀀", 400),
+        # Every blank line is carried over again and again: smaller chunks, and more of them.
+        ("x" * 400 + "\n" * 80, 100),
+        ("- \n", 400),
+    ],
     ids=["one line", "words", "blank lines", "lines", "han", "mixed", "long and blank", "bullets"],
 )
-def test_twice_the_text_costs_twice_the_work(piece: str, rules: Rules) -> None:
+def test_twice_the_text_costs_twice_the_work(piece: str, tokens: int, rules: Rules) -> None:
     times = 12_000 // len(piece)
-    single, double = cost(piece * times, rules), cost(piece * times * 2, rules)
+    single, double = cost(piece * times, rules, tokens), cost(piece * times * 2, rules, tokens)
     assert double <= 2.1 * single

@@ -153,7 +153,7 @@ def test_changes_do_what_they_say_and_a_grid_finds_no_other(
 ) -> None:
     pool, ranking, chunk_id = case
     if chunk_id:
-        assert_true(pool, ranking, chunk_id, points=200)
+        assert_true(pool, ranking, chunk_id, points=100)
 
 
 @given(st.data())
@@ -168,7 +168,7 @@ def test_changes_under_every_release(data: st.DataObject) -> None:
     ranking = replace(ranking, k=min(ranking.k, 5))
     chosen = missing(pool, for_mode(ranking, mode))
     if chosen:
-        assert_true(pool, ranking, data.draw(st.sampled_from(chosen)), points=100, mode=mode)
+        assert_true(pool, ranking, data.draw(st.sampled_from(chosen)), points=50, mode=mode)
 
 
 @given(pools(), rankings(), st.sampled_from(SearchMode))

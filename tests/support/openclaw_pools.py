@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from memtui.model import CandidatePool, Chunk, Leg, LegHit, LegState, LegStatus, Ranking, SearchMode
 from memtui.ranking.profiles import PROFILES, for_mode
+from tests.support.dice import Dice
 from tests.support.openclaw_literal import Settings
 from tests.support.openclaw_rules import (
     EPOCH,
@@ -74,32 +75,10 @@ def close(*values: float, low: float, high: float) -> st.SearchStrategy[float]:
     return st.sampled_from(values) | st.floats(low, high, allow_nan=False)
 
 
-COSINES = st.none() | close(0.0, -0.25, 0.5, 0.75, 1.0, low=-1.0, high=1.0)
-BODIES = st.fixed_dictionaries(
-    {"bm25": close(-0.5, -2.1, -4.2, 0.0, 1.0, low=-30.0, high=0.0)},
-    optional={"boost": close(0.0, 0.25, 0.5, 1.5, low=0.0, high=1.5)},
-)
-GIVEN = st.fixed_dictionaries(
-    {"text_score": st.sampled_from([0.0, 0.5, 1.0]), "boost": st.sampled_from([0.0, 0.5, 0.75])}
-)
-PATH_ONLY = st.fixed_dictionaries({"path_score": close(0.25, 0.5, low=0.0, high=1.0)})
-TIERS = st.sampled_from([0, 0, 0, 0, 0, 1, 1, 2, 3])
-PLACES = st.fixed_dictionaries(
-    {
-        "path": st.sampled_from(PATHS),
-        "text": st.sampled_from(TEXTS),
-        "start_line": st.sampled_from([1, 1, 7, 30]),
-        "end_line": st.sampled_from([40, 50]),
-        "mtime": st.none() | st.integers(NOW_MS - 40_000_000_000, NOW_MS + 9_000_000).map(float),
-    },
-)
-RANKED_9 = st.fixed_dictionaries(
-    {"exact_path_tier": TIERS},
-    optional={
-        "importance": st.sampled_from([0.0, 1.0, 5.0, 5.5, 10.0, 12.0]),
-        "project_keys": st.lists(st.sampled_from(KEYS), min_size=1, max_size=2).map(tuple),
-    },
-)
+TIERS = (0, 0, 0, 0, 0, 1, 1, 2, 3)
+ROW = 96
+"""Bytes that choose one candidate."""
+MOST = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +89,43 @@ class Legs:
     keyword: tuple[Candidate, ...]
 
 
-def row(release: Release) -> st.SearchStrategy[tuple[Any, ...]]:
-    newest = release is Release.D
-    found = st.none() | BODIES | BODIES | GIVEN | (PATH_ONLY if newest else BODIES)
-    more = RANKED_9 if newest else st.just({})
-    return st.tuples(PLACES, COSINES, found, more, st.integers(0, 5))
+def _place(dice: Dice) -> dict[str, Any]:
+    mtime = float(dice.whole(NOW_MS - 40_000_000_000, NOW_MS + 9_000_000))
+    return {
+        "path": dice.one_of(PATHS),
+        "text": dice.one_of(TEXTS),
+        "start_line": dice.one_of([1, 1, 7, 30]),
+        "end_line": dice.one_of([40, 50]),
+        "mtime": dice.one_of([None, mtime]),
+    }
+
+
+def _body(dice: Dice) -> dict[str, Any]:
+    found = {"bm25": dice.close(-0.5, -2.1, -4.2, 0.0, 1.0, low=-30.0, high=0.0)}
+    boost = {"boost": dice.close(0.0, 0.25, 0.5, 1.5, low=0.0, high=1.5)}
+    return found | dice.one_of([{}, boost])
+
+
+def _given(dice: Dice) -> dict[str, Any]:
+    return {"text_score": dice.one_of([0.0, 0.5, 1.0]), "boost": dice.one_of([0.0, 0.5, 0.75])}
+
+
+def _path_alone(dice: Dice) -> dict[str, Any]:
+    return {"path_score": dice.close(0.25, 0.5, low=0.0, high=1.0)}
+
+
+def _found(dice: Dice, newest: bool) -> dict[str, Any] | None:
+    """What the keyword leg says of a candidate, if anything."""
+    last = _path_alone if newest else _body
+    made = dice.one_of([None, _body, _body, _given, last])
+    return None if made is None else made(dice)
+
+
+def _of_the_newest(dice: Dice) -> dict[str, Any]:
+    importance = {"importance": dice.one_of([0.0, 1.0, 5.0, 5.5, 10.0, 12.0])}
+    keys = (dice.one_of(KEYS), dice.one_of(KEYS))[: 1 + dice.below(2)]
+    chosen: dict[str, Any] = {"exact_path_tier": dice.one_of(TIERS)}
+    return chosen | dice.one_of([{}, importance]) | dice.one_of([{}, {"project_keys": keys}])
 
 
 @st.composite
@@ -122,14 +133,19 @@ def legs(draw: st.DrawFn, release: Release) -> Legs:
     """Random hits of both legs: one-sided, tied, equal in text, in place or in everything."""
     vector: list[tuple[float, int, Candidate]] = []
     keyword: list[tuple[float, int, Candidate]] = []
-    both = draw(st.sampled_from([(True, True)] * 6 + [(True, False), (False, True)]))
-    size = draw(st.integers(0, 40))
-    rows = draw(st.lists(row(release), min_size=size, max_size=size))
-    for number, (place, cosine, found, more, tie) in enumerate(rows):
-        base = Candidate(f"c{number:02}", **place, **more)
-        if cosine is not None and both[0]:
+    newest = release is Release.D
+    drawn = draw(st.binary(min_size=ROW * (MOST + 1), max_size=ROW * (MOST + 1)))
+    first, *rows = (Dice(drawn[at : at + ROW]) for at in range(0, len(drawn), ROW))
+    both = first.one_of([(True, True)] * 6 + [(True, False), (False, True)])
+    for number, dice in enumerate(rows[: first.below(MOST + 1)]):
+        more = _of_the_newest(dice) if newest else {}
+        base = Candidate(f"c{number:02}", **_place(dice), **more)
+        tie = dice.below(6)
+        named = dice.below(3) > 0
+        cosine = dice.close(0.0, -0.25, 0.5, 0.75, 1.0, low=-1.0, high=1.0)
+        if named and both[0]:
             vector.append((-cosine, tie, replace(base, vector_score=cosine)))
-        if found is not None and both[1]:
+        if (found := _found(dice, newest)) is not None and both[1]:
             hit = replace(base, **found)
             rank = hit.bm25 if hit.bm25 is not None else -1.0
             keyword.append((rank, tie, hit))

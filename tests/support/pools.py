@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from hypothesis import strategies as st
@@ -26,6 +26,7 @@ from memtui.model import (
     ScoreMapping,
 )
 from memtui.ranking.profiles import PROFILES
+from tests.support.dice import Dice
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 
@@ -74,40 +75,49 @@ def pool(
 WORDS = ("router", "vlan", "gateway", "standup", "lantern", "备份", "京都", "서버", "a", "1")
 
 
+CHUNK = 96
+"""Bytes that choose one chunk and its places in the legs."""
+FIRST_DAY = date(2025, 1, 1)
+DAYS = (date(2027, 2, 1) - FIRST_DAY).days + 1
+
+
+def _random_chunk(dice: Dice, number: int) -> Chunk:
+    words = [dice.one_of(WORDS) for _ in range(5)][: dice.below(6)]
+    day = dice.one_of([None, FIRST_DAY + timedelta(days=dice.below(DAYS))])
+    return chunk(
+        f"c{number}",
+        " ".join(words),
+        path=f"memory/{day}.md" if day else f"notes/{number % 3}.md",
+        line=number + 1,
+        day=day,
+        day_from=Reason.FILE_NAME if day else None,
+        mtime_ns=dice.whole(0, 2_000_000_000_000_000_000),
+        importance=dice.one_of([None, dice.real(0.0, 1.0)]),
+    )
+
+
+def _random_leg(
+    dice: Sequence[Dice], ids: Sequence[str], size: int, low: float, high: float
+) -> list[tuple[str, float]]:
+    """So many of the candidates in any order, each with a value that others may have as well."""
+    order = sorted((one.below(2**16), number) for number, one in enumerate(dice))
+    values = [one.real(low, high) for one in dice]
+    common = [one.one_of([None, None, low, 0.0]) for one in dice]
+    return [(ids[n], values[n] if (tied := common[n]) is None else tied) for _, n in order[:size]]
+
+
 @st.composite
 def pools(draw: st.DrawFn, max_chunks: int = 30) -> CandidatePool:
     """Random pools: ties, equal texts, empty legs, negative cosines, dated and evergreen paths."""
-    count = draw(st.integers(0, max_chunks))
-    texts = draw(
-        st.lists(st.lists(st.sampled_from(WORDS), max_size=5), min_size=count, max_size=count)
-    )
-    days = draw(
-        st.lists(
-            st.none() | st.dates(date(2025, 1, 1), date(2027, 2, 1)),
-            min_size=count,
-            max_size=count,
-        )
-    )
-    paths = [f"memory/{day}.md" if day else f"notes/{n % 3}.md" for n, day in enumerate(days)]
-    chunks = [
-        chunk(
-            f"c{n}",
-            " ".join(words),
-            path=path,
-            line=n + 1,
-            day=day,
-            day_from=Reason.FILE_NAME if day else None,
-            mtime_ns=draw(st.integers(0, 2_000_000_000_000_000_000)),
-            importance=draw(st.none() | st.floats(0, 1)),
-        )
-        for n, (words, path, day) in enumerate(zip(texts, paths, days, strict=True))
-    ]
+    size = CHUNK * (max_chunks + 1)
+    drawn = draw(st.binary(min_size=size, max_size=size))
+    first, *dice = (Dice(drawn[at : at + CHUNK]) for at in range(0, size, CHUNK))
+    del dice[first.fewer(max_chunks) :]
+    chunks = [_random_chunk(one, number) for number, one in enumerate(dice)]
     ids = [item.id for item in chunks]
 
     def leg(low: float, high: float) -> list[tuple[str, float]]:
-        chosen = draw(st.lists(st.sampled_from(ids), unique=True)) if ids else []
-        value = st.floats(low, high, allow_nan=False) | st.sampled_from([low, 0.0])
-        return [(i, draw(value)) for i in chosen]
+        return _random_leg(dice, ids, first.below(len(ids) + 1), low, high)
 
     vector = sorted(leg(-1.0, 1.0), key=lambda hit: -hit[1])
     keyword = sorted(leg(-30.0, 0.0), key=lambda hit: hit[1])

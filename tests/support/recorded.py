@@ -7,6 +7,7 @@ against the databases themselves.
 
 from __future__ import annotations
 
+import functools
 import json
 import lzma
 from pathlib import Path
@@ -36,14 +37,16 @@ def recording(name: str, folder: Path) -> Path:
     return path
 
 
+@functools.cache
 def vectors_by_hash() -> dict[str, Any]:
-    """The vector of every recorded text, float32, by the text's hash."""
+    """The vector of every recorded text, float32, by the text's hash; not to be changed."""
     hashes = {row[5] for release in RELEASES for row in rows_of(release)["chunks"]}
     return dict(zip(sorted(hashes), np.load(VECTORS)["vectors"], strict=True))
 
 
+@functools.cache
 def rows_of(release: str) -> dict[str, Any]:
-    """The rows of one database, in their order."""
+    """The rows of one database, in their order; read once, not to be changed."""
     content = lzma.decompress((FOLDER / f"{release}.json.xz").read_bytes())
     rows: dict[str, Any] = json.loads(content)
     return rows
