@@ -17,13 +17,15 @@ from fnmatch import translate
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, get_args, get_type_hints
 
 import memtui
 from memtui.index.foreign.discovery import _compiled
 from memtui.retrieval.file_filter import FileFilter
 from memtui.retrieval.matches import _word_pattern
 from memtui.retrieval.query import Filters
+from memtui.settings.schema import Settings
+from memtui.settings.section import FieldInfo, Section
 from tests.trust.growth_measure import Pump
 
 _CALLS: Final = frozenset(
@@ -48,12 +50,30 @@ MADE_AT_RUN_TIME: Final[Mapping[str, Callable[[], Sequence[str]]]] = {
         p.pattern for p in FileFilter(Filters(path_globs=_GLOBS))._globs
     ],
     "memtui.retrieval.matches:_word_pattern": lambda: [_word_pattern().pattern],
+    "memtui.settings.limits:_text_within": lambda: sorted(_patterns_of_settings(Settings)),
     "memtui.settings.writing:_twin": lambda: [
         rf"(?m)^[ \t]*#[ \t]?(?P<pair>{re.escape(name)}[ \t]*=[^\n]*)$" for name in ("k", '"x"')
     ],
     "memtui.tui.widgets.turn_view:mark": lambda: ["(?i)aa", "(?i)aab"],
 }
 """Of a function that compiles what it is given: `module:function` -> patterns as it makes them."""
+
+
+def _patterns_of_settings(section: type[Section]) -> set[str]:
+    """The patterns that texts of a table and of those below it are held to."""
+    found: set[str] = set()
+    for name, annotation in get_type_hints(section, include_extras=True).items():
+        if name in section.model_fields:
+            found |= _patterns_within(annotation)
+            found |= {section.model_fields[name].limits.pattern or ""} - {""}
+    return found
+
+
+def _patterns_within(annotation: Any) -> set[str]:
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return _patterns_of_settings(annotation)
+    found = {one.limits.pattern or "" for one in get_args(annotation) if isinstance(one, FieldInfo)}
+    return (found - {""}).union(*map(_patterns_within, get_args(annotation)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from memtui.bus import Bus
 from memtui.engine import Engine
+from memtui.ranking.collation import collation_key
+from memtui.retrieval.porter import stem
 from memtui.settings import EmbeddingSettings, IndexSettings, Settings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
@@ -88,6 +90,7 @@ def _engine(options: Options, events: int) -> tuple[int, Samples]:
     notes, samples, done = Notes(root, options.seed), Samples(), 0
     with Engine.open(root, _settings(), data_dir=options.place / "data", watch=True) as engine:
         engine.sync(wait=True)
+        _fill_caches()
         for number in range(0, events, _TOGETHER):
             for _ in range(min(_TOGETHER, events - number)):
                 notes.save()
@@ -118,6 +121,7 @@ async def _interface(options: Options, events: int) -> tuple[int, Samples]:
         await until(pilot, lambda: app.search_screen.engine is not None, 60)
         await press(pilot, "escape")
         await _start_workers()
+        _fill_caches()
         sampled = 0
         while done < 2 * events:
             keys = _next_keys(chance)
@@ -143,6 +147,14 @@ async def _start_workers() -> None:
     most = min(32, (processors() or 1) + 4)
     together = threading.Barrier(most)
     await asyncio.gather(*(asyncio.to_thread(together.wait, 60) for _ in range(most)))
+
+
+def _fill_caches() -> None:
+    """Fill what is kept of words and short texts, up to a bound that two hours do not reach."""
+    for number in range(stem.cache_info().maxsize or 0):
+        stem(f"filling{number}")
+    for number in range(collation_key.cache_info().maxsize or 0):
+        collation_key(f"filling{number}")
 
 
 def _next_keys(chance: random.Random) -> list[str]:
