@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memtui.cli.invocation import Invocation
-from memtui.cli.session import Session, standing_still
+from memtui.cli.searching import standing_still
+from memtui.cli.session import Session
 from memtui.errors import SettingsError
 from memtui.memory.workspace import Found
 from memtui.model import Ranking

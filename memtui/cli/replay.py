@@ -8,7 +8,8 @@ from typing import Any
 
 from memtui.cli.invocation import Invocation
 from memtui.cli.output import Output
-from memtui.cli.session import Session, open_reading, stale_warning
+from memtui.cli.searching import stale_warning
+from memtui.cli.session import Session, open_reading
 from memtui.cli.sessions import named
 from memtui.errors import IndexMissing, SettingsError
 from memtui.model import IndexState, Ranking

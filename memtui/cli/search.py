@@ -14,10 +14,10 @@ from memtui.cli.results import (
     print_sentences,
     summary,
 )
-from memtui.cli.session import Session, open_reading, stale_warning
+from memtui.cli.searching import SearchSession, open_search, stale_warning
 from memtui.errors import IndexMissing, IndexUnusable, ProviderError, SettingsError
 from memtui.model import IndexStatus, Leg, LegState, LegStatus, Ranked, Reason
-from memtui.model.foreign import Severity
+from memtui.model.kinds import Severity
 from memtui.report.entries import hit_entry
 from memtui.report.excerpts import excerpt_of
 from memtui.report.provider_words import vectors_warning
@@ -41,14 +41,14 @@ def run_search(invocation: Invocation, query: str, options: Mapping[str, Any]) -
     chosen += ["--json"] if invocation.json else []
     if len(chosen) > 1:
         raise SettingsError(f"{' and '.join(chosen)} exclude each other")
-    with open_reading(invocation, options["now"]) as session:
+    with open_search(invocation, options["now"]) as session:
         ranked, warnings = search(session, query)
         output = invocation.output(raw=options["raw"])
         _print(output, session, ranked, warnings, invocation, options)
     return EXIT_OK if ranked.hits or options["zero_ok"] else EXIT_NOTHING
 
 
-def search(session: Session, query: str) -> tuple[Ranked, list[str]]:
+def search(session: SearchSession, query: str) -> tuple[Ranked, list[str]]:
     """Search with the configured ranking; the warnings tell what should be known about it.
 
     Raises `ProviderError` or `IndexUnusable` when no leg could answer because something failed.
@@ -78,7 +78,7 @@ def search(session: Session, query: str) -> tuple[Ranked, list[str]]:
     return ranked, warnings
 
 
-def _query_problems(session: Session, query: str) -> Sequence[str]:
+def _query_problems(session: SearchSession, query: str) -> Sequence[str]:
     """What cannot be used of the query language; over an agent's index that stays words."""
     from memtui.retrieval.query import parse_query
 
@@ -118,7 +118,7 @@ def _check_legs(states: Mapping[Leg, LegState]) -> None:
 
 def _print(
     output: Output,
-    session: Session,
+    session: SearchSession,
     ranked: Ranked,
     warnings: Sequence[str],
     invocation: Invocation,
@@ -143,7 +143,7 @@ def _print(
 
 
 def _print_for_people(
-    output: Output, session: Session, ranked: Ranked, options: Mapping[str, Any]
+    output: Output, session: SearchSession, ranked: Ranked, options: Mapping[str, Any]
 ) -> None:
     ascii_only = session.loaded.settings.ui.glyphs == "ascii"
     states = file_states(session.engine.status()) or {}

@@ -11,23 +11,18 @@ from typing import TYPE_CHECKING, Protocol
 
 from memtui.cli.conversing import ConversationEngine
 from memtui.cli.invocation import VECTORS_NEED_AN_AGENT, Invocation
+from memtui.cli.searching import Searching, SearchSession, index_demo, standing_still
 from memtui.engine.words_to_try import MOST_WORDS, WordsToTry
 from memtui.errors import SettingsError
-from memtui.model import IndexState, IndexStatus, Ranked, Ranking
+from memtui.model import Ranked, Ranking
 from memtui.model.inquiry import Inquiry, Passages, Place
 
 if TYPE_CHECKING:
     from memtui.bus import Bus
     from memtui.engine.source import RebuildCost
-    from memtui.memory.workspace import Found
-    from memtui.settings import Loaded
-    from memtui.settings.schema import RankingSettings
-
-EXAMINATION_SECONDS = 0.5
-"""So long a search of an agent's index waits to be told which files changed."""
 
 
-class SearchEngine(ConversationEngine, Protocol):
+class SearchEngine(Searching, ConversationEngine, Protocol):
     """What commands ask of an engine, whoever made its index."""
 
     def search(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
@@ -44,15 +39,6 @@ class SearchEngine(ConversationEngine, Protocol):
 
     def words_to_try(self, ranked: Ranked, chunk_id: str, limit: int = MOST_WORDS) -> WordsToTry:
         """The words that could be added to a query, for `query_words`."""
-
-    def status(self) -> IndexStatus:
-        """A snapshot of the index."""
-
-    def refresh_status(self) -> None:
-        """Look at the files and the index now."""
-
-    def wait_idle(self, timeout: float = 30.0) -> bool:
-        """Wait until nothing goes on."""
 
     def sync(self, wait: bool = False) -> None:
         """Bring the index up to date."""
@@ -71,41 +57,10 @@ class SearchEngine(ConversationEngine, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
-    """An open engine and what it was opened with."""
+class Session(SearchSession):
+    """An open engine that answers every command, and what it was opened with."""
 
-    workspace: Found
-    loaded: Loaded
     engine: SearchEngine
-    base: Ranking
-    """What `chosen` changes."""
-    chosen: RankingSettings
-
-    @property
-    def is_foreign(self) -> bool:
-        """Whether the index is an agent's own."""
-        return self.engine.status().foreign is not None
-
-    def ranking(self) -> Ranking:
-        """The ranking to start from with everything that is set on top."""
-        return self.chosen.apply(self.base)
-
-    def status(self) -> IndexStatus:
-        """The index as it is now, compared with the files."""
-        if self.is_foreign:
-            # Its examination began when it was opened, beside the search.
-            self.engine.wait_idle(EXAMINATION_SECONDS)
-        else:
-            self.engine.refresh_status()
-        return self.engine.status()
-
-    def warnings(self, ranking: Ranking) -> list[str]:
-        """What was ignored: of the configuration, and of the profile."""
-        lost = self.chosen.without_effect(ranking)
-        return [
-            *self.loaded.warnings,
-            *(f"{key} has no effect: profile {ranking.profile} has no such stage" for key in lost),
-        ]
 
 
 @contextmanager
@@ -163,32 +118,6 @@ def open_reading(invocation: Invocation, now: datetime | None = None) -> Iterato
     if invocation.query_vectors is not None:
         raise SettingsError(VECTORS_NEED_AN_AGENT)
     if invocation.demo:
-        _index_demo(invocation)
+        index_demo(invocation)
     with open_session(invocation, now=now) as session:
         yield session
-
-
-def _index_demo(invocation: Invocation) -> None:
-    with open_session(invocation) as session:
-        session.engine.refresh_status()
-        if session.engine.status().state is not IndexState.NO_INDEX:
-            return
-    invocation.output().note("memtui: indexing the demo, this once")
-    with open_session(invocation, write=True) as session:
-        session.engine.require_writer()
-        session.engine.sync(wait=True)
-
-
-def stale_warning(status: IndexStatus) -> str | None:
-    """What to say when files changed after they were indexed."""
-    if status.pending_count == 0:
-        return None
-    named = ", ".join(status.pending[:3]) + (", …" if status.pending_count > 3 else "")
-    changed = f"{status.pending_count} changed {'file' if status.pending_count == 1 else 'files'}"
-    command = "memtui index" if status.foreign is None else "openclaw memory index"
-    return f"the index is stale: {changed} ({named}); `{command}` takes them in"
-
-
-def standing_still(moment: datetime) -> datetime:
-    """A clock that stands still."""
-    return moment

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -26,10 +25,12 @@ from memtui.embedding.choice import choice_of, fallback_of
 from memtui.engine import statuses
 from memtui.engine.browsing.own import OwnBrowsing
 from memtui.engine.clock_watch import ClockWatch
+from memtui.engine.common import data_dir_of, depth_of, utc_now
 from memtui.engine.conversations.door import Conversing
 from memtui.engine.drift import Look, look
 from memtui.engine.explaining import Explaining
 from memtui.engine.mailbox import SearchRequest
+from memtui.engine.preparing import Preparing
 from memtui.engine.providers.choosing import Providing
 from memtui.engine.providers.holder import ProviderHolder
 from memtui.engine.providers.noted import NotedProvider
@@ -38,7 +39,7 @@ from memtui.engine.retriever import Retriever
 from memtui.engine.searching import Partial, SearchLoop
 from memtui.engine.source import RecentFile
 from memtui.engine.transcripts import Transcribing
-from memtui.errors import Cancelled, IndexMissing, SettingsError
+from memtui.errors import Cancelled, IndexMissing
 from memtui.index.caching import CacheBound
 from memtui.index.database import Interrupted, open_database
 from memtui.index.generations import IndexFolder
@@ -53,17 +54,11 @@ from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from memtui.retrieval.query import Query, parse_query
 from memtui.settings import Settings
-from memtui.settings import data_dir as default_data_dir
 
 if TYPE_CHECKING:
     from memtui.index.watcher import Watcher
 
 _MEGABYTE = 10**6
-
-
-def utc_now() -> datetime:
-    """The present moment, timezone-aware."""
-    return datetime.now(UTC)
 
 
 class Engine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
@@ -97,12 +92,8 @@ class Engine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
         self._holder = ProviderHolder(chosen, fallback, clock=clock)
         opener = open_database if write else partial(open_database, readonly=True)
         self._cache = EmbeddingCache(folder.cache_path, opener, writable=write)
-        self._scope = Scope(
-            root,
-            settings.memory.extra_paths,
-            settings.memory.ignore,
-            settings.memory.max_file_bytes,
-        )
+        memory = settings.memory
+        self._scope = Scope(root, memory.extra_paths, memory.ignore, memory.max_file_bytes)
         self._transcripts = transcript_scope_of(settings, root, homes=homes)
         self._indexer = Indexer(
             folder,
@@ -123,6 +114,7 @@ class Engine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
         self._noted_state = self._noted.read()
         self._retriever = Retriever(folder, self._cache, self._holder, self._is_indexing)
         self._loop = SearchLoop(self, bus)
+        self._preparing = Preparing(self._loop, self._retriever)
         self._watcher: Watcher | None = None
         self._look: Look | None = None
         self._subscriptions = (
@@ -182,7 +174,7 @@ class Engine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
 
     def _warm_view(self, gives_way: Callable[[], bool]) -> None:
         try:
-            self._retriever.warm()
+            self._retriever.warm(gives_way)
         except Interrupted as error:
             raise Cancelled from error
 
@@ -314,9 +306,11 @@ class Engine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
     ) -> CandidatePool:
         """Ask both legs, on the engine thread; see `Searcher`."""
         query = parse_query(request.text, typing=request.typing)
-        depth = _depth(request.ranking)
+        depth = depth_of(request.ranking)
         typing = request.typing
-        return self._retriever.retrieve(query, depth, cancelled, partial, typing=typing)
+        pool = self._retriever.retrieve(query, depth, cancelled, partial, typing=typing)
+        self._preparing.look(alone=False)
+        return pool
 
     def rank(self, pool: CandidatePool, ranking: Ranking) -> Ranked:
         """Rank a pool at this moment; pure."""
@@ -329,8 +323,9 @@ class Engine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
     def _answer(self, text: str, ranking: Ranking, typing: bool) -> Ranked:
         query = parse_query(text, typing=typing)
         self._retriever.read(lambda connection: None)
-        depth = _depth(ranking)
+        depth = depth_of(ranking)
         pool = self._retriever.retrieve(query, depth, lambda: False, None, typing=typing)
+        self._preparing.look(alone=True)
         return self.rerank(pool, ranking)
 
     def _look_now(self) -> Look:
@@ -366,24 +361,3 @@ class Engine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
         progress = self._indexer.snapshot().progress
         # A run that has done everything publishes its end before it is over.
         return progress is not None and progress.done < progress.total
-
-
-def _depth(ranking: Ranking) -> int:
-    """How many hits to fetch of each leg: enough that k and the weights can change without I/O."""
-    return max(ranking.candidates, 50)
-
-
-def data_dir_of(settings: Settings) -> Path:
-    """The folder that holds the indexes; raises `SettingsError` for one that is not absolute."""
-    configured = settings.index.data_dir
-    if not configured:
-        return default_data_dir()
-    with suppress(RuntimeError):
-        folder = Path(configured).expanduser()
-        if folder.is_absolute():
-            return folder
-    # Anything else would depend on the current folder, which may be the memory itself.
-    raise SettingsError(
-        f"index.data_dir is {configured!r}",
-        hint="give an absolute folder, or one that begins with ~",
-    )

@@ -12,7 +12,7 @@ from memtui.engine.best_chunk import best_by_legs, best_in_pool
 from memtui.engine.inquiry import ChunkFacts
 from memtui.engine.insight import facts_of, refused, row_of
 from memtui.engine.places import Meant, meant, readings, spellings
-from memtui.index.files import KnownFile, known_file
+from memtui.index.planning import KnownFile, known_file
 from memtui.index.reader import ChunkRange, chunk_ranges
 from memtui.model import CandidatePool, Leg, Ranked
 from memtui.model.inquiry import Place

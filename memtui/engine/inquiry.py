@@ -14,7 +14,8 @@ from memtui.engine.inquiry_legs import LegSteps, leg_steps
 from memtui.engine.inquiry_stages import stage_steps
 from memtui.engine.standing import FileStanding
 from memtui.model import Chunk, Leg, Numbers, Ranked, Reason
-from memtui.model.inquiry import Inquiry, Outcome, Place, Station, TraceStep
+from memtui.model.inquiry import Inquiry, Outcome, Place, TraceStep
+from memtui.model.kinds import Station
 from memtui.model.terms import KeywordExplanation, LegPlace
 
 

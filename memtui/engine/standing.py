@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from memtui.index.files import KnownFile, plan_changes
+from memtui.index.planning import KnownFile, plan_changes
 from memtui.index.reader import ChunkRange
 from memtui.index.transcripts.by_path import file_at
 from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS

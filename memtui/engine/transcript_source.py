@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from memtui.engine.source import SourceText
-from memtui.index.files import KnownFile
+from memtui.index.planning import KnownFile
 from memtui.index.transcripts.opening import HashingStream, open_stream
 from memtui.index.transcripts.recognising import format_for
 from memtui.memory.looks import said

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from memtui.engine.searching import SearchLoop
     from memtui.engine.source import SourceText
     from memtui.index.database import Connection
-    from memtui.index.files import KnownFile
     from memtui.index.generations import IndexFolder
     from memtui.index.indexer import Indexer
+    from memtui.index.planning import KnownFile
     from memtui.index.reader import LiveIndex
     from memtui.index.transcripts.follow import TranscriptFollower
     from memtui.index.transcripts.scope import TranscriptScope
@@ -144,7 +144,7 @@ class Transcribing:
 
 def _held(connection: Connection, path: str) -> _Held:
     from memtui.engine.reading import indexed_note
-    from memtui.index.files import known_file
+    from memtui.index.planning import known_file
     from memtui.index.transcripts.discovery import SOURCE
 
     known = known_file(connection, path)
@@ -155,7 +155,7 @@ def _held(connection: Connection, path: str) -> _Held:
 
 
 def _known_transcripts(live: LiveIndex) -> Mapping[str, KnownFile]:
-    from memtui.index.files import known_files
+    from memtui.index.planning import known_files
     from memtui.index.transcripts.discovery import SOURCE
 
     try:

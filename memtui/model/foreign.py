@@ -8,6 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
+from memtui.model.kinds import FileState, Severity
+
 AgentGets = Literal["same", "keywords", "other", "nothing"]
 """What the agent's own search returns: what memtui shows, hits of the keywords alone, the answer
 of another index or program, or nothing at all."""
@@ -58,27 +60,6 @@ class ForeignAgent:
     changed: datetime | None = None
     problem: str = ""
     """One line when the index is missing or cannot be read."""
-
-
-class FileState(StrEnum):
-    """How a file on disk and the index agree."""
-
-    CURRENT = "current"
-    STALE = "stale"
-    """Indexed, and changed since."""
-    ORPHAN = "orphan"
-    """In the index, and no longer on disk or no longer part of the memory."""
-    NEVER_INDEXED = "never_indexed"
-    SKIPPED = "skipped"
-    """On disk, and left out by a rule."""
-
-
-class Severity(StrEnum):
-    """How much a finding matters: `error` when searches are wrong or impossible."""
-
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
 
 
 @dataclass(frozen=True, slots=True)

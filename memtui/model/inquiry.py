@@ -7,25 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from memtui.model.documents import Chunk, citation
+from memtui.model.kinds import Station
 from memtui.model.reasons import Leg, Numbers, Reason, Stage
 from memtui.model.terms import KeywordExplanation, LegPlace, Passage
-
-
-class Station(StrEnum):
-    """What a chunk passes before it is ranked, in this order; the stages of the ranking follow."""
-
-    DISCOVERED = "discovered"
-    """Its file belongs to the memory."""
-    INDEXED = "indexed"
-    """The index holds the file as it is now, and a chunk at the line."""
-    KEYWORD_LEG = "keyword_leg"
-    """The keyword leg finds it."""
-    VECTOR_LEG = "vector_leg"
-    """It has a vector that the query's can be compared with."""
-    KEYWORD_POOL = "keyword_pool"
-    """The keyword leg ranks it among its candidates."""
-    VECTOR_POOL = "vector_pool"
-    """The vector leg ranks it among its candidates."""
 
 
 class Outcome(StrEnum):

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from memtui.model.documents import SkippedFile
-from memtui.model.foreign import ForeignStatus
 from memtui.model.reasons import Failure, Reason
+
+if TYPE_CHECKING:
+    from memtui.model.foreign import ForeignStatus
 
 
 class IndexState(StrEnum):

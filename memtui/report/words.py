@@ -10,8 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from memtui.model import Chunk, DateRule, Leg, LegState, LegStatus, Reason, Stage
-from memtui.model.foreign import FileState
-from memtui.model.inquiry import Station
+from memtui.model.kinds import FileState, Station
 from memtui.ranking.decay import age_in_days, chunk_day
 
 LEG_UNITS: Final[Mapping[Leg, str]] = {Leg.VECTOR: "cosine", Leg.KEYWORD: "bm25"}

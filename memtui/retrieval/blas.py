@@ -9,12 +9,29 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+_VARIABLE = "OPENBLAS_NUM_THREADS"
 _LIBRARY_FOLDERS = ("../numpy.libs", ".dylibs", ".libs")
 _PREFIXES = ("scipy_openblas", "openblas")
 _SUFFIXES = ("64_", "")
+
+
+def import_numpy() -> None:
+    """Import numpy without the threads that it would make and `use_one_thread` would stop.
+
+    The variable that says so is there for the import alone.
+    """
+    if "numpy" in sys.modules or _VARIABLE in os.environ:
+        return
+    os.environ[_VARIABLE] = "1"
+    try:
+        import numpy as np
+    finally:
+        os.environ.pop(_VARIABLE, None)
+    assert np
 
 
 @functools.cache
@@ -25,7 +42,7 @@ def use_one_thread() -> bool:
     into programs that memtui starts. Returns whether a library was found that could be told; the
     matrix libraries of macOS and Intel decide for themselves.
     """
-    if "OPENBLAS_NUM_THREADS" in os.environ:
+    if _VARIABLE in os.environ:
         return False
     told = False
     for library in _libraries():

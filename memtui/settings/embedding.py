@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pydantic import Field
-
-from memtui.settings.section import Section
+from memtui.settings.section import Field, Section
 
 _PROVIDER: Final = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 

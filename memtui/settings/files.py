@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import stat
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,6 +78,8 @@ def parse_config(
         line = text.count("\n", 0, deep.start()) + 1
         return Problem(ProblemCode.SYNTAX, f"{path}:{line}", "", "a key of too many parts")
     try:
+        import tomllib
+
         document: Any = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         if prefix and ".".join(prefix) not in text:
@@ -91,6 +91,8 @@ def parse_config(
         return None
     if not isinstance(document, dict):
         return Problem(ProblemCode.WRONG_VALUE, str(path), ".".join(prefix), "must be a table")
+    import hashlib
+
     return ConfigFile(path, text, hashlib.sha256(data).hexdigest(), document, prefix)
 
 

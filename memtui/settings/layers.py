@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from pydantic import ValidationError
-
 from memtui.settings.files import ConfigFile
 from memtui.settings.keys import ACTION_IDS
 from memtui.settings.leaves import (
@@ -28,6 +26,7 @@ from memtui.settings.leaves import (
     tables,
     value_of,
 )
+from memtui.settings.limits import ValidationError
 from memtui.settings.places import CONFIG_VARIABLE
 from memtui.settings.problems import Problem, ProblemCode, nearest
 from memtui.settings.profile_names import LONGEST_SHOWN, name_problem, nearest_profile
@@ -297,11 +296,10 @@ def _explained(error: Exception, key: str, value: Any) -> str:
     """What a value must be instead, in one line."""
     if not isinstance(error, ValidationError):
         return f"cannot be used: {type(error).__name__}"
-    first = error.errors(include_url=False, include_input=False)[0]
-    message = str(first["msg"]).replace("Input should be", "must be")
-    if key == SOURCES_KEY and first["type"] == "string_pattern_mismatch":
+    message = error.message.replace("Input should be", "must be")
+    if key == SOURCES_KEY and error.kind == "string_pattern_mismatch":
         return SOURCES_ARE
-    if first["type"] == "string_pattern_mismatch":
+    if error.kind == "string_pattern_mismatch":
         message = "must be an address that starts with http:// or https://, or a plain name"
     if key == _KEY_VARIABLE:
         # Whoever gives no name of a variable may have given the key itself.

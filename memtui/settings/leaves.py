@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, get_args
 
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
-
 from memtui.settings.keys import ACTION_IDS
 from memtui.settings.schema import KeymapSettings, Settings
+from memtui.settings.section import FieldInfo, Section
 from memtui.settings.toml_text import toml_key
 
 KEYMAP: Final = "keymap"
@@ -43,12 +41,9 @@ class Leaf:
         return isinstance(self.field.default, tuple)
 
 
-def section_of(field: FieldInfo) -> type[BaseModel] | None:
-    """The model behind a field that is a table, `None` for a field that holds a value."""
-    annotation = field.annotation
-    return (
-        annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
-    )
+def section_of(field: FieldInfo) -> type[Section] | None:
+    """The class of a field that is a table, `None` for a field that holds a value."""
+    return type(field.default) if isinstance(field.default, Section) else None
 
 
 @cache
@@ -57,14 +52,12 @@ def leaves() -> Mapping[str, Leaf]:
     return {leaf.key: leaf for leaf in _walk(Settings, (), ())}
 
 
-def _walk(
-    model: type[BaseModel], names: tuple[str, ...], attributes: tuple[str, ...]
-) -> list[Leaf]:
+def _walk(model: type[Section], names: tuple[str, ...], attributes: tuple[str, ...]) -> list[Leaf]:
     found: list[Leaf] = []
     for attribute, field in model.model_fields.items():
         if (model, attribute) in {(KeymapSettings, "bindings"), (Settings, PROFILES)}:
             continue
-        path = (*names, field.alias or attribute)
+        path = (*names, field.name)
         steps = (*attributes, attribute)
         section = section_of(field)
         if section is None:

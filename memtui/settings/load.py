@@ -8,8 +8,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from memtui.settings.files import ConfigFile, read_config
 from memtui.settings.layers import (
     Layer,
@@ -20,6 +18,7 @@ from memtui.settings.layers import (
     is_binding,
 )
 from memtui.settings.leaves import leaves, nested, profile_key, profile_of, value_of
+from memtui.settings.limits import ValidationError
 from memtui.settings.places import (
     CONFIG_VARIABLE,
     PROJECT_FILE,

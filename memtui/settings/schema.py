@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Final, Literal, TypeVar, get_args
 
-from pydantic import Field
-
 from memtui.errors import SettingsError
 from memtui.model import Decay, Fusion, Mmr, Ranking, Rerank, Stage
 from memtui.model.documents import DEFAULT_IGNORE
 from memtui.settings.embedding import EmbeddingSettings
-from memtui.settings.section import Section
+from memtui.settings.section import Field, Section
 from memtui.settings.transcripts import TranscriptSettings
 
 ProfileName = Literal[
@@ -86,7 +84,7 @@ class MmrSettings(Section):
         default=None, description="Push down what repeats a better result."
     )
     lambda_: _Weight | None = Field(
-        default=None, alias="lambda", description="1: relevance alone, 0: variety alone."
+        default=None, name="lambda", description="1: relevance alone, 0: variety alone."
     )
 
 

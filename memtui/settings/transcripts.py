@@ -5,9 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Final
 
-from pydantic import Field
-
-from memtui.settings.section import Section
+from memtui.settings.section import Field, Section
 
 SOURCES_KEY: Final = "transcripts.sources"
 SOURCES_ARE: Final = (

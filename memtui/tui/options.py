@@ -1,4 +1,4 @@
-"""What the interface needs to know before the engine is open: plain values, no pydantic."""
+"""What the interface needs to know before the engine is open: plain values."""
 
 from __future__ import annotations
 

@@ -7,9 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from memtui.index.database import open_database
 from memtui.index.generations import IndexFolder, WriterLock
 from memtui.memory.workspace import workspace_id
-from tests.bench.corpus import Corpus
+from memtui.retrieval.query import parse_query
+from memtui.retrieval.term_plan import TermPlanner
+from tests.bench import bare_query
+from tests.bench.corpus import DIMENSIONS, Corpus
 from tests.bench.folders import folder
 from tests.bench.limits import Judged, Limit
 from tests.bench.measure import MILLISECONDS, Measurement, Plan, Series
@@ -21,6 +25,8 @@ NOTES = 2000
 CHUNKS = 100_000
 LARGEST = 1_000_000
 PAINT_RATIO = 1.3
+DEPTH = 50
+"""Rows of each leg that a search of six results fetches."""
 FIRST_RESULT_MS = 2000.0
 COMMAND_MS = {10_000: 250.0, CHUNKS: 300.0}
 """By chunks; 2,000 notes have 10,000."""
@@ -30,6 +36,15 @@ _REPETITIONS = 4
 _PAINTED = "search what was remembered"
 _FIRST_ROW, _LIST_COLUMNS = 3, 70
 # The index was made for the bench: its vectors are under a name that memtui does not know.
+_BARE_APP = """
+from textual.app import App
+from textual.widgets import Input, Static
+class Bare(App):
+    def compose(self):
+        yield Input(placeholder="search what was remembered")
+        yield Static("rows")
+Bare().run()
+"""
 _STORED = "import sys; from tests.bench.named import main; main(sys.argv[1:])"
 
 
@@ -41,15 +56,20 @@ def measure_paint(plan: Plan) -> Iterator[Measurement]:
     # Indexes the demo, so that no run below does.
     run([_PYTHON, "-m", "memtui", "search", "router", "--demo", "--zero-ok"], env)
     for number in range(plan.warm + _REPETITIONS * plan.rounds):
-        for module in ("textual", "textual.app"):
-            imported = run([_PYTHON, "-c", f"import {module}"], env)
-            painted = _painted([_PYTHON, "-m", "memtui", "demo"], env)
-            if number >= plan.warm:
-                ours.setdefault(module, Series()).wall.append(painted)
-                bare.setdefault(module, Series()).wall.append(imported[0])
-    for module, series in ours.items():
+        least = {
+            "import textual": run([_PYTHON, "-c", "import textual"], env)[0],
+            "import textual.app": run([_PYTHON, "-c", "import textual.app"], env)[0],
+            "a bare Textual app": _painted([_PYTHON, "-c", _BARE_APP], env),
+        }
+        painted = _painted([_PYTHON, "-m", "memtui", "demo"], env)
+        if number < plan.warm:
+            continue
+        for peer, took in least.items():
+            ours.setdefault(peer, Series()).wall.append(painted)
+            bare.setdefault(peer, Series()).wall.append(took)
+    for peer, series in ours.items():
         yield Measurement(
-            f"first paint, against import {module}", series, "ms", f"import {module}", bare[module],
+            f"first paint, against {peer}", series, "ms", peer, bare[peer],
             aim=f"<= {PAINT_RATIO} x",
             limit=Limit(PAINT_RATIO, Judged.WALL_RATIO),
         )  # fmt: skip
@@ -83,12 +103,17 @@ def measure_first_result(plan: Plan) -> Iterator[Measurement]:
 
 
 def measure_command(plan: Plan) -> Iterator[Measurement]:
-    """`memtui search` from the shell, by both legs and by keywords alone, against bare Python."""
+    """`memtui search` from the shell, by both legs and by keywords alone.
+
+    Against a bare Python process that asks the same index the same question: one MATCH, one
+    product of matrix and vector, one fetch of rows. It embeds nothing.
+    """
     for chunks in (NOTES * 5, max([size for size in plan.sizes if size <= CHUNKS], default=CHUNKS)):
         made = folder(Corpus(), chunks, plan.place)
         question = next(one.text for one in Corpus().questions(50) if one.text.isascii())
         aim = COMMAND_MS.get(chunks)
-        for name, provider in (("hybrid", "auto"), ("keyword only", "none")):
+        match = _match_of(made, question)
+        for name, provider, dims in (("hybrid", "auto", DIMENSIONS), ("keyword only", "none", 0)):
             # Without a provider the settings ask for another index; the old one answers.
             env = environment(
                 plan.place / f"home-{provider}",
@@ -97,13 +122,26 @@ def measure_command(plan: Plan) -> Iterator[Measurement]:
             )
             place = ["--root", str(made.root)]
             search = [_PYTHON, "-m", "memtui", "search", question, "--zero-ok", *place]
-            took, alone = paired_runs(plan, search, [_PYTHON, "-c", "pass"], env)
+            if dims:
+                # Finds nothing to do, and notes the folders as any `memtui index` leaves them.
+                run([_PYTHON, "-m", "memtui", "index", *place], env)
+            bare = [_PYTHON, bare_query.__file__, str(made.database), match, str(DEPTH), str(dims)]
+            took, alone = paired_runs(plan, search, bare, env)
             yield Measurement(
-                f"memtui search, {name}, {chunks:,} chunks", took, "ms", "python -c pass", alone,
+                f"memtui search, {name}, {chunks:,} chunks", took, "ms", "bare Python query", alone,
                 aim=f"<= {aim:.0f} ms" if aim else "",
                 limit=Limit(aim, Judged.P50) if aim else None,
                 size=chunks,
             )  # fmt: skip
+
+
+def _match_of(made: Store, question: str) -> str:
+    """The full-text expression of a question, as a search writes it."""
+    connection = open_database(made.database, readonly=True)
+    try:
+        return TermPlanner(connection).plan(parse_query(question)).match
+    finally:
+        connection.close()
 
 
 def _painted(command: Sequence[str], env: Mapping[str, str]) -> float:

@@ -14,7 +14,8 @@ from memtui.engine.foreign import ForeignEngine, find_target
 from memtui.index.foreign.opening import open_foreign
 from memtui.index.foreign.vectors import read_vectors
 from memtui.model import Chunk, Reason
-from memtui.model.browsing import CareRule, FileState
+from memtui.model.browsing import FileState
+from memtui.model.kinds import CareRule
 from tests.support.openclaw import (
     CHUNKS,
     DIMS,

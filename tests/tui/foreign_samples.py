@@ -16,7 +16,6 @@ from memtui.errors import IndexUnusable
 from memtui.model import IndexState, IndexStatus, Ranking
 from memtui.model.foreign import (
     Coverage,
-    FileState,
     FileTruth,
     Finding,
     ForeignAgent,
@@ -24,9 +23,9 @@ from memtui.model.foreign import (
     IdentityField,
     IndexGeneration,
     ModelShare,
-    Severity,
     Truth,
 )
+from memtui.model.kinds import FileState, Severity
 from memtui.tui.app import MemtuiApp
 from memtui.tui.door import EngineDoor, OpenedMemory
 from memtui.tui.memories import foreign_memory

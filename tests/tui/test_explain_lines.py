@@ -15,11 +15,11 @@ from memtui.model.inquiry import (
     Outcome,
     Passages,
     Place,
-    Station,
     TraceStep,
     WordChange,
     WordChanges,
 )
+from memtui.model.kinds import Station
 from memtui.model.terms import KeywordExplanation
 from memtui.ranking.counterfactual import (
     Change,

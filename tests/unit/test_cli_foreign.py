@@ -546,7 +546,7 @@ def test_a_search_does_not_wait_for_a_long_examination(
         raise Cancelled
 
     monkeypatch.setattr("memtui.index.foreign.truth.examine", long_examination)
-    monkeypatch.setattr("memtui.cli.session.EXAMINATION_SECONDS", 0.0)
+    monkeypatch.setattr("memtui.cli.searching.EXAMINATION_SECONDS", 0.0)
     closes = ForeignEngine.close
 
     def close(engine: ForeignEngine) -> None:

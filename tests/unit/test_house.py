@@ -109,6 +109,12 @@ def modules_after(statement: str) -> set[str]:
     ("statement", "banned"),
     [
         ("import memtui.cli.main", {"textual", "rich", "numpy", "apsw", "onnxruntime", "pydantic"}),
+        ("import memtui.settings", {"numpy", "apsw", "textual", "pydantic", "tomllib"}),
+        (
+            "import memtui.cli.searching, memtui.cli.search, memtui.engine.once",
+            {"numpy", "onnxruntime", "textual", "rich", "pydantic", "memtui.engine.engine"}
+            | {"memtui.bus", "memtui.index.indexer", "memtui.memory.chunking"},
+        ),
         ("import memtui.engine", {"textual", "rich", "click"}),
         ("import memtui.ranking.pipeline", {"apsw", "textual", "pydantic", "onnxruntime"}),
         ("import memtui.bus", {"numpy", "apsw", "textual", "pydantic"}),

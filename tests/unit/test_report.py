@@ -24,11 +24,11 @@ from memtui.model.inquiry import (
     Outcome,
     Passages,
     Place,
-    Station,
     TraceStep,
     WordChange,
     WordChanges,
 )
+from memtui.model.kinds import Station
 from memtui.model.terms import (
     FoundBy,
     KeywordExplanation,

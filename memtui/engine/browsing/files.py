@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from memtui.engine.browsing.own_index import moment
 from memtui.engine.browsing.shelf import never
 from memtui.errors import Cancelled
-from memtui.index.files import KnownFile, plan_changes
+from memtui.index.planning import KnownFile, plan_changes
 from memtui.index.transcripts.discovery import SOURCE as SESSIONS
 from memtui.memory.dates import day_of_path
 from memtui.memory.discover import (

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from memtui.engine.common import data_dir_of
 from memtui.engine.doctor.checks import EXIT_SETTINGS, Area, Check, Grade, gravest, problem
 from memtui.engine.doctor.configured import (
     Configured,
@@ -25,7 +26,7 @@ from memtui.engine.doctor.providers import (
     provider_checks,
     provider_listings,
 )
-from memtui.engine.engine import Engine, data_dir_of
+from memtui.engine.engine import Engine
 from memtui.errors import MemtuiError
 from memtui.index.generations import IndexFolder
 from memtui.memory.workspace import Found, workspace_id

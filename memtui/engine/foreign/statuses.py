@@ -17,7 +17,8 @@ from memtui.model import (
     SourceCount,
     WatcherState,
 )
-from memtui.model.foreign import ForeignStatus, IndexGeneration, Severity, Truth
+from memtui.model.foreign import ForeignStatus, IndexGeneration, Truth
+from memtui.model.kinds import Severity
 
 if TYPE_CHECKING:
     from memtui.engine.foreign.facts import ForeignFacts

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from memtui.engine.engine import utc_now
+from memtui.engine.common import utc_now
 from memtui.engine.foreign.answers import RecordedQuery, Recording
 from memtui.engine.foreign.comparison import Verdict, compare
 from memtui.engine.foreign.facts import ForeignFacts, query_vectors_of, read_facts

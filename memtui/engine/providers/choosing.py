@@ -19,6 +19,7 @@ from memtui.embedding.registry import (
     state_of,
 )
 from memtui.engine.providers.choices import choice_for
+from memtui.engine.providers.noted import told_state
 from memtui.engine.providers.places import SentTo, sent_to
 from memtui.engine.providers.slot import Outage
 from memtui.engine.providers.watch import as_provider_error
@@ -26,7 +27,7 @@ from memtui.engine.reading import chunk_lengths, cost_of, file_count
 from memtui.engine.source import RebuildCost
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import mapped_errors
-from memtui.index.job import PROBE_TEXT
+from memtui.index.failing import PROBE_TEXT
 from memtui.index.recipe import Recipe
 from memtui.model import ProbeResult, ProviderListing, ProviderState, Reason
 from memtui.text.sanitize import safe_line
@@ -132,17 +133,13 @@ class Providing:
 
     def _provider_state(self) -> ProviderState:
         """How the provider is; where nothing was tried yet, what the last index run found."""
-        state, noted = self._holder.state(), self._noted_state
-        if noted is None or noted.requested != state.requested:
-            return state
-        if self._holder.is_untried or (state.state is Reason.OK and self._is_follower_of(noted)):
-            return noted
-        return state
-
-    def _is_follower_of(self, noted: ProviderState) -> bool:
-        """Whether another program writes the index, by another provider than would answer here."""
-        made_by = self._retriever.made_by
-        return not self._indexer.is_writer and made_by == f"{noted.actual}/{noted.model}"
+        followed = "" if self._indexer.is_writer else self._retriever.made_by
+        return told_state(
+            self._holder.state(),
+            self._noted_state,
+            is_untried=self._holder.is_untried,
+            followed=followed,
+        )
 
     def _note_provider(self, event: Event) -> None:
         """Tell other programs who made the index, on the thread that did; or hear it from them."""

@@ -66,6 +66,20 @@ class NotedProvider:
         return None
 
 
+def told_state(
+    state: ProviderState, noted: ProviderState | None, *, is_untried: bool, followed: str
+) -> ProviderState:
+    """How the provider is; where nothing was tried yet, what the last index run found.
+
+    `followed` is provider and model of an index that another program writes, else empty.
+    """
+    if noted is None or noted.requested != state.requested:
+        return state
+    if is_untried or (state.state is Reason.OK and followed == f"{noted.actual}/{noted.model}"):
+        return noted
+    return state
+
+
 def _state(found: dict[str, Any]) -> ProviderState:
     actual, model, dimensions = found["actual"], found["model"], found["dimensions"]
     return ProviderState(

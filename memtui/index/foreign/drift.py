@@ -19,7 +19,8 @@ from memtui.index.foreign.findings import Code, counted, finding, listed
 from memtui.index.foreign.rows import FileRow
 from memtui.memory.documents import NotRegularFile, reason_of
 from memtui.model import Reason
-from memtui.model.foreign import FileState, FileTruth, Finding
+from memtui.model.foreign import FileTruth, Finding
+from memtui.model.kinds import FileState
 
 SOURCE: Final = "memory"
 _PIECE: Final = 1 << 20

@@ -33,15 +33,14 @@ from memtui.index.foreign.surroundings import (
 from memtui.index.foreign.vector_check import VectorCheck, check_vectors
 from memtui.model.foreign import (
     Coverage,
-    FileState,
     FileTruth,
     Finding,
     Identity,
     IdentityField,
     ModelShare,
-    Severity,
     Truth,
 )
+from memtui.model.kinds import FileState, Severity
 from memtui.settings.openclaw import (
     AgentConfig,
     MemorySearchConfig,

@@ -1,0 +1,43 @@
+"""What every way to open an index of memtui's own has in common."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from memtui.errors import SettingsError
+from memtui.settings.places import data_dir
+
+if TYPE_CHECKING:
+    from memtui.model import Ranking
+    from memtui.settings import Settings
+
+LEAST_DEPTH: Final = 50
+
+
+def utc_now() -> datetime:
+    """The present moment, timezone-aware."""
+    return datetime.now(UTC)
+
+
+def depth_of(ranking: Ranking) -> int:
+    """How many hits to fetch of each leg: enough that k and the weights can change without I/O."""
+    return max(ranking.candidates, LEAST_DEPTH)
+
+
+def data_dir_of(settings: Settings) -> Path:
+    """The folder that holds the indexes; raises `SettingsError` for one that is not absolute."""
+    configured = settings.index.data_dir
+    if not configured:
+        return data_dir()
+    with suppress(RuntimeError):
+        folder = Path(configured).expanduser()
+        if folder.is_absolute():
+            return folder
+    # Anything else would depend on the current folder, which may be the memory itself.
+    raise SettingsError(
+        f"index.data_dir is {configured!r}",
+        hint="give an absolute folder, or one that begins with ~",
+    )
