@@ -26,6 +26,9 @@ REMEMBERED_BYTES = 32 * 2**20
 REMEMBERED_PER_ROW = 128
 """More bytes of a large index are kept, in proportion to what its vectors take."""
 
+MOST_LISTS = 2048
+"""What Python keeps of a short list is many times its rows; one is read again in no time."""
+
 DECODED_FROM = 16
 """Pages from which on a list is read out of FTS5's own pages; below, asking is as quick."""
 
@@ -203,7 +206,9 @@ class PostingsReader:
             known = _Kept(self._read(words), self._row_lengths.last, len(self._gone))
         self._known[words] = known
         self._bytes += known.postings.nbytes
-        while self._bytes > self.most_bytes and len(self._known) > 1:
+        while len(self._known) > 1 and (
+            self._bytes > self.most_bytes or len(self._known) > MOST_LISTS
+        ):
             _, oldest = self._known.popitem(last=False)
             self._bytes -= oldest.postings.nbytes
         return known.postings

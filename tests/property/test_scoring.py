@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memtui.index.schema import create
-from memtui.retrieval import term_plan
+from memtui.retrieval import postings, term_plan
 from memtui.retrieval.filters import AllowedRows
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.postings import PostingsReader
@@ -158,4 +158,18 @@ def test_few_lists_are_kept() -> None:
     add(connection, 60, [["router"]])
     reader.refresh()
     assert reader.get(Words(("router",), '"router"')).rows.tolist() == [*range(1, 51), 60]
+    connection.close()
+
+
+def test_short_lists_are_bounded_by_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postings, "MOST_LISTS", 3)
+    connection = apsw.Connection(":memory:")
+    create(connection, None)
+    add(connection, 1, [["router"]])
+    reader = PostingsReader(connection)
+    reader.refresh()
+    asked = [Words((f"word{number}",), f'"word{number}"') for number in range(5)]
+    for words in asked:
+        reader.get(words)
+    assert [reader.has(words) for words in asked] == [False, False, True, True, True]
     connection.close()
