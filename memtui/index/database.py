@@ -25,6 +25,8 @@ Connection = apsw.Connection
 DatabaseError = apsw.Error
 Interrupted = apsw.InterruptError
 DiskFull = apsw.FullError
+_UNKNOWN_FORMAT = "unsupported file format"
+"""What SQLite says, as an error of no kind, of a header that no release of it wrote."""
 
 PAGE_SIZE = 16384
 BUSY_TIMEOUT_MS = 5000
@@ -216,6 +218,8 @@ def fault(error: BaseException) -> Fault | None:
     match error:
         case apsw.NotADBError() | apsw.CorruptError() | UnicodeDecodeError():
             return Fault.DAMAGED
+        case apsw.SQLError() if _UNKNOWN_FORMAT in str(error):
+            return Fault.DAMAGED
         case apsw.BusyError() | apsw.LockedError():
             return Fault.LOCKED
         case apsw.ReadOnlyError():
@@ -245,7 +249,9 @@ def mapped_errors(path: Path) -> Iterator[None]:
     """Turn what SQLite raises about a broken file into `IndexUnusable` with a line for people."""
     try:
         yield
-    except (apsw.NotADBError, apsw.CorruptError) as error:
+    except (apsw.NotADBError, apsw.CorruptError, apsw.SQLError) as error:
+        if fault(error) is not Fault.DAMAGED:
+            raise
         raise IndexDamaged(
             f"{path.name} is damaged: {error}", hint="memtui index --force builds it again"
         ) from error
@@ -331,12 +337,6 @@ def checkpoint(connection: apsw.Connection) -> None:
     """Move the write-ahead log into the file and empty it; readers may keep it from emptying."""
     with suppress(apsw.BusyError, apsw.LockedError):
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-
-def free_share(connection: apsw.Connection) -> float:
-    """How much of the file holds nothing, 0 to 1."""
-    pages = number(connection, "PRAGMA page_count")
-    return number(connection, "PRAGMA freelist_count") / pages if pages else 0.0
 
 
 def copy_without_gaps(connection: apsw.Connection, target: Path) -> None:

@@ -13,9 +13,9 @@ from memtui.index.database import (
     DiskFull,
     Interrupted,
     copy_without_gaps,
-    free_share,
     interruptible,
     mapped_errors,
+    number,
     open_database,
 )
 from memtui.index.files import FilesPhase
@@ -87,6 +87,12 @@ def _close_gaps(job: Job, connection: Connection, files: list[Path]) -> None:
     except DiskFull:
         # The file with the gaps is as good.
         job.folder.discard(files.pop())
+
+
+def free_share(connection: Connection) -> float:
+    """How much of the file holds nothing, 0 to 1."""
+    pages = number(connection, "PRAGMA page_count")
+    return number(connection, "PRAGMA freelist_count") / pages if pages else 0.0
 
 
 def _discard(job: Job, files: Sequence[Path]) -> None:

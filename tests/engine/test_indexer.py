@@ -324,10 +324,15 @@ def test_the_thread_outlives_an_unexpected_error(
     assert indexer.snapshot().counts.files == 20
 
 
-def test_a_damaged_index_is_named_and_made_again(workspace: Workspace) -> None:
+@pytest.mark.parametrize("damage", ["no database", "format of no release"])
+def test_a_damaged_index_is_named_and_made_again(workspace: Workspace, damage: str) -> None:
     workspace.sync()
     before = workspace.contents()
-    workspace.folder.path(1).write_bytes(b"not a database " * 5000)
+    path = workspace.folder.path(1)
+    whole = path.read_bytes()
+    # The schema's format number is in the bytes 44 to 47 of the header.
+    unknown = whole[:44] + b"\0\0\0\x09" + whole[48:]
+    path.write_bytes(b"not a database " * 5000 if damage == "no database" else unknown)
     indexer = workspace.indexer()
     indexer.start()
     try:

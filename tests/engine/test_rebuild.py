@@ -15,12 +15,12 @@ from memtui.index.database import (
     DiskFull,
     IndexDamaged,
     damage,
-    free_share,
     number,
     open_database,
 )
 from memtui.index.generations import WriterLock
 from memtui.index.reader import LiveIndex, pending_count
+from memtui.index.rebuild import free_share
 from memtui.index.recipe import Recipe
 from memtui.index.schema import SCHEMA_VERSION, read_meta, write_meta
 from tests.support.indexing import Contents, Workspace
