@@ -245,7 +245,9 @@ class CareRun:
 def _piece(holdings: Holdings, after: int) -> tuple[Sequence[int], list[Chunk]]:
     rows = holdings.rows_after(after, _ROWS, SOURCE)
     chunks = holdings.chunks(rows)
-    return rows, [chunks[row] for row in rows if row in chunks]
+    # A damaged table may give rows in no order: no row comes twice.
+    ahead = [row for row in rows if row > after]
+    return ahead, [chunks[row] for row in ahead if row in chunks]
 
 
 def _pair(first: Chunk, second: Chunk, score: float) -> CareFinding:

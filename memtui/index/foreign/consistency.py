@@ -167,17 +167,17 @@ def cjk_findings(
     total, paths = 0, set[str]()
     count = 0
     query = f"SELECT rowid, path, text FROM {layout.chunks} WHERE rowid > ? ORDER BY rowid LIMIT ?"
-    last = -(2**63)
-    while rows := connection.execute(query, (last, _BATCH)).fetchall():
+    before, last = -(2**63) - 1, -(2**63)
+    # A damaged table may give its rows in no order, and the same ones for ever.
+    while last > before and (rows := connection.execute(query, (last, _BATCH)).fetchall()):
         if cancelled is not None and cancelled():
             raise Cancelled
-        for rowid, path, text in rows:
+        for _, path, text in rows:
             total += 1
             if isinstance(text, str) and not text.isascii() and _CJK.search(text):
                 count += 1
                 paths.add(str(path))
-            if isinstance(rowid, int):
-                last = rowid
+        before, last = last, max(int(str(row[0])) for row in rows)
     if not count:
         return []
     text = (

@@ -60,12 +60,13 @@ def read_vectors(connection: Connection, layout: Layout) -> Iterator[VectorBatch
     query = (
         f"SELECT rowid, id, embedding FROM {layout.chunks} WHERE rowid > ? ORDER BY rowid LIMIT ?"
     )
-    last = -(2**63)
-    while True:
+    before, last = -(2**63) - 1, -(2**63)
+    # A damaged table may give its rows in no order, and the same ones for ever.
+    while last > before:
         rows: list[Any] = connection.execute(query, (last, _BATCH)).fetchall()
         if not rows:
             return
-        last = rows[-1][0]
+        before, last = last, max(row[0] for row in rows)
         yield from _batches(rows)
 
 
