@@ -132,6 +132,8 @@ class DrawingActions(SearchBase):
 
     def _draw_waiting_panes(self) -> None:
         self._panes_timer = None
+        if not self.is_built:
+            return
         if self.ranked is not None:
             self._draw_panes(self.ranked, self.selected_id)
         if (drawn := self._when_drawn) is not None:

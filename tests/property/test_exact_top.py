@@ -159,7 +159,8 @@ def test_pages_of_another_format_are_not_guessed(connection: apsw.Connection, ha
     add(connection, 1, [["router"]] * 5)
     for condition in ("id > 100", "id = 10"):
         connection.execute(f"UPDATE chunks_fts_data SET block = ? WHERE {condition}", (harm,))
-        assert stored_list(connection, "router") in (None, pytest.approx(([], [])))
+        found = stored_list(connection, "router")
+        assert found is None or [part.tolist() for part in found] == [[], []]
 
 
 def test_lists_that_are_not_as_stored_are_asked_for(
