@@ -190,7 +190,10 @@ class Retriever:
     @property
     def can_prepare(self) -> bool:
         """Whether there is something to read that the next searches will need."""
-        return self._keyword is not None and self._keyword.can_prepare
+        # While the index is filled, what is read now is out of date at the next commit.
+        if self._keyword is None or self._is_filling():
+            return False
+        return self._keyword.can_prepare
 
     def prepare(self, gives_way: Callable[[], bool]) -> None:
         """Read that; raises `Cancelled` when `gives_way` says that somebody waits."""
