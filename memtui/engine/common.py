@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from memtui.errors import SettingsError
+from memtui.memory.discover import Scope
 from memtui.settings.places import data_dir
 
 if TYPE_CHECKING:
-    from memtui.model import Ranking
+    from memtui.model import Ranked, Ranking
     from memtui.settings import Settings
 
 LEAST_DEPTH: Final = 50
@@ -25,6 +29,19 @@ def utc_now() -> datetime:
 def depth_of(ranking: Ranking) -> int:
     """How many hits to fetch of each leg: enough that k and the weights can change without I/O."""
     return max(ranking.candidates, LEAST_DEPTH)
+
+
+def scope_of(root: Path, settings: Settings) -> Scope:
+    """Where the notes of a memory are looked for."""
+    memory = settings.memory
+    return Scope(root, memory.extra_paths, memory.ignore, memory.max_file_bytes)
+
+
+def timed(rank: Callable[[], Ranked]) -> Ranked:
+    """Rank, and say in the answer how many milliseconds that took."""
+    started = perf_counter()
+    ranked = rank()
+    return replace(ranked, elapsed_ms=(perf_counter() - started) * 1000)
 
 
 def data_dir_of(settings: Settings) -> Path:

@@ -25,7 +25,7 @@ from memtui.embedding.choice import choice_of, fallback_of
 from memtui.engine import statuses
 from memtui.engine.browsing.own import OwnBrowsing
 from memtui.engine.clock_watch import ClockWatch
-from memtui.engine.common import data_dir_of, depth_of, utc_now
+from memtui.engine.common import data_dir_of, depth_of, scope_of, utc_now
 from memtui.engine.conversations.door import Conversing
 from memtui.engine.drift import Look, look
 from memtui.engine.explaining import Explaining
@@ -47,7 +47,7 @@ from memtui.index.indexer import Indexer
 from memtui.index.reader import ChunkRange, chunk_ranges, recent_files
 from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.scope import TranscriptHomes, transcript_scope_of
-from memtui.memory.discover import Scope, discover
+from memtui.memory.discover import discover
 from memtui.memory.workspace import workspace_id
 from memtui.model import CandidatePool, IndexStatus, Ranked, Ranking
 from memtui.ranking.pipeline import rank
@@ -92,8 +92,7 @@ class Engine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
         self._holder = ProviderHolder(chosen, fallback, clock=clock)
         opener = open_database if write else partial(open_database, readonly=True)
         self._cache = EmbeddingCache(folder.cache_path, opener, writable=write)
-        memory = settings.memory
-        self._scope = Scope(root, memory.extra_paths, memory.ignore, memory.max_file_bytes)
+        self._scope = scope_of(root, settings)
         self._transcripts = transcript_scope_of(settings, root, homes=homes)
         self._indexer = Indexer(
             folder,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from memtui.embedding.prices import cost, price_of
 from memtui.embedding.usage import estimated_tokens
-from memtui.engine.doctor.memory import scope_of
+from memtui.engine.common import scope_of
 from memtui.engine.providers.choices import choice_for
 from memtui.engine.source import RebuildCost
 from memtui.index.transcripts.discovery import with_transcripts

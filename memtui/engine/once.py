@@ -5,18 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.choice import choice_of, fallback_of
 from memtui.embedding.provider import Maker, maker_of
 from memtui.engine import statuses
-from memtui.engine.common import data_dir_of, depth_of, utc_now
+from memtui.engine.common import data_dir_of, depth_of, scope_of, timed, utc_now
 from memtui.engine.drift import Look, look
 from memtui.engine.providers.holder import ProviderHolder
 from memtui.engine.providers.noted import NotedProvider, told_state
@@ -92,9 +90,7 @@ class OneSearch:
         self._discovered = self.discover()
         self._retriever.read(lambda connection: None)
         pool = self._retriever.retrieve(query, depth_of(ranking), lambda: False, None)
-        started = perf_counter()
-        ranked = rank(pool, ranking, now=self._now())
-        return replace(ranked, elapsed_ms=(perf_counter() - started) * 1000)
+        return timed(lambda: rank(pool, ranking, now=self._now()))
 
     def refresh_status(self) -> None:
         """Look at the files and the index now; raises `IndexUnusable`."""
@@ -159,8 +155,8 @@ class OneSearch:
 
     def discover(self) -> Discovery:
         """The files of the memory, but for those of folders that are as the index has them."""
-        memory, chosen = self._settings.memory, self._settings.transcripts
-        scope = Scope(self.root, memory.extra_paths, memory.ignore, memory.max_file_bytes)
+        chosen = self._settings.transcripts
+        scope = scope_of(self.root, self._settings)
         if not (chosen.sources or chosen.paths):
             return discover(scope, before=self._folders(scope))
         from memtui.index.transcripts.discovery import with_transcripts

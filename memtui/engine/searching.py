@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
-from time import perf_counter
 from typing import Protocol, TypeVar
 
 from memtui.bus import Bus, SearchFailed, SearchReady
+from memtui.engine.common import timed
 from memtui.engine.mailbox import EngineThread, SearchRequest
 from memtui.errors import Cancelled, MemtuiError
 from memtui.model import CandidatePool, Mmr, Ranked, Ranking
@@ -73,9 +73,7 @@ class SearchLoop:
 
     def timed(self, pool: CandidatePool, ranking: Ranking) -> Ranked:
         """Rank a pool and say how long that took."""
-        started = perf_counter()
-        ranked = self._searcher.rank(pool, ranking)
-        return replace(ranked, elapsed_ms=(perf_counter() - started) * 1000)
+        return timed(lambda: self._searcher.rank(pool, ranking))
 
     def _search(self, request: SearchRequest, cancelled: Callable[[], bool]) -> None:
         def publish(pool: CandidatePool, complete: bool) -> None:

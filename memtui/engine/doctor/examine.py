@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from memtui.engine.common import data_dir_of
+from memtui.engine.common import data_dir_of, scope_of
 from memtui.engine.doctor.checks import EXIT_SETTINGS, Area, Check, Grade, gravest, problem
 from memtui.engine.doctor.configured import (
     Configured,
@@ -18,7 +18,7 @@ from memtui.engine.doctor.configured import (
 )
 from memtui.engine.doctor.folders import folder_checks
 from memtui.engine.doctor.index import index_checks
-from memtui.engine.doctor.memory import agent_checks, memory_checks, scope_of, watcher_check
+from memtui.engine.doctor.memory import agent_checks, memory_checks, watcher_check
 from memtui.engine.doctor.program import program_checks
 from memtui.engine.doctor.providers import (
     listed_by,

@@ -20,12 +20,6 @@ _UNSEEN = frozenset({Reason.UNREADABLE, Reason.VANISHED, Reason.OUTSIDE_ROOT})
 """Reasons that say that something named, or found, could not be looked at."""
 
 
-def scope_of(root: Path, settings: Settings) -> Scope:
-    """Where the notes of a memory are looked for."""
-    memory = settings.memory
-    return Scope(root, memory.extra_paths, memory.ignore, memory.max_file_bytes)
-
-
 def memory_checks(found: Found, scope: Scope) -> Iterator[Check]:
     """The folder, the notes in it, and what is left out."""
     yield fine(Area.MEMORY, "folder", f"{found.root} ({found.how})")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from concurrent.futures import CancelledError
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -16,7 +15,7 @@ from memtui.errors import Cancelled, IndexMissing
 from memtui.index.foreign import rows
 from memtui.index.foreign.discovery import Listing, list_memory
 from memtui.index.foreign.drift import SOURCE as MEMORY
-from memtui.index.foreign.drift import Look, compare
+from memtui.index.foreign.drift import Look, compare, moment
 from memtui.index.foreign.rows import FileRow
 from memtui.memory.dates import day_of_path
 from memtui.memory.documents import read_document, reason_of
@@ -196,7 +195,7 @@ class ForeignShelf:
             place=WORKSPACE if row.source == MEMORY else self._facts.target.agent or row.source,
             state=_STATES[state],
             size=row.size,
-            changed=_moment(row.mtime),
+            changed=moment(row.mtime),
             chunks=chunks,
             lines=lines,
             day=day_of_path(row.path) if row.source == MEMORY else None,
@@ -231,11 +230,3 @@ def _reason(state: Compared) -> Reason:
             return Reason.NOT_YET_INDEXED
         case Compared.SKIPPED:
             return Reason.DISABLED
-
-
-def _moment(milliseconds: float) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None
-    except (OverflowError, OSError, ValueError):
-        # A time outside the calendar, in a column that holds anything.
-        return None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from memtui.errors import Cancelled
 from memtui.index.foreign.findings import Code, counted, finding, listed
 from memtui.index.foreign.layout import Layout
+from memtui.index.foreign.pieces import pieces
 from memtui.model.foreign import Finding, ModelShare
 from memtui.settings.openclaw.identity import KEYWORD_ONLY_MODEL
 
@@ -167,9 +168,7 @@ def cjk_findings(
     total, paths = 0, set[str]()
     count = 0
     query = f"SELECT rowid, path, text FROM {layout.chunks} WHERE rowid > ? ORDER BY rowid LIMIT ?"
-    before, last = -(2**63) - 1, -(2**63)
-    # A damaged table may give its rows in no order, and the same ones for ever.
-    while last > before and (rows := connection.execute(query, (last, _BATCH)).fetchall()):
+    for rows in pieces(connection, query, _BATCH):
         if cancelled is not None and cancelled():
             raise Cancelled
         for _, path, text in rows:
@@ -177,7 +176,6 @@ def cjk_findings(
             if isinstance(text, str) and not text.isascii() and _CJK.search(text):
                 count += 1
                 paths.add(str(path))
-        before, last = last, max(int(str(row[0])) for row in rows)
     if not count:
         return []
     text = (

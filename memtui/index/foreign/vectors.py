@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memtui.index.foreign.layout import Layout
+from memtui.index.foreign.pieces import pieces
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,13 +61,7 @@ def read_vectors(connection: Connection, layout: Layout) -> Iterator[VectorBatch
     query = (
         f"SELECT rowid, id, embedding FROM {layout.chunks} WHERE rowid > ? ORDER BY rowid LIMIT ?"
     )
-    before, last = -(2**63) - 1, -(2**63)
-    # A damaged table may give its rows in no order, and the same ones for ever.
-    while last > before:
-        rows: list[Any] = connection.execute(query, (last, _BATCH)).fetchall()
-        if not rows:
-            return
-        before, last = last, max(row[0] for row in rows)
+    for rows in pieces(connection, query, _BATCH):
         yield from _batches(rows)
 
 
