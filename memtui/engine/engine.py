@@ -41,6 +41,7 @@ from memtui.engine.source import RecentFile
 from memtui.engine.transcripts import Transcribing
 from memtui.errors import Cancelled, IndexMissing
 from memtui.index.caching import CacheBound
+from memtui.index.courtesy import Courtesy
 from memtui.index.database import Interrupted, open_database
 from memtui.index.generations import IndexFolder
 from memtui.index.indexer import Indexer
@@ -94,6 +95,7 @@ class Engine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
         self._cache = EmbeddingCache(folder.cache_path, opener, writable=write)
         self._scope = scope_of(root, settings)
         self._transcripts = transcript_scope_of(settings, root, homes=homes)
+        self._courtesy = Courtesy()
         self._indexer = Indexer(
             folder,
             self._scope,
@@ -105,6 +107,7 @@ class Engine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
             write=write,
             bound=CacheBound(settings.index.cache_mb * _MEGABYTE, lambda: self._holder.spared),
             transcripts=self._transcripts,
+            courtesy=self._courtesy,
         )
         self._pending = PendingVectors(self._indexer, bus, clock=clock)
         self._changing = threading.Lock()
@@ -191,8 +194,9 @@ class Engine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
         """Ask for a search and return its sequence number; the latest wins.
 
         `SearchReady` events follow, perhaps one with the quicker leg alone first, or one
-        `SearchFailed`; nothing follows a search that a newer one superseded.
+        `SearchFailed`; nothing follows a search that a newer one superseded. The index waits.
         """
+        self._courtesy.asked()
         return self._loop.submit(text, ranking or self.ranking, typing=typing)
 
     def rerank(self, pool: CandidatePool, ranking: Ranking) -> Ranked:

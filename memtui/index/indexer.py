@@ -22,11 +22,12 @@ from memtui.embedding.cache import EmbeddingCache
 from memtui.errors import Cancelled, IndexMissing, MemtuiError
 from memtui.index.caching import CacheBound
 from memtui.index.counting import COUNT_SHARE, LiveCounter
+from memtui.index.courtesy import Courtesy
 from memtui.index.database import IndexDamaged
 from memtui.index.generations import IndexFolder, WriterLock
 from memtui.index.job import Job, ProviderFactory, SyncResult
 from memtui.index.planning import known_files, plan_changes
-from memtui.index.progress import VECTORS, ProgressReporter
+from memtui.index.progress import ProgressReporter
 from memtui.index.reader import LiveIndex
 from memtui.index.rebuild import rebuild
 from memtui.index.recipe import Recipe
@@ -66,6 +67,7 @@ class Indexer:
         poll_seconds: float = _POLL_SECONDS,
         bound: CacheBound | None = None,
         transcripts: TranscriptScope | None = None,
+        courtesy: Courtesy | None = None,
     ) -> None:
         self._folder = folder
         self._scope = scope
@@ -78,6 +80,7 @@ class Indexer:
         self._write = write
         self._poll_seconds = poll_seconds
         self._bound = bound
+        self._courtesy = courtesy or Courtesy()
         self._lock = WriterLock(folder)
         self._live = LiveIndex(folder)
         self._settle_again = 0.0
@@ -250,7 +253,7 @@ class Indexer:
         try:
             result = self._perform_latest(work, reporter)
         except Cancelled:
-            text = _stopped(work, reporter)
+            text = reporter.stopped(rebuild=work is Work.REBUILD)
             self._state.update(failure=None, stopped=text)
             self._bus.publish(SyncFailed(text, self._now()))
             return
@@ -301,6 +304,7 @@ class Indexer:
             note=partial(self.record, "embedding"),
             refused=self._refused,
             transcripts=self._transcripts,
+            courtesy=self._courtesy,
         )
 
     def _note(self, result: SyncResult) -> None:
@@ -386,13 +390,6 @@ class Indexer:
             return "this process"
         owner = self._lock.owner()
         return "none" if owner is None else f"process {owner.pid}"
-
-
-def _stopped(work: Work, reporter: ProgressReporter) -> str:
-    progress = reporter.last
-    if work is Work.REBUILD and (progress is None or progress.phase != VECTORS):
-        return "stopped; the index is as it was"
-    return f"stopped; {reporter.kept_percent()} % kept"
 
 
 def _describe(error: Exception) -> str:

@@ -10,6 +10,7 @@ from memtui.bus import Bus
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Provider
 from memtui.errors import Cancelled, WorkspaceNotFound
+from memtui.index.courtesy import Courtesy
 from memtui.index.failing import VectorProblem
 from memtui.index.generations import IndexFolder
 from memtui.index.progress import ProgressReporter
@@ -74,10 +75,18 @@ class Job:
     awaits_batch: bool = False
     """Whether the index is of another model and only kept while a batch for its own is made."""
 
+    courtesy: Courtesy = field(default_factory=Courtesy)
+    """Whom the job waits for."""
+
     def check(self) -> None:
-        """Raise `Cancelled` when the job is to stop."""
-        if self.cancelled():
+        """Wait while somebody types; raise `Cancelled` when the job is to stop."""
+        if self.is_stopped():
             raise Cancelled
+
+    def is_stopped(self) -> bool:
+        """Wait, on the thread that works, while somebody types; whether the job is to stop."""
+        self.courtesy.wait(self.cancelled)
+        return self.cancelled()
 
     def discover(self, before: Mapping[str, FolderState] | None = None) -> Discovery:
         """Find notes and transcripts; raises `WorkspaceNotFound` when the folder cannot be listed.

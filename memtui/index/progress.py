@@ -65,6 +65,12 @@ class ProgressReporter:
         """Tell how much of the phase is done, 0 to 100."""
         return 100 * self._done // self._total if self._total else 100
 
+    def stopped(self, *, rebuild: bool) -> str:
+        """Say what is left of a run that was stopped."""
+        if rebuild and (self.last is None or self.last.phase != VECTORS):
+            return "stopped; the index is as it was"
+        return f"stopped; {self.kept_percent()} % kept"
+
     def _publish(self, now: float, current: str) -> None:
         self._published = now
         begin, done_then = self._samples[0]

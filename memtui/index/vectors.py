@@ -234,7 +234,9 @@ class VectorsPhase:
         Raises `TextsRefused` when only some of them failed.
         """
         try:
-            vectors = provider.embed_documents(list(texts.values()), cancelled=self._job.cancelled)
+            # A service answers meanwhile; a model of this machine takes its processors.
+            stopped = self._job.cancelled if provider.remote else self._job.is_stopped
+            vectors = provider.embed_documents(list(texts.values()), cancelled=stopped)
         except TextsRefused:
             raise
         except ProviderError as error:

@@ -10,6 +10,7 @@ from typing import TypeVar
 from memtui.bus import Bus, Event
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Provider, ProviderIdentity, identity_of
+from memtui.index.courtesy import Courtesy
 from memtui.index.database import Connection, open_database
 from memtui.index.generations import IndexFolder
 from memtui.index.indexer import Indexer
@@ -99,7 +100,9 @@ class Workspace:
         """Run a rebuild here and now."""
         return rebuild(self.job(cancelled))
 
-    def indexer(self, *, write: bool = True, bus: Bus | None = None) -> Indexer:
+    def indexer(
+        self, *, write: bool = True, bus: Bus | None = None, courtesy: Courtesy | None = None
+    ) -> Indexer:
         """Make an index thread that looks around often; not started."""
         assert self.recipe is not None
         return Indexer(
@@ -112,6 +115,7 @@ class Workspace:
             write=write,
             poll_seconds=0.02,
             transcripts=self.transcripts,
+            courtesy=courtesy,
         )
 
     def contents(self) -> Contents:

@@ -1,0 +1,54 @@
+"""The index gives way to a person: what has time waits while somebody types."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from time import monotonic
+
+PAUSE_SECONDS = 0.5
+"""So long after the last key the index goes on: longer than from one key to the next."""
+MOST_SECONDS = 5.0
+"""So long it waits at most, however much is typed."""
+TURN_SECONDS = 0.5
+"""So long it then works before it waits again."""
+_LOOK_SECONDS = 0.02
+
+
+class Courtesy:
+    """Lets the index thread wait while searches are asked for, as the threads share one processor.
+
+    `clock` counts seconds. Of work that never ends for typing, `TURN_SECONDS` of every
+    `MOST_SECONDS` are left.
+    """
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._until = 0.0
+        self._since: float | None = None
+        self._turn_ends = 0.0
+        self._condition = threading.Condition()
+
+    def asked(self) -> None:
+        """Note that something was asked for now; from any thread, never waits."""
+        self._until = self._clock() + PAUSE_SECONDS
+
+    def wait(self, stopped: Callable[[], bool]) -> None:
+        """Wait, on the thread that works, until nobody types, `stopped()` or it is its turn."""
+        with self._condition:
+            while self._waits() and not stopped():
+                self._condition.wait(_LOOK_SECONDS)
+
+    def _waits(self) -> bool:
+        now = self._clock()
+        if now >= self._until:
+            self._since = None
+            return False
+        if now < self._turn_ends:
+            return False
+        if self._since is None:
+            self._since = now
+        elif now - self._since >= MOST_SECONDS:
+            self._since, self._turn_ends = None, now + TURN_SECONDS
+            return False
+        return True
