@@ -48,7 +48,7 @@ def _diversify(standing: Standing, order: Sequence[int]) -> Step:
 
     def describe(index: int) -> tuple[Reason, Numbers]:
         position = place[index]
-        twin = chosen.similar_to[position]
+        twin = chosen.twin(position)
         similarity, relevance = chosen.max_similarity[position], chosen.relevance[position]
         if twin < 0:
             reason = Reason.FIRST if chosen.order[0] == position else Reason.OK
@@ -92,7 +92,10 @@ def _join(steps: Sequence[Step]) -> Step:
 
 
 def overlap_matrix(standing: Standing, order: Sequence[int]) -> mmr.Matrix:
-    """The similarity matrix of these rows, cut out of the pool's own matrix."""
+    """The similarity matrix of these rows, cut out of the pool's own matrix; not to be changed.
+
+    The last one is kept with the pool: MMR on and off, or another lambda, leaves the order.
+    """
     empty = standing.ranking.mmr.empty_similarity
     key = f"overlap:{empty}"
     cached = standing.pool.derived.get(key)
@@ -101,9 +104,11 @@ def overlap_matrix(standing: Standing, order: Sequence[int]) -> mmr.Matrix:
         places = {chunk_id: place for place, chunk_id in enumerate(ids)}
         matrix = mmr.similarity_matrix([standing.pool.chunks[i] for i in ids], empty)
         cached = standing.pool.derived[key] = (places, matrix)
-    import numpy as np
-
     places, matrix = cached
-    wanted = np.array([places[standing.rows[index].chunk.id] for index in order])
-    cut: mmr.Matrix = matrix.take(wanted, axis=0).take(wanted, axis=1)
-    return cut
+    wanted = [places[standing.rows[index].chunk.id] for index in order]
+    kept: tuple[list[int] | None, mmr.Matrix]
+    kept = standing.pool.derived.get(f"{key}, cut", (None, matrix))
+    if kept[0] != wanted:
+        kept = wanted, matrix.take(wanted, axis=0).take(wanted, axis=1)
+        standing.pool.derived[f"{key}, cut"] = kept
+    return kept[1]

@@ -133,8 +133,16 @@ class Selection:
     order: list[int]
     relevance: list[float]
     max_similarity: list[float]
-    similar_to: list[int]
-    """Index of the most similar row that was chosen before; -1 for the first."""
+    """The greatest similarity to a row that was chosen before; 0 for the first."""
+    matrix: Matrix
+
+    def twin(self, row: int) -> int:
+        """The most similar row that was chosen before, of equals the one chosen first; else -1."""
+        nearest = self.max_similarity[row]
+        if nearest <= 0:
+            return -1
+        before = self.order[: self.order.index(row)]
+        return before[int((self.matrix[row, before] == nearest).argmax())]
 
 
 def select(
@@ -154,50 +162,32 @@ def select(
     low, high = float(values.min()), float(values.max())
     span = high - low
     relevance = (values - low) / span if span > 0 else np.ones(n)
+    # What each row would score if it stood beside each other row, and its distance from that row
+    # as minus the similarity: of both the least over the rows that were chosen counts.
+    beside = np.empty((n, 2, n))
     marginal = lambda_ * relevance
-    # What each row would score if it stood beside each other row; the MMR value of a row is the
-    # least of these over the rows that were chosen.
-    beside = (1 - lambda_) * matrix
-    np.subtract(marginal, beside, out=beside)
+    np.multiply(matrix, 1 - lambda_, out=beside[:, 0])
+    np.subtract(marginal, beside[:, 0], out=beside[:, 0])
+    np.negative(matrix, out=beside[:, 1])
     # A row that was chosen stands beside itself: that takes it out.
-    np.fill_diagonal(beside, -np.inf)
-    order = _greedy(marginal, beside)
-    nearest, twin = _nearest_before(matrix, np.array(order, dtype=np.intp))
-    return Selection(order, relevance.tolist(), nearest.tolist(), twin.tolist())
+    np.einsum("iji->ij", beside)[:, 0] = -np.inf
+    order, nearest = _greedy(np.stack([marginal, np.zeros(n)]), beside)
+    return Selection(order, relevance.tolist(), nearest, matrix)
 
 
-def _greedy(marginal: Matrix, beside: Matrix) -> list[int]:
-    """Take the best row again and again, each time with what it leaves of the others."""
+def _greedy(least: Matrix, beside: Matrix) -> tuple[list[int], list[float]]:
+    """Take the best row again and again, each time with what it leaves of the others.
+
+    `least` is float64 (2, n), `beside` float64 (n, 2, n): MMR values, and minus the similarities.
+    """
     import numpy as np
 
-    best, least, rows = marginal.argmax, np.minimum, list(beside)
+    best, distance, minimum, rows = least[0].argmax, least[1].item, np.minimum, list(beside)
     order: list[int] = []
+    nearest = [0.0] * len(rows)
     for _ in range(len(rows)):
         chosen = int(best())
         order.append(chosen)
-        least(marginal, rows[chosen], out=marginal)
-    return order
-
-
-@lru_cache(maxsize=2)
-def _earlier(n: int) -> Matrix:
-    """Which of n rows in an order come before which: 1 below the diagonal, else 0."""
-    import numpy as np
-
-    return np.tri(n, n, -1)
-
-
-def _nearest_before(matrix: Matrix, order: NDArray[np.intp]) -> tuple[Matrix, NDArray[np.intp]]:
-    """For each row, its greatest similarity to a row chosen before it, and which row that is."""
-    import numpy as np
-
-    n = len(order)
-    # Rows and columns in the order of choice: of equals the one chosen first is found.
-    chosen = matrix.take(order, axis=0).take(order, axis=1)
-    chosen *= _earlier(n)
-    columns = chosen.argmax(axis=1)
-    found = chosen[np.arange(n), columns]
-    nearest, twin = np.empty(n), np.empty(n, dtype=np.intp)
-    nearest[order] = found
-    twin[order] = np.where(found > 0, order[columns], -1)
-    return nearest, twin
+        nearest[chosen] = 0.0 - distance(chosen)
+        minimum(least, rows[chosen], out=least)
+    return order, nearest
