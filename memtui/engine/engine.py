@@ -53,6 +53,7 @@ from memtui.memory.workspace import workspace_id
 from memtui.model import CandidatePool, IndexStatus, Ranked, Ranking
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
+from memtui.retrieval.blas import import_numpy
 from memtui.retrieval.query import Query, parse_query
 from memtui.settings import Settings
 
@@ -153,6 +154,8 @@ class Engine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
         `IndexUnusable` when the index folder cannot be used, `SettingsError` for a provider or
         model that does not exist.
         """
+        # Here and not at the first need, which may be a key's: it takes longer than a frame.
+        import_numpy()
         place = data_dir or data_dir_of(settings)
         folder = IndexFolder(place / workspace_id(root))
         if write:

@@ -77,7 +77,6 @@ class OneSearch:
     @property
     def _retriever(self) -> Retriever:
         if self._retrieving is None:
-            import_numpy()
             from memtui.engine.retriever import Retriever
 
             self._retrieving = Retriever(self._folder, self._cache, self._holder, lambda: False)

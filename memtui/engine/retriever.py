@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from time import monotonic, perf_counter
+from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.provider import Maker, Provider, ProviderIdentity
+from memtui.embedding.provider import Maker, Provider
+from memtui.engine.beside import Beside
+from memtui.engine.followed_view import FollowedView
 from memtui.engine.providers.holder import ProviderHolder
 from memtui.errors import Cancelled, IndexMissing
-from memtui.index.database import DatabaseError, Interrupted, mapped_errors, number
+from memtui.index.database import DatabaseError, Interrupted, mapped_errors
 from memtui.index.generations import IndexFolder
-from memtui.index.reader import LiveIndex, Stamp
+from memtui.index.reader import LiveIndex
 from memtui.index.recipe import NO_MODEL
-from memtui.index.schema import has_vector_table, read_meta
+from memtui.index.schema import read_meta
 from memtui.model import CandidatePool, Leg, LegState, LegStatus, ProviderState, Reason
 from memtui.retrieval.filters import RowFilter
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.legs import LegAnswer, Stopwatch
 from memtui.retrieval.pool import build_pool
 from memtui.retrieval.query import Query
-from memtui.retrieval.vector import VectorLeg, VectorView, load_view
+from memtui.retrieval.vector import VectorLeg
 
 if TYPE_CHECKING:
     from memtui.index.database import Connection
+    from memtui.retrieval.vector_view import VectorView
 
 T = TypeVar("T")
 
@@ -39,10 +41,9 @@ SLOW_LEG_SECONDS = 0.04
 UNKNOWN_SECONDS = 1.0
 """What a leg is expected to take that has to load something before it can answer."""
 
-REFRESH_SECONDS = 0.75
-"""While an index is being filled, its vectors are looked at again so often at most."""
+BESIDE_SECONDS = 0.005
+"""From here on the vector leg is searched beside the keyword leg; handing it over costs 0.1 ms."""
 
-_RELOAD_SHARE = 0.25
 _PENDING = LegAnswer((), LegState(LegStatus.PENDING, Reason.PENDING))
 _NO_INDEX = LegAnswer((), LegState(LegStatus.SKIPPED, Reason.NO_INDEX, "no index yet"))
 
@@ -64,20 +65,17 @@ class Retriever:
     ) -> None:
         self._folder = folder
         self._live = LiveIndex(folder)
-        self._cache = cache
         self._holder = provider
         self._is_filling = is_filling
         self._connection: Connection | None = None
         self._guard = threading.Lock()
         self._interruptible: Connection | None = None
         self._maker: Maker | None = None
-        self._noted: int | None = None
         self._keyword: KeywordLeg | None = None
         self._filter: RowFilter | None = None
         self._vector: VectorLeg | None = None
-        self._view: VectorView | None = None
-        self._view_stamp: Stamp | None = None
-        self._view_at = 0.0
+        self._followed = FollowedView(self._live, cache, is_filling, self.undisturbed)
+        self._beside = Beside()
         self._expected = {Leg.KEYWORD: 0.0, Leg.VECTOR: 0.0}
 
     @property
@@ -142,13 +140,19 @@ class Retriever:
 
         expected = self._expectations(query, typing)
         order = sorted(expected, key=lambda leg: expected[leg])
-        for place, leg in enumerate(order):
-            answers[leg] = self._ask(leg, query, limit, cancelled, typing)
-            if cancelled():
-                raise Cancelled
-            is_last = place == len(order) - 1
-            if partial is not None and not is_last and expected[order[-1]] > SLOW_LEG_SECONDS:
-                partial(found())
+        beside = self._search_beside(query, limit, cancelled, order, expected)
+        with self._beside.running(beside) as running:
+            for place, leg in enumerate(order):
+                if leg is Leg.VECTOR and running is not None:
+                    answers[leg] = running.result()
+                    self._expected[leg] = answers[leg].state.elapsed_ms / 1000
+                else:
+                    answers[leg] = self._ask(leg, query, limit, cancelled, typing)
+                if cancelled():
+                    raise Cancelled
+                is_last = place == len(order) - 1
+                if partial is not None and not is_last and expected[order[-1]] > SLOW_LEG_SECONDS:
+                    partial(found())
         return found()
 
     def read(self, function: Callable[[Connection], T]) -> T:
@@ -204,6 +208,7 @@ class Retriever:
 
     def close(self) -> None:
         """Close the connection."""
+        self._beside.close()
         with self._guard:
             self._interruptible = None
         self._connection = None
@@ -218,8 +223,8 @@ class Retriever:
             self._connection = connection
             self._keyword = KeywordLeg(connection)
             self._filter = RowFilter(connection)
-            self._view = self._view_stamp = None
-            self._maker, self._noted = self._made_by(connection), None
+            self._followed.begin(connection)
+            self._maker = self._made_by(connection)
             if self._holder.identity is not None:
                 # Its vectors have to be loaded first, and how long that takes nobody knows.
                 self._expected[Leg.VECTOR] = max(self._expected[Leg.VECTOR], UNKNOWN_SECONDS)
@@ -276,6 +281,32 @@ class Retriever:
         self._expected[leg] = perf_counter() - started
         return answer
 
+    def _search_beside(
+        self,
+        query: Query,
+        limit: int,
+        cancelled: Callable[[], bool],
+        order: Sequence[Leg],
+        expected: Mapping[Leg, float],
+    ) -> Callable[[], LegAnswer] | None:
+        """The search of the vector leg, where it touches no file and takes long enough."""
+        leg = self._vector
+        provider = leg.provider if leg is not None else None
+        if provider is None or provider.address or order[-1] is not Leg.VECTOR:
+            return None
+        if not BESIDE_SECONDS <= expected[Leg.VECTOR] < UNKNOWN_SECONDS:
+            return None
+        if not self._followed.is_current:
+            return None
+        assert self._filter is not None
+        try:
+            allowed = self._filter.allowed(query)
+            asked = self._vector_leg(cancelled)
+        except DatabaseError:
+            # Each leg meets it by itself, and says so.
+            return None
+        return functools.partial(asked.search, query, limit, allowed, cancelled=cancelled)
+
     def _vector_leg(
         self, gives_way: Callable[[], bool] | None, *, while_filling: bool = False
     ) -> VectorLeg:
@@ -285,8 +316,8 @@ class Retriever:
             self._vector = leg = VectorLeg(None, provider)
         leg.provider_state = state
         if provider is not None and not missing:
-            self._refresh_view(provider, gives_way, while_filling=while_filling)
-        leg.view = None if missing else self._view
+            self._followed.refresh(provider, gives_way, while_filling=while_filling)
+        leg.view = None if missing else self._followed.view
         leg.missing = missing
         return leg
 
@@ -295,89 +326,11 @@ class Retriever:
         maker = self._maker
         if maker is None or self._holder.identity is None:
             return *self._holder.get(), ""
-        provider, state = self._holder.made_by(maker, self._noted_dimensions())
+        provider, state = self._holder.made_by(maker, self._followed.dimensions)
         if state is not None:
             return provider, state, ""
         missing = f"the index holds vectors of {maker.name} {maker.model}; a sync makes them anew"
         return *self._holder.get(), missing
-
-    def _refresh_view(
-        self, provider: Provider, gives_way: Callable[[], bool] | None, *, while_filling: bool
-    ) -> None:
-        """Follow the index; `while_filling` also where it was looked at a moment ago."""
-        # A model may give other numbers now than it did; the vectors are as they are.
-        dims = self._noted_dimensions() or provider.dimensions
-        if dims is None or self._connection is None:
-            return
-        # Not `LiveIndex.stamp`: that follows a swap, and a search keeps to one generation.
-        version = number(self._connection, "PRAGMA data_version")
-        stamp = Stamp(self._live.generation, version)
-        if self._view is not None and stamp == self._view_stamp:
-            return
-        fresh = self._view is not None and monotonic() - self._view_at < REFRESH_SECONDS
-        if fresh and self._is_filling() and not while_filling:
-            return
-        identity = ProviderIdentity(provider.name, provider.model, dims, provider.fingerprint)
-        same = self._view is not None and self._view.dims == dims
-        changed = self._changed_view(identity) if same else None
-        self._view = changed or load_view(
-            self._connection,
-            self._cache,
-            identity,
-            dims,
-            generation=stamp.generation,
-            undisturbed=self.undisturbed,
-            gives_way=gives_way,
-        )
-        self._view_stamp, self._view_at = stamp, monotonic()
-
-    def _noted_dimensions(self) -> int | None:
-        """How many numbers a vector of the index has, as the index says itself."""
-        if self._noted is None and self._connection is not None:
-            noted = read_meta(self._connection).get("dimensions", "")
-            self._noted = int(noted) if noted.isdecimal() else None
-        return self._noted
-
-    def _changed_view(self, identity: ProviderIdentity) -> VectorView | None:
-        """The view with what was added and removed; `None` when loading all of it is cheaper."""
-        assert self._view is not None
-        assert self._connection is not None
-        view = self._view
-        rows = self._connection.execute("SELECT id FROM chunks WHERE embedded = 1").fetchall()
-        wanted = np.array([row[0] for row in rows], dtype=np.int64)
-        present = view.rowids[view.live]
-        added = np.setdiff1d(wanted, present)
-        removed = np.setdiff1d(present, wanted)
-        if len(added) > max(2000, _RELOAD_SHARE * len(wanted)):
-            return None
-        found: list[int] = []
-        vectors: list[bytes] = []
-        for rowid in added.tolist():
-            vector = self._vector_of(rowid, identity)
-            if vector is not None:
-                found.append(rowid)
-                vectors.append(vector)
-        matrix = np.frombuffer(b"".join(vectors), dtype=np.float32).reshape(-1, view.dims)
-        count = self._connection.execute(
-            "SELECT count(*) FROM chunks WHERE embedded = 0"
-        ).fetchall()
-        return view.with_changes(found, matrix, removed, pending=int(str(count[0][0])))
-
-    def _vector_of(self, rowid: int, identity: ProviderIdentity) -> bytes | None:
-        """The stored vector of a chunk, from the vector table or else from the cache."""
-        assert self._connection is not None
-        if has_vector_table(self._connection):
-            with self.undisturbed():
-                rows = self._connection.execute(
-                    "SELECT embedding FROM chunks_vec WHERE rowid = ?", (rowid,)
-                ).fetchall()
-            if rows and isinstance(rows[0][0], bytes):
-                return rows[0][0]
-        hashes = self._connection.execute(
-            "SELECT hash FROM chunks WHERE id = ?", (rowid,)
-        ).fetchall()
-        known = self._cache.get_many(identity, [str(row[0]) for row in hashes])
-        return next((vector.tobytes() for vector in known.values()), None)
 
     def _pool(
         self,

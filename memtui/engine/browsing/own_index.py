@@ -15,7 +15,7 @@ from memtui.index.schema import has_vector_table, read_meta
 from memtui.model import Chunk, Reason
 from memtui.retrieval.bm25 import NATIVE_TABLE
 from memtui.retrieval.pool import fetch_chunks
-from memtui.retrieval.vector import VectorView
+from memtui.retrieval.vector_view import VectorView
 from memtui.text.tokens import FTS5_TOKENIZE, index_text
 
 if TYPE_CHECKING:

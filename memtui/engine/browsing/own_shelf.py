@@ -23,7 +23,8 @@ from memtui.memory.looks import said
 from memtui.memory.paths import absolute_path
 from memtui.model import Document, IndexStatus, SkippedFile
 from memtui.model.browsing import MemoryFile
-from memtui.retrieval.vector import VectorView, load_view
+from memtui.retrieval.vector_load import load_view
+from memtui.retrieval.vector_view import VectorView
 
 if TYPE_CHECKING:
     from memtui.embedding.cache import EmbeddingCache
