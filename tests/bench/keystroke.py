@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import TypeAlias
 
 from tests.bench.corpus import CHUNKS_A_FILE, Corpus
 from tests.bench.folders import copy, folder
@@ -34,6 +35,37 @@ class Echo(App[None]):
 
 Echo().run()
 """
+_LIST = """
+from textual.app import App, ComposeResult
+from textual.content import Content
+from textual.widgets import Input, OptionList
+from textual.widgets.option_list import Option
+
+WORDS = "a heron stood in the pond behind the old mill and waited for the morning fog".split()
+
+class Bare(App[None]):
+    def compose(self) -> ComposeResult:
+        line = Input(placeholder="type here")
+        line.cursor_blink = False
+        yield line
+        yield OptionList()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        turned = len(event.value) % len(WORDS)
+        words = " ".join(WORDS[turned:] + WORDS[:turned])
+        self.query_one(OptionList).set_options(
+            Option(Content.assemble(
+                (f"{row:2} memory/2026-11-{row + 10}.md ", "bold"), ("#" * row, "green"),
+                f"\\n{words} ", (WORDS[turned], "yellow"), f"\\n{words}",
+            ))
+            for row in range(10)
+        )
+
+Bare().run()
+"""
+"""Ten rows of three lines, new with every key: what a list of results is without a search."""
+Typed: TypeAlias = tuple[Series, Series, Series, int]
+"""From a key to rows, to its echo, to the rows of a bare list; keys that changed no row."""
 _QUESTIONS_A_ROUND = 2
 _BETWEEN_KEYS = 0.2
 """Seconds from an answer to the next key: a quick writer's pace."""
@@ -49,7 +81,7 @@ def measure_keystroke(plan: Plan) -> Iterator[Measurement]:
     asked = (one.text for one in Corpus().questions(100) if one.text.isascii())
     questions = list(islice(asked, _QUESTIONS_A_ROUND * plan.rounds))
     for indexing in (False, True):
-        painted, echoed, silent = _typed(made, questions, indexing=indexing)
+        painted, echoed, listed, silent = _typed(made, questions, indexing=indexing)
         what = "while indexing" if indexing else "at rest"
         yield Measurement(
             f"keystroke to painted rows, {what}", painted, "ms", "echo", echoed,
@@ -59,19 +91,25 @@ def measure_keystroke(plan: Plan) -> Iterator[Measurement]:
             note=f"{len(painted.wall)} keys, echo p95 {percentile(echoed.wall, 0.95):.0f} ms; "
             f"{silent} more keys changed no row",
         )  # fmt: skip
+        yield Measurement(
+            f"  a bare Textual list, {what}", listed, "ms", "echo", echoed, size=chunks,
+            note="ten rows of three lines painted anew by each key, without any search",
+        )  # fmt: skip
 
 
-def _typed(made: Store, questions: Sequence[str], *, indexing: bool) -> tuple[Series, Series, int]:
+def _typed(made: Store, questions: Sequence[str], *, indexing: bool) -> Typed:
     with tempfile.TemporaryDirectory(prefix="memtui-keys-") as temporary:
         place = Path(temporary)
         taken = copy(made, place / "index")
         env = environment(place / "home", MEMTUI_INDEX__DATA_DIR=str(taken.data))
         new = made.root / "memory" / "new"
         ours = Program([sys.executable, "-m", "memtui", str(made.root)], env)
-        theirs = Program([sys.executable, "-c", _ECHO], env)
+        echo = Program([sys.executable, "-c", _ECHO], env)
+        bare = Program([sys.executable, "-c", _LIST], env)
         try:
-            with ours, theirs:
-                theirs.wait_for("type here")
+            with ours, echo, bare:
+                echo.wait_for("type here")
+                bare.wait_for("type here")
                 ours.wait_for("ready")
                 # Closes the greeting, and loads what the first answer needs.
                 ours.press("warm")
@@ -79,7 +117,7 @@ def _typed(made: Store, questions: Sequence[str], *, indexing: bool) -> tuple[Se
                 if indexing:
                     _write_new(new)
                     ours.wait_for("indexing")
-                return _both(ours, theirs, questions)
+                return _all(ours, echo, bare, questions)
         finally:
             shutil.rmtree(new, ignore_errors=True)
 
@@ -94,24 +132,27 @@ def _write_new(place: Path) -> None:
             (place / f"new-{number}.md").write_text(text, encoding="utf-8")
 
 
-def _both(ours: Program, theirs: Program, questions: Sequence[str]) -> tuple[Series, Series, int]:
-    painted, echoed, silent = Series(), Series(), 0
+def _all(ours: Program, echo: Program, bare: Program, questions: Sequence[str]) -> Typed:
+    painted, echoed, listed, silent = Series(), Series(), Series(), 0
     for question in questions:
-        for program in (ours, theirs):
+        for program in (ours, echo, bare):
             # To the end and back, whatever is there is cleared.
             program.press("\x05\x15")
         ours.watch(0.5)
-        theirs.watch(0.1)
+        echo.watch(0.1)
+        bare.watch(0.1)
         for key in question:
             took = _painted(ours, key)
-            echo = _echoed(theirs, key)
+            repeated = _echoed(echo, key)
+            rows = _changed(bare, key)
             if took is None:
                 silent += 1
             else:
                 painted.add(*took)
-                echoed.add(*echo)
+                echoed.add(*repeated)
+                listed.add(*rows)
             ours.watch(_BETWEEN_KEYS)
-    return painted, echoed, silent
+    return painted, echoed, listed, silent
 
 
 def _painted(program: Program, key: str) -> tuple[float, float] | None:
@@ -127,6 +168,17 @@ def _painted(program: Program, key: str) -> tuple[float, float] | None:
     at = program.until(answered, _PATIENCE)
     if at is None or _list(program.screen) == rows:
         return None
+    return (at - began) * MILLISECONDS, (program.cpu() - spent) * MILLISECONDS
+
+
+def _changed(program: Program, key: str) -> tuple[float, float]:
+    """The same of a program that paints other rows for every key."""
+    program.watch(0.0)
+    rows, spent = _list(program.screen), program.cpu()
+    began = program.press(key)
+    at = program.until(lambda screen: _list(screen) != rows, _PATIENCE)
+    if at is None:
+        raise RuntimeError(f"no other rows for {key!r}")
     return (at - began) * MILLISECONDS, (program.cpu() - spent) * MILLISECONDS
 
 
