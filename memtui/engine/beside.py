@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 T = TypeVar("T")
 
@@ -25,6 +27,8 @@ class Beside:
         if search is None:
             yield None
             return
+        from concurrent.futures import ThreadPoolExecutor, wait
+
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, thread_name_prefix="memtui-vectors")
         future = self._executor.submit(search)

@@ -197,10 +197,13 @@ class Engine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
         """Ask for a search and return its sequence number; the latest wins.
 
         `SearchReady` events follow, perhaps one with the quicker leg alone first, or one
-        `SearchFailed`; nothing follows a search that a newer one superseded. The index waits.
+        `SearchFailed`; nothing follows a search that a newer one superseded.
         """
-        self._courtesy.asked()
         return self._loop.submit(text, ranking or self.ranking, typing=typing)
+
+    def hold_indexing(self) -> None:
+        """Have what is being indexed wait a moment, because somebody types."""
+        self._courtesy.typed()
 
     def rerank(self, pool: CandidatePool, ranking: Ranking) -> Ranked:
         """Rank a pool again; no I/O, quick enough for the thread that draws."""

@@ -70,7 +70,11 @@ class FollowedView:
         return monotonic() - self._at < REFRESH_SECONDS and self._is_filling()
 
     def refresh(
-        self, provider: Provider, gives_way: Callable[[], bool] | None, *, while_filling: bool
+        self,
+        provider: Provider | ProviderIdentity,
+        gives_way: Callable[[], bool] | None,
+        *,
+        while_filling: bool,
     ) -> None:
         """Follow the index; `while_filling` also where it was looked at a moment ago."""
         from memtui.retrieval.vector_load import load_view

@@ -71,7 +71,9 @@ class OneSearch:
         self._noted = NotedProvider(self._folder.folder)
         self._noted_state = self._noted.read()
         self._look: Look | None = None
-        if self._holder.identity is not None and not self._holder.state().remote:
+        self._loading = None if self._holder.state().remote else self._holder.identity
+        """Who made the vectors, where a thread loads it."""
+        if self._loading is not None:
             threading.Thread(target=self._load_model, name="memtui-model", daemon=True).start()
 
     @property
@@ -88,6 +90,10 @@ class OneSearch:
         # Meanwhile the model is being loaded.
         self._discovered = self.discover()
         self._retriever.read(lambda connection: None)
+        if (model := self._loading) is not None:
+            # What cannot be read, the search itself tells.
+            with suppress(DatabaseError):
+                self._retriever.load_vectors(model)
         pool = self._retriever.retrieve(query, depth_of(ranking), lambda: False, None)
         return timed(lambda: rank(pool, ranking, now=self._now()))
 
@@ -134,8 +140,7 @@ class OneSearch:
         with suppress(MemtuiError, DatabaseError):
             meta = read_meta(live.connection())
             maker = Maker(*(meta.get(key, "") for key in ("provider", "model", "fingerprint")))
-            identity = self._holder.identity
-            if identity is not None and maker == maker_of(identity):
+            if self._loading is not None and maker == maker_of(self._loading):
                 import_numpy()
                 self._holder.get()
         live.close()

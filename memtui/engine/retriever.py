@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.provider import Maker, Provider
+from memtui.embedding.provider import Maker, Provider, ProviderIdentity, maker_of
 from memtui.engine.beside import Beside
 from memtui.engine.followed_view import FollowedView
 from memtui.engine.providers.holder import ProviderHolder
@@ -164,6 +164,15 @@ class Retriever:
         except Interrupted as error:
             # Only closing stops what is no search.
             raise IndexMissing("the index is closed") from error
+
+    def load_vectors(self, made_by: ProviderIdentity) -> None:
+        """Load the vectors of a provider that need not be loaded itself; may raise SQLite's errors.
+
+        Does nothing where another one made those of the index. Raises what `read` raises.
+        """
+        self._open()
+        if self._maker == maker_of(made_by):
+            self._followed.refresh(made_by, None, while_filling=True)
 
     def interrupt(self) -> None:
         """Stop a running statement; may be called from any thread."""

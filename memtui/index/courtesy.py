@@ -16,7 +16,7 @@ _LOOK_SECONDS = 0.02
 
 
 class Courtesy:
-    """Lets the index thread wait while searches are asked for, as the threads share one processor.
+    """Lets the index thread wait while keys come in, as the threads share one interpreter.
 
     `clock` counts seconds. Of work that never ends for typing, `TURN_SECONDS` of every
     `MOST_SECONDS` are left.
@@ -29,8 +29,8 @@ class Courtesy:
         self._turn_ends = 0.0
         self._condition = threading.Condition()
 
-    def asked(self) -> None:
-        """Note that something was asked for now; from any thread, never waits."""
+    def typed(self) -> None:
+        """Note a key; from any thread, never waits."""
         self._until = self._clock() + PAUSE_SECONDS
 
     def wait(self, stopped: Callable[[], bool]) -> None:

@@ -51,6 +51,8 @@ class SearchActions(DrawingActions):
         self.flow.wanted = event.value.strip()
         self.show_problems(event.value)
         self.let_keys_go_first()
+        if self.engine is not None:
+            self.engine.hold_indexing()
         if self._debounce is not None:
             self._debounce.stop()
         if not self.flow.wanted:

@@ -107,6 +107,9 @@ class EngineDoor(BrowseDoor, ConversationDoor, Protocol):
     def now(self) -> datetime:
         """Tell the time by the engine's clock, which ages are counted from."""
 
+    def hold_indexing(self) -> None:
+        """Have what is being indexed wait a moment, because somebody types."""
+
     def submit(self, text: str, *, ranking: Ranking | None = None, typing: bool = True) -> int:
         """Ask for a search; the latest wins. Returns its sequence number."""
 

@@ -36,17 +36,17 @@ def clock() -> Ticking:
     return Ticking()
 
 
-def test_nobody_is_waited_for_when_nothing_was_asked(clock: Ticking) -> None:
+def test_nobody_is_waited_for_when_nothing_was_typed(clock: Ticking) -> None:
     Courtesy(clock).wait(never)
     assert clock.now == STEP
 
 
 def test_the_wait_ends_a_pause_after_the_last_key(clock: Ticking) -> None:
     courtesy = Courtesy(clock)
-    courtesy.asked()
-    asked_at = clock.now
+    courtesy.typed()
+    typed_at = clock.now
     courtesy.wait(never)
-    assert asked_at + PAUSE_SECONDS <= clock.now <= asked_at + PAUSE_SECONDS + STEP
+    assert typed_at + PAUSE_SECONDS <= clock.now <= typed_at + PAUSE_SECONDS + STEP
 
 
 def test_a_key_in_between_prolongs_the_wait(clock: Ticking) -> None:
@@ -55,11 +55,11 @@ def test_a_key_in_between_prolongs_the_wait(clock: Ticking) -> None:
 
     def typing() -> bool:
         if len(asked) < 5:
-            courtesy.asked()
+            courtesy.typed()
             asked.append(clock.now)
         return False
 
-    courtesy.asked()
+    courtesy.typed()
     courtesy.wait(typing)
     assert len(asked) == 5
     assert clock.now >= asked[-1] + PAUSE_SECONDS
@@ -67,7 +67,7 @@ def test_a_key_in_between_prolongs_the_wait(clock: Ticking) -> None:
 
 def test_who_is_stopped_waits_no_longer(clock: Ticking) -> None:
     courtesy = Courtesy(clock)
-    courtesy.asked()
+    courtesy.typed()
     before = clock.now
     courtesy.wait(lambda: True)
     assert clock.now == before + STEP
@@ -77,10 +77,10 @@ def test_typing_without_an_end_leaves_the_index_its_turns(clock: Ticking) -> Non
     courtesy = Courtesy(clock)
 
     def typing() -> bool:
-        courtesy.asked()
+        courtesy.typed()
         return False
 
-    courtesy.asked()
+    courtesy.typed()
     for _ in range(2):
         began = clock.now
         courtesy.wait(typing)
@@ -88,11 +88,11 @@ def test_typing_without_an_end_leaves_the_index_its_turns(clock: Ticking) -> Non
         turn = clock.now
         # Its turn: each look finds it free, until that is over.
         for _ in range(int(TURN_SECONDS / STEP / 2) - 1):
-            courtesy.asked()
+            courtesy.typed()
             courtesy.wait(typing)
         assert clock.now < turn + TURN_SECONDS
         clock.now = turn + TURN_SECONDS
-        courtesy.asked()
+        courtesy.typed()
 
 
 @dataclass
@@ -117,7 +117,7 @@ def test_no_note_is_read_while_keys_come_and_all_are_afterwards(tmp_path: Path) 
         workspace.write(f"{index}.md", f"# Note {index}\n\nword{index}\n")
     clock = Standing()
     courtesy = Courtesy(clock)
-    courtesy.asked()
+    courtesy.typed()
     indexer = workspace.indexer(courtesy=courtesy)
     indexer.start()
     try:
@@ -138,7 +138,7 @@ def test_a_wait_does_not_hold_up_the_end(tmp_path: Path) -> None:
     workspace.write("MEMORY.md", "# Note\n")
     clock = Standing()
     courtesy = Courtesy(clock)
-    courtesy.asked()
+    courtesy.typed()
     indexer = workspace.indexer(courtesy=courtesy)
     indexer.start()
     indexer.sync()

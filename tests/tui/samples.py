@@ -247,11 +247,17 @@ class SampleEngine(NothingToBrowse):
     refuses: dict[str, str] = field(default_factory=dict)
     """By name, why the engine does not go over to a provider."""
     switched: list[EmbeddingChoice] = field(default_factory=list)
+    held: int = 0
+    """How often the index was to wait for a key."""
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
     def now(self) -> datetime:
         """Tell the time of the sample."""
         return NOW
+
+    def hold_indexing(self) -> None:
+        """Count the keys that the index would wait for."""
+        self.held += 1
 
     def submit(self, text: str, *, ranking: Ranking | None = None, typing: bool = True) -> int:
         """Note the request and answer it at once, unless silent."""

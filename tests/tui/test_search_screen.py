@@ -29,6 +29,7 @@ from memtui.model import (
     Reason,
     SyncStats,
 )
+from memtui.tui.messages import IndexContentChanged
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.history import HistoryScreen
 from tests.tui.harness import Running, press, running, settle, until
@@ -124,6 +125,18 @@ async def test_typing_fast_asks_only_for_what_is_wanted() -> None:
         await until(run.pilot, lambda: len(run.engine.asked) > 1)
         # The first key is answered at once, those that follow hard on it by their end.
         assert [text for _, text in run.engine.asked] == ["a", "abc"]
+
+
+async def test_the_index_waits_for_keys_and_not_for_a_list_that_is_refreshed() -> None:
+    async with running() as run:
+        await press(run.pilot, *"vlan")
+        await until(run.pilot, lambda: run.app.search_screen.flow.answered == "vlan")
+        assert run.engine.held == 4
+        asked = len(run.engine.asked)
+        run.app.post_message(IndexContentChanged())
+        await until(run.pilot, lambda: len(run.engine.asked) > asked)
+        assert run.engine.asked[-1][1] == "vlan"
+        assert run.engine.held == 4
 
 
 async def test_a_partial_answer_is_marked_and_replaced() -> None:

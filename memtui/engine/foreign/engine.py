@@ -130,6 +130,9 @@ class ForeignEngine(ForeignExplaining, ForeignConversing, ForeignBrowsing):
         """Ask for a search and return its sequence number; the latest wins."""
         return self._loop.submit(text, ranking or self.ranking, typing=typing)
 
+    def hold_indexing(self) -> None:
+        """Do nothing: the agent's program indexes, not this one."""
+
     def rerank(self, pool: CandidatePool, ranking: Ranking) -> Ranked:
         """Rank a pool again, without any I/O."""
         return self._loop.timed(pool, ranking)
