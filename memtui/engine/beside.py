@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
+_Task: TypeAlias = tuple[Callable[[], Any], Future[Any]]
 
 
 class Beside:
-    """One thread for searches that touch no file; belongs to the thread that asks."""
+    """One thread for searches that touch no file; belongs to the thread that asks.
+
+    It is a daemon: a model that hangs does not keep the program from ending.
+    """
 
     def __init__(self) -> None:
-        self._executor: ThreadPoolExecutor | None = None
+        self._tasks: SimpleQueue[_Task | None] | None = None
 
     @contextmanager
     def running(self, search: Callable[[], T] | None) -> Iterator[Future[T] | None]:
@@ -27,11 +31,13 @@ class Beside:
         if search is None:
             yield None
             return
-        from concurrent.futures import ThreadPoolExecutor, wait
-
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, thread_name_prefix="memtui-vectors")
-        future = self._executor.submit(search)
+        if self._tasks is None:
+            self._tasks = SimpleQueue()
+            threading.Thread(
+                target=_serve, args=(self._tasks,), name="memtui-vectors", daemon=True
+            ).start()
+        future: Future[T] = Future()
+        self._tasks.put((search, future))
         try:
             yield future
         finally:
@@ -40,6 +46,17 @@ class Beside:
 
     def close(self) -> None:
         """Let the thread end."""
-        if self._executor is not None:
-            self._executor.shutdown(wait=False)
-            self._executor = None
+        if self._tasks is not None:
+            self._tasks.put(None)
+            self._tasks = None
+
+
+def _serve(tasks: SimpleQueue[_Task | None]) -> None:
+    while (task := tasks.get()) is not None:
+        search, future = task
+        try:
+            future.set_result(search())
+        except BaseException as error:
+            future.set_exception(error)
+        # What was searched is not held until the next search.
+        del task, search, future
