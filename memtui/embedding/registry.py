@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -88,6 +87,8 @@ def registration_of(name: str) -> Registration:
         module = importlib.import_module(f"memtui.embedding.{_MODULES[name]}")
         registrations: Mapping[str, Registration] = module.REGISTRATIONS
         return registrations[name]
+    import difflib
+
     valid = provider_names()
     nearest = difflib.get_close_matches(name.lower(), valid, n=1, cutoff=0.4)
     meant = f'did you mean "{nearest[0]}"? ' if nearest else ""

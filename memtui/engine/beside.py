@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 T = TypeVar("T")
-_Task: TypeAlias = tuple[Callable[[], Any], Future[Any]]
+_Task: TypeAlias = "tuple[Callable[[], Any], Future[Any]]"
 
 
 class Beside:
@@ -31,6 +33,9 @@ class Beside:
         if search is None:
             yield None
             return
+        # Imported late: a search of one command does without.
+        from concurrent.futures import Future, wait
+
         if self._tasks is None:
             self._tasks = SimpleQueue()
             threading.Thread(

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from memtui.model import Chunk
@@ -28,7 +28,6 @@ _TEXTS_KEPT = 1024
 
 _WORD = re.compile(r"[a-z0-9_]+")
 _CJK = "\u3040-\u309f\u30a0-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u1100-\u11ff"
-_CJK_RUN = re.compile(f"[{_CJK}]+")
 
 
 def snippet_text(chunk: Chunk) -> str:
@@ -52,10 +51,16 @@ def tokenize(text: str) -> frozenset[str]:
     lower = text.lower()
     tokens = set(_WORD.findall(lower))
     if not lower.isascii():
-        for run in _CJK_RUN.findall(lower):
+        for run in _cjk_run().findall(lower):
             tokens.update(run)
             tokens.update(run[i : i + 2] for i in range(len(run) - 1))
     return frozenset(tokens)
+
+
+@cache
+def _cjk_run() -> re.Pattern[str]:
+    # Compiled for the first text that may hold one: so large a set takes a millisecond.
+    return re.compile(f"[{_CJK}]+")
 
 
 def jaccard(a: frozenset[str] | set[str], b: frozenset[str] | set[str]) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from types import MappingProxyType
 
 from memtui.model import (
@@ -128,6 +127,8 @@ def profile(name: str) -> Ranking:
     """The ranking of that name; raises `ValueError` that names the nearest one."""
     if name in PROFILES:
         return PROFILES[name]
+    from difflib import get_close_matches
+
     near = get_close_matches(name, PROFILES, n=1)
     hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(PROFILES)}"
     raise ValueError(f"unknown profile {name!r}: {hint}")

@@ -6,12 +6,15 @@ time and take the core that draws the screen.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ctypes
 
 _VARIABLE = "OPENBLAS_NUM_THREADS"
 _LIBRARY_FOLDERS = ("../numpy.libs", ".dylibs", ".libs")
@@ -57,6 +60,8 @@ def threads() -> int | None:
 
 
 def _libraries() -> Iterator[ctypes.CDLL]:
+    import ctypes
+
     import numpy as np
 
     package = Path(np.__file__).parent
@@ -67,11 +72,13 @@ def _libraries() -> Iterator[ctypes.CDLL]:
 
 
 def _call(library: ctypes.CDLL, name: str, *arguments: int) -> int | None:
+    from ctypes import c_int
+
     for prefix in _PREFIXES:
         for suffix in _SUFFIXES:
             function = getattr(library, f"{prefix}_{name}{suffix}", None)
             if function is not None:
-                function.restype = None if arguments else ctypes.c_int
+                function.restype = None if arguments else c_int
                 result = function(*arguments)
                 return 0 if arguments else int(result)
     return None

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from memtui.retrieval.blas import import_numpy
 from memtui.retrieval.connection import Connection
 from memtui.retrieval.file_filter import FileFilter
 from memtui.retrieval.phrases import phrase_match
 from memtui.retrieval.query import Filters, Query
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _REMEMBERED = 32
 
@@ -29,6 +32,8 @@ class AllowedRows:
 
     def holds(self, rowids: Sequence[int]) -> list[bool]:
         """Tell of each row number whether it is among them."""
+        import numpy as np
+
         inside: list[bool] = np.isin(np.array(rowids, dtype=np.int64), self.rowids).tolist()
         return inside
 
@@ -56,6 +61,7 @@ class RowFilter:
         key = (query.filters, query.phrases)
         rows = self._known.pop(key, None)
         if rows is None:
+            import_numpy()
             rows = _allowed_rows(self._connection, query.filters, query.phrases)
         self._known[key] = rows
         if len(self._known) > _REMEMBERED:
@@ -73,6 +79,8 @@ class RowFilter:
 
 def phrase_rows(connection: Connection, phrases: tuple[str, ...]) -> NDArray[np.int64]:
     """Find the chunk rows that hold every one of `phrases`, ascending."""
+    import numpy as np
+
     match = phrase_match(phrases)
     if match is None:
         return np.empty(0, dtype=np.int64)
@@ -84,6 +92,8 @@ def only_with_phrases(
     connection: Connection, phrases: tuple[str, ...], allowed: AllowedRows | None
 ) -> AllowedRows:
     """Leave of the allowed rows those that hold every one of `phrases`."""
+    import numpy as np
+
     holding = phrase_rows(connection, phrases)
     if allowed is None:
         return AllowedRows(holding)
@@ -93,6 +103,8 @@ def only_with_phrases(
 def _allowed_rows(
     connection: Connection, filters: Filters, phrases: tuple[str, ...]
 ) -> AllowedRows:
+    import numpy as np
+
     rows: NDArray[np.int64] | None = None
     if filters:
         rows = _file_rows(connection, filters)
@@ -120,4 +132,6 @@ def _file_rows(connection: Connection, filters: Filters) -> NDArray[np.int64]:
 
 
 def _ascending(rows: list[tuple[int]]) -> NDArray[np.int64]:
+    import numpy as np
+
     return np.sort(np.array([rowid for (rowid,) in rows], dtype=np.int64))

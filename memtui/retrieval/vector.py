@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from memtui.embedding.provider import Provider, clean_vectors
 from memtui.errors import Cancelled
 from memtui.model import Numbers, ProviderState, Reason
-from memtui.retrieval.blas import use_one_thread
-from memtui.retrieval.filters import AllowedRows
+from memtui.retrieval.blas import import_numpy, use_one_thread
 from memtui.retrieval.legs import Cancelled as IsCancelled
 from memtui.retrieval.legs import LegAnswer, RowHit, Stopwatch
 from memtui.retrieval.query import Query
-from memtui.retrieval.vector_load import VectorCache, load_view
-from memtui.retrieval.vector_search import nearest
-from memtui.retrieval.vector_view import EXACT_LIMIT, Floats, Mask, VectorView, ViewBuilder
 
-__all__ = [
-    "EXACT_LIMIT",
-    "VectorCache",
-    "VectorLeg",
-    "VectorView",
-    "ViewBuilder",
-    "load_view",
-    "nearest",
-]
+if TYPE_CHECKING:
+    from memtui.retrieval.filters import AllowedRows
+    from memtui.retrieval.vector_view import Floats, Mask, VectorView
 
 EXACT_BACKEND = "exact float32"
 CODED_BACKEND = "one-bit codes, exact rescoring"
@@ -60,7 +49,10 @@ class VectorLeg:
         self._provider = provider
         self._vectors: OrderedDict[str, Floats] = OrderedDict()
         self._products: tuple[Mask, Floats, Floats] | None = None
-        use_one_thread()
+        # What has nobody to embed a query needs no numpy, which takes longer than a keyword search.
+        if provider is not None:
+            import_numpy()
+            use_one_thread()
 
     @property
     def provider(self) -> Provider | None:
@@ -124,6 +116,8 @@ class VectorLeg:
         if not vector.any():
             detail = "the model sees nothing in this query"
             return watch.skipped(Reason.ZERO_QUERY_VECTOR, detail, facts)
+        from memtui.retrieval.vector_search import nearest
+
         rows = None if allowed is None else allowed.rowids
         products = self.products(view, vector) if view.codes is None else None
         found = nearest(view, vector, limit, rows, products=products)
@@ -169,6 +163,8 @@ class VectorLeg:
         return facts
 
     def _query_vector(self, text: str, provider: Provider, cancelled: IsCancelled | None) -> Floats:
+        import numpy as np
+
         known = self._vectors.pop(text, None)
         if known is None:
             known = clean_vectors(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -55,6 +54,8 @@ class SettingsProblems(SettingsError):
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word most like `word`, or `None` when nothing is like it."""
+    import difflib
+
     candidates = sorted(known)
     found = difflib.get_close_matches(word[:200], candidates, n=1, cutoff=0.6)
     if found:

@@ -8,6 +8,7 @@ and diacritics and stems English. Both sides are normalised to NFKC, with the ba
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -33,11 +34,7 @@ _EAST_ASIAN = (
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3\U00020000-\U0003134f"
 )
 _SOUTH_EAST_ASIAN = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
-_UNSPACED = re.compile(f"[{_EAST_ASIAN}]+|[{_SOUTH_EAST_ASIAN}]+")
-_UNSPACED_OR_REST = re.compile(f"({_UNSPACED.pattern})")
-# One set of characters: found several times faster than the alternatives above.
-_EAST_ASIAN_OR_REST = re.compile(f"([{_EAST_ASIAN}]+)")
-_SOUTH_EAST_ASIAN_LETTER = re.compile(f"[{_SOUTH_EAST_ASIAN}]")
+_UNSPACED = f"[{_EAST_ASIAN}]+|[{_SOUTH_EAST_ASIAN}]+"
 _LETTERS = re.compile(r"[^\W_]+")
 _VIETNAMESE = re.compile("[\u0103\u00e2\u00ea\u00f4\u01a1\u01b0\u0111\u1ea1-\u1ef9]", re.IGNORECASE)
 _BARRED_D = (("\u0111", "d"), ("\u0110", "D"))
@@ -92,10 +89,12 @@ def query_terms(text: str, *, prefix_last: bool = False) -> QueryTerms:
     raw = unicodedata.normalize("NFKC", _encodable(text[:MAX_QUERY_CHARS]))
     folded = _without_bars(raw)
     found: dict[str, QueryTerm] = {}
-    for run in _UNSPACED.finditer(folded):
+    for run in () if folded.isascii() else _unspaced().finditer(folded):
         for gram in _grams(run.group(), _gram_length(run.group())):
             found.setdefault(gram, QueryTerm(gram, quote(gram), "gram"))
-    spaced = _UNSPACED.sub(lambda run: " " * len(run.group()), folded)
+    spaced = folded
+    if found:
+        spaced = _unspaced().sub(lambda run: " " * len(run.group()), folded)
     spans = _word_spans(spaced)
     words = [(folded[start:end].lower(), raw[start:end]) for start, end in spans]
     typing = (
@@ -183,8 +182,32 @@ def _pieces(text: str) -> Iterator[str]:
     yield text[start:]
 
 
+# Compiled when a text needs them: sets this large take longer than the search of an English query.
+
+
+@functools.cache
+def _unspaced() -> re.Pattern[str]:
+    return re.compile(_UNSPACED)
+
+
+@functools.cache
+def _unspaced_or_rest() -> re.Pattern[str]:
+    return re.compile(f"({_UNSPACED})")
+
+
+@functools.cache
+def _east_asian_or_rest() -> re.Pattern[str]:
+    """One set of characters: found several times faster than the alternatives of `_UNSPACED`."""
+    return re.compile(f"([{_EAST_ASIAN}]+)")
+
+
+@functools.cache
+def _south_east_asian_letter() -> re.Pattern[str]:
+    return re.compile(f"[{_SOUTH_EAST_ASIAN}]")
+
+
 def _gram_length(run: str) -> int:
-    return 3 if _SOUTH_EAST_ASIAN_LETTER.match(run) else 2
+    return 3 if _south_east_asian_letter().match(run) else 2
 
 
 def _word_spans(text: str) -> list[tuple[int, int]]:
@@ -215,11 +238,11 @@ def _grams(run: str, length: int) -> list[str]:
 
 def _spread_all(text: str) -> str:
     """Write every run of an unspaced script as its grams."""
-    if _SOUTH_EAST_ASIAN_LETTER.search(text) is None:
-        parts = _EAST_ASIAN_OR_REST.split(text)
+    if _south_east_asian_letter().search(text) is None:
+        parts = _east_asian_or_rest().split(text)
         parts[1::2] = map(_spread_pairs, parts[1::2])
     else:
-        parts = _UNSPACED_OR_REST.split(text)
+        parts = _unspaced_or_rest().split(text)
         parts[1::2] = map(_spread, parts[1::2])
     return "".join(parts)
 

@@ -27,7 +27,7 @@ from tests.bench.corpus import Corpus
 from tests.bench.foreign_first import bare_nearest, bare_search, bare_words
 from tests.bench.foreign_store import GENERATIONS, MODEL, ForeignStore, foreign_store, query_vector
 from tests.bench.measure import MILLISECONDS, SECONDS, Measurement, Plan, Series, paired, repeated
-from tests.bench.processes import environment, paired_runs
+from tests.bench.processes import environment, runs_in_turns
 
 LARGEST = 100_000
 QUESTIONS = 24
@@ -335,5 +335,5 @@ def _command(store: ForeignStore, plan: Plan, cases: Sequence[Case]) -> Iterator
         *(sys.executable, "-m", "memtui", "search", "--index", str(store.database)),
         *("--query-vectors", str(vector), "--zero-ok", cases[0].text),
     ]
-    took, alone = paired_runs(plan, search, [sys.executable, "-c", "pass"], env)
+    took, alone = runs_in_turns(plan, [search, [sys.executable, "-c", "pass"]], env)
     yield Measurement(_name(store, "memtui search --index"), took, "ms", "python -c pass", alone)

@@ -20,7 +20,7 @@ from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.provider import Provider, Vectors
 from memtui.embedding.registry import create_provider
 from memtui.retrieval.blas import use_one_thread
-from memtui.retrieval.vector import nearest
+from memtui.retrieval.vector_search import nearest
 from memtui.retrieval.vector_view import VectorView, ViewBuilder
 from tests.bench.limits import Judged, Limit
 from tests.bench.measure import MILLISECONDS, Measurement, Plan, Series

@@ -16,7 +16,7 @@ from memtui.engine import Engine
 from memtui.index.database import Connection, open_database
 from memtui.model import CandidatePool, Decay, Leg, LegHit, Mmr, Ranked, Ranking
 from memtui.ranking.pipeline import rank
-from memtui.retrieval.vector import load_view
+from memtui.retrieval.vector_load import load_view
 from memtui.text.tokens import fts_query_openclaw
 from tests.bench.corpus import Corpus, Question
 from tests.bench.limits import Judged, Limit

@@ -15,9 +15,10 @@ from memtui.model import LegStatus, ProviderState, Reason
 from memtui.retrieval import blas
 from memtui.retrieval.filters import AllowedRows
 from memtui.retrieval.query import parse_query
-from memtui.retrieval.vector import CODED_BACKEND, EXACT_BACKEND, VectorLeg, VectorView, load_view
+from memtui.retrieval.vector import CODED_BACKEND, EXACT_BACKEND, VectorLeg
+from memtui.retrieval.vector_load import load_view
 from memtui.retrieval.vector_search import _ones_by_table, hamming, nearest, rescored_rows
-from memtui.retrieval.vector_view import ViewBuilder, sign_codes
+from memtui.retrieval.vector_view import VectorView, ViewBuilder, sign_codes
 from tests.support.embedding import HashedProvider
 from tests.support.rows import DIMS, IndexFile, unit_vectors
 
