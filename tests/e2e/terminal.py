@@ -23,9 +23,10 @@ _between_looks = threading.Event()
 class Terminal:
     """One program in one tmux window; every wait polls for what is expected."""
 
-    def __init__(self, socket: str, exit_code: Path) -> None:
+    def __init__(self, socket: str, exit_code: Path, home: Path) -> None:
         self._socket = socket
         self._exit_code = exit_code
+        self._home = home
 
     def tmux(self, *arguments: str) -> str:
         """Run a tmux command and return what it prints."""
@@ -78,6 +79,14 @@ class Terminal:
             _between_looks.wait(_POLL_SECONDS)
         raise AssertionError(f"did not end; on screen:\n{self.screen()}")
 
+    def ends(self, code: int = 0) -> None:
+        """Wait until the program has ended with this exit code; fails with why it did not."""
+        if (found := self.wait_for_end()) != code:
+            crash = "\n".join(log.read_text() for log in self._home.rglob("crash.log"))
+            raise AssertionError(
+                f"exit code {found} instead of {code}; on screen:\n{self.screen()}\n{crash}"
+            )
+
     def title(self) -> str:
         """The title that the program gave the terminal."""
         return self.tmux("display-message", "-p", "#{pane_title}").strip()
@@ -118,7 +127,7 @@ def terminal(
     line = shlex.join([*before, *program])
     exit_code = home / f"{socket}.exit"
     line = f"{line}; echo $? > {shlex.quote(str(exit_code))}; cat"
-    window = Terminal(socket, exit_code)
+    window = Terminal(socket, exit_code, home)
     start = ["new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), line]
     window.tmux("-f", "/dev/null", *start)
     try:

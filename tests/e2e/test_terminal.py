@@ -47,7 +47,7 @@ def test_search_toggle_edit_sync_resize_and_quit(root: Path, home: Path) -> None
         window.shows("ready")
         survives_every_size(window)
         window.press("C-q")
-        assert window.wait_for_end() == 0
+        window.ends()
 
 
 def finds(window: Terminal, name: str) -> str:
@@ -81,7 +81,7 @@ def test_the_editor_opens_at_the_line_and_the_screen_comes_back(root: Path, home
         arguments = seen.read_text(encoding="utf-8").splitlines()
         assert str(root / "memory/2026-11-19.md") in arguments
         window.press("C-q")
-        assert window.wait_for_end() == 0
+        window.ends()
 
 
 def test_a_hostile_note_does_not_reach_the_terminal(root: Path, home: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_hostile_note_does_not_reach_the_terminal(root: Path, home: Path) -> N
         window.press("Escape")
         window.until(lambda shown: "MATCH sent" not in shown, "the explanation closed")
         window.press("C-q")
-        assert window.wait_for_end() == 0
+        window.ends()
 
 
 def test_without_a_memory_it_says_where_it_looked(home: Path) -> None:
@@ -107,4 +107,4 @@ def test_without_a_memory_it_says_where_it_looked(home: Path) -> None:
         shown = window.shows("demo")
         assert "looked" in shown or "no memory" in shown.lower()
         window.type("n\n")
-        assert window.wait_for_end() == 2
+        window.ends(2)

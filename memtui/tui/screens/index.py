@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import Screen
 from textual.widgets import DataTable, Static
 from textual.worker import Worker
 
@@ -25,6 +24,7 @@ from memtui.tui.door import EngineDoor
 from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.messages import RebuildPriced
 from memtui.tui.screens.dialogs import ConfirmRebuild
+from memtui.tui.screens.modal import Overlay
 from memtui.tui.widgets.facts import Fact, Facts
 from memtui.tui.widgets.index_status import (
     cache_line,
@@ -112,7 +112,7 @@ class StatusTable(DataTable[Text]):
         return Text(safe_line(text), justify="right" if number else "left", no_wrap=True)
 
 
-class IndexScreen(Screen[None]):
+class IndexScreen(Overlay[None]):
     """State, sources, waiting and skipped files, errors; brought up to date every second."""
 
     CSS_PATH = "index.tcss"

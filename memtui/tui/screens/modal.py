@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from textual.await_complete import AwaitComplete
 from textual.screen import ModalScreen, Screen, ScreenResultType
@@ -15,6 +16,15 @@ class Overlay(Screen[ScreenResultType]):
     def is_open(self) -> bool:
         """Whether it is there still: a message or a refresh may come after it was closed."""
         return self in self.app.screen_stack
+
+    def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+        """Do something once all is drawn, unless this screen is closed by then.
+
+        Textual leaves it to the screen in front, which may come to it when this one has no widgets.
+        """
+        return super().call_after_refresh(
+            lambda: callback(*args, **kwargs) if self.is_open else None
+        )
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         """Close with a result; a second call does nothing.

@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import Screen
 from textual.widgets import Static
 
 from memtui.model import IndexStatus
@@ -21,7 +20,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.door import EngineDoor
 from memtui.tui.glyphs import UNICODE, Glyphs
-from memtui.tui.screens.modal import Modal
+from memtui.tui.screens.modal import Modal, Overlay
 from memtui.tui.widgets import foreign_status, truth_rows
 from memtui.tui.widgets.facts import Facts
 from memtui.tui.widgets.index_status import state_line
@@ -94,7 +93,7 @@ class DetailScreen(Modal[None]):
         self.dismiss(None)
 
 
-class TruthScreen(Screen[None]):
+class TruthScreen(Overlay[None]):
     """Facts, findings, identity, files, coverage, leftovers; `s` looks at the index again."""
 
     CSS_PATH = "truth.tcss"
