@@ -20,7 +20,8 @@ from time import perf_counter
 from typing import Any
 
 from textual import events
-from textual.app import App
+from textual.app import App, ComposeResult
+from textual.widgets import Input
 
 from memtui.bus import Bus, SearchReady
 from memtui.engine import Engine
@@ -33,7 +34,7 @@ from memtui.tui.pauses import short_pauses
 from tests.bench.measure import MILLISECONDS, Measurement, Plan, Series, percentile
 from tests.bench.transcripts import anonymous_bytes, corpus_of, in_a_process
 from tests.tui.harness import until
-from tests.tui.test_loop_lag import KEY_SECONDS, Probe, Trivial
+from tests.tui.test_loop_lag import KEY_SECONDS, Probe
 
 QUERIES = ("what was said in file0007", "harbor", "who asked about the file", "garden")
 _IDLE_SECONDS = 20.0
@@ -102,8 +103,15 @@ class _Timed(Engine):
 _asked: dict[int, float] = {}
 
 
+class _Trivial(App[int]):
+    """Nothing but a box to type into."""
+
+    def compose(self) -> ComposeResult:
+        yield Input()
+
+
 async def _idle() -> list[float]:
-    app = Trivial()
+    app = _Trivial()
     async with app.run_test(size=(120, 40)):
         typist = _Typist(app)
         await asyncio.sleep(_IDLE_SECONDS)

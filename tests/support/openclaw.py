@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import lzma
 import os
@@ -52,10 +53,15 @@ def make_state(folder: Path, release: str, agent: str = "main") -> State:
     else:
         database = folder / "agents" / agent / "agent" / "openclaw-agent.sqlite"
     database.parent.mkdir(parents=True, exist_ok=True)
-    database.write_bytes(lzma.decompress((DATA / f"openclaw-{release}.sqlite.xz").read_bytes()))
+    database.write_bytes(_database_of(release))
     workspace = folder / ("workspace" if agent == "main" else f"workspace-{agent}")
     shutil.copytree(DATA / "workspace", workspace, dirs_exist_ok=True)
     return State(folder, database, workspace)
+
+
+@functools.cache
+def _database_of(release: str) -> bytes:
+    return lzma.decompress((DATA / f"openclaw-{release}.sqlite.xz").read_bytes())
 
 
 def hash_tree(folder: Path) -> Tree:

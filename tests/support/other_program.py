@@ -12,6 +12,8 @@ import os
 import signal
 import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 
 import apsw
 
@@ -22,12 +24,18 @@ _COLUMNS = "path, source, start_line, end_line, hash, model, embedding, updated_
 
 def connect(database: str) -> apsw.Connection:
     """Open for writing, with sqlite-vec."""
-    import sqlite_vec
-
     connection = apsw.Connection(database)
     connection.enable_load_extension(True)
-    connection.load_extension(sqlite_vec.loadable_path())
+    connection.load_extension(_extension())
     return connection
+
+
+def _extension() -> str:
+    # What `sqlite_vec.loadable_path` says; importing that package imports numpy.
+    package = find_spec("sqlite_vec")
+    assert package is not None
+    assert package.origin is not None
+    return str(Path(package.origin).with_name("vec0"))
 
 
 @dataclass

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import lzma
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,13 @@ _BLOBS = "2026.9.6"
 def recording(name: str, folder: Path) -> Path:
     """Unpack a recording (`2026.4.26-default`) into a folder; the path of its JSON."""
     path = folder / f"{name}.json"
-    path.write_bytes(lzma.decompress((FOLDER / f"{name}.json.xz").read_bytes()))
+    path.write_bytes(_unpacked(name))
     return path
+
+
+@functools.lru_cache(maxsize=4)
+def _unpacked(name: str) -> bytes:
+    return lzma.decompress((FOLDER / f"{name}.json.xz").read_bytes())
 
 
 @functools.cache
@@ -54,12 +60,25 @@ def rows_of(release: str) -> dict[str, Any]:
 
 def build(release: str, database: Path) -> Path:
     """Make a database of this release's generation with the recorded rows."""
+    database.parent.mkdir(parents=True, exist_ok=True)
+    database.write_bytes(_built(release))
+    return database
+
+
+@functools.cache
+def _built(release: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        database = Path(folder) / "built.sqlite"
+        _build(release, database)
+        return database.read_bytes()
+
+
+def _build(release: str, database: Path) -> None:
     import sqlite_vec
 
     rows = rows_of(release)
     by_hash = vectors_by_hash()
     vectors = np.array([by_hash[row[5]] for row in rows["chunks"]])
-    database.parent.mkdir(parents=True, exist_ok=True)
     connection = apsw.Connection(str(database))
     connection.enable_load_extension(True)
     connection.load_extension(sqlite_vec.loadable_path())
@@ -68,7 +87,6 @@ def build(release: str, database: Path) -> Path:
         _tables(connection, release, prefix, vectors.shape[1])
         _fill(connection, release, prefix, rows, vectors)
     connection.close()
-    return database
 
 
 def _tables(connection: apsw.Connection, release: str, prefix: str, dims: int) -> None:

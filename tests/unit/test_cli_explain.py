@@ -59,6 +59,8 @@ def home(tmp_path_factory: pytest.TempPathFactory, indexed_demo: Path) -> Iterat
         patch.setenv("HOME", str(folder))
         for kind in ("config", "state", "data"):
             patch.setenv(f"XDG_{kind.upper()}_HOME", str(folder / kind))
+        # What is said depends on what was found, not on how soon.
+        patch.setattr("memtui.cli.searching.EXAMINATION_SECONDS", 60.0)
         for name in ("check_file", "_load_session"):
             patch.setattr(minilm, name, functools.cache(getattr(minilm, name)))
         patch.chdir(folder)

@@ -76,6 +76,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         if name.startswith(("MEMTUI_", "OPENCLAW_", "CLAWDBOT_")) or name.endswith("_API_KEY"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
+    # What is said depends on what was found, not on how soon.
+    monkeypatch.setattr("memtui.cli.searching.EXAMINATION_SECONDS", 60.0)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     for kind in ("config", "state", "data"):
         monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(tmp_path / kind))

@@ -72,6 +72,17 @@ def assert_no_key(provider: RemoteProvider, error: BaseException) -> None:
 
 @pytest.mark.parametrize(("case", "name"), MATRIX)
 def test_documents(case: Case, name: str) -> None:
+    # What waits in vain may have given up before its request arrived, on a machine with much to do.
+    for times in (1, 5, 25) if case.failure is Failure.TIMEOUT else (1,):
+        seen = embed_documents(case, name, times * case.seconds)
+        if len(seen) == case.requests:
+            break
+    assert len(seen) == case.requests
+    assert {key_in(one) for one in seen} == {KEY}
+
+
+def embed_documents(case: Case, name: str, seconds: float) -> list[Seen]:
+    """Embed with so much time for each answer; the requests that arrived."""
     clock = Clock()
     with embedding_server(case.fault(name), stays=case.stays) as server:
         choice = impatient(choice_at(name, server), case.seconds)
@@ -89,9 +100,9 @@ def test_documents(case: Case, name: str) -> None:
                 assert "\n" not in str(error)
                 assert error.hint
                 assert_no_key(provider, error)
-            assert len(server.seen) == case.requests == provider.usage().requests
-            assert {key_in(seen) for seen in server.seen} == {KEY}
+            assert provider.usage().requests == case.requests
     assert clock.pauses == list(case.pauses)
+    return server.seen
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
