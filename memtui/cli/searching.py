@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar
 
 from memtui.cli.invocation import VECTORS_NEED_AN_AGENT, Invocation
 from memtui.errors import SettingsError
 from memtui.model import IndexState, IndexStatus, Ranked, Ranking
 
 if TYPE_CHECKING:
-    from memtui.engine.once import OneSearch
+    from pathlib import Path
+
+    from memtui.cli.session import Session
+    from memtui.index.transcripts.scope import TranscriptHomes
     from memtui.memory.workspace import Found
     from memtui.settings import Loaded
     from memtui.settings.schema import RankingSettings
@@ -37,6 +40,9 @@ class Searching(Protocol):
 
     def wait_idle(self, timeout: float = 30.0) -> bool:
         """Wait until nothing goes on."""
+
+
+OwnSession = TypeVar("OwnSession", bound="SearchSession")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +83,23 @@ class SearchSession:
         ]
 
 
-@contextmanager
-def open_search(invocation: Invocation, now: datetime | None = None) -> Iterator[SearchSession]:
-    """Open what one search needs, and no more; the demo is indexed first when it is not.
+def open_search(
+    invocation: Invocation, now: datetime | None = None
+) -> AbstractContextManager[SearchSession]:
+    """Open what one search needs, and no more; see `open_agents_or_own`."""
+    return open_agents_or_own(invocation, now, lambda: _open_own(invocation, now))
 
-    A workspace without an index is left without. With `--agent` or `--index` it is the index of
-    that agent.
+
+@contextmanager
+def open_agents_or_own(
+    invocation: Invocation,
+    now: datetime | None,
+    open_own: Callable[[], AbstractContextManager[OwnSession]],
+) -> Iterator[OwnSession | Session]:
+    """Open the index of the agent that `--agent` or `--index` names, else `open_own()`.
+
+    The demo is indexed first when it is not. Any other workspace without an index is left
+    without: a search does no hidden work.
     """
     if invocation.foreign:
         from memtui.cli.foreign import open_foreign_session
@@ -94,8 +111,8 @@ def open_search(invocation: Invocation, now: datetime | None = None) -> Iterator
         raise SettingsError(VECTORS_NEED_AN_AGENT)
     if invocation.demo:
         index_demo(invocation)
-    with _open_own(invocation, now) as opened:
-        yield opened
+    with open_own() as own:
+        yield own
 
 
 @contextmanager
@@ -106,11 +123,7 @@ def _open_own(invocation: Invocation, now: datetime | None) -> Iterator[SearchSe
     workspace = invocation.workspace()
     loaded = invocation.settings(workspace.root)
     settings = loaded.settings
-    if invocation.demo:
-        engine = _demo(workspace, loaded, now)
-    else:
-        clock = None if now is None else partial(standing_still, now)
-        engine = OneSearch(workspace.root, settings, now=clock)
+    engine = OneSearch(workspace.root, settings, **own_options(invocation, now))
     try:
         base = settings.base_ranking(PROFILES)
         yield SearchSession(workspace, loaded, engine, base, settings.ranking)
@@ -118,20 +131,24 @@ def _open_own(invocation: Invocation, now: datetime | None) -> Iterator[SearchSe
         engine.close()
 
 
-def _demo(workspace: Found, loaded: Loaded, now: datetime | None) -> OneSearch:
+class OwnOptions(TypedDict):
+    """How an index of memtui's own is opened; `None` is what is usual."""
+
+    now: Callable[[], datetime] | None
+    data_dir: Path | None
+    homes: TranscriptHomes | None
+
+
+def own_options(invocation: Invocation, now: datetime | None) -> OwnOptions:
+    """The clock and the folders of a call: the demo has its own of each, `now` stands still."""
+    clock = None if now is None else partial(standing_still, now)
+    if not invocation.demo:
+        return OwnOptions(now=clock, data_dir=None, homes=None)
     from memtui.engine.conversations.demo import demo_homes
-    from memtui.engine.once import OneSearch
     from memtui.memory.demo import demo_clock
     from memtui.settings.places import demo_data_dir
 
-    clock = demo_clock() if now is None else partial(standing_still, now)
-    return OneSearch(
-        workspace.root,
-        loaded.settings,
-        now=clock,
-        data_dir=demo_data_dir(),
-        homes=demo_homes(),
-    )
+    return OwnOptions(now=clock or demo_clock(), data_dir=demo_data_dir(), homes=demo_homes())
 
 
 def index_demo(invocation: Invocation) -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from memtui.cli.conversing import ConversationEngine
-from memtui.cli.invocation import VECTORS_NEED_AN_AGENT, Invocation
-from memtui.cli.searching import Searching, SearchSession, index_demo, standing_still
+from memtui.cli.invocation import Invocation
+from memtui.cli.searching import Searching, SearchSession, open_agents_or_own, own_options
 from memtui.engine.words_to_try import MOST_WORDS, WordsToTry
-from memtui.errors import SettingsError
 from memtui.model import Ranked, Ranking
 from memtui.model.inquiry import Inquiry, Passages, Place
 
@@ -74,25 +72,17 @@ def open_session(
 ) -> Iterator[Session]:
     """Open the engine on the workspace; the demo keeps its index in a folder of its own."""
     from memtui.engine import Engine
-    from memtui.engine.conversations.demo import demo_homes
-    from memtui.memory.demo import demo_clock
     from memtui.ranking.profiles import PROFILES
-    from memtui.settings.places import demo_data_dir
 
     workspace = invocation.workspace()
     loaded = invocation.settings(workspace.root)
-    clock: Callable[[], datetime] | None = demo_clock() if invocation.demo else None
-    if now is not None:
-        clock = partial(standing_still, now)
     engine = Engine.open(
         workspace.root,
         loaded.settings,
         bus=bus,
-        now=clock,
-        data_dir=demo_data_dir() if invocation.demo else None,
         write=write,
         watch=watch,
-        homes=demo_homes() if invocation.demo else None,
+        **own_options(invocation, now),
     )
     try:
         settings = loaded.settings
@@ -102,22 +92,8 @@ def open_session(
         engine.close()
 
 
-@contextmanager
-def open_reading(invocation: Invocation, now: datetime | None = None) -> Iterator[Session]:
-    """Open an engine that only reads; the demo is indexed first when it is not.
-
-    A workspace without an index is left without: a search does no hidden work. With `--agent`
-    or `--index` it is the index of that agent.
-    """
-    if invocation.foreign:
-        from memtui.cli.foreign import open_foreign_session
-
-        with open_foreign_session(invocation, now=now) as session:
-            yield session
-        return
-    if invocation.query_vectors is not None:
-        raise SettingsError(VECTORS_NEED_AN_AGENT)
-    if invocation.demo:
-        index_demo(invocation)
-    with open_session(invocation, now=now) as session:
-        yield session
+def open_reading(
+    invocation: Invocation, now: datetime | None = None
+) -> AbstractContextManager[Session]:
+    """Open an engine that only reads; see `open_agents_or_own`."""
+    return open_agents_or_own(invocation, now, lambda: open_session(invocation, now=now))
