@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from memtui.memory.workspace import Found
     from memtui.settings import Loaded
 
+OBJECTS_BEFORE_A_LOOK = 50_000
+"""New objects after which a command looks for garbage: what is loaded for it is none."""
+_LOOKS_OF_PYTHON = gc.get_threshold()
+
 
 def open_interface(
     workspace: Found | None,
@@ -23,16 +28,22 @@ def open_interface(
     foreign: ForeignEngine | None = None,
 ) -> int:
     """Open the terminal interface and return the exit code; only this imports it."""
-    from memtui.tui.app import run, run_foreign
+    from memtui.tui.instant import instant_frame
 
-    if foreign is not None:
-        return run_foreign(foreign, loaded)
-    return run(workspace, loaded, demo=demo, choose=choose)
+    with instant_frame(loaded.settings.ui, os.environ) as frame:
+        from memtui.tui.app import run, run_foreign
+
+        # A look at few objects is a short one: a longer one would be felt between two keys.
+        gc.set_threshold(*_LOOKS_OF_PYTHON)
+        if foreign is not None:
+            return run_foreign(foreign, loaded, frame=frame)
+        return run(workspace, loaded, demo=demo, choose=choose, frame=frame)
 
 
 def main() -> None:
     """Run the program with the arguments of the process."""
     fill_closed_streams()
+    gc.set_threshold(OBJECTS_BEFORE_A_LOOK, *_LOOKS_OF_PYTHON[1:])
     from memtui.cli.main import run
 
     leave(run(sys.argv[1:], open_interface))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from typing import Any
@@ -80,6 +79,8 @@ def looks_like_folder(word: str) -> bool:
 
 
 def _unknown(word: str, commands: list[str]) -> str:
+    import difflib
+
     near = difflib.get_close_matches(word[:100], commands, n=1, cutoff=0.5)
     hint = f" Did you mean `memtui {near[0]}`?" if near else f" Commands: {', '.join(commands)}."
     return f"{word!r} is neither a command nor a folder.{hint}"
@@ -94,6 +95,8 @@ class Subgroup(click.Group):
         """Find the command of the first word."""
         command = self.get_command(ctx, args[0])
         if command is None:
+            import difflib
+
             near: Any = difflib.get_close_matches(args[0][:100], self.commands, n=1, cutoff=0.5)
             hint = f"Did you mean {near[0]!r}?" if near else f"One of {', '.join(self.commands)}."
             raise click.UsageError(f"no such command: {args[0]!r}. {hint}", ctx)

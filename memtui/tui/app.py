@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -21,9 +21,13 @@ from memtui.model import Ranking
 from memtui.text.sanitize import safe_line
 from memtui.tui.actions_screens import ScreenActions
 from memtui.tui.bindings import APP_BINDINGS
+from memtui.tui.closed_screens import release_closed_screens
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.door import EngineDoor, OpenedMemory
 from memtui.tui.drawn_lines import release_drawn_lines
+from memtui.tui.driver import take_over
+from memtui.tui.early_keys import EarlyKeys
+from memtui.tui.finished_workers import release_finished_workers
 from memtui.tui.keymap import resolve_keymap
 from memtui.tui.memories import (
     AgentSource,
@@ -41,18 +45,19 @@ from memtui.tui.messages import (
     SearchErred,
     SyncEnded,
 )
-from memtui.tui.options import UiOptions
+from memtui.tui.options import UiOptions, flags_of, is_provider_given
+from memtui.tui.palette import automatic_theme
 from memtui.tui.pauses import short_pauses
 from memtui.tui.screens.modal import Passing
-from memtui.tui.theme import THEMES, automatic_theme, variable_defaults
+from memtui.tui.theme import THEMES, variable_defaults
 from memtui.tui.worker_errors import tell_worker_error
 
 if TYPE_CHECKING:
     from memtui.engine.foreign import ForeignEngine, ForeignTarget
     from memtui.engine.query_vectors import GivenVectors
     from memtui.memory.workspace import Found
-    from memtui.settings import Flag, Loaded
-    from memtui.settings.layers import Layer
+    from memtui.settings import Loaded
+    from memtui.tui.instant import InstantFrame
 
 WIDTHS = [(0, "-narrow"), (100, "-wide"), (160, "-huge")]
 HEIGHTS = [(0, "-short"), (30, "-tall")]
@@ -83,8 +88,11 @@ class MemtuiApp(ScreenActions):
         bus: Bus | None = None,
     ) -> None:
         release_drawn_lines()
+        release_finished_workers()
+        release_closed_screens()
         super().__init__(open_engine, options, agents=agents, choose=choose, bus=bus)
         self.animation_level = "none"
+        self._early_keys = EarlyKeys()
 
     def get_default_screen(self) -> Screen[Any]:
         """Start on the search screen."""
@@ -105,7 +113,14 @@ class MemtuiApp(ScreenActions):
         more = (f"{len(told) - MOST_WARNINGS} more: memtui config validate",)
         for problem in told if len(told) <= MOST_WARNINGS + 1 else told[:MOST_WARNINGS] + more:
             self.notify(safe_line(problem), markup=False, severity="warning", timeout=10)
+        # Where nothing can have the focus, as in a window that is too small, keys go on as well.
+        self.call_after_refresh(self.on_descendant_focus)
         self.call_after_refresh(self.start_opening)
+
+    async def on_descendant_focus(self) -> None:
+        """Hand on what was typed before there was a query box to take it."""
+        for event in self._early_keys.take():
+            await super().on_event(event)
 
     def _apply_theme(self, name: str) -> tuple[str, ...]:
         chosen = automatic_theme(os.environ) if name == "auto" else name
@@ -173,6 +188,8 @@ class MemtuiApp(ScreenActions):
     async def on_event(self, event: events.Event) -> None:
         """Take a greeting away before a key is handed on, so that no later key overtakes it."""
         typed = isinstance(event, events.Key | events.Paste) and not event.is_forwarded
+        if typed and self._early_keys.keep(event):
+            return
         if typed and isinstance(greeting := self.screen, Passing):
             greeting.dismiss(None)
             if isinstance(event, events.Key) and event.key in greeting.CLOSING_KEYS:
@@ -285,36 +302,24 @@ def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = Fals
         keymap=settings.keymap.bindings,
         state_dir=state_dir(),
         embedding=choice_of(settings.embedding),
-        is_provider_given=_is_provider_given(loaded),
+        is_provider_given=is_provider_given(loaded),
         demo=demo,
         warnings=loaded.warnings,
     )
 
 
-def _is_provider_given(loaded: Loaded) -> bool:
-    """Whether a file, a variable or an option says which provider is wanted, `auto` among them."""
-    return any("embedding.provider" in layer.values for layer in loaded.layers)
-
-
-def flags_of(layers: Sequence[Layer]) -> dict[str, Flag]:
-    """The settings that were given as options, each with the name of its option."""
-    from memtui.settings.layers import Flag, Source
-
-    return {
-        key: Flag(layer.place(key), value)
-        for layer in layers
-        if layer.source is Source.FLAG
-        for key, value in layer.values.items()
-    }
-
-
 def run(
-    workspace: Found | None, loaded: Loaded, *, demo: bool = False, choose: bool = False
+    workspace: Found | None,
+    loaded: Loaded,
+    *,
+    demo: bool = False,
+    choose: bool = False,
+    frame: InstantFrame | None = None,
 ) -> int:
     """Open the interface on a memory folder and return the exit code.
 
     With `choose`, for a call that names no folder, the agents of this machine are offered first
-    when there are any; `workspace` may then be `None`.
+    when there are any; `workspace` may then be `None`. `frame` is on the terminal until then.
     """
 
     def open_engine(bus: Bus) -> EngineDoor:
@@ -337,9 +342,9 @@ def run(
         )
 
     options = options_from(loaded, workspace.root if workspace else Path(), demo=demo)
-    agents = MachineAgents(os.environ, _home())
+    agents = MachineAgents.of_user()
     app = MemtuiApp(open_engine if workspace else None, options, agents=agents, choose=choose)
-    return _run(app, loaded)
+    return _run(app, loaded, frame)
 
 
 def run_foreign(
@@ -348,11 +353,12 @@ def run_foreign(
     *,
     given: GivenVectors | None = None,
     profile: str | None = None,
+    frame: InstantFrame | None = None,
 ) -> int:
     """Open the interface on another program's index and return the exit code.
 
     `given` and `profile` are for a target, which is opened after the first paint; an engine is
-    open already.
+    open already. `frame` is on the terminal until then.
     """
     from memtui.engine.foreign import ForeignTarget
 
@@ -366,21 +372,15 @@ def run_foreign(
     app = MemtuiApp(
         open_engine,
         options_from(loaded, folder or Path(), demo=False, foreign=True),
-        agents=MachineAgents(os.environ, _home()),
+        agents=MachineAgents.of_user(),
         bus=None if isinstance(opened, ForeignTarget) else opened.bus,
     )
-    return _run(app, loaded)
+    return _run(app, loaded, frame)
 
 
-def _home() -> Path:
-    """The home folder; the top folder for a user who has none."""
-    try:
-        return Path.home()
-    except RuntimeError:
-        return Path(os.sep)
-
-
-def _run(app: MemtuiApp, loaded: Loaded) -> int:
+def _run(app: MemtuiApp, loaded: Loaded, frame: InstantFrame | None) -> int:
+    if frame is not None:
+        take_over(app, frame)
     try:
         with short_pauses():
             code = app.run(mouse=loaded.settings.ui.mouse)

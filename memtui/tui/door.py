@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.engine.words_to_try import MOST_WORDS, WordsToTry
 from memtui.model import CandidatePool, IndexStatus, Ranked, Ranking
-from memtui.model.inquiry import Inquiry, Passages, Place
 from memtui.model.providers import ProbeResult, ProviderListing
 from memtui.tui.door_browse import BrowseDoor
 from memtui.tui.door_conversations import ConversationDoor
+
+if TYPE_CHECKING:
+    from memtui.embedding.choice import EmbeddingChoice
+    from memtui.model.inquiry import Inquiry, Passages, Place
 
 
 class SourceText(Protocol):

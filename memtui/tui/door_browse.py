@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from memtui.model import Chunk, Ranking
-from memtui.model.browsing import (
-    AnsweredQuery,
-    CareReport,
-    ChunkRecord,
-    DayTotals,
-    MemoryFile,
-    Neighbours,
-)
+
+if TYPE_CHECKING:
+    from memtui.model.browsing import (
+        AnsweredQuery,
+        CareReport,
+        ChunkRecord,
+        DayTotals,
+        MemoryFile,
+        Neighbours,
+    )
 
 Cancelled = Callable[[], bool]
 Progressed = Callable[[int, int], None]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from memtui.model import Ranking
-from memtui.model.conversations import (
-    ConversationListing,
-    MemoryCall,
-    Replayed,
-    TranscriptSource,
-    Turn,
-)
+
+if TYPE_CHECKING:
+    from memtui.model.conversations import (
+        ConversationListing,
+        MemoryCall,
+        Replayed,
+        TranscriptSource,
+        Turn,
+    )
 
 
 class Conversation(Protocol):

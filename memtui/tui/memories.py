@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,15 @@ class MachineAgents:
 
     env: Mapping[str, str]
     home: Path
+
+    @classmethod
+    def of_user(cls) -> MachineAgents:
+        """Those of the user; below the top folder for one who has no home."""
+        try:
+            home = Path.home()
+        except RuntimeError:
+            home = Path(os.sep)
+        return cls(os.environ, home)
 
     def find(self) -> Sequence[ForeignAgent]:
         """Every agent of every state folder."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
 from memtui.bus import Bus
 from memtui.model import Ranked
 from memtui.model.foreign import ForeignAgent
-from memtui.model.inquiry import Inquiry
 from memtui.model.providers import ProbeResult, ProviderListing
 from memtui.tui.choosing import Chosen
 from memtui.tui.door import EngineDoor, OpenedMemory, RebuildCost, RecentFile, SourceText
+
+if TYPE_CHECKING:
+    from memtui.model.inquiry import Inquiry
 
 
 @dataclass

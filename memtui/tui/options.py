@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,8 @@ from memtui.embedding.choice import EmbeddingChoice
 from memtui.model import Ranking
 
 if TYPE_CHECKING:
+    from memtui.settings import Flag, Loaded
+    from memtui.settings.layers import Layer
     from memtui.settings.settings_files import SettingsFiles
 
 
@@ -51,3 +53,20 @@ class UiOptions:
     demo: bool = False
     warnings: tuple[str, ...] = ()
     """One line each, told once at the start."""
+
+
+def is_provider_given(loaded: Loaded) -> bool:
+    """Whether a file, a variable or an option says which provider is wanted, `auto` among them."""
+    return any("embedding.provider" in layer.values for layer in loaded.layers)
+
+
+def flags_of(layers: Sequence[Layer]) -> dict[str, Flag]:
+    """The settings that were given as options, each with the name of its option."""
+    from memtui.settings.layers import Flag, Source
+
+    return {
+        key: Flag(layer.place(key), value)
+        for layer in layers
+        if layer.source is Source.FLAG
+        for key, value in layer.values.items()
+    }

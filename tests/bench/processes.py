@@ -28,17 +28,17 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     return {**kept, **folders, "HOME": str(home), **more}
 
 
-def paired_runs(
-    plan: Plan, ours: Sequence[str], theirs: Sequence[str], env: Mapping[str, str]
-) -> tuple[Series, Series]:
-    """Run two commands in turns, after `plan.warm` runs that do not count."""
-    first, second = Series(), Series()
+def runs_in_turns(
+    plan: Plan, commands: Sequence[Sequence[str]], env: Mapping[str, str]
+) -> list[Series]:
+    """Run commands one after the other, again and again, after `plan.warm` turns uncounted."""
+    series = [Series() for _ in commands]
     for number in range(plan.warm + _REPETITIONS * plan.rounds):
-        pair = run(ours, env), run(theirs, env)
-        if number >= plan.warm:
-            first.add(*pair[0])
-            second.add(*pair[1])
-    return first, second
+        for one, command in zip(series, commands, strict=True):
+            took = run(command, env)
+            if number >= plan.warm:
+                one.add(*took)
+    return series
 
 
 def run(command: Sequence[str], env: Mapping[str, str]) -> tuple[float, float]:

@@ -384,7 +384,10 @@ def _terminal_output(
 @pytest.mark.parametrize(
     ("arguments", "banned"),
     [
-        (["search", "router"], {"textual", "rich", "watchdog", "httpx"}),
+        (
+            ["search", "router"],
+            {"textual", "rich", "watchdog", "httpx", "numpy", "concurrent.futures", "difflib"},
+        ),
         (["explain", "router", "--format", "svg"], {"textual", "rich", "watchdog", "httpx"}),
         (["status"], {"textual", "rich", "watchdog", "httpx", "onnxruntime"}),
         (["--help"], {"textual", "rich", "numpy", "apsw", "pydantic", "onnxruntime"}),

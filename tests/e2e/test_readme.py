@@ -58,7 +58,7 @@ def test_the_first_command_installs_and_opens_the_demo(tmp_path: Path) -> None:
     with terminal("demo", home=tmp_path) as window:
         window.shows("files")
         window.press("C-q")
-        assert window.wait_for_end() == 0
+        window.ends()
 
 
 def test_the_second_command_is_the_one_that_the_checks_run() -> None:

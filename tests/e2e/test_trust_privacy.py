@@ -41,7 +41,7 @@ def test_a_private_session_writes_only_its_own_folders_and_connects_to_nobody(
         before=under_umask("000", watched(log)),
     ) as window:
         search_and_leave(window)
-        assert window.wait_for_end() == 0
+        window.ends()
     trace = read_trace(log, Path.cwd())
     assert complaints(stage, trace) == []
     assert all_of(stage.memory) == before

@@ -113,12 +113,20 @@ def modules_after(statement: str) -> set[str]:
         (
             "import memtui.cli.searching, memtui.cli.search, memtui.engine.once",
             {"numpy", "onnxruntime", "textual", "rich", "pydantic", "memtui.engine.engine"}
-            | {"memtui.bus", "memtui.index.indexer", "memtui.memory.chunking"},
+            | {"memtui.bus", "memtui.index.indexer", "memtui.memory.chunking", "ctypes"},
         ),
         ("import memtui.engine", {"textual", "rich", "click"}),
         ("import memtui.ranking.pipeline", {"apsw", "textual", "pydantic", "onnxruntime"}),
         ("import memtui.bus", {"numpy", "apsw", "textual", "pydantic"}),
-        ("import memtui.tui.app", {"numpy", "apsw", "onnxruntime", "watchdog"}),
+        (
+            "import memtui.tui.app",
+            {"numpy", "apsw", "onnxruntime", "watchdog", "memtui.model.browsing"}
+            | {"memtui.model.inquiry", "memtui.model.conversations"},
+        ),
+        (
+            "import memtui.tui.instant",
+            {"textual", "rich", "numpy", "apsw", "click", "asyncio", "memtui.model"},
+        ),
     ],
 )
 def test_imports_stay_apart(statement: str, banned: set[str]) -> None:

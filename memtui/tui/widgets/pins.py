@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 from textual.geometry import Size
 from textual.widget import Widget
 
 from memtui.model import Chunk, Hit, Ranked
-from memtui.model.inquiry import Inquiry
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
+
+if TYPE_CHECKING:
+    from memtui.model.inquiry import Inquiry
 
 MOST = 2
 """The oldest makes room for a third."""
