@@ -116,12 +116,16 @@ class MemoryActions(App[int]):
             memory.engine.close()
 
     def on_engine_opened(self, message: EngineOpened) -> None:
-        """Hand the engine to the search screen."""
-        self.show_memory(message.memory, message.bus)
+        """Hand the engine to the search screen; close it where the program ends meanwhile."""
+        if self.search_screen.is_built:
+            self.show_memory(message.memory, message.bus)
+        else:
+            self._in_thread(message.memory.engine.close, "memtui-close")
 
     def on_engine_failed(self, message: EngineFailed) -> None:
         """Say why there is no engine."""
-        self.search_screen.engine_failed(message.error)
+        if self.search_screen.is_built:
+            self.search_screen.engine_failed(message.error)
 
     # --- from one to another --------------------------------------------------------------------
 

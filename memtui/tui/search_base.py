@@ -80,8 +80,8 @@ class SearchBase(Screen[None]):
     @property
     def is_built(self) -> bool:
         """Whether there are widgets: not before the first paint, and not after the last."""
-        # When the program ends, widgets go one by one while answers may still arrive.
-        return self.is_attached and bool(self.query("#results"))
+        # When the program ends, widgets go pane by pane while answers may still arrive.
+        return self.app.is_running and self.is_attached and bool(self.query("#results"))
 
     @property
     def is_foreign(self) -> bool:
