@@ -75,6 +75,13 @@ class IndexFolder:
 
     def current(self) -> int | None:
         """Tell the live generation; `None` before the first one, or when its file is gone."""
+        generation = self.named()
+        if generation is None or not self.path(generation).exists():
+            return None
+        return generation
+
+    def named(self) -> int | None:
+        """Tell the generation that `CURRENT` names, whether or not its file is there."""
         try:
             named = self.current_path.read_bytes()[:100].decode("ascii", "replace").strip()
         except FileNotFoundError:
@@ -85,10 +92,7 @@ class IndexFolder:
                 hint="check the folder's permissions",
             ) from error
         match = re.fullmatch(r"index-(\d{1,18})\.db", named)
-        if match is None:
-            return None
-        generation = int(match[1])
-        return generation if self.path(generation).exists() else None
+        return None if match is None else int(match[1])
 
     def begin(self) -> Path:
         """Name the file in which the next generation is built; nothing is there yet."""

@@ -18,8 +18,6 @@ from memtui.settings.same_file import NO_FILE, file_state
 if TYPE_CHECKING:
     from memtui.index.database import Connection
 
-_ATTEMPTS = 5
-
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
@@ -127,31 +125,36 @@ class LiveIndex:
 
     def _open(self) -> None:
         self.close()
-        for attempt in range(_ATTEMPTS):
-            pointer = self._look()
-            generation = self._folder.current()
-            if generation is None:
-                break
-            path = self._folder.path(generation)
-            try:
-                connection = open_database(path, readonly=True)
-            except IndexMissing:
-                # Another generation went live between the two looks.
-                if attempt == _ATTEMPTS - 1:
-                    raise
-                continue
-            try:
-                with mapped_errors(path):
-                    check_version(read_meta(connection), path)
-            except BaseException:
-                connection.close()
-                raise
-            self._connection, self._generation, self._pointer = connection, generation, pointer
-            self._file = file_state(path)
-            return
-        raise IndexMissing(
-            f"there is no index in {self._folder.folder}", hint="memtui index builds it"
-        )
+        missed: int | None = None
+        while not self._open_current():
+            named = self._folder.named()
+            # Where another generation went live between the two looks, that one is opened.
+            if named == missed:
+                raise IndexMissing(
+                    f"there is no index in {self._folder.folder}", hint="memtui index builds it"
+                )
+            missed = named
+
+    def _open_current(self) -> bool:
+        """Open what `CURRENT` names; false when no such file is there."""
+        pointer = self._look()
+        generation = self._folder.current()
+        if generation is None:
+            return False
+        path = self._folder.path(generation)
+        try:
+            connection = open_database(path, readonly=True)
+        except IndexMissing:
+            return False
+        try:
+            with mapped_errors(path):
+                check_version(read_meta(connection), path)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection, self._generation, self._pointer = connection, generation, pointer
+        self._file = file_state(path)
+        return True
 
 
 def file_rows(connection: Connection) -> list[FileRow]:
