@@ -235,7 +235,19 @@ def test_a_command_that_has_ended_leaves_nothing_after_a_failure(home: Path) -> 
         f"open('{home / 'pid'}', 'w').write(str(child.pid)); "
         "child.stdin.write(b'go\\n'); child.stdin.flush()"
     )
-    with pytest.raises(ValueError, match="prints more than 65536 bytes"):
+    # Whether it has printed anything by the time the command ends, is chance.
+    with pytest.raises(ValueError, match=r"prints (more than 65536 bytes|nothing)"):
+        key_of_command(python(program), os.environ)
+    assert_ended(int((home / "pid").read_text()))
+
+
+@pytest.mark.parametrize("end", ["", "sys.exit(3)"], ids=["prints-nothing", "fails"])
+def test_a_command_that_ends_without_a_key_leaves_nothing(home: Path, end: str) -> None:
+    program = (
+        "import subprocess, sys; child = subprocess.Popen(['sleep', '60']); "
+        f"open('{home / 'pid'}', 'w').write(str(child.pid)); {end}"
+    )
+    with pytest.raises(ValueError, match=r"prints nothing|exit code 3"):
         key_of_command(python(program), os.environ)
     assert_ended(int((home / "pid").read_text()))
 

@@ -52,11 +52,15 @@ def key_of_command(
     output = _Output(process)
     try:
         code = _wait(process, output, cancelled, time.monotonic() + limit, limit)
+        output.close()
+        return _first_line(code, output)
     except BaseException:
         _end(process)
-        raise
-    finally:
         output.close()
+        raise
+
+
+def _first_line(code: int, output: _Output) -> str:
     if code:
         how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
         raise ValueError(how)
