@@ -27,8 +27,8 @@ settings.load_profile("memtui")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One test process more than there are processors: those of the screen often wait."""
-    return (os.cpu_count() or 1) + 1
+    """Two test processes for each processor: those of the screen often wait."""
+    return 2 * (os.cpu_count() or 1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
