@@ -156,25 +156,22 @@ def test_swaps_under_a_reading_thread_never_fail_and_never_mix(folder: IndexFold
     assert flat == sorted(flat)
 
 
-def test_swaps_between_the_two_looks_of_an_opening_are_followed(
-    folder: IndexFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_swaps_between_the_two_looks_of_an_opening_are_followed(folder: IndexFolder) -> None:
     folder.commit(build(folder, 1))
-    current = IndexFolder.current
     swaps = iter(range(2, 12))
 
-    def swapped(self: IndexFolder) -> int | None:
-        number = next(swaps, None)
-        if number is None:
-            return current(self)
-        named = current(self)
-        folder.commit(build(folder, number))
-        folder.clean()
-        # Its file went after it was named: told as none, or found out when it is opened.
-        return None if number % 2 else named
+    class Swapped(IndexFolder):
+        def current(self) -> int | None:
+            named = super().current()
+            number = next(swaps, None)
+            if number is None:
+                return named
+            folder.commit(build(folder, number))
+            folder.clean()
+            # Its file went after it was named: told as none, or found out when it is opened.
+            return None if number % 2 else named
 
-    monkeypatch.setattr(IndexFolder, "current", swapped)
-    live = LiveIndex(folder)
+    live = LiveIndex(Swapped(folder.folder))
     assert value(live) == [11]
     live.close()
 
