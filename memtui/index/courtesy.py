@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable
 from time import monotonic
 
-PAUSE_SECONDS = 0.5
+PAUSE_SECONDS = 1.0
 """So long after the last key the index goes on: longer than from one key to the next."""
-MOST_SECONDS = 5.0
+MOST_SECONDS = 15.0
 """So long it waits at most, however much is typed."""
 TURN_SECONDS = 0.5
 """So long it then works before it waits again."""

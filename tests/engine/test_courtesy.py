@@ -32,7 +32,9 @@ def never() -> bool:
 
 
 @pytest.fixture
-def clock() -> Ticking:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Ticking:
+    # Time goes on by itself here: nothing is waited for.
+    monkeypatch.setattr("memtui.index.courtesy._LOOK_SECONDS", 0.0001)
     return Ticking()
 
 
