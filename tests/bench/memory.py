@@ -42,7 +42,7 @@ def measure_memory(plan: Plan) -> Iterator[Measurement]:
             f"<= {_MOST}x" if is_judged else "", "not of files, beyond what 1,000 chunks take",
             limit=Limit(_MOST) if is_judged else None, size=size,
         )  # fmt: skip
-        for name, key in (("resident memory", "VmRSS"), ("  of it not of files", "RssAnon")):
+        for name, key in (("resident memory", "VmRSS"), ("  resident, not of files", "RssAnon")):
             ours = Series([found[key] / 1e6])
             yield Measurement(f"{name}, {size:,}", ours, "MB", peer, bound, note=note, size=size)
         yield from _on_disk(made)
@@ -57,7 +57,7 @@ def _on_disk(made: Store) -> Iterator[Measurement]:
         connection.close()
     whole = made.database.stat().st_size
     vectors = count * DIMENSIONS * 4
-    for name, size in (("index", whole), ("  of it not vectors", whole - vectors)):
+    for name, size in (("index", whole), ("  index without vectors", whole - vectors)):
         yield Measurement(
             f"{name} on disk, {count:,}", Series([size / 1e6]), "MB", "text",
             Series([text / 1e6]), size=count,

@@ -114,7 +114,7 @@ def _panel(panel: Any, curve: Curve) -> None:
     panel.set_xticks(sizes, [_short(size) for size in sizes])
     panel.minorticks_off()
     panel.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    panel.legend(fontsize=7.5, frameon=False, loc="upper left")
+    panel.legend(fontsize=7.5, frameon=False, loc="best")
     for side in ("top", "right"):
         panel.spines[side].set_visible(False)
 
