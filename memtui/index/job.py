@@ -22,6 +22,9 @@ from memtui.memory.discover import Discovery, Scope, discover
 from memtui.memory.folders import FolderState
 from memtui.model import ProviderState, SkippedFile, SyncStats, Usage
 
+WORTH_A_WAIT = 64
+"""So many files or chunks have to be left for a job to wait while somebody types."""
+
 ProviderFactory = Callable[[], tuple[Provider | None, ProviderState]]
 
 
@@ -84,8 +87,12 @@ class Job:
             raise Cancelled
 
     def is_stopped(self) -> bool:
-        """Wait, on the thread that works, while somebody types; whether the job is to stop."""
-        self.courtesy.wait(self.cancelled)
+        """Wait, on the thread that works, while somebody types; whether the job is to stop.
+
+        What is nearly done does not wait: a saved note is found at once.
+        """
+        if self.progress.remaining >= WORTH_A_WAIT:
+            self.courtesy.wait(self.cancelled)
         return self.cancelled()
 
     def discover(self, before: Mapping[str, FolderState] | None = None) -> Discovery:

@@ -61,6 +61,11 @@ class ProgressReporter:
                 self._samples.popleft()
             self._publish(now, current)
 
+    @property
+    def remaining(self) -> int:
+        """How many steps of the phase are still to be done."""
+        return self._total - self._done
+
     def kept_percent(self) -> int:
         """Tell how much of the phase is done, 0 to 100."""
         return 100 * self._done // self._total if self._total else 100

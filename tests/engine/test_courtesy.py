@@ -10,6 +10,7 @@ import pytest
 
 from memtui.bus import FileIndexed
 from memtui.index.courtesy import MOST_SECONDS, PAUSE_SECONDS, TURN_SECONDS, Courtesy
+from memtui.index.job import WORTH_A_WAIT
 from tests.support.indexing import Workspace
 
 STEP = 0.125
@@ -115,7 +116,7 @@ class Standing:
 
 def test_no_note_is_read_while_keys_come_and_all_are_afterwards(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "notes", tmp_path / "index")
-    for index in range(5):
+    for index in range(WORTH_A_WAIT):
         workspace.write(f"{index}.md", f"# Note {index}\n\nword{index}\n")
     clock = Standing()
     courtesy = Courtesy(clock)
@@ -129,7 +130,7 @@ def test_no_note_is_read_while_keys_come_and_all_are_afterwards(tmp_path: Path) 
         assert not indexer.wait_idle(0)
         clock.goes.set()
         assert indexer.wait_idle(20)
-        assert len(workspace.of_type(FileIndexed)) == 5
+        assert len(workspace.of_type(FileIndexed)) == WORTH_A_WAIT
     finally:
         indexer.close()
         workspace.close()
@@ -137,7 +138,8 @@ def test_no_note_is_read_while_keys_come_and_all_are_afterwards(tmp_path: Path) 
 
 def test_a_wait_does_not_hold_up_the_end(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "notes", tmp_path / "index")
-    workspace.write("MEMORY.md", "# Note\n")
+    for index in range(WORTH_A_WAIT):
+        workspace.write(f"{index}.md", "# Note\n")
     clock = Standing()
     courtesy = Courtesy(clock)
     courtesy.typed()
@@ -147,4 +149,18 @@ def test_a_wait_does_not_hold_up_the_end(tmp_path: Path) -> None:
     assert clock.waited.wait(20)
     indexer.close()
     assert not indexer.is_writer
+    workspace.close()
+
+
+def test_a_saved_note_does_not_wait(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "notes", tmp_path / "index")
+    workspace.write("MEMORY.md", "# Note\n")
+    courtesy = Courtesy(Standing())
+    courtesy.typed()
+    indexer = workspace.indexer(courtesy=courtesy)
+    indexer.start()
+    indexer.sync()
+    assert indexer.wait_idle(20)
+    assert len(workspace.of_type(FileIndexed)) == 1
+    indexer.close()
     workspace.close()
