@@ -65,8 +65,11 @@ class FollowedView:
         """Whether there is a view that `refresh` would leave as it is."""
         if self.view is None or self._connection is None:
             return False
-        if self._stamp_now(self._connection) == self._stamp:
-            return True
+        return self._stamp_now(self._connection) == self._stamp or self._waits_a_moment
+
+    @property
+    def _waits_a_moment(self) -> bool:
+        """Whether the index is being filled and was looked at a moment ago."""
         return monotonic() - self._at < REFRESH_SECONDS and self._is_filling()
 
     def refresh(
@@ -84,9 +87,8 @@ class FollowedView:
         if dims is None or self._connection is None:
             return
         stamp = self._stamp_now(self._connection)
-        if self.view is not None and stamp == self._stamp:
-            return
-        if self.is_current and not while_filling:
+        unchanged = stamp == self._stamp or (self._waits_a_moment and not while_filling)
+        if self.view is not None and unchanged:
             return
         identity = ProviderIdentity(provider.name, provider.model, dims, provider.fingerprint)
         same = self.view is not None and self.view.dims == dims

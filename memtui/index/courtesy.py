@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from time import monotonic
+from time import monotonic, sleep
 
 PAUSE_SECONDS = 1.0
 """So long after the last key the index goes on: longer than from one key to the next."""
@@ -27,7 +26,6 @@ class Courtesy:
         self._until = 0.0
         self._since: float | None = None
         self._turn_ends = 0.0
-        self._condition = threading.Condition()
 
     def typed(self) -> None:
         """Note a key; from any thread, never waits."""
@@ -35,9 +33,8 @@ class Courtesy:
 
     def wait(self, stopped: Callable[[], bool]) -> None:
         """Wait, on the thread that works, until nobody types, `stopped()` or it is its turn."""
-        with self._condition:
-            while self._waits() and not stopped():
-                self._condition.wait(_LOOK_SECONDS)
+        while self._waits() and not stopped():
+            sleep(_LOOK_SECONDS)
 
     def _waits(self) -> bool:
         now = self._clock()
