@@ -9,22 +9,19 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple, TypeAlias
 
 from memtui.retrieval.beginnings import completions
-from memtui.retrieval.porter import stem
+from memtui.retrieval.porter import beginning_of_words, stem
 from memtui.retrieval.runs import is_spaceless, runs
 
 Span: TypeAlias = tuple[int, int]
 
 _ELLIPSIS = "…"
 _BOUNDARY_REACH = 20
-_TEXTS_KEPT = 64
-"""While a query is typed the same chunks are cut again and again: some 3 MB of words."""
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 _HALFWIDTH_MARKS = "\uff9e\uff9f"
 _MARK_BLOCKS = (range(0x300, 0x3100), range(0xA66F, 0xABEE), range(0xFE20, 0xFE30))
@@ -56,7 +53,7 @@ class _Word(NamedTuple):
     stem: str
 
 
-@dataclass(slots=True)
+@dataclass
 class _Wanted:
     """The terms by the way they are looked for; numbers are places in the list of terms."""
 
@@ -64,6 +61,17 @@ class _Wanted:
     beginnings: list[tuple[str, int]]
     phrases: list[tuple[tuple[str, ...], int]]
     pieces: list[tuple[str, int]]
+
+    @functools.cached_property
+    def heads(self) -> tuple[str, ...]:
+        """How the words begin that can be one of the terms."""
+        return (*map(beginning_of_words, self.stems), *(begun for begun, _ in self.beginnings))
+
+    @functools.cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Matches such words in a text of small letters without diacritics."""
+        heads = "|".join(map(re.escape, sorted(set(self.heads))))
+        return re.compile(f"(?<![a-z0-9])(?:{heads})[a-z0-9]*")
 
 
 def match_spans(text: str, terms: Sequence[str]) -> list[Span]:
@@ -83,10 +91,10 @@ def snippet(text: str, terms: Sequence[str], width: int) -> Snippet:
     Characters and not cells: whoever draws it cuts off what wide characters push out. Begins and
     ends between words where there is a space near. Without a term it is the beginning.
     """
-    flat, lines = _flatten(text)
-    found = sorted(_find(flat, terms, _kept_words))
+    flat = " ".join(text.split())
+    found = sorted(_find(flat, terms))
     if len(flat) <= width:
-        return Snippet(flat, tuple(_merged(found)), _line(text, lines, 0))
+        return Snippet(flat, tuple(_merged(found)), _line(text, flat, 0))
     start, end = _window(flat, found, max(1, width - 2 * len(_ELLIPSIS)))
     before = _ELLIPSIS if start else ""
     body = flat[start:end]
@@ -97,7 +105,7 @@ def snippet(text: str, terms: Sequence[str], width: int) -> Snippet:
         if low < end and high > start
     )
     after = _ELLIPSIS if end < len(flat) else ""
-    return Snippet(before + body + after, spans, _line(text, lines, start))
+    return Snippet(before + body + after, spans, _line(text, flat, start))
 
 
 def fold(word: str) -> str:
@@ -111,13 +119,13 @@ def fold(word: str) -> str:
 # --- finding ----------------------------------------------------------------------------------
 
 
-def _find(
-    text: str, terms: Sequence[str], words_of: Callable[[str], Iterable[_Word]] | None = None
-) -> list[_Found]:
+def _find(text: str, terms: Sequence[str]) -> list[_Found]:
     wanted = _wanted(tuple(terms))
     found = list(_find_pieces(text, wanted.pieces)) if wanted.pieces else []
-    if wanted.stems or wanted.beginnings or wanted.phrases:
-        found += _find_words((words_of or _stemmed)(text), wanted)
+    if wanted.phrases:
+        found += _find_words(_every_word(text), wanted)
+    elif wanted.stems or wanted.beginnings:
+        found += _find_words(_likely_words(text, wanted), wanted)
     return found
 
 
@@ -150,15 +158,22 @@ def _add_mixed(wanted: _Wanted, term: str, place: int) -> None:
                 wanted.stems.setdefault(stem(fold(word)), place)
 
 
-def _stemmed(text: str) -> Iterator[_Word]:
+def _every_word(text: str) -> Iterator[_Word]:
     for start, word in _words(text):
         folded = fold(word)
         yield _Word(start, start + len(word), folded, stem(folded))
 
 
-@functools.lru_cache(maxsize=_TEXTS_KEPT)
-def _kept_words(text: str) -> tuple[_Word, ...]:
-    return tuple(_stemmed(text))
+def _likely_words(text: str, wanted: _Wanted) -> Iterator[_Word]:
+    """The words that begin as a wanted one does: all that can be one, and few others."""
+    if text.isascii():
+        for match in wanted.pattern.finditer(text.lower()):
+            yield _Word(match.start(), match.end(), match.group(), stem(match.group()))
+        return
+    for start, word in _words(text):
+        folded = fold(word)
+        if folded.startswith(wanted.heads):
+            yield _Word(start, start + len(word), folded, stem(folded))
 
 
 def _find_words(words: Iterable[_Word], wanted: _Wanted) -> Iterator[_Found]:
@@ -254,24 +269,11 @@ def _merged(found: Iterable[_Found]) -> list[Span]:
 # --- cutting ----------------------------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=_TEXTS_KEPT)
-def _flatten(text: str) -> tuple[str, Sequence[Span]]:
-    """Make one line of a text; also the places of its words there and in the text."""
-    words: list[str] = []
-    places: list[Span] = []
-    end = 0
-    for match in re.finditer(r"\S+", text):
-        places.append((end, match.start()))
-        words.append(match.group())
-        end += len(match.group()) + 1
-    return " ".join(words), places
-
-
-def _line(text: str, places: Sequence[Span], start: int) -> int:
-    if not places:
-        return 0
-    flat, original = places[bisect_right(places, (start, len(text))) - 1]
-    return text.count("\n", 0, original + start - flat)
+def _line(text: str, flat: str, start: int) -> int:
+    """On which line of a text the word stands that stands at `start` in the text as one line."""
+    words = re.finditer(r"\S+", text)
+    word = next(islice(words, flat.count(" ", 0, start), None), None)
+    return 0 if word is None else text.count("\n", 0, word.start())
 
 
 def _window(flat: str, found: Sequence[_Found], width: int) -> Span:

@@ -53,6 +53,15 @@ def stem(word: str) -> str:
     return _step_5(text).encode("latin-1").decode("utf-8", "replace")
 
 
+def beginning_of_words(stem: str) -> str:
+    """What every folded word with that stem begins with, at least one character of it.
+
+    A suffix is replaced by one that begins as it did, but for its last one or two letters: `hoping`
+    and `hope`, `happy` and `happi`, `sensibility` and `sensibl`.
+    """
+    return stem[: max(1, len(stem) - 2)]
+
+
 def _step_1a(text: str) -> str:
     if text.endswith(("sses", "ies")) and len(text) > (4 if text.endswith("sses") else 3):
         return text[:-2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from itertools import pairwise
 
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memtui.retrieval.matches import fold, match_spans, snippet
-from memtui.retrieval.porter import stem
+from memtui.retrieval.porter import beginning_of_words, stem
 from memtui.text.tokens import FTS5_TOKENIZE
 from tests.support.examples import examples
 
@@ -68,3 +69,47 @@ def test_stems_are_those_of_fts5(word: str) -> None:
         include_colocated=False,
     )
     assert tokens == [stem(fold(word))]
+
+
+@given(word=st.one_of(WORDS, st.text("abcdeilostyzéß東😀", min_size=1, max_size=12)))
+@settings(max_examples=examples(500))
+def test_a_word_begins_as_its_stem_tells(word: str) -> None:
+    beginning = beginning_of_words(stem(fold(word)))
+    assert beginning
+    assert fold(word).startswith(beginning)
+
+
+@given(
+    words=st.lists(st.one_of(WORDS, st.text("abEéđ東", min_size=1, max_size=4)), max_size=12),
+    asked=st.lists(WORDS, min_size=1, max_size=3),
+    places=st.lists(st.integers(0, 12), max_size=3),
+    break_=st.sampled_from([" ", "\n", ", ", "_"]),
+)
+def test_every_word_with_the_stem_of_a_term_is_marked(
+    words: list[str], asked: list[str], places: list[int], break_: str
+) -> None:
+    # Forms that are certainly there, beside what only looks alike.
+    for place, word in zip(places, asked, strict=False):
+        words.insert(place, word + "s")
+    text = break_.join(words)
+    stems = {stem(fold(word)) for word in asked}
+    wanted = [
+        (match.start(), match.end())
+        for match in re.finditer(r"[^\W_]+", text)
+        if match.group().isascii() and stem(fold(match.group())) in stems
+    ]
+    marked = match_spans(text, asked)
+    for start, end in wanted:
+        assert any(low <= start and end <= high for low, high in marked), text[start:end]
+    ascii_only = [span for span in marked if text[span[0] : span[1]].isascii()]
+    assert set(ascii_only) <= set(wanted)
+
+
+@given(text=TEXTS, terms=TERMS, width=st.integers(2, 60))
+def test_a_snippet_tells_its_line(text: str, terms: list[str], width: int) -> None:
+    cut = snippet(text, terms, width)
+    first = cut.text.removeprefix("…").split(" ")[0].removesuffix("…")
+    rest = text.split("\n", cut.line_offset)[-1]
+    assert first in rest
+    if cut.line_offset:
+        assert rest.split("\n")[0].strip()
