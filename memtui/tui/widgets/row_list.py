@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from functools import lru_cache
+from typing import ClassVar, Literal, TypeAlias
 
 from rich.segment import Segment
+from rich.style import Style as RichStyle
 from textual import events
 from textual.binding import BindingType
 from textual.content import Content
 from textual.css.styles import RulesMap
+from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 from textual.style import Style
@@ -19,7 +22,10 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from memtui.tui.bindings import LIST_BINDINGS
+from memtui.tui.format import fit
 from memtui.tui.widgets.score_bar import BAR_META
+
+ParseStyle: TypeAlias = Callable[[str | Style], Style]
 
 MARKER_PLACE = "\u00a0"
 """First character of a row: the marker takes its place on the chosen row."""
@@ -42,6 +48,7 @@ class _RowVisual(Visual):
         self.row = row
         self._width = -1
         self._content = Content("")
+        self._strips: tuple[Style, list[Strip]] | None = None
 
     @property
     def is_drawn(self) -> bool:
@@ -53,6 +60,7 @@ class _RowVisual(Visual):
         if width != self._width:
             self._content = self.row.draw(width) if width > 0 else Content("")
             self._width = width
+            self._strips = None
         return self._content
 
     def take(self, row: Row) -> bool:
@@ -77,6 +85,14 @@ class _RowVisual(Visual):
     ) -> list[Strip]:
         """Draw the row."""
         return self.content(width).render_strips(width, height, style, options)
+
+    def strips(self, width: int, style: Style, parse: ParseStyle) -> Sequence[Strip]:
+        """The lines of the row, each as wide as the list; those of one style are kept."""
+        content = self.content(width)
+        if self._strips is None or self._strips[0] != style:
+            lines = content.split("\n", allow_blank=True)
+            self._strips = style, [_strip(fit(line, width), width, style, parse) for line in lines]
+        return self._strips[1]
 
 
 class RowList(OptionList):
@@ -164,6 +180,7 @@ class RowList(OptionList):
         self._visuals: list[_RowVisual] = []
         self._drawn_width = -1
         self._marker = marker
+        self._looks: dict[str, Style] = {}
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -259,24 +276,73 @@ class RowList(OptionList):
     def on_click(self, event: events.Click) -> None:
         """First click chooses, a click on the chosen row opens, a click on the bar explains."""
         event.prevent_default()
-        meta: dict[str, Any] = dict(event.style.meta)
-        index = meta.get("option")
-        if not isinstance(index, int) or index >= len(self._rows):
+        index = self._row_at(event)
+        if index is None:
             return
-        on_bar = meta.get("part") == BAR_META["part"]
+        on_bar = event.style.meta.get("part") == BAR_META["part"]
         again = self.highlighted == index
         self.highlighted = index
         if again or on_bar:
             self.post_message(self.Opened(self, self._rows[index].id, on_bar))
 
+    def _on_mouse_move(self, event: events.MouseMove) -> None:
+        """Show which row the mouse is over."""
+        event.prevent_default()
+        self._mouse_hovering_over = self._row_at(event)
+
+    def _row_at(self, event: events.MouseEvent) -> int | None:
+        """The row under the mouse; `None` for none."""
+        place = event.get_content_offset(self)
+        at = -1 if place is None else place.y + int(self.scroll_offset.y)
+        return self._lines[at][0] if 0 <= at < len(self._lines) else None
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw some lines; what they have in common is asked for once."""
+        self._looks.clear()
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         """Draw a line; the chosen row has the marker in its first cell."""
-        strip = super().render_line(y)
+        width = self.scrollable_content_region.width
+        lines = self._line_cache.lines
+        at = int(self.scroll_offset.y) + y
+        if at >= len(lines):
+            return Strip.blank(width, self._look("").rich_style)
+        index, line = lines[at]
+        strips = self._visuals[index].strips(width, self._look(self._state(index)), self._get_style)
+        if line >= len(strips):
+            return Strip.blank(width, self._look("").rich_style)
+        return self._marked(strips[line], index)
+
+    def _state(self, index: int) -> str:
+        """The component class of a row, beside that of every row; empty for none."""
+        if self.options[index].disabled:
+            return "option-list--option-disabled"
+        if self.highlighted == index:
+            return "option-list--option-highlighted"
+        return "option-list--option-hover" if self._mouse_hovering_over == index else ""
+
+    def _look(self, state: str) -> Style:
+        if state not in self._looks:
+            classes = ("option-list--option", state) if state else ("option-list--option",)
+            self._looks[state] = self.get_visual_style(*classes)
+        return self._looks[state]
+
+    def _marked(self, strip: Strip, index: int) -> Strip:
         first = next(iter(strip), None)
         if first is None or not first.text.startswith(MARKER_PLACE):
             return strip
-        index = first.style.meta.get("option") if first.style else None
         marked = index == self.highlighted and (self.has_focus or not self._secondary)
-        glyph = self._marker if marked else " "
-        head = Segment(glyph + first.text[1:], first.style)
+        head = Segment((self._marker if marked else " ") + first.text[1:], first.style)
         return Strip([head, *list(strip)[1:]], strip.cell_length)
+
+
+def _strip(line: Content, width: int, style: Style, parse: ParseStyle) -> Strip:
+    segments = [Segment(text, _rich(look)) for text, look in line.render(style, "", parse)]
+    return Strip(segments, line.cell_length).extend_cell_length(width, _rich(style))
+
+
+@lru_cache(maxsize=1024)
+def _rich(style: Style) -> RichStyle:
+    """The same style as the terminal gets it; rows are drawn in a few dozen of them."""
+    return style.rich_style
