@@ -112,6 +112,14 @@ class DrawingActions(SearchBase):
                 chosen = self.near.chosen_id or chosen
         self.select(chosen)
 
+    def paint_rows(self) -> None:
+        """Have the list written now: Textual waits for its next tick, which is up to 17 ms off.
+
+        What is still to be painted elsewhere follows with that tick.
+        """
+        self._dirty_widgets.add(self.results)
+        self._on_timer_update()
+
     @contextmanager
     def panes_later(self, *, complete: bool) -> Iterator[None]:
         """Let what is drawn in this block have its rows on screen before the other panes."""

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
+from textual._compositor import ChopsUpdate
+
+from memtui.tui.messages import SearchAnswered
+from memtui.tui.widgets.score_bar import BAR_META
 from tests.tui.harness import running, until
 
 
@@ -46,3 +52,45 @@ async def test_rows_that_look_as_before_are_not_drawn_again() -> None:
         assert list(results.options) == options
         results.set_rows([replace(row, id=f"{row.id}!") for row in results.rows])
         assert not set(results.options) & set(options)
+
+
+async def test_the_rows_of_an_answer_are_written_without_waiting_for_a_tick(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running(size=(120, 40)) as run:
+        await run.search()
+        screen = run.app.search_screen
+        assert screen.ranked is not None
+        fewer = run.engine.rerank(screen.ranked.pool, replace(screen.ranking, k=1))
+        written: list[ChopsUpdate] = []
+
+        def display(_: object, update: Any) -> None:
+            written.append(update)
+
+        screen.ranking = fewer.ranking
+        screen.flow.ask(screen.flow.wanted, 99)
+        monkeypatch.setattr(run.app, "_display", display)
+        screen.search_answered(SearchAnswered(99, fewer, True))
+        # No message was handled in between, and no timer came.
+        rows = {y for update in written for y, _, _ in update.spans}
+        inside = screen.results.content_region
+        assert rows >= set(range(inside.y, inside.y + screen.row_lines))
+
+
+async def test_the_row_under_the_mouse_is_told_by_its_place() -> None:
+    async with running(size=(120, 40)) as run:
+        await run.search()
+        results = run.app.search_screen.results
+        lines = run.app.search_screen.row_lines
+        assert len(results.rows) > 1
+        await run.pilot.hover(results, offset=(12, 1 + lines))
+        assert results._mouse_hovering_over == 1
+        await run.pilot.hover(results, offset=(12, 1 + lines * len(results.rows)))
+        assert results._mouse_hovering_over is None
+        parts = [segment.style.meta.get("part") for segment in results.render_line(0)
+                 if segment.style is not None]  # fmt: skip
+        assert parts.count(BAR_META["part"]) > 0
+        await run.pilot.click(results, offset=(12, 1 + lines))
+        assert results.chosen_id == results.rows[1].id
+        await run.pilot.click(results, offset=(12, 1 + lines * len(results.rows)))
+        assert results.chosen_id == results.rows[1].id
