@@ -33,7 +33,6 @@ def open_interface(
     with instant_frame(loaded.settings.ui, os.environ) as frame:
         from memtui.tui.app import run, run_foreign
 
-        # A look at few objects is a short one: a longer one would be felt between two keys.
         gc.set_threshold(*_LOOKS_OF_PYTHON)
         if foreign is not None:
             return run_foreign(foreign, loaded, frame=frame)

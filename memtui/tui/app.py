@@ -47,7 +47,7 @@ from memtui.tui.messages import (
 )
 from memtui.tui.options import UiOptions, flags_of, is_provider_given
 from memtui.tui.palette import automatic_theme
-from memtui.tui.pauses import short_pauses
+from memtui.tui.pauses import LOOK_SECONDS, QuietCollector, short_pauses
 from memtui.tui.screens.modal import Passing
 from memtui.tui.theme import THEMES, variable_defaults
 from memtui.tui.worker_errors import tell_worker_error
@@ -93,6 +93,8 @@ class MemtuiApp(ScreenActions):
         super().__init__(open_engine, options, agents=agents, choose=choose, bus=bus)
         self.animation_level = "none"
         self._early_keys = EarlyKeys()
+        self.collector: QuietCollector | None = None
+        """What looks for garbage in this program's stead, where somebody does."""
 
     def get_default_screen(self) -> Screen[Any]:
         """Start on the search screen."""
@@ -104,6 +106,8 @@ class MemtuiApp(ScreenActions):
 
     def on_mount(self) -> None:
         """Set themes and keys; open the engine once the first screen is painted."""
+        if self.collector is not None:
+            self.set_interval(LOOK_SECONDS, self.collector.look)
         for theme in THEMES:
             self.register_theme(theme)
         problems = self._apply_theme(self.options.theme)
@@ -188,6 +192,8 @@ class MemtuiApp(ScreenActions):
     async def on_event(self, event: events.Event) -> None:
         """Take a greeting away before a key is handed on, so that no later key overtakes it."""
         typed = isinstance(event, events.Key | events.Paste) and not event.is_forwarded
+        if typed and self.collector is not None:
+            self.collector.typed()
         if typed and self._early_keys.keep(event):
             return
         if typed and isinstance(greeting := self.screen, Passing):
@@ -382,7 +388,7 @@ def _run(app: MemtuiApp, loaded: Loaded, frame: InstantFrame | None) -> int:
     if frame is not None:
         take_over(app, frame)
     try:
-        with short_pauses():
+        with short_pauses() as app.collector:
             code = app.run(mouse=loaded.settings.ui.mouse)
     finally:
         app.close_engine()

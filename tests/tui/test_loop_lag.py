@@ -41,7 +41,7 @@ from memtui.settings import EmbeddingSettings, Settings
 from memtui.settings.transcripts import TranscriptSettings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
-from memtui.tui.pauses import short_pauses
+from memtui.tui.pauses import QuietCollector, short_pauses
 from tests.support.conversations import Homes, line, said
 from tests.support.transcript_corpus import WORDS
 from tests.tui.harness import until
@@ -193,11 +193,17 @@ def many_conversations(homes: Homes) -> None:
 
 
 async def measure(
-    probing: Callable[[], Probe], root: Path, data: Path, provider: str, homes: Homes | None = None
+    probing: Callable[[], Probe],
+    root: Path,
+    data: Path,
+    provider: str,
+    homes: Homes | None,
+    collector: QuietCollector,
 ) -> Probe:
     """Open the real application on the real engine, index, type, and probe the loop.
 
-    With `homes` conversations are indexed beside the notes.
+    With `homes` conversations are indexed beside the notes. Garbage is looked for as in the
+    program.
     """
     settings = Settings(
         embedding=EmbeddingSettings(provider=provider),
@@ -209,6 +215,7 @@ async def measure(
         return Engine.open(root, settings, bus=bus, data_dir=data, warm=True, homes=places)
 
     app = MemtuiApp(open_engine, UiOptions(theme="memtui-dark", root=root))
+    app.collector = collector
     screen = app.search_screen
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: screen.engine is not None, 30)
@@ -262,9 +269,10 @@ async def stays_free(
     probing: Callable[[], Probe], root: Path, data: Path, provider: str, homes: Homes | None = None
 ) -> None:
     tries: list[Probe] = []
-    with short_pauses():
+    with short_pauses() as collector:
         for number in range(TRIES):
-            tries.append(await measure(probing, root, data / str(number), provider, homes))
+            place = data / str(number)
+            tries.append(await measure(probing, root, place, provider, homes, collector))
             if tries[-1].percentile(99) <= LIMIT:
                 break
         else:
