@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,24 @@ from memtui.index.schema import has_vector_table, read_meta
 
 if TYPE_CHECKING:
     from memtui.index.database import Connection
-    from memtui.retrieval.vector_view import VectorView
+    from memtui.retrieval.vector_view import Mask, RowIds, VectorView
 
 REFRESH_SECONDS = 0.75
 """While an index is being filled, its vectors are looked at again so often at most."""
 
 _RELOAD_SHARE = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What tells at the next look which chunks are other ones."""
+
+    last: int
+    """The highest row number."""
+    count: int
+    """How many chunks there are."""
+    pending: RowIds
+    """Those without a vector."""
 
 
 class FollowedView:
@@ -45,12 +58,13 @@ class FollowedView:
         self._connection: Connection | None = None
         self._noted: int | None = None
         self._stamp: Stamp | None = None
+        self._rows: _Rows | None = None
         self._at = 0.0
 
     def begin(self, connection: Connection) -> None:
         """Follow another connection; nothing of the former one is kept."""
         self._connection = connection
-        self.view = self._stamp = self._noted = None
+        self.view = self._stamp = self._noted = self._rows = None
 
     @property
     def dimensions(self) -> int | None:
@@ -92,7 +106,9 @@ class FollowedView:
             return
         identity = ProviderIdentity(provider.name, provider.model, dims, provider.fingerprint)
         same = self.view is not None and self.view.dims == dims
-        changed = self._changed(identity) if same else None
+        # What is committed between this look and the vectors is seen, and sorted out, by the next.
+        rows = self._rows_now(self._connection)
+        changed = self._changed(identity, rows) if same else None
         self.view = changed or load_view(
             self._connection,
             self._cache,
@@ -102,49 +118,97 @@ class FollowedView:
             undisturbed=self._undisturbed,
             gives_way=gives_way,
         )
-        self._stamp, self._at = stamp, monotonic()
+        self._rows, self._stamp, self._at = rows, stamp, monotonic()
 
     def _stamp_now(self, connection: Connection) -> Stamp:
         # Not `LiveIndex.stamp`: that follows a swap, and a search keeps to one generation.
         return Stamp(self._live.generation, number(connection, "PRAGMA data_version"))
 
-    def _changed(self, identity: ProviderIdentity) -> VectorView | None:
+    def _changed(self, identity: ProviderIdentity, rows: _Rows) -> VectorView | None:
         """The view with what was added and removed; `None` when loading all of it is cheaper."""
         import numpy as np
 
-        assert self.view is not None
-        assert self._connection is not None
-        view = self.view
-        rows = self._connection.execute("SELECT id FROM chunks WHERE embedded = 1").fetchall()
-        wanted = np.array([row[0] for row in rows], dtype=np.int64)
-        present = view.rowids[view.live]
-        added = np.setdiff1d(wanted, present)
-        removed = np.setdiff1d(present, wanted)
-        if len(added) > max(2000, _RELOAD_SHARE * len(wanted)):
+        view, before = self.view, self._rows
+        if view is None or before is None:
+            return None
+        added, removed = self._differences(view, before, rows)
+        if len(added) > max(2000, _RELOAD_SHARE * rows.count):
             return None
         found: list[int] = []
         vectors: list[bytes] = []
-        for rowid in added.tolist():
-            vector = self._vector_of(rowid, identity)
-            if vector is not None:
-                found.append(rowid)
-                vectors.append(vector)
+        for rowid, vector in self._vectors_of(added.tolist(), identity):
+            found.append(rowid)
+            vectors.append(vector)
         matrix = np.frombuffer(b"".join(vectors), dtype=np.float32).reshape(-1, view.dims)
-        pending = number(self._connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
-        return view.with_changes(found, matrix, removed, pending=pending)
+        return view.with_changes(found, matrix, removed, pending=len(rows.pending))
 
-    def _vector_of(self, rowid: int, identity: ProviderIdentity) -> bytes | None:
-        """The stored vector of a chunk, from the vector table or else from the cache."""
+    def _differences(self, view: VectorView, before: _Rows, rows: _Rows) -> tuple[RowIds, RowIds]:
+        """The rows that got a vector since the last look, and those that have none any more."""
+        import numpy as np
+
         assert self._connection is not None
-        if has_vector_table(self._connection):
-            with self._undisturbed():
-                rows = self._connection.execute(
-                    "SELECT embedding FROM chunks_vec WHERE rowid = ?", (rowid,)
-                ).fetchall()
-            if rows and isinstance(rows[0][0], bytes):
-                return rows[0][0]
+        present = view.rowids[view.live]
+        new = _listed(self._connection, f"id > {before.last}")
+        if before.count + len(new) == rows.count:
+            # Numbers are never used twice: nothing was removed, and only these rows are other ones.
+            could = np.concatenate([before.pending, new])
+            added = could[~_among(could, rows.pending)]
+            return added, present[_among(present, rows.pending)]
+        wanted = _listed(self._connection, "embedded = 1")
+        return wanted[~_among(wanted, present)], present[~_among(present, wanted)]
+
+    def _rows_now(self, connection: Connection) -> _Rows:
+        return _Rows(
+            number(connection, "SELECT ifnull(max(id), 0) FROM chunks"),
+            number(connection, "SELECT count(*) FROM chunks"),
+            _listed(connection, "embedded = 0"),
+        )
+
+    def _vectors_of(
+        self, rowids: Sequence[int], identity: ProviderIdentity
+    ) -> Iterator[tuple[int, bytes]]:
+        """The stored vectors of chunks, from the vector table or else from the cache."""
+        assert self._connection is not None
+        has_table = has_vector_table(self._connection)
+        for rowid in rowids:
+            vector = self._in_table(rowid) if has_table else None
+            if vector is None:
+                vector = self._in_cache(rowid, identity)
+            if vector is not None:
+                yield rowid, vector
+
+    def _in_table(self, rowid: int) -> bytes | None:
+        assert self._connection is not None
+        with self._undisturbed():
+            rows = self._connection.execute(
+                "SELECT embedding FROM chunks_vec WHERE rowid = ?", (rowid,)
+            ).fetchall()
+        return rows[0][0] if rows and isinstance(rows[0][0], bytes) else None
+
+    def _in_cache(self, rowid: int, identity: ProviderIdentity) -> bytes | None:
+        assert self._connection is not None
         hashes = self._connection.execute(
             "SELECT hash FROM chunks WHERE id = ?", (rowid,)
         ).fetchall()
         known = self._cache.get_many(identity, [str(row[0]) for row in hashes])
         return next((vector.tobytes() for vector in known.values()), None)
+
+
+def _listed(connection: Connection, condition: str) -> RowIds:
+    """The rows of the chunks that meet a condition."""
+    from memtui.retrieval.row_lengths import numbers
+
+    rows = connection.execute(f"SELECT group_concat(id) FROM chunks WHERE {condition}").fetchall()
+    listed = rows[0][0]
+    return numbers(None if listed is None else str(listed))
+
+
+def _among(rows: RowIds, others: RowIds) -> Mask:
+    """Whether each row is one of the others; by a table, as numpy's own way sorts them all."""
+    import numpy as np
+
+    if not len(rows) or not len(others):
+        return np.zeros(len(rows), dtype=np.bool_)
+    table = np.zeros(max(int(rows.max()), int(others.max())) + 1, dtype=np.bool_)
+    table[others] = True
+    return table[rows]
