@@ -114,6 +114,11 @@ class MemoryActions(App[int]):
             return
         if not self.post_message(EngineOpened(memory, self.bus)):
             memory.engine.close()
+            return
+        # What the first preview needs, while the first query is typed.
+        from memtui.tui.highlight import prepare
+
+        prepare()
 
     def on_engine_opened(self, message: EngineOpened) -> None:
         """Hand the engine to the search screen; close it where the program ends meanwhile."""

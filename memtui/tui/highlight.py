@@ -237,9 +237,14 @@ def code_pieces(texts: Sequence[str], language: str) -> list[list[Piece]]:
     return lines[: len(texts)]
 
 
+def prepare() -> None:
+    """Load what colours a note, on any thread: that takes longer than a key may."""
+    list(_lex(_markdown_lexer(), "# note\n"))
+
+
 @lru_cache(maxsize=1)
 def _markdown_lexer() -> Lexer:
-    # The lexers are imported when the first note is shown, not for the first paint.
+    # Not imported with this module, which the first paint needs.
     from pygments.lexers import get_lexer_by_name
 
     return get_lexer_by_name("markdown", handlecodeblocks=False, stripnl=False)

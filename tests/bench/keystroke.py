@@ -142,6 +142,12 @@ def _all(ours: Program, echo: Program, bare: Program, questions: Sequence[str]) 
         echo.watch(0.1)
         bare.watch(0.1)
         for key in question:
+            if key == " ":
+                # Asks for nothing: what changes the rows after it is no answer to it.
+                silent += 1
+                ours.press(key)
+                ours.watch(_BETWEEN_KEYS)
+                continue
             took = _painted(ours, key)
             repeated = _echoed(echo, key)
             rows = _changed(bare, key)

@@ -17,6 +17,7 @@ from memtui.tui.highlight import (
     line_languages,
     markdown_pieces,
 )
+from tests.tui.harness import running, until
 from tests.tui.reader_samples import note
 
 
@@ -125,3 +126,10 @@ def test_records_are_coloured_one_by_one(monkeypatch: pytest.MonkeyPatch) -> Non
     assert lexed == [1] * 20
     assert pieces[1] == pieces[3] == whole([records[1]], "json")[0]
     assert any(style for _, style in pieces[1])
+
+
+async def test_what_a_preview_needs_is_loaded_before_somebody_asks() -> None:
+    highlight._markdown_lexer.cache_clear()
+    async with running() as run:
+        await until(run.pilot, lambda: highlight._markdown_lexer.cache_info().currsize == 1)
+        assert run.app.search_screen.ranked is None
