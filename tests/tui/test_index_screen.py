@@ -180,3 +180,20 @@ async def test_any_size_is_survived(size: tuple[int, int]) -> None:
     async with app.run_test(size=size) as pilot:
         await app.push_screen(IndexScreen(now=NOW))
         await pilot.pause()
+
+
+async def test_columns_are_as_wide_as_their_rows_at_every_moment() -> None:
+    table = StatusTable("Skipped", ("file", "why"), id="index-skipped")
+    async with ReaderApp(table).run_test(size=(80, 12)) as pilot:
+        # With room for the row, before the table is laid out for it.
+        table.styles.height = 6
+        await pilot.pause()
+        for name, why in (
+            ("a", "no text"), ("memory/2026-11-20.md", "larger than 2 MB"), ("b.md", "a folder"),
+        ):  # fmt: skip
+            table.show_rows(((name, why),), 1)
+            # Painted before Textual is idle, and once more after it was.
+            for _ in range(2):
+                line = next(line for line in screen_text(pilot.app).splitlines() if name in line)
+                assert line.strip("│ ").split() == [*name.split(), *why.split()]
+                await pilot.pause()

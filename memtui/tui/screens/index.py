@@ -100,12 +100,22 @@ class StatusTable(DataTable[Text]):
         place = self.cursor_row
         self.clear()
         self.set_class(not rows, "-empty")
-        if not rows:
-            self.add_row(Text("none"), *(Text("") for _ in self._columns[1:]))
-        for row in rows:
+        shown = rows or (("none", *("" for _ in self._columns[1:])),)
+        self._fit_columns(shown)
+        for row in shown:
             self.add_row(*(self._cell(text, place) for place, text in enumerate(row)))
         if rows:
             self.move_cursor(row=min(place, len(rows) - 1), animate=False)
+
+    def _fit_columns(self, rows: Rows) -> None:
+        """Make each column as wide as what it holds now.
+
+        Textual does so when it is idle, and never makes one narrower: what is painted before that
+        is cut at the widths of the rows that are gone, and kept.
+        """
+        for place, column in enumerate(self.ordered_columns):
+            cells = (self._cell(row[place], place) for row in rows)
+            column.content_width = max(column.label.cell_len, *(cell.cell_len for cell in cells))
 
     def _cell(self, text: str, place: int) -> Text:
         number = place >= len(self._columns) - self._right
