@@ -32,6 +32,8 @@ class DrawingActions(SearchBase):
     """Seconds that what is beside the list may wait; 0 while nobody types."""
     _panes_timer: Timer | None = None
     _when_drawn: Callable[[], None] | None = None
+    _in_panes: Ranked | None = None
+    """The answer that near misses, preview and why-panel show."""
 
     def show_ranked(
         self,
@@ -105,11 +107,13 @@ class DrawingActions(SearchBase):
         self._stop_panes_timer()
         chosen = self.results.chosen_id
         if self.has_class("-near"):
-            # In the near misses, or reading one of them: that place is kept.
-            away = not (self.query_input.has_focus or self.results.has_focus)
+            # In the near misses, reading one of them, or the same list again: that place is kept.
+            in_list = self.query_input.has_focus or self.results.has_focus
+            away = ranked is self._in_panes or not in_list
             self.near.show_drops(ranked.drops, self.look, keep if away else None)
             if self.near.has_focus or (away and keep is not None and self.near.chosen_id == keep):
                 chosen = self.near.chosen_id or chosen
+        self._in_panes = ranked
         self.select(chosen)
 
     def paint_rows(self) -> None:

@@ -10,7 +10,7 @@ from textual._compositor import ChopsUpdate
 
 from memtui.tui.messages import SearchAnswered
 from memtui.tui.widgets.score_bar import BAR_META
-from tests.tui.harness import running, until
+from tests.tui.harness import running, settle, until
 
 
 async def test_the_rows_come_before_what_is_beside_them() -> None:
@@ -75,6 +75,24 @@ async def test_the_rows_of_an_answer_are_written_without_waiting_for_a_tick(
         rows = {y for update in written for y, _, _ in update.spans}
         inside = screen.results.content_region
         assert rows >= set(range(inside.y, inside.y + screen.row_lines))
+
+
+async def test_a_near_miss_stays_chosen_when_the_same_list_is_drawn_again() -> None:
+    async with running(size=(120, 100)) as run:
+        await run.search()
+        screen = run.app.search_screen
+        assert screen.ranked is not None
+        assert screen.query_input.has_focus
+        missed = screen.ranked.drops[-1].chunk.id
+        screen.near.choose(missed)
+        await until(run.pilot, lambda: screen.selected_id == missed)
+        screen.redraw_lists()
+        await settle(run.app, run.pilot)
+        assert screen.selected_id == screen.near.chosen_id == missed
+        # Another answer begins with its first result.
+        await run.search("vlan")
+        assert screen.ranked.hits
+        assert screen.selected_id == screen.ranked.hits[0].chunk.id
 
 
 async def test_the_row_under_the_mouse_is_told_by_its_place() -> None:
