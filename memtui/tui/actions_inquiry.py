@@ -161,8 +161,8 @@ class InquiryActions(SourceActions):
     def _set_pins(self, pinned: tuple[str, ...], known: Mapping[str, Chunk]) -> None:
         self.pinned = pinned
         self._pinned_chunks = {chunk_id: known[chunk_id] for chunk_id in pinned}
-        for count in range(1, MOST + 1):
-            self.set_class(len(pinned) == count, f"-pins-{count}")
+        counts = range(1, MOST + 1)
+        self.update_classes({f"-pins-{count}": len(pinned) == count for count in counts})
         self.show_pins()
         self._trace_pins()
         self.redraw_lists()

@@ -27,13 +27,16 @@ class PaneActions(IndexActions):
         if near is None:
             near = self.size.width >= WIDE and self.size.height >= TALL
         near = near and self.ranked is not None
-        for place in PLACES:
-            self.set_class(self.preview_place == place, f"-preview-{place}")
-        for pane in PANES:
-            self.set_class(self.is_small and self.pane == pane, f"-pane-{pane}")
-        self.set_class(self.is_small, "-single")
-        self.set_class(self.size.height >= ROOMY, "-roomy")
-        self.set_class(near, "-near")
+        # One look through the style sheets for all of them.
+        self.update_classes(
+            {
+                **{f"-preview-{place}": self.preview_place == place for place in PLACES},
+                **{f"-pane-{pane}": self.is_small and self.pane == pane for pane in PANES},
+                "-single": self.is_small,
+                "-roomy": self.size.height >= ROOMY,
+                "-near": near,
+            }
+        )
         self.fit_results(len(self.results.rows))
         if self.look is not None and self.look.lines != self.row_lines:
             self.call_after_refresh(self.redraw_lists)

@@ -154,10 +154,8 @@ class SessionsScreen(FollowingActions):
     def apply_layout(self) -> None:
         """Set the classes that depend on the size and on the pane in front."""
         was_small = self.has_class("-single")
-        self.set_class(self.is_single, "-one")
-        self.set_class(self.is_small, "-single")
-        for pane in PANES:
-            self.set_class(self.pane == pane, f"-pane-{pane}")
+        panes = {f"-pane-{pane}": self.pane == pane for pane in PANES}
+        self.update_classes({"-one": self.is_single, "-single": self.is_small, **panes})
         if was_small != self.is_small and self._prepared:
             self.show_list()
 

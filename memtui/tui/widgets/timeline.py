@@ -156,8 +156,8 @@ class Timeline(Container):
 
     def on_resize(self, event: events.Resize) -> None:
         """Put the day beside the map where there is room."""
-        self.set_class(event.size.width + 2 < _BESIDE, "-slim")
-        self.set_class(event.size.width >= _BROAD, "-broad")
+        width = event.size.width
+        self.update_classes({"-slim": width + 2 < _BESIDE, "-broad": width >= _BROAD})
         self.describe()
 
     @on(HeatMap.Moved)
