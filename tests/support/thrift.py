@@ -40,7 +40,7 @@ LONGEST = (
 _MEMORY = Path("/dev/shm")
 _ROOM = 4 * 2**30
 """Bytes that have to be free in memory: a run needs a fraction of it at a time."""
-_YOUNG_OBJECTS = 20_000
+_YOUNG_OBJECTS = 300_000
 
 
 def keep_compiled() -> None:
@@ -68,7 +68,7 @@ def work_in_memory() -> None:
 
 def collect_seldom() -> None:
     """Look for garbage after so many new objects; an application alone makes thousands."""
-    gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
+    gc.set_threshold(_YOUNG_OBJECTS, 5, 5)
 
 
 def longest_first(items: list[pytest.Item]) -> None:
