@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from memtui.cli.main import run
+from memtui.embedding import minilm
+from tests.support.in_process import READ_ONCE
 from tests.unit.test_cli_commands import Answer, Opened, Run
 
 KEY_VARIABLES = (
@@ -21,13 +23,18 @@ FOREIGN = ("MEMTUI_", "OPENCLAW_", "DBUS_SESSION", "PYTHON_KEYRING", "HTTP", "ht
 
 
 def own_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make `folder` the home folder, with nothing of the machine's in the environment."""
+    """Make `folder` the home folder, with nothing of the machine's in the environment.
+
+    What reads the bundled model's file reads it once for all of them.
+    """
     for name in list(os.environ):
         if name.startswith(FOREIGN) or name in KEY_VARIABLES:
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(folder))
     for kind in ("CONFIG", "STATE", "DATA"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(folder / kind.lower()))
+    for name, function in READ_ONCE.items():
+        monkeypatch.setattr(minilm, name, function)
     (folder / "here").mkdir()
     monkeypatch.chdir(folder / "here")
     return folder

@@ -20,7 +20,7 @@ from memtui.__main__ import open_interface
 from memtui.cli.main import run
 from memtui.embedding import minilm
 
-_read_once = {
+READ_ONCE = {
     name: functools.cache(getattr(minilm, name)) for name in ("check_file", "_load_session")
 }
 """What reads the bundled model's file, which is the same for every call."""
@@ -45,7 +45,7 @@ def _surroundings(environment: Mapping[str, str], folder: Path) -> Iterator[None
             patch.delenv(name)
         for name, value in environment.items():
             patch.setenv(name, value)
-        for name, function in _read_once.items():
+        for name, function in READ_ONCE.items():
             patch.setattr(minilm, name, function)
         patch.setattr("sys.stdin", nothing)
         patch.chdir(folder)
