@@ -1,66 +1,47 @@
 """The lists of frequent words, out of the pages in which FTS5 stores them.
 
-The format is that of SQLite's `ext/fts5/fts5_index.c` (its first comment): a word's list runs over
-the leaf pages of a segment; each row is the difference to the row before it, twice the bytes of
-its positions, and the positions, all as varints. Every page tells where its first row is, which is
-written in full. Whoever asks compares the answer with what FTS5 itself says, and a list that is
-not stored so, or not entirely, is `None`.
+In a word's list (`ext/fts5/fts5_index.c` of SQLite, its first comment) each row is the difference
+to the row before it, twice the bytes of its positions, and the positions, all as varints. Whoever
+asks compares the answer with what FTS5 itself says, and a list that is not stored so, or not
+entirely, is `None`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memtui.retrieval.connection import Connection
+from memtui.retrieval.leaf_pages import (
+    Malformed,
+    Part,
+    Segment,
+    bounds,
+    last_term,
+    parts_of_list,
+    segments,
+    term_pages,
+)
 
 Numbers: TypeAlias = NDArray[np.int64]
-Places: TypeAlias = NDArray[np.int32]
+Indices: TypeAlias = NDArray[np.intp]
+Bytes: TypeAlias = NDArray[np.uint8]
+Flags: TypeAlias = NDArray[np.bool_]
 
-_STRUCTURE = 10
-_WITH_ORIGINS = b"\xff\x00\x00\x01"
-_SEGMENT_SHIFT = 37
 _MAIN = b"0"
-_HEADER = 4
 _MORE = 0x80
 _MOST_ROW_BYTES = 5
 _MOST_SIZE_BYTES = 3
-_PADDING = 16
 _BYTES_AT_A_TIME = 2**17
-_TRIED_EVERY = 256
-_PAGES_AT_A_TIME = 64
+_BLOCK = 512
+"""Numbers of a list that are followed from an own beginning."""
 
-_STORED = "SELECT block FROM chunks_fts_data WHERE id = ?"
-_PAGES = "SELECT block FROM chunks_fts_data WHERE id BETWEEN ? AND ? ORDER BY id"
-_FIRST_PAGE = (
-    "SELECT pgno FROM chunks_fts_idx WHERE segid = ? AND term <= ? ORDER BY term DESC LIMIT 1"
-)
-_NEXT_PAGE = "SELECT pgno FROM chunks_fts_idx WHERE segid = ? AND term > ? ORDER BY term LIMIT 1"
-_EVERY_PAGE = "SELECT pgno FROM chunks_fts_idx WHERE segid = ? ORDER BY term"
-
-
-class _Segment(NamedTuple):
-    number: int
-    first_page: int
-    last_page: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """What one page holds of a list."""
-
-    body: bytes
-    first_row: int
-    """Where the first row is that begins on it; -1 for none."""
-
-
-class _Malformed(Exception):
-    """The pages are not as this version of the format has them."""
+_STEPS_AT_A_TIME = 16
+"""A divisor of half a block: whatever begins an entry, there are two numbers to the next one."""
 
 
 def stored_list(connection: Connection, token: str) -> tuple[Numbers, Numbers] | None:
@@ -69,34 +50,45 @@ def stored_list(connection: Connection, token: str) -> tuple[Numbers, Numbers] |
     Rows that were deleted since are among them until FTS5 merges its segments. Raises what SQLite
     raises.
     """
+    term = _MAIN + token.encode()
     try:
         found = [
             _decoded(parts)
-            for segment in _segments(connection)
-            if (parts := _parts(connection, segment, _MAIN + token.encode()))
+            for segment in segments(connection)
+            if (parts := parts_of_list(connection, segment, term))
         ]
-    except (_Malformed, IndexError):
+    except (Malformed, IndexError):
         return None
+    if len(found) == 1:
+        return found[0]
     rows = np.concatenate([np.empty(0, dtype=np.int64), *(rows for rows, _ in found)])
     counts = np.concatenate([np.empty(0, dtype=np.int64), *(counts for _, counts in found)])
     order = np.argsort(rows, kind="stable")
     return rows[order], counts[order]
 
 
-def pages_of_list(connection: Connection, token: str) -> int | None:
-    """Over how many page ends the list of a token runs at most; `None` for not readable."""
-    term = _MAIN + token.encode()
-    pages = 0
+def stored_segments(connection: Connection) -> Sequence[Segment] | None:
+    """The segments of the index; `None` for not readable. Raises what SQLite raises."""
     try:
-        for segment in _segments(connection):
-            values = (segment.number, term)
-            first = connection.execute(_FIRST_PAGE, values).fetchall()
-            following = connection.execute(_NEXT_PAGE, values).fetchall()
-            last = int(following[0][0]) >> 1 if following else segment.last_page
-            pages += last - (int(first[0][0]) >> 1 if first else segment.first_page)
-    except (_Malformed, IndexError):
+        return segments(connection)
+    except (Malformed, IndexError):
         return None
-    return pages
+
+
+def pages_of_list(
+    connection: Connection, token: str, parts: Sequence[Segment] | None = None
+) -> int | None:
+    """Over how many page ends the list of a token runs at most; `None` for not readable.
+
+    `parts` are the segments of the index, where they were read before.
+    """
+    if parts is None:
+        parts = stored_segments(connection)
+    if parts is None:
+        return None
+    term = _MAIN + token.encode()
+    ends = (bounds(connection, segment, term) for segment in parts)
+    return sum(last - first for first, last in ends)
 
 
 def long_lists(connection: Connection, pages: int) -> list[str]:
@@ -106,143 +98,19 @@ def long_lists(connection: Connection, pages: int) -> list[str]:
     """
     found: dict[bytes, int] = {}
     try:
-        for segment in _segments(connection):
-            rows = connection.execute(_EVERY_PAGE, (segment.number,)).fetchall()
-            starts = [page >> 1 for (page,) in rows] or [segment.first_page]
+        for segment in segments(connection):
+            starts = term_pages(connection, segment)
             for page, following in pairwise([*starts, segment.last_page + 1]):
                 if following - page > pages:
-                    stored = _one(connection, _STORED, (_page(segment, page),))
-                    term = _terms(stored)[-1][0]
+                    term = last_term(connection, segment, page)
                     found[term] = found.get(term, 0) + following - page
         longest = sorted(found, key=lambda term: -found[term])
         return [term[1:].decode() for term in longest if term.startswith(_MAIN)]
-    except (_Malformed, IndexError, UnicodeDecodeError):
+    except (Malformed, IndexError, UnicodeDecodeError):
         return []
 
 
-def _segments(connection: Connection) -> list[_Segment]:
-    stored = _one(connection, _STORED, (_STRUCTURE,))
-    origins = stored[4:8] == _WITH_ORIGINS
-    numbers = _varints(stored, 8 if origins else 4)
-    levels, _, _ = next(numbers), next(numbers), next(numbers)
-    segments: list[_Segment] = []
-    for _ in range(levels):
-        _, count = next(numbers), next(numbers)
-        for _ in range(count):
-            segments.append(_Segment(next(numbers), next(numbers), next(numbers)))
-            for _ in range(5 if origins else 0):
-                next(numbers)
-    return segments
-
-
-def _page(segment: _Segment, number: int) -> int:
-    """The row in which a leaf page of a segment is stored."""
-    return (segment.number << _SEGMENT_SHIFT) + number
-
-
-def _one(connection: Connection, sql: str, values: tuple[int | bytes, ...]) -> bytes:
-    rows = connection.execute(sql, values).fetchall()
-    if not rows or not isinstance(rows[0][0], bytes):
-        raise _Malformed
-    return rows[0][0]
-
-
-def _varints(stored: bytes, place: int) -> Iterator[int]:
-    """Read SQLite's varints one after the other; raises `_Malformed` behind the last."""
-    while place < len(stored):
-        value, place = _varint(stored, place)
-        yield value
-    raise _Malformed
-
-
-def _varint(stored: bytes, place: int) -> tuple[int, int]:
-    value = 0
-    for _ in range(9):
-        byte = stored[place]
-        place += 1
-        value = value << 7 | byte & 0x7F
-        if byte < 0x80:
-            return value, place
-    raise _Malformed
-
-
-def _parts(connection: Connection, segment: _Segment, term: bytes) -> list[_Part]:
-    """The pieces of the pages that hold the list of a term; none when the segment lacks it."""
-    found = connection.execute(_FIRST_PAGE, (segment.number, term)).fetchall()
-    page = int(found[0][0]) >> 1 if found else segment.first_page
-    first = _one(connection, _STORED, (_page(segment, page),))
-    place = _list_of(first, term)
-    if place is None:
-        return []
-    start, end, is_last = place
-    parts = [_Part(first[start:end], 0)]
-    while is_last and page < segment.last_page:
-        until = min(page + _PAGES_AT_A_TIME, segment.last_page)
-        pages = connection.execute(
-            _PAGES, (_page(segment, page + 1), _page(segment, until))
-        ).fetchall()
-        if len(pages) != until - page:
-            raise _Malformed
-        for (stored,) in pages:
-            part, is_last = _continued(stored)
-            parts.append(part)
-            if not is_last:
-                break
-        page = until
-    return parts
-
-
-def _list_of(page: bytes, term: bytes) -> tuple[int, int, bool] | None:
-    """Where the list of a term begins and ends on a page, and whether it may go on behind it."""
-    terms = _terms(page)
-    for number, (known, start, end) in enumerate(terms):
-        if known == term:
-            return start, end, number == len(terms) - 1
-    return None
-
-
-def _terms(page: bytes) -> list[tuple[bytes, int, int]]:
-    """The terms that begin on a leaf page, and where the list of each begins and ends on it."""
-    size, starts = _footer(page)
-    found: list[tuple[bytes, int, int]] = []
-    known = b""
-    for number, (start, end) in enumerate(pairwise([*starts, size])):
-        kept = 0
-        if number:
-            kept, start = _varint(page, start)
-        length, start = _varint(page, start)
-        known = known[:kept] + page[start : start + length]
-        found.append((known, start + length, end))
-    return found
-
-
-def _footer(page: bytes) -> tuple[int, list[int]]:
-    """Where the content of a leaf page ends, and where its terms begin."""
-    size = int.from_bytes(page[2:4], "big")
-    if not _HEADER <= size <= len(page):
-        raise _Malformed
-    starts: list[int] = []
-    place = size
-    while place < len(page):
-        step, place = _varint(page, place)
-        starts.append((starts[-1] if starts else 0) + step)
-    return size, starts
-
-
-def _continued(page: bytes) -> tuple[_Part, bool]:
-    """What a page that follows holds of the list, and whether the list may go on behind it."""
-    size = int.from_bytes(page[2:4], "big")
-    if not _HEADER <= size <= len(page):
-        raise _Malformed
-    end = _varint(page, size)[0] if size < len(page) else size
-    first = int.from_bytes(page[:2], "big")
-    if not _HEADER <= end <= size:
-        raise _Malformed
-    inside = first - _HEADER if _HEADER <= first < end else -1
-    return _Part(page[_HEADER:end], inside), end == size and size == len(page)
-
-
-def _decoded(parts: Sequence[_Part]) -> tuple[Numbers, Numbers]:
+def _decoded(parts: Sequence[Part]) -> tuple[Numbers, Numbers]:
     """Rows and counts of one segment's list."""
     sizes = np.cumsum([0, *(len(part.body) for part in parts)])
     stored = np.frombuffer(b"".join(part.body for part in parts), dtype=np.uint8)
@@ -252,119 +120,130 @@ def _decoded(parts: Sequence[_Part]) -> tuple[Numbers, Numbers]:
         dtype=np.int64,
     )  # fmt: skip
     if len(starts) == 0 or starts[0] != 0:
-        raise _Malformed
-    return _entries(stored, starts)
+        raise Malformed
+    begins = [0]
+    for start in starts.tolist():
+        if start - begins[-1] >= _BYTES_AT_A_TIME:
+            begins.append(start)
+    found = [
+        _entries(stored[begin:end], starts[(begin <= starts) & (starts < end)] - begin)
+        for begin, end in pairwise([*begins, len(stored)])
+    ]
+    rows = np.concatenate([rows for rows, _ in found])
+    if rows[0] <= 0 or (rows[1:] <= rows[:-1]).any():
+        raise Malformed
+    return rows, np.concatenate([counts for _, counts in found])
 
 
-def _entries(stored: NDArray[np.uint8], starts: Numbers) -> tuple[Numbers, Numbers]:
-    end = len(stored)
-    # What is read behind the last entry is never used.
-    padded = np.concatenate([stored, np.zeros(_PADDING, dtype=np.uint8)])
-    following = np.full(end + 1, end, dtype=np.int32)
-    for first in range(0, end, _BYTES_AT_A_TIME):
-        last = min(first + _BYTES_AT_A_TIME, end)
-        behind = _behind(padded[first : last + _PADDING], last - first)
-        np.minimum(behind + np.int32(first), end, out=following[first:last])
-    places = _chained(following, starts, end)
-    steps, behind_steps = _values(padded, places)
-    sizes, _ = _values(padded, behind_steps)
-    rows = _absolute(steps, np.searchsorted(places, starts))
-    # Each position is one number, and the row and the size are two more.
-    counts = np.add.reduceat(stored < _MORE, places, dtype=np.int64) - 2
-    deleted = (sizes & 1).any()
-    if deleted or (counts <= 0).any() or (np.diff(rows, prepend=-1) <= 0).any():
-        raise _Malformed
-    return rows, counts
+def _entries(stored: Bytes, starts: Numbers) -> tuple[Numbers, Numbers]:
+    """Rows and counts out of entries that are all there; those at `starts` are in full.
 
-
-def _behind(padded: NDArray[np.uint8], end: int) -> Places:
-    """For each of the first `end` places, if a row began there: where the next one begins."""
-    goes_on = padded >= _MORE
-    widths = np.ones(len(padded), dtype=np.uint8)
-    longer = goes_on.copy()
-    for back in range(1, _MOST_ROW_BYTES):
-        widths += longer
-        longer[:-back] &= goes_on[back:]
-    values = (padded & 0x7F).astype(np.int32)
-    low = values.copy()
-    wide = np.flatnonzero(goes_on[:-_MOST_SIZE_BYTES])
-    for back in range(1, _MOST_SIZE_BYTES):
-        values[wide] = values[wide] << 7 | low[wide + back]
-        wide = wide[goes_on[wide + back]]
-    sizes = widths + (values >> 1)
-    behind = np.arange(end, dtype=np.int32) + widths[:end]
-    found: Places = behind + sizes[behind]
-    return found
-
-
-def _chained(following: Places, starts: Numbers, end: int) -> Numbers:
-    """Where rows begin, ascending, from the first start on.
-
-    A row tells only where the next one begins. So many places are tried at a time: whatever is
-    followed from a place between two rows soon falls in with the rows themselves.
+    Every entry is three numbers or more: the row, the size, and the positions.
     """
-    tried = np.arange(0, end, _TRIED_EVERY, dtype=np.int32)
-    limits = np.append(tried[1:], np.int32(end))
-    seen: list[Places] = []
-    at = tried
-    while (inside := at < limits).any():
-        seen.append(at)
-        at = np.where(inside, following[at], at)
-    every = np.stack(seen)
-    is_own = every < limits
-    is_seen = np.zeros(end + 1, dtype=np.bool_)
-    is_seen[every[is_own]] = is_seen[end] = True
-    joins, between, kinds = _joins(following, at, is_seen)
-    entered = _entered(joins, end)
-    rows = np.concatenate([every[is_own & (every >= entered)], between[entered[kinds] < end]])
-    found: Numbers = np.sort(rows).astype(np.int64)
+    is_end = stored < _MORE
+    if not is_end[-1]:
+        raise Malformed
+    ends = np.flatnonzero(is_end)
+    ended = np.cumsum(is_end, dtype=np.intp)
+    values: Numbers | Bytes = stored[ends]
+    rows = _chained(ends, ended, values)
+    if (ends[np.minimum(rows + 1, len(ends) - 1)] - ends[rows] > 1).any():
+        values = _long_values(stored, ends)
+        rows = _chained(ends, ended, values)
+    sizes = values[rows + 1]
+    following = np.append(rows[1:], len(ends))
+    counts = following - rows - 2
+    is_whole = ends[rows + 1] + (sizes >> 1) == ends[following - 1]
+    # A row that is deleted has an odd size.
+    if (sizes & 1).any() or (counts <= 0).any() or not is_whole.all():
+        raise Malformed
+    in_full = ended[starts] - is_end[starts]
+    places = np.searchsorted(rows, in_full)
     # A page whose first row is none of them is of another format.
-    if not (found[np.searchsorted(found[:-1], starts)] == starts).all():
-        raise _Malformed
-    return found
+    if places[-1] == len(rows) or (rows[places] != in_full).any():
+        raise Malformed
+    return _absolute(_steps(stored, ends, rows), places), counts
 
 
-def _joins(
-    following: Places, at: Places, is_seen: NDArray[np.bool_]
-) -> tuple[Places, Places, Numbers]:
-    """Where each chain falls in with a later one, and what it passes before, with its number."""
-    joins = at.copy()
-    between: list[Places] = [np.empty(0, dtype=np.int32)]
-    kinds: list[Numbers] = [np.empty(0, dtype=np.int64)]
-    alone = np.flatnonzero(~is_seen[joins])
-    while len(alone):
-        between.append(joins[alone])
-        kinds.append(alone)
-        joins[alone] = following[joins[alone]]
-        alone = alone[~is_seen[joins[alone]]]
-    return joins, np.concatenate(between), np.concatenate(kinds)
+def _long_values(stored: Bytes, ends: Numbers) -> Numbers:
+    """The values of all numbers, as far as they can be sizes."""
+    values = stored[ends].astype(np.int64)
+    widths = np.diff(ends, prepend=-1)
+    for back in range(1, _MOST_SIZE_BYTES):
+        wide = np.flatnonzero(widths > back)
+        values[wide] |= (stored[ends[wide] - back].astype(np.int64) & 0x7F) << 7 * back
+    return values
 
 
-def _entered(joins: Places, end: int) -> Places:
-    """From where on each chain belongs to the one that begins at 0; `end` where it never does."""
-    entered = [end] * len(joins)
-    followed = joins.tolist()
-    place = 0
-    while place < end:
-        number = place // _TRIED_EVERY
-        entered[number] = place
-        place = followed[number]
-    return np.array(entered, dtype=np.int32)
-
-
-def _values(padded: NDArray[np.uint8], places: Numbers) -> tuple[Numbers, Numbers]:
-    """The numbers that are written at some places, and the places behind them."""
-    values = (padded[places] & 0x7F).astype(np.int64)
-    behind = places + 1
-    wide = np.flatnonzero(padded[places] >= _MORE)
-    for _ in range(1, _MOST_ROW_BYTES):
-        byte = padded[behind[wide]]
-        values[wide] = values[wide] << 7 | byte & 0x7F
-        behind[wide] += 1
-        wide = wide[byte >= _MORE]
+def _steps(stored: Bytes, ends: Numbers, rows: Numbers) -> Numbers:
+    """The numbers that begin the entries."""
+    last = ends[rows]
+    steps = stored[last].astype(np.int64)
+    widths = last - ends[rows - 1]
+    widths[0] = last[0] + 1
+    wide = np.flatnonzero(widths > 1)
+    for back in range(1, _MOST_ROW_BYTES):
+        steps[wide] |= (stored[last[wide] - back].astype(np.int64) & 0x7F) << 7 * back
+        wide = wide[widths[wide] > back + 1]
     if len(wide):
-        raise _Malformed
-    return values, behind
+        raise Malformed
+    return steps
+
+
+def _chained(ends: Numbers, ended: Indices, values: NDArray[np.integer[Any]]) -> Indices:
+    """Which of the numbers begin entries, ascending; the first one does.
+
+    An entry tells only where the next one begins. So every block of numbers is followed from its
+    own beginning, all at a time: what is followed from a number between two entries soon falls in
+    with the entries themselves. A block in which it does not is followed again from where the
+    entries of the block before it end.
+    """
+    count = len(ends)
+    following = _following(ends, ended, values)
+    begins = np.arange(0, count, _BLOCK)
+    limits = np.minimum(begins + _BLOCK, count)
+    in_blocks = np.zeros((len(begins), _BLOCK), dtype=np.bool_)
+    is_begun = in_blocks.reshape(-1)
+    left = _followed(following, begins, limits, is_begun)
+    entered = np.zeros_like(begins)
+    while True:
+        entered[1:] = left[:-1]
+        inside = entered < limits
+        agrees = left == entered
+        agrees[inside] = is_begun[entered[inside]]
+        wrong = np.flatnonzero(~agrees)
+        if not len(wrong):
+            break
+        in_blocks[wrong] = False
+        left[wrong] = _followed(following, entered[wrong], limits[wrong], is_begun)
+    begun = np.flatnonzero(is_begun)
+    return begun[begun >= entered[begun // _BLOCK]]
+
+
+def _following(ends: Numbers, ended: Indices, values: NDArray[np.integer[Any]]) -> Indices:
+    """For each number, if an entry began with it: the number behind the entry."""
+    count = len(ends)
+    following = np.full(count + 1, count, dtype=np.intp)
+    last = ends[1:] + (values[1:] >> 1)
+    # What is read behind the last number is never used.
+    ended.take(last, out=following[: count - 1], mode="clip")
+    return following
+
+
+def _followed(following: Indices, begins: Indices, limits: Indices, is_begun: Flags) -> Indices:
+    """Mark what is followed from each beginning up to its limit; the first number behind that."""
+    steps = np.empty((_BLOCK // 2 + 1, len(begins)), dtype=np.intp)
+    steps[0] = begins
+    taken = 0
+    while taken < _BLOCK // 2 and (steps[taken] < limits).any():
+        for step in range(taken, taken + _STEPS_AT_A_TIME):
+            following.take(steps[step], out=steps[step + 1], mode="clip")
+        taken += _STEPS_AT_A_TIME
+    steps = steps[: taken + 1]
+    inside = steps < limits
+    is_begun[steps[inside]] = True
+    found: Indices = steps[np.count_nonzero(inside, axis=0), np.arange(len(begins))]
+    return found
 
 
 def _absolute(steps: Numbers, written: Numbers) -> Numbers:

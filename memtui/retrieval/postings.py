@@ -8,6 +8,7 @@ follow the index when it changes.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -15,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memtui.retrieval.connection import Connection
-from memtui.retrieval.doclists import pages_of_list, stored_list
+from memtui.retrieval.doclists import pages_of_list, stored_list, stored_segments
+from memtui.retrieval.leaf_pages import Segment
 from memtui.retrieval.row_lengths import Lengths, RowLengths, numbers
 from memtui.retrieval.term_plan import INSTANCES, Words
 
@@ -29,7 +31,7 @@ REMEMBERED_PER_ROW = 128
 MOST_LISTS = 2048
 """What Python keeps of a short list is many times its rows; one is read again in no time."""
 
-DECODED_FROM = 16
+DECODED_FROM = 3
 """Pages from which on a list is read out of FTS5's own pages; below, asking is as quick."""
 
 SHORT = 2
@@ -104,6 +106,7 @@ class PostingsReader:
         self._stamp: tuple[int, int] | None = None
         self._row_lengths = RowLengths(connection)
         self._gone: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._segments: Sequence[Segment] | None = None
         self._pages_known: dict[str, int | None] = {}
         self._agreed = 0
         self._is_complete = False
@@ -153,6 +156,7 @@ class PostingsReader:
             return
         self._stamp = None
         self._pages_known.clear()
+        self._segments = stored_segments(self._connection)
         sql = f"SELECT {_SIZE_FUNCTION}(chunks_fts) FROM chunks_fts LIMIT 1"
         found = self._connection.execute(sql).fetchall()
         self.rows, self.tokens = map(int, found[0][0].split()) if found else (0, 0)
@@ -193,7 +197,10 @@ class PostingsReader:
 
     def _pages(self, token: str) -> int | None:
         if token not in self._pages_known:
-            self._pages_known[token] = pages_of_list(self._connection, token)
+            segments = self._segments
+            self._pages_known[token] = (
+                None if segments is None else pages_of_list(self._connection, token, segments)
+            )
         return self._pages_known[token]
 
     def get(self, words: Words) -> Postings:

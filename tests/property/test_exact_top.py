@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from memtui.errors import Cancelled
 from memtui.index.schema import create
-from memtui.retrieval import postings, scoring
+from memtui.retrieval import doclists, postings, scoring
 from memtui.retrieval.doclists import long_lists, pages_of_list, stored_list
 from memtui.retrieval.filters import AllowedRows
 from memtui.retrieval.keyword import KeywordLeg
@@ -45,6 +46,9 @@ def small_limits() -> Iterator[None]:
         patch.setattr(scoring, "LOOKED_UP_FROM", 1)
         patch.setattr(postings, "DECODED_FROM", 0)
         patch.setattr(postings, "SHORT", -1)
+        patch.setattr(doclists, "_BYTES_AT_A_TIME", 256)
+        patch.setattr(doclists, "_BLOCK", 16)
+        patch.setattr(doclists, "_STEPS_AT_A_TIME", 4)
         yield
 
 
@@ -142,6 +146,46 @@ def test_stored_lists_are_those_of_the_vocabulary_table(
         assert {row: count for row, count in held.items() if row not in gone} == expected
         assert list(held) == sorted(held)
     connection.close()
+
+
+@pytest.mark.parametrize("block", [8, 64, 512])
+@pytest.mark.parametrize("seed", range(4))
+def test_long_stored_lists_are_those_of_the_vocabulary_table(
+    connection: apsw.Connection, monkeypatch: pytest.MonkeyPatch, block: int, seed: int
+) -> None:
+    monkeypatch.setattr(doclists, "_BLOCK", block)
+    monkeypatch.setattr(doclists, "_BYTES_AT_A_TIME", 700 * (seed + 1))
+    chance = random.Random(seed)
+    connection.execute("INSERT INTO chunks_fts(chunks_fts, rank) VALUES('pgsz', 400)")
+    row = 0
+    with connection:
+        for _ in range(900):
+            row += chance.choice([1, 2, 130, 20_000])
+            words = chance.choices(["often", "rare"], [9, 1], k=chance.choice([1, 2, 5, 90]))
+            text = " ".join(word + " x" * chance.choice([0, 1, 150]) for word in words)
+            connection.execute("INSERT INTO chunks_fts(rowid, text) VALUES(?, ?)", (row, text))
+    connection.execute(INSTANCES)
+    for token in ("often", "rare", "x"):
+        sql = "SELECT doc FROM temp.memtui_instances WHERE term = ?"
+        expected = Counter(int(str(row)) for (row,) in connection.execute(sql, (token,)))
+        found = stored_list(connection, token)
+        assert found is not None
+        assert dict(zip(found[0].tolist(), found[1].tolist(), strict=True)) == expected
+        assert found[0].tolist() == sorted(expected)
+
+
+def test_a_term_is_found_among_all_of_its_page(connection: apsw.Connection) -> None:
+    tokens = sorted({f"{letter}{number}" for letter in "abc" for number in range(150)} | {"a", "b"})
+    with connection:
+        add(connection, 1, [[token] for token in tokens])
+    for number, token in enumerate(tokens, 1):
+        found = stored_list(connection, token)
+        assert found is not None
+        assert [part.tolist() for part in found] == [[number], [1]]
+    for token in ("0", "a1000", "a15x", "b0x", "c", "c1499", "d"):
+        found = stored_list(connection, token)
+        assert found is not None
+        assert [part.tolist() for part in found] == [[], []]
 
 
 def test_long_lists_are_found_by_their_pages(connection: apsw.Connection) -> None:
