@@ -13,6 +13,7 @@ _TOKEN = re.compile(
     r'\s*(?:(?P<phrase>"(?:[^"]|"")*"(?:\s*\*)?)|(?P<word>AND|OR|NOT)\b'
     r"|(?P<open>(?:NEAR\s*)?\()|(?P<close>\))|(?P<distance>,\s*\d+))"
 )
+_ONE_PHRASE = re.compile(r'"[^"]*"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ def match_terms(match: str) -> MatchTerms:
     Understands what memtui and OpenClaw write: quoted phrases, `*`, AND or OR between operands, and
     anything of these, NOT and NEAR within parentheses. Raises ValueError for anything else.
     """
+    if _ONE_PHRASE.fullmatch(match):
+        return MatchTerms("AND", (MatchTerm(match, (match,)),))
     joiners: set[str] = set()
     terms: list[MatchTerm] = []
     depth, start = 0, 0

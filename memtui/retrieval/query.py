@@ -165,9 +165,12 @@ def _filters(parts: _Parts) -> Filters:
 
 def _readable(text: str) -> str:
     """Replace what SQLite cannot take or nobody can have meant to type, length kept."""
+    text = text.translate(_QUOTES)
+    if text.isprintable():
+        return text
     return "".join(
         " " if unicodedata.category(char) == "Cc" else "\ufffd" if _surrogate(char) else char
-        for char in text.translate(_QUOTES)
+        for char in text
     )
 
 
