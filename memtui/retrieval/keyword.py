@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from itertools import islice
+from itertools import compress, islice
 from typing import TYPE_CHECKING
 
 from memtui.errors import Cancelled
@@ -110,7 +110,9 @@ class KeywordLeg:
             if relaxed.match != plan.match:
                 plan, found = relaxed, self._found(relaxed, limit, rows, scorer)
         held = self._held(plan, [rowid for rowid, _ in found], scorer)
-        hits = tuple(RowHit(rowid, rank, held.get(rowid, ())) for rowid, rank in found)
+        hits = tuple(
+            RowHit(rowid, rank, terms) for (rowid, rank), terms in zip(found, held, strict=True)
+        )
         if plan.kept and only_stop_words(query):
             detail = "only stop words, so they are searched"
             return watch.ok(hits, _facts(query, plan), Reason.ONLY_STOP_WORDS, detail)
@@ -197,7 +199,7 @@ class KeywordLeg:
     ) -> list[tuple[int, float]]:
         if scorer is None:
             return self._ranked(plan.match, limit, allowed)
-        return scorer.best(self._planner.words(plan.match), limit, allowed)
+        return scorer.best(self._planner.words_of_plan(plan), limit, allowed)
 
     def _mask(
         self, query: Query, allowed: AllowedRows | None, plan: Plan, scorer: Scorer | None
@@ -230,29 +232,45 @@ class KeywordLeg:
 
     def _held(
         self, plan: Plan, rowids: Sequence[int], scorer: Scorer | None
-    ) -> dict[int, tuple[str, ...]]:
-        """Tell which terms each row holds, in the order of the query.
+    ) -> list[tuple[str, ...]]:
+        """Tell which terms each row holds, in the order of the query."""
+        terms = sorted((*plan.phrases, *plan.kept, *plan.pruned), key=lambda term: term.place)
+        if not terms or not rowids:
+            return [()] * len(rowids)
+        held: dict[int, Sequence[bool]] = {}
+        if scorer is not None:
+            kept = {term.place for term in plan.kept}
+            worded = {term.place: self._planner.words(term.match) for term in terms}
+            listed = [
+                place
+                for place, words in worded.items()
+                if place in kept or all(map(scorer.has, words))
+            ]
+            inside = scorer.holding([worded[place] for place in listed], rowids)
+            held = dict(zip(listed, inside, strict=True))
+        for term in terms:
+            if term.place not in held:
+                held[term.place] = self._looked_up(term, rowids)
+        texts = [term.text for term in terms]
+        # Few rows hold a set of terms that no other row holds.
+        known: dict[tuple[bool, ...], tuple[str, ...]] = {}
+        answer: list[tuple[str, ...]] = []
+        for which in zip(*(held[term.place] for term in terms), strict=True):
+            if which not in known:
+                known[which] = tuple(compress(texts, which))
+            answer.append(known[which])
+        return answer
+
+    def _looked_up(self, term: Term, rowids: Sequence[int]) -> list[bool]:
+        """Ask SQLite which rows hold a term.
 
         Up to some number of postings, and for beginnings of words in any case, it is quicker to
         read them all than to look each row up.
         """
-        terms = [*plan.phrases, *plan.kept, *plan.pruned]
-        listed = json.dumps(rowids)
-        held: dict[int, list[str]] = {}
-        for term in sorted(terms, key=lambda term: term.place) if rowids else ():
-            words = self._planner.words(term.match)
-            if scorer is not None and (term in plan.kept or all(map(scorer.has, words))):
-                inside = scorer.holding(words, rowids)
-                holding = [rowid for rowid, good in zip(rowids, inside, strict=True) if good]
-            else:
-                scan = term.postings <= _SCANNED_POSTINGS or term.text.endswith("*")
-                rows = self._connection.execute(
-                    _SCANNED if scan else _LOOKED_UP, (term.match, listed)
-                )
-                holding = [rowid for (rowid,) in rows]
-            for rowid in holding:
-                held.setdefault(rowid, []).append(term.text)
-        return {rowid: tuple(texts) for rowid, texts in held.items()}
+        scan = term.postings <= _SCANNED_POSTINGS or term.text.endswith("*")
+        sql, values = _SCANNED if scan else _LOOKED_UP, (term.match, json.dumps(rowids))
+        holding = {rowid for (rowid,) in self._connection.execute(sql, values)}
+        return [rowid in holding for rowid in rowids]
 
 
 def _give_way(asked: IsCancelled) -> None:

@@ -61,28 +61,25 @@ class Postings:
 
     rows: Rows
     counts: Counts
+    most: int
+    """No row holds it more often."""
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
         return self.rows.nbytes + self.counts.nbytes
 
-    def holds(self, rowids: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell of each row number whether it is among them."""
-        return self.counts_of(rowids) > 0
-
-    def counts_of(self, rowids: NDArray[np.int64] | Rows) -> NDArray[np.float64]:
-        """How often each row holds the phrase, shape (len(rowids),)."""
+    def counts_of(self, rows: Rows) -> Counts:
+        """How often each row holds the phrase, shape (len(rows),); quickest where they ascend."""
         if not len(self.rows):
-            return np.zeros(len(rowids), dtype=np.float64)
-        # Of one type: numpy would copy the whole list else.
-        asked = rowids.astype(np.int32)
-        places = np.minimum(np.searchsorted(self.rows, asked), len(self.rows) - 1)
-        counts: NDArray[np.float64] = np.where(self.rows[places] == asked, self.counts[places], 0.0)
+            return np.zeros(len(rows), dtype=np.uint8)
+        places = self.rows.searchsorted(rows)
+        np.minimum(places, len(self.rows) - 1, out=places)
+        counts: Counts = self.counts[places] * (self.rows[places] == rows)
         return counts
 
 
-_NOTHING = Postings(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.uint8))
+_NOTHING = Postings(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.uint8), 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,8 +202,12 @@ class PostingsReader:
 
     def get(self, words: Words) -> Postings:
         """Read the list of a phrase, or take it from those that are kept."""
-        known = self._known.pop(words, None)
+        known = self._known.get(words)
+        if known is not None and self._is_current(known):
+            self._known.move_to_end(words)
+            return known.postings
         if known is not None:
+            del self._known[words]
             self._bytes -= known.postings.nbytes
             known = self._followed(words, known)
         if known is None:
@@ -220,14 +221,15 @@ class PostingsReader:
             self._bytes -= oldest.postings.nbytes
         return known.postings
 
+    def _is_current(self, kept: _Kept) -> bool:
+        return kept.last == self._row_lengths.last and kept.gone == len(self._gone)
+
     def _followed(self, words: Words, kept: _Kept) -> _Kept | None:
         """A list as it is now; `None` where reading it again is as quick."""
         last, postings = self._row_lengths.last, kept.postings
-        if (kept.last, kept.gone) == (last, len(self._gone)):
-            return kept
         if kept.gone < len(self._gone):
             stays = ~np.isin(postings.rows, self._gone[kept.gone :].astype(np.int32))
-            postings = Postings(postings.rows[stays], postings.counts[stays])
+            postings = replace(postings, rows=postings.rows[stays], counts=postings.counts[stays])
         if kept.last < last:
             values = (words.match, kept.last, _MOST_NEW_ROWS)
             found = self._connection.execute(_NEW, values).fetchall()
@@ -254,13 +256,15 @@ class PostingsReader:
         rows, counts = found
         if rows.max(initial=0) > self._row_lengths.last:
             return None
-        live = np.flatnonzero(self.lengths[rows])
+        is_live = self.lengths[rows] > 0
+        if not is_live.all():
+            rows, counts = rows[is_live], counts[is_live]
         if self._agreed < _CHECKED_LISTS:
             held = self._connection.execute(_HOLDING, (words.match,)).fetchall()[0][0]
-            if held != len(live):
+            if held != len(rows):
                 return None
             self._agreed += 1
-        return _packed(rows[live], counts[live])
+        return _packed(rows, counts)
 
     def _instances(self, token: str, beginning: bool) -> NDArray[np.int64]:
         """The row of every place where a token stands, ascending."""
@@ -276,13 +280,15 @@ def _condition(token: str, beginning: bool) -> tuple[str, tuple[str, ...]]:
 
 def _counted(rows: NDArray[np.int64]) -> Postings:
     """Count the repetitions of ascending row numbers."""
-    starts = np.flatnonzero(np.diff(rows, prepend=-1))
-    return _packed(rows[starts], np.diff(starts, append=len(rows)))
+    if not len(rows):
+        return _NOTHING
+    starts = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]]))
+    return _packed(rows[starts], np.append(starts[1:], len(rows)) - starts)
 
 
 def _packed(rows: NDArray[np.int64], counts: NDArray[np.int64]) -> Postings:
-    small = np.min_scalar_type(int(counts.max(initial=0)))
-    return Postings(rows.astype(np.int32), counts.astype(small))
+    most = int(counts.max(initial=0))
+    return Postings(rows.astype(np.int32), counts.astype(np.min_scalar_type(most)), most)
 
 
 def _joined(postings: Postings, new: NDArray[np.int64]) -> Postings:

@@ -1,7 +1,8 @@
 """BM25 of the best rows that hold any of some phrases, in arrays.
 
 The same operations in the same order as FTS5's `bm25()` (`ext/fts5/fts5_aux.c`,
-https://www.sqlite.org/fts5.html#the_bm25_function), so that the numbers are the same doubles.
+https://www.sqlite.org/fts5.html#the_bm25_function), so that the numbers are the same doubles. They
+are computed of the few rows that can be the best by numbers of half the size.
 
 Phrases are added up in the order of the most that each can add (MaxScore: Turtle and Flood, Query
 Evaluation: Strategies and Optimizations, 1995). As soon as what is left cannot bring a new row
@@ -13,13 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memtui.retrieval.connection import Connection
-from memtui.retrieval.postings import Postings, PostingsReader, Rows
+from memtui.retrieval.postings import Counts, Postings, PostingsReader, Rows
 from memtui.retrieval.row_lengths import Lengths
 from memtui.retrieval.term_plan import Words
 
@@ -27,12 +28,18 @@ if TYPE_CHECKING:
     from memtui.retrieval.filters import AllowedRows
 
 Scores: TypeAlias = NDArray[np.float64]
+Estimates: TypeAlias = NDArray[np.float32]
 
 _K1 = 1.2
 _B = 0.75
 _LEAST_IDF = 1e-6
-# Sums in another order differ by far less; rows this near are all compared exactly.
-_SLACK = 1e-9
+_SLACK = 2e-7
+"""How far two estimates may be wrong together, of all that the phrases can add.
+
+For each phrase, and for so many more operations on each share.
+"""
+
+_SHARE_OPERATIONS = 8
 LOOKED_UP_FROM = 16_384
 """From so many entries on it pays to find out whether their rows can still get anywhere."""
 
@@ -43,27 +50,22 @@ class _Weighted:
 
     postings: Postings
     idf: float
-    average: float
-    """Tokens of a row."""
-    lengths: Lengths
     bound: float
     """No row gets more from it."""
 
-    def shares(self, rows: NDArray[np.int64] | Rows, counts: NDArray[np.float64]) -> Scores:
+    def shares(self, counts: Counts, lengthening: Scores) -> Scores:
         """What it adds to the score of rows that hold it so often."""
-        lengths = self.lengths[rows].astype(np.float64)
-        shares: Scores = self.idf * (
-            (counts * (_K1 + 1.0)) / (counts + _K1 * (1.0 - _B + _B * lengths / self.average))
-        )
+        held = counts.astype(np.float64)
+        shares: Scores = self.idf * ((held * (_K1 + 1.0)) / (held + lengthening))
         return shares
 
-    def looked_up(self, rows: Rows) -> Scores:
-        """What it adds to the score of each row, 0 to those that do not hold it."""
-        counts = self.postings.counts_of(rows)
-        held = np.flatnonzero(counts)
-        found = np.zeros(len(rows), dtype=np.float64)
-        found[held] = self.shares(rows[held], counts[held])
-        return found
+    def estimates(self, counts: Counts, lengthening: Estimates) -> Estimates:
+        """The same, about."""
+        held = counts.astype(np.float32)
+        shares = lengthening + held
+        np.divide(held, shares, out=shares)
+        shares *= np.float32(self.idf * (_K1 + 1.0))
+        return shares
 
 
 class Scorer:
@@ -71,7 +73,11 @@ class Scorer:
 
     def __init__(self, connection: Connection) -> None:
         self._reader = PostingsReader(connection)
-        self._scores: Scores = np.zeros(1, dtype=np.float64)
+        self._average = 1.0
+        # By row number, as the lengths of the rows.
+        self._lengthening: Estimates = np.zeros(1, dtype=np.float32)
+        self._scores: Estimates = np.zeros(1, dtype=np.float32)
+        self._of: tuple[Lengths, float] | None = None
 
     @property
     def is_new(self) -> bool:
@@ -84,10 +90,17 @@ class Scorer:
 
     def refresh(self) -> None:
         """Follow the index within the caller's snapshot; raises what SQLite raises."""
-        self._reader.refresh()
-        if len(self._scores) != len(self._reader.lengths):
+        reader = self._reader
+        reader.refresh()
+        average = reader.tokens / reader.rows if reader.tokens else 1.0
+        if self._of is not None and self._of[0] is reader.lengths and self._of[1] == average:
+            return
+        self._of = reader.lengths, average
+        self._average = average
+        self._lengthening = _lengthening(reader.lengths.astype(np.float32), average)
+        if len(self._scores) != len(reader.lengths):
             # Pages that no row writes to cost nothing.
-            self._scores = np.zeros(len(self._reader.lengths), dtype=np.float64)
+            self._scores = np.zeros(len(reader.lengths), dtype=np.float32)
 
     def best(
         self, phrases: Sequence[Words], limit: int, allowed: AllowedRows | None
@@ -101,9 +114,12 @@ class Scorer:
         if limit <= 0 or not held:
             return []
         rows = self._candidates(sorted(held, key=lambda one: -one.bound), limit, allowed)
+        rows.sort()
+        lengthening = _lengthening(self._reader.lengths[rows].astype(np.float64), self._average)
         scores = np.zeros(len(rows), dtype=np.float64)
         for one in held:
-            scores += one.looked_up(rows)
+            # What a row does not hold adds zero, which changes no sum.
+            scores += one.shares(one.postings.counts_of(rows), lengthening)
         order = np.lexsort((rows, -scores))[:limit]
         return list(zip(rows[order].tolist(), (-scores[order]).tolist(), strict=True))
 
@@ -124,13 +140,17 @@ class Scorer:
         """Read the list of a phrase into memory."""
         self._reader.get(words)
 
-    def holding(self, phrases: Sequence[Words], rowids: Sequence[int]) -> list[bool]:
-        """Tell of each row whether it holds any of the phrases."""
-        asked = np.array(rowids, dtype=np.int64)
-        held = np.zeros(len(asked), dtype=np.bool_)
-        for words in phrases:
-            held |= self._reader.get(words).holds(asked)
-        answer: list[bool] = held.tolist()
+    def holding(self, terms: Sequence[Sequence[Words]], rowids: Sequence[int]) -> list[list[bool]]:
+        """Tell for each term, of any of some phrases, which rows hold it."""
+        asked = np.array(rowids, dtype=np.int32)
+        order = np.argsort(asked)
+        ascending = asked[order]
+        answer: list[list[bool]] = []
+        for phrases in terms:
+            held = np.zeros(len(asked), dtype=np.bool_)
+            for words in phrases:
+                held[order] |= self._reader.get(words).counts_of(ascending) > 0
+            answer.append(held.tolist())
         return answer
 
     def _weighted(self, words: Words) -> _Weighted:
@@ -139,11 +159,10 @@ class Scorer:
         holding = float(len(postings.rows))
         idf = math.log((reader.rows - holding + 0.5) / (holding + 0.5))
         idf = idf if idf > 0.0 else _LEAST_IDF
-        average = reader.tokens / reader.rows if reader.tokens else 1.0
-        most = float(postings.counts.max(initial=0))
-        least = _K1 * (1.0 - _B + _B * reader.shortest / average)
+        most = float(postings.most)
+        least = _K1 * (1.0 - _B + _B * reader.shortest / self._average)
         bound = idf * (most * (_K1 + 1.0)) / (most + least)
-        return _Weighted(postings, idf, average, reader.lengths, bound)
+        return _Weighted(postings, idf, bound)
 
     def _candidates(
         self, ordered: Sequence[_Weighted], limit: int, allowed: AllowedRows | None
@@ -153,23 +172,29 @@ class Scorer:
         if allowed is not None:
             inside = np.zeros(len(self._scores), dtype=np.bool_)
             inside[allowed.rowids[allowed.rowids < len(inside)]] = True
-        rows, reached, added = self._added_up(ordered, limit, inside)
+        slack = _SLACK * (_SHARE_OPERATIONS + len(ordered)) * sum(one.bound for one in ordered)
+        rows, reached, added = self._added_up(ordered, limit, inside, slack)
         for place in range(added, len(ordered)):
             left = sum(one.bound for one in ordered[place:])
-            kept = np.flatnonzero(reached >= _in_place(reached, limit) - left - _SLACK)
-            rows = rows[kept]
-            reached = reached[kept] + ordered[place].looked_up(rows)
-        return rows[np.flatnonzero(reached >= _in_place(reached, limit) - _SLACK)]
+            kept = np.flatnonzero(reached >= _in_place(reached, limit) - left - slack)
+            rows, one = rows[kept], ordered[place]
+            counts = one.postings.counts_of(rows)
+            reached = reached[kept] + one.estimates(counts, self._lengthening[rows])
+        return rows[np.flatnonzero(reached >= _in_place(reached, limit) - slack)]
 
     def _added_up(
-        self, ordered: Sequence[_Weighted], limit: int, inside: NDArray[np.bool_] | None
-    ) -> tuple[Rows, Scores, int]:
+        self,
+        ordered: Sequence[_Weighted],
+        limit: int,
+        inside: NDArray[np.bool_] | None,
+        slack: float,
+    ) -> tuple[Rows, Estimates, int]:
         """Add up the first phrases: rows, their scores so far, and how many phrases that were."""
         scores, added = self._scores, 0
         found: list[Rows] = [np.empty(0, dtype=np.int32)]
         try:
             for one in ordered:
-                if added and _are_enough(ordered, added, found, scores, limit):
+                if added and _are_enough(ordered, added, found, scores, limit, slack):
                     break
                 rows, counts = one.postings.rows, one.postings.counts
                 if inside is not None:
@@ -178,7 +203,8 @@ class Scorer:
                 before = scores[rows]
                 # A share is never zero, so that a row without a score is a new one.
                 found.append(rows[before == 0.0])
-                scores[rows] = before + one.shares(rows, counts.astype(np.float64))
+                before += one.estimates(counts, self._lengthening[rows])
+                scores[rows] = before
                 added += 1
             every = np.concatenate(found)
             return every, scores[every], added
@@ -187,8 +213,18 @@ class Scorer:
                 scores[part] = 0.0
 
 
+def _lengthening(lengths: NDArray[Any], average: float) -> NDArray[Any]:
+    """What rows of such lengths need more of a phrase to get as much from it."""
+    return _K1 * (1.0 - _B + _B * lengths / average)
+
+
 def _are_enough(
-    ordered: Sequence[_Weighted], added: int, found: Sequence[Rows], scores: Scores, limit: int
+    ordered: Sequence[_Weighted],
+    added: int,
+    found: Sequence[Rows],
+    scores: Estimates,
+    limit: int,
+    slack: float,
 ) -> bool:
     """Whether no row that holds none of the first phrases can be among the best."""
     left = sum(one.bound for one in ordered[added:])
@@ -198,10 +234,10 @@ def _are_enough(
     if sum(map(len, found)) < limit:
         return False
     reached = np.concatenate([scores[part] for part in found])
-    return bool(_in_place(reached, limit) > left + _SLACK)
+    return bool(_in_place(reached, limit) > left + slack)
 
 
-def _in_place(scores: Scores, limit: int) -> float:
+def _in_place(scores: Estimates, limit: int) -> float:
     """The score in place `limit`, best first; minus infinity where there are no more than that."""
     if len(scores) <= limit:
         return -math.inf

@@ -97,6 +97,8 @@ class Plan:
     """Words, in the order of the query."""
     pruned: tuple[Term, ...]
     """Words that are not looked up, in the order of the query."""
+    operands: tuple[str, ...] = ()
+    """What the expression joins by OR; empty for another one."""
 
     @property
     def postings(self) -> int:
@@ -185,6 +187,12 @@ class TermPlanner:
                 self._words_known.clear()
             self._words_known[match] = self._words(match)
         return self._words_known[match]
+
+    def words_of_plan(self, plan: Plan) -> Sequence[Words]:
+        """The phrases of a plan's expression as tokens."""
+        if not plan.operands:
+            return self.words(plan.match)
+        return [words for operand in plan.operands for words in self.words(operand)]
 
     def _words(self, match: str) -> list[Words]:
         phrases = [phrase for term in match_terms(match).terms for phrase in term.phrases]
@@ -369,8 +377,11 @@ def _plan(
     query: Query, phrases: tuple[Term, ...], terms: Sequence[Term], kept: Sequence[Term]
 ) -> Plan:
     in_order = tuple(sorted(kept, key=lambda term: term.place))
-    pruned = tuple(term for term in terms if term not in kept)
-    return Plan(_expression(query, phrases, in_order), phrases, in_order, pruned)
+    places = {term.place for term in kept}
+    pruned = tuple(term for term in terms if term.place not in places)
+    operands = _operands(query, in_order)
+    match = " OR ".join(operands) or phrase_match(query.phrases) or '""'
+    return Plan(match, phrases, in_order, pruned, operands)
 
 
 def only_stop_words(query: Query) -> bool:
@@ -381,8 +392,8 @@ def only_stop_words(query: Query) -> bool:
     )
 
 
-def _expression(query: Query, phrases: Sequence[Term], kept: Sequence[Term]) -> str:
+def _operands(query: Query, kept: Sequence[Term]) -> tuple[str, ...]:
     if not kept:
-        return phrase_match(query.phrases) or '""'
+        return ()
     segments = [segment for phrase in query.phrases for segment in phrase_segments(phrase)]
-    return " OR ".join(dict.fromkeys([*segments, *(term.match for term in kept)]))
+    return tuple(dict.fromkeys([*segments, *(term.match for term in kept)]))

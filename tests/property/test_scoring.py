@@ -61,7 +61,9 @@ def check(
     for words, phrase in zip(phrases, match.split(" OR "), strict=False):
         if len(phrases) == match.count(" OR ") + 1:
             holding = {row for row, _ in bm25(connection, phrase)}
-            assert scorer.holding([words], range(30)) == [row in holding for row in range(30)]
+            held = [row in holding for row in range(30)]
+            assert scorer.holding([[words], [words]], range(30)) == [held, held]
+            assert scorer.holding([[words]], range(29, -1, -1)) == [held[::-1]]
 
 
 @given(rows_of_words, rows_of_words, asked, numbers, st.integers(0, 5))
