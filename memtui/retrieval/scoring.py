@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 Scores: TypeAlias = NDArray[np.float64]
 Estimates: TypeAlias = NDArray[np.float32]
+Places: TypeAlias = NDArray[np.intp]
+"""Row numbers of the type that arrays are addressed with, which spares turning them into it."""
+
 
 _K1 = 1.2
 _B = 0.75
@@ -42,6 +45,9 @@ For each phrase, and for so many more operations on each share.
 _SHARE_OPERATIONS = 8
 LOOKED_UP_FROM = 16_384
 """From so many entries on it pays to find out whether their rows can still get anywhere."""
+
+_SPREAD_UP_TO = 4
+"""Entries of a list for each row that is looked up, up to which to spread them all is quicker."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,9 +65,9 @@ class _Weighted:
         shares: Scores = self.idf * ((held * (_K1 + 1.0)) / (held + lengthening))
         return shares
 
-    def estimates(self, counts: Counts, lengthening: Estimates) -> Estimates:
+    def estimates(self, counts: Counts | Estimates, lengthening: Estimates) -> Estimates:
         """The same, about."""
-        held = counts.astype(np.float32)
+        held = counts.astype(np.float32, copy=False)
         shares = lengthening + held
         np.divide(held, shares, out=shares)
         shares *= np.float32(self.idf * (_K1 + 1.0))
@@ -114,7 +120,6 @@ class Scorer:
         if limit <= 0 or not held:
             return []
         rows = self._candidates(sorted(held, key=lambda one: -one.bound), limit, allowed)
-        rows.sort()
         lengthening = _lengthening(self._reader.lengths[rows].astype(np.float64), self._average)
         scores = np.zeros(len(rows), dtype=np.float64)
         for one in held:
@@ -167,7 +172,7 @@ class Scorer:
     def _candidates(
         self, ordered: Sequence[_Weighted], limit: int, allowed: AllowedRows | None
     ) -> Rows:
-        """The rows of the `limit` best scores, and those that rounding may hide."""
+        """The rows of the `limit` best scores, and those that rounding may hide, ascending."""
         inside = None
         if allowed is not None:
             inside = np.zeros(len(self._scores), dtype=np.bool_)
@@ -178,9 +183,20 @@ class Scorer:
             left = sum(one.bound for one in ordered[place:])
             kept = np.flatnonzero(reached >= _in_place(reached, limit) - left - slack)
             rows, one = rows[kept], ordered[place]
-            counts = one.postings.counts_of(rows)
-            reached = reached[kept] + one.estimates(counts, self._lengthening[rows])
-        return rows[np.flatnonzero(reached >= _in_place(reached, limit) - slack)]
+            reached = reached[kept]
+            reached += one.estimates(self._counts(one.postings, rows), self._lengthening[rows])
+        best = rows[np.flatnonzero(reached >= _in_place(reached, limit) - slack)]
+        return np.sort(best.astype(np.int32))
+
+    def _counts(self, postings: Postings, rows: Places) -> Counts | Estimates:
+        """How often each row holds a phrase: looked up, or by way of an array of all rows."""
+        if len(postings.rows) > _SPREAD_UP_TO * len(rows):
+            return postings.counts_of(rows.astype(np.int32))
+        places = postings.rows.astype(np.intp)
+        self._scores[places] = postings.counts
+        counts = self._scores[rows]
+        self._scores[places] = 0.0
+        return counts
 
     def _added_up(
         self,
@@ -188,15 +204,15 @@ class Scorer:
         limit: int,
         inside: NDArray[np.bool_] | None,
         slack: float,
-    ) -> tuple[Rows, Estimates, int]:
+    ) -> tuple[Places, Estimates, int]:
         """Add up the first phrases: rows, their scores so far, and how many phrases that were."""
         scores, added = self._scores, 0
-        found: list[Rows] = [np.empty(0, dtype=np.int32)]
+        found: list[Places] = [np.empty(0, dtype=np.intp)]
         try:
             for one in ordered:
                 if added and _are_enough(ordered, added, found, scores, limit, slack):
                     break
-                rows, counts = one.postings.rows, one.postings.counts
+                rows, counts = one.postings.rows.astype(np.intp), one.postings.counts
                 if inside is not None:
                     kept = np.flatnonzero(inside[rows])
                     rows, counts = rows[kept], counts[kept]
@@ -221,7 +237,7 @@ def _lengthening(lengths: NDArray[Any], average: float) -> NDArray[Any]:
 def _are_enough(
     ordered: Sequence[_Weighted],
     added: int,
-    found: Sequence[Rows],
+    found: Sequence[Places],
     scores: Estimates,
     limit: int,
     slack: float,
