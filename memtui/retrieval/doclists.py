@@ -9,6 +9,7 @@ entirely, is `None`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -20,6 +21,7 @@ from memtui.retrieval.leaf_pages import (
     Malformed,
     Part,
     Segment,
+    TermPages,
     bounds,
     last_term,
     parts_of_list,
@@ -36,6 +38,7 @@ _MAIN = b"0"
 _MORE = 0x80
 _MOST_ROW_BYTES = 5
 _MOST_SIZE_BYTES = 3
+_MOST_KNOWN_PAGES = 2**16
 _BYTES_AT_A_TIME = 2**17
 _BLOCK = 512
 """Numbers of a list that are followed from an own beginning."""
@@ -67,47 +70,75 @@ def stored_list(connection: Connection, token: str) -> tuple[Numbers, Numbers] |
     return rows[order], counts[order]
 
 
-def stored_segments(connection: Connection) -> Sequence[Segment] | None:
-    """The segments of the index; `None` for not readable. Raises what SQLite raises."""
-    try:
-        return segments(connection)
-    except (Malformed, IndexError):
-        return None
+class ListPages:
+    """Over how many pages lists run, of one state of the index."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Raises what SQLite raises."""
+        self._connection = connection
+        self._known: dict[str, int | None] = {}
+        self._in_memory: list[TermPages] | None = None
+        self._segments: Sequence[Segment] | None = None
+        with suppress(Malformed, IndexError):
+            self._segments = segments(connection)
+
+    def learn(self) -> None:
+        """Take into memory where terms begin, for as long as the index stays as it is."""
+        if self._in_memory is not None or self._segments is None:
+            return
+        found: list[TermPages] = []
+        left = _MOST_KNOWN_PAGES
+        for segment in self._segments:
+            pages = term_pages(self._connection, segment, left)
+            if pages is None:
+                return
+            found.append(pages)
+            left -= len(pages.pages)
+        self._in_memory = found
+
+    def of(self, token: str) -> int | None:
+        """Over how many page ends the list of a token runs at most; `None` for not readable."""
+        if token not in self._known:
+            self._known[token] = self._read(_MAIN + token.encode())
+        return self._known[token]
+
+    def _read(self, term: bytes) -> int | None:
+        if self._segments is None:
+            return None
+        if self._in_memory is not None:
+            ends = [pages.bounds(term) for pages in self._in_memory]
+        else:
+            ends = [bounds(self._connection, segment, term) for segment in self._segments]
+        return sum(last - first for first, last in ends)
 
 
-def pages_of_list(
-    connection: Connection, token: str, parts: Sequence[Segment] | None = None
-) -> int | None:
-    """Over how many page ends the list of a token runs at most; `None` for not readable.
-
-    `parts` are the segments of the index, where they were read before.
-    """
-    if parts is None:
-        parts = stored_segments(connection)
-    if parts is None:
-        return None
-    term = _MAIN + token.encode()
-    ends = (bounds(connection, segment, term) for segment in parts)
-    return sum(last - first for first, last in ends)
-
-
-def long_lists(connection: Connection, pages: int) -> list[str]:
+def long_lists(connection: Connection, pages: int, most: int = 2**31) -> list[str]:
     """The tokens whose lists run over so many page ends in some segment, the longest first.
 
-    Raises what SQLite raises; none where the pages are not readable.
+    Looks at the `most` longest pieces of lists. Raises what SQLite raises; none where the pages
+    are not readable.
     """
     found: dict[bytes, int] = {}
     try:
-        for segment in segments(connection):
-            starts = term_pages(connection, segment)
-            for page, following in pairwise([*starts, segment.last_page + 1]):
-                if following - page > pages:
-                    term = last_term(connection, segment, page)
-                    found[term] = found.get(term, 0) + following - page
+        for length, segment, page in _long_pieces(connection, pages)[:most]:
+            term = last_term(connection, segment, page)
+            found[term] = found.get(term, 0) + length
         longest = sorted(found, key=lambda term: -found[term])
         return [term[1:].decode() for term in longest if term.startswith(_MAIN)]
     except (Malformed, IndexError, UnicodeDecodeError):
         return []
+
+
+def _long_pieces(connection: Connection, pages: int) -> list[tuple[int, Segment, int]]:
+    """How long the lists are that run over so many pages, and where they begin; longest first."""
+    found: list[tuple[int, Segment, int]] = []
+    for segment in segments(connection):
+        begun = term_pages(connection, segment)
+        starts = (begun.pages if begun is not None else ()) or [segment.first_page]
+        for page, following in pairwise([*starts, segment.last_page + 1]):
+            if following - page > pages:
+                found.append((following - page, segment, page))
+    return sorted(found, reverse=True)
 
 
 def _decoded(parts: Sequence[Part]) -> tuple[Numbers, Numbers]:

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 _ROWS_AT_A_TIME = 512
 _MOST_WANTED = 64
-_LONG = 3
-"""Pages of the full-text index from which on a list is read before somebody asks for it."""
+_LONG = 1
+"""Pages of the full-text index beyond which a list is read before somebody asks for it."""
+_MOST_AHEAD = 512
 
 _RANKED = "SELECT rowid, rank FROM chunks_fts WHERE chunks_fts MATCH ? ORDER BY rank, rowid"
 _HOLDING = (
@@ -109,10 +110,8 @@ class KeywordLeg:
             relaxed = self._planner.plan(query, times=BUDGETS[-1])
             if relaxed.match != plan.match:
                 plan, found = relaxed, self._found(relaxed, limit, rows, scorer)
-        held = self._held(plan, [rowid for rowid, _ in found], scorer)
-        hits = tuple(
-            RowHit(rowid, rank, terms) for (rowid, rank), terms in zip(found, held, strict=True)
-        )
+        rowids, ranks = [rowid for rowid, _ in found], [rank for _, rank in found]
+        hits = tuple(map(RowHit, rowids, ranks, self._held(plan, rowids, scorer)))
         if plan.kept and only_stop_words(query):
             detail = "only stop words, so they are searched"
             return watch.ok(hits, _facts(query, plan), Reason.ONLY_STOP_WORDS, detail)
@@ -139,6 +138,9 @@ class KeywordLeg:
         while self._ahead and scorer.has_room:
             self._read_first(self._ahead, scorer, gives_way)
         self._ahead.clear()
+        with snapshot(self._connection):
+            scorer.refresh()
+            scorer.learn_pages()
 
     def _read_first(
         self, wanted: dict[Words, None], scorer: Scorer, gives_way: IsCancelled
@@ -155,7 +157,7 @@ class KeywordLeg:
         from memtui.retrieval.doclists import long_lists
 
         with snapshot(self._connection):
-            tokens = long_lists(self._connection, _LONG)
+            tokens = long_lists(self._connection, _LONG, _MOST_AHEAD)
         words = self._planner.words
         left_out = {
             token for stop in STOP_WORDS for one in words(quote(stop)) for token in one.tokens

@@ -8,7 +8,8 @@ is, which is written in full.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -29,7 +30,7 @@ _BOUNDS = (
     "ORDER BY term DESC LIMIT 1), "
     "(SELECT pgno FROM chunks_fts_idx WHERE segid = ?1 AND term > ?2 ORDER BY term LIMIT 1)"
 )
-_EVERY_PAGE = "SELECT pgno FROM chunks_fts_idx WHERE segid = ? ORDER BY term"
+_EVERY_PAGE = "SELECT term, pgno FROM chunks_fts_idx WHERE segid = ? ORDER BY term LIMIT ?"
 
 
 class Segment(NamedTuple):
@@ -78,10 +79,30 @@ def bounds(connection: Connection, segment: Segment, term: bytes) -> tuple[int, 
     )
 
 
-def term_pages(connection: Connection, segment: Segment) -> list[int]:
-    """The pages on which terms begin, ascending."""
-    rows = connection.execute(_EVERY_PAGE, (segment.number,)).fetchall()
-    return [page >> 1 for (page,) in rows] or [segment.first_page]
+@dataclass(frozen=True, slots=True)
+class TermPages:
+    """The pages of a segment on which terms begin, ascending, with the least that tells them."""
+
+    segment: Segment
+    terms: Sequence[bytes]
+    pages: Sequence[int]
+
+    def bounds(self, term: bytes) -> tuple[int, int]:
+        """What `bounds` tells."""
+        place = bisect_right(self.terms, term)
+        return (
+            self.pages[place - 1] if place else self.segment.first_page,
+            self.pages[place] if place < len(self.pages) else self.segment.last_page,
+        )
+
+
+def term_pages(connection: Connection, segment: Segment, most: int = -1) -> TermPages | None:
+    """Read the pages on which terms begin; `None` when there are more than `most`."""
+    limit = most if most < 0 else most + 1
+    rows = connection.execute(_EVERY_PAGE, (segment.number, limit)).fetchall()
+    if len(rows) == limit:
+        return None
+    return TermPages(segment, [term for term, _ in rows], [page >> 1 for _, page in rows])
 
 
 def last_term(connection: Connection, segment: Segment, page: int) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import perf_counter
 from typing import NamedTuple, TypeAlias
 
@@ -13,8 +12,7 @@ Cancelled: TypeAlias = Callable[[], bool]
 """Tells whether the work is still wanted; asked between steps and after a failure."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowHit:
+class RowHit(NamedTuple):
     """A chunk that a leg found, by its row number in the index.
 
     `raw` is SQLite's `bm25()` (lower is better) or a cosine (-1 to 1, higher is better).

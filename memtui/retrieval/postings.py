@@ -8,7 +8,6 @@ follow the index when it changes.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -16,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memtui.retrieval.connection import Connection
-from memtui.retrieval.doclists import pages_of_list, stored_list, stored_segments
-from memtui.retrieval.leaf_pages import Segment
+from memtui.retrieval.doclists import ListPages, stored_list
 from memtui.retrieval.row_lengths import Lengths, RowLengths, numbers
 from memtui.retrieval.term_plan import INSTANCES, Words
 
@@ -103,8 +101,7 @@ class PostingsReader:
         self._stamp: tuple[int, int] | None = None
         self._row_lengths = RowLengths(connection)
         self._gone: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        self._segments: Sequence[Segment] | None = None
-        self._pages_known: dict[str, int | None] = {}
+        self._pages: ListPages | None = None
         self._agreed = 0
         self._is_complete = False
         self.rows = 0
@@ -152,8 +149,7 @@ class PostingsReader:
         if (version, own) == self._stamp:
             return
         self._stamp = None
-        self._pages_known.clear()
-        self._segments = stored_segments(self._connection)
+        self._pages = ListPages(self._connection)
         sql = f"SELECT {_SIZE_FUNCTION}(chunks_fts) FROM chunks_fts LIMIT 1"
         found = self._connection.execute(sql).fetchall()
         self.rows, self.tokens = map(int, found[0][0].split()) if found else (0, 0)
@@ -185,20 +181,20 @@ class PostingsReader:
             return len(self.get(words).rows)
         if len(words.tokens) > 1 or words.beginning:
             return None
-        pages = self._pages(words.tokens[0])
+        pages = self._pages_of(words.tokens[0])
         if pages is None:
             return None
         if pages > SHORT:
             return min((pages + 1) * ROWS_OF_A_PAGE, self.rows)
         return len(self.get(words).rows)
 
-    def _pages(self, token: str) -> int | None:
-        if token not in self._pages_known:
-            segments = self._segments
-            self._pages_known[token] = (
-                None if segments is None else pages_of_list(self._connection, token, segments)
-            )
-        return self._pages_known[token]
+    def _pages_of(self, token: str) -> int | None:
+        return self._pages.of(token) if self._pages is not None else None
+
+    def learn_pages(self) -> None:
+        """Make it quick to tell how long lists are, until the index changes."""
+        if self._pages is not None:
+            self._pages.learn()
 
     def get(self, words: Words) -> Postings:
         """Read the list of a phrase, or take it from those that are kept."""
@@ -248,7 +244,7 @@ class PostingsReader:
     def _stored(self, words: Words) -> Postings | None:
         """The list of a frequent word as it is stored, when the first ones are as FTS5 counts."""
         token = words.tokens[0]
-        if (self._pages(token) or 0) < DECODED_FROM:
+        if (self._pages_of(token) or 0) < DECODED_FROM:
             return None
         found = stored_list(self._connection, token)
         if found is None:

@@ -141,6 +141,10 @@ class Scorer:
         """Whether lists that nobody asked for may be read."""
         return self._reader.has_room
 
+    def learn_pages(self) -> None:
+        """Make it quick to tell how long lists are, until the index changes."""
+        self._reader.learn_pages()
+
     def read(self, words: Words) -> None:
         """Read the list of a phrase into memory."""
         self._reader.get(words)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from memtui.errors import Cancelled
 from memtui.index.schema import create
 from memtui.retrieval import doclists, postings, scoring
-from memtui.retrieval.doclists import long_lists, pages_of_list, stored_list
+from memtui.retrieval.doclists import ListPages, long_lists, stored_list
 from memtui.retrieval.filters import AllowedRows
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.postings import PostingsReader
@@ -195,7 +195,16 @@ def test_long_lists_are_found_by_their_pages(connection: apsw.Connection) -> Non
     with connection:
         add(connection, 201, [[text] for text in texts[200:]])
     assert long_lists(connection, 3) == ["often", "half"]
-    assert (pages_of_list(connection, "often") or 0) > (pages_of_list(connection, "half") or 0) > 3
+    assert long_lists(connection, 3, 1) == ["often"]
+    pages = ListPages(connection)
+    tokens = ("often", "half", "a", "rare7", "z")
+    told = [pages.of(token) for token in tokens]
+    assert (told[0] or 0) > (told[1] or 0) > 3
+    learnt = ListPages(connection)
+    learnt.learn()
+    # Nothing is to be asked for any more.
+    connection.execute("DELETE FROM chunks_fts_idx")
+    assert [learnt.of(token) for token in tokens] == told
 
 
 @pytest.mark.parametrize("harm", [b"", b"\x00" * 8, b"\xff" * 4000])
