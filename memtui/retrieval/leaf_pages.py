@@ -120,15 +120,15 @@ def parts_of_list(connection: Connection, segment: Segment, term: bytes) -> list
 
     Raises as `segments` does.
     """
-    page, _ = bounds(connection, segment, term)
+    page, last = bounds(connection, segment, term)
     first = _one(connection, _STORED, (_row(segment, page),))
     place = _list_of(first, term)
     if place is None:
         return []
     start, end, is_last = place
     parts = [Part(first[start:end], 0)]
-    while is_last and page < segment.last_page:
-        until = min(page + _PAGES_AT_A_TIME, segment.last_page)
+    while is_last and page < last:
+        until = min(page + _PAGES_AT_A_TIME, last)
         pages = connection.execute(
             _PAGES, (_row(segment, page + 1), _row(segment, until))
         ).fetchall()
@@ -180,11 +180,13 @@ def _footer(page: bytes) -> tuple[int, list[int]]:
     if not _HEADER <= size <= len(page):
         raise Malformed
     starts: list[int] = []
-    start, place = 0, size
-    while place < len(page):
-        step, place = _varint(page, place)
-        start += step
-        starts.append(start)
+    start = step = 0
+    for byte in page[size:]:
+        step = step << 7 | byte & 0x7F
+        if byte < _MORE:
+            start += step
+            starts.append(start)
+            step = 0
     return size, starts
 
 
@@ -192,6 +194,9 @@ def _spelling(page: bytes, start: int, *, is_first: bool) -> tuple[int, int, int
     """How many letters a term takes over, how many are its own, and where these are."""
     kept = 0
     if not is_first:
+        kept, length = page[start], page[start + 1]
+        if kept < _MORE and length < _MORE:
+            return kept, length, start + 2
         kept, start = _varint(page, start)
     length, start = _varint(page, start)
     return kept, length, start
