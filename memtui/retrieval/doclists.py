@@ -47,17 +47,19 @@ _STEPS_AT_A_TIME = 16
 """A divisor of half a block: whatever begins an entry, there are two numbers to the next one."""
 
 
-def stored_list(connection: Connection, token: str) -> tuple[Numbers, Numbers] | None:
+def stored_list(
+    connection: Connection, token: str, parts_of_index: Sequence[Segment] | None = None
+) -> tuple[Numbers, Numbers] | None:
     """The rows that hold a token, ascending, and how often each does; `None` for not readable.
 
-    Rows that were deleted since are among them until FTS5 merges its segments. Raises what SQLite
-    raises.
+    Rows that were deleted since are among them until FTS5 merges its segments. `parts_of_index`
+    spares reading what these are. Raises what SQLite raises.
     """
     term = _MAIN + token.encode()
     try:
         found = [
             _decoded(parts)
-            for segment in segments(connection)
+            for segment in parts_of_index or segments(connection)
             if (parts := parts_of_list(connection, segment, term))
         ]
     except (Malformed, IndexError):
@@ -78,17 +80,18 @@ class ListPages:
         self._connection = connection
         self._known: dict[str, int | None] = {}
         self._in_memory: list[TermPages] | None = None
-        self._segments: Sequence[Segment] | None = None
+        self.segments: Sequence[Segment] | None = None
+        """What the index is made of; `None` for not readable."""
         with suppress(Malformed, IndexError):
-            self._segments = segments(connection)
+            self.segments = segments(connection)
 
     def learn(self) -> None:
         """Take into memory where terms begin, for as long as the index stays as it is."""
-        if self._in_memory is not None or self._segments is None:
+        if self._in_memory is not None or self.segments is None:
             return
         found: list[TermPages] = []
         left = _MOST_KNOWN_PAGES
-        for segment in self._segments:
+        for segment in self.segments:
             pages = term_pages(self._connection, segment, left)
             if pages is None:
                 return
@@ -103,12 +106,12 @@ class ListPages:
         return self._known[token]
 
     def _read(self, term: bytes) -> int | None:
-        if self._segments is None:
+        if self.segments is None:
             return None
         if self._in_memory is not None:
             ends = [pages.bounds(term) for pages in self._in_memory]
         else:
-            ends = [bounds(self._connection, segment, term) for segment in self._segments]
+            ends = [bounds(self._connection, segment, term) for segment in self.segments]
         return sum(last - first for first, last in ends)
 
 

@@ -244,9 +244,9 @@ class PostingsReader:
     def _stored(self, words: Words) -> Postings | None:
         """The list of a frequent word as it is stored, when the first ones are as FTS5 counts."""
         token = words.tokens[0]
-        if (self._pages_of(token) or 0) < DECODED_FROM:
+        if self._pages is None or (self._pages.of(token) or 0) < DECODED_FROM:
             return None
-        found = stored_list(self._connection, token)
+        found = stored_list(self._connection, token, self._pages.segments)
         if found is None:
             return None
         rows, counts = found
