@@ -188,7 +188,9 @@ def test_a_term_is_found_among_all_of_its_page(connection: apsw.Connection) -> N
         assert [part.tolist() for part in found] == [[], []]
 
 
-def test_long_lists_are_found_by_their_pages(connection: apsw.Connection) -> None:
+def test_long_lists_are_found_by_their_pages(
+    connection: apsw.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     connection.execute("INSERT INTO chunks_fts(chunks_fts, rank) VALUES('pgsz', 64)")
     texts = [f"often {'half' * (row % 2)} rare{row}" for row in range(400)]
     add(connection, 1, [[text] for text in texts[:200]])
@@ -202,6 +204,10 @@ def test_long_lists_are_found_by_their_pages(connection: apsw.Connection) -> Non
     assert (told[0] or 0) > (told[1] or 0) > 3
     learnt = ListPages(connection)
     learnt.learn()
+    monkeypatch.setattr(doclists, "_MOST_KNOWN_PAGES", 1)
+    too_many = ListPages(connection)
+    too_many.learn()
+    assert [too_many.of(token) for token in tokens] == told
     # Nothing is to be asked for any more.
     connection.execute("DELETE FROM chunks_fts_idx")
     assert [learnt.of(token) for token in tokens] == told
@@ -226,6 +232,24 @@ def test_lists_that_are_not_as_stored_are_asked_for(
         reader = PostingsReader(connection)
         reader.refresh()
         assert reader.get(Words(("router",), '"router"')).rows.tolist() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_best_of_many_rows_that_differ_by_little(
+    connection: apsw.Connection, seed: int
+) -> None:
+    chance = random.Random(seed)
+    words = ["router", "cache", "train", "garden", "kitchen"]
+    with connection:
+        for row in range(1, 3000):
+            text = " ".join(chance.choices(words, [1, 2, 5, 20, 40], k=chance.randint(2, 5)))
+            padding = " x" * chance.randint(90, 96) + " garden" * 300 * (row % 500 == 7)
+            sql = "INSERT INTO chunks_fts(rowid, text) VALUES(?, ?)"
+            connection.execute(sql, (row, text + padding))
+    leg = KeywordLeg(connection, budget=UNBOUNDED)
+    for text in ("router train garden", "kitchen garden train cache router", "x garden"):
+        for limit in (1, 7, 100):
+            check(connection, leg, text, limit, None)
 
 
 def leg_of(connection: apsw.Connection, rows: Sequence[str]) -> KeywordLeg:
