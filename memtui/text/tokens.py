@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -40,6 +41,7 @@ _VIETNAMESE = re.compile("[\u0103\u00e2\u00ea\u00f4\u01a1\u01b0\u0111\u1ea1-\u1e
 _BARRED_D = (("\u0111", "d"), ("\u0110", "D"))
 
 _PIECE = 4096
+_LONG_RUN = 6
 # A cut before one of these changes neither normalisation nor grams: none combines with what
 # stands before it, and none is part of a run that is split into grams.
 _SAFE_CUT = re.compile(
@@ -191,6 +193,11 @@ def _unspaced() -> re.Pattern[str]:
 
 
 @functools.cache
+def _unspaced_letter() -> re.Pattern[str]:
+    return re.compile(f"[{_EAST_ASIAN}{_SOUTH_EAST_ASIAN}]")
+
+
+@functools.cache
 def _unspaced_or_rest() -> re.Pattern[str]:
     return re.compile(f"({_UNSPACED})")
 
@@ -238,9 +245,11 @@ def _grams(run: str, length: int) -> list[str]:
 
 def _spread_all(text: str) -> str:
     """Write every run of an unspaced script as its grams."""
+    if _is_latin_1(text) or _unspaced_letter().search(text) is None:
+        return text
     if _south_east_asian_letter().search(text) is None:
         parts = _east_asian_or_rest().split(text)
-        parts[1::2] = map(_spread_pairs, parts[1::2])
+        parts[1::2] = _spread_runs(parts[1::2])
     else:
         parts = _unspaced_or_rest().split(text)
         parts[1::2] = map(_spread, parts[1::2])
@@ -256,8 +265,38 @@ def _spread(run: str) -> str:
     return f" {' '.join(grams)} "
 
 
+def _is_latin_1(text: str) -> bool:
+    """Tell it many times faster than a search for other letters does."""
+    try:
+        text.encode("latin-1")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _spread_runs(runs: list[str]) -> list[str]:
+    """Do what `_spread` does for East Asian runs, and for long ones without a step a character."""
+    whole = "".join([run for run in runs if len(run) >= _LONG_RUN])
+    if not whole:
+        return list(map(_spread_pairs, runs))
+    chars = array("I", whole.encode("utf-32-le"))
+    singles = array("I", " ".encode("utf-32-le") * (2 * len(chars)))
+    pairs = array("I", " ".encode("utf-32-le") * (3 * len(chars)))
+    singles[0::2] = pairs[0::3] = chars
+    pairs[1:-3:3] = chars[1:]
+    spaced, paired = (row.tobytes().decode("utf-32-le") for row in (singles, pairs))
+    spread, end = [], 0
+    for run in runs:
+        if len(run) < _LONG_RUN:
+            spread.append(_spread_pairs(run))
+        else:
+            start, end = end, end + len(run)
+            spread.append(f" {paired[3 * start : 3 * end - 3]}{spaced[2 * start : 2 * end]}")
+    return spread
+
+
 def _spread_pairs(run: str) -> str:
-    """Do what `_spread` does for East Asian text, where most runs are short."""
+    """Do what `_spread` does for a short East Asian run."""
     match len(run):
         case 1:
             return f" {run} "

@@ -129,6 +129,15 @@ def test_index_text_follows_the_rules(text: str) -> None:
     assert index_text(text) == slow_index_text(text)
 
 
+EAST_ASIAN_RUN = st.text(st.sampled_from("向量搜索词のテ한글\U00020001\U0002f800"), max_size=40)
+
+
+@given(st.lists(EAST_ASIAN_RUN, max_size=9), st.sampled_from(["，", " ", "½ naïve ", " ไทย", "d"]))
+def test_index_text_of_long_and_short_runs(some: list[str], between: str) -> None:
+    text = between.join(some)
+    assert index_text(text) == slow_index_text(text)
+
+
 @given(WORLD_TEXT, st.integers(150, 400))
 def test_index_text_is_the_same_across_pieces(text: str, times: int) -> None:
     whole = (text + "，") * times
