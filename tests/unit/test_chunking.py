@@ -30,6 +30,11 @@ RELEASES: dict[str, Rules] = {
     "v2026_4_26": "2026.4",
     "v2026_9_6": "2026.9",
 }
+EDGES = (
+    "\xb7\u2fff\u3000\u319f\u31a0\u4dff\u4e00\u9fa5\u9fa6\uabff\uac00\ud7af\ud7b0"
+    "\uff00\uff01\uff60\uff61\uffdc\uffdd\uffe0\uffe6\uffff\ud800"
+)
+"""Where one weight ends and another one begins."""
 MIXED_LINE = "Line {}: 这是中英文混合的测试内容 with some English text"
 CONTENTS = {
     "overlong ascii line": "a" * 4825,
@@ -140,6 +145,16 @@ def test_lines_are_weighed_together_as_one_by_one(rules: Rules) -> None:
     ]
     for some in (lines, lines[:2], lines[:4], ["漢字"], ["é"], [], [*lines, "é漢" * 40_000]):
         assert line_sizes(some, rules) == [size_estimate(line, rules) for line in some]
+
+
+@pytest.mark.parametrize("rules", ["2026.2", "2026.4", "2026.9"])
+def test_lines_of_one_odd_character_weigh_what_it_weighs(rules: Rules) -> None:
+    for number in sorted({page + low for page in range(0, 0x32000, 0x80) for low in range(-2, 3)}):
+        if number > ord("\n"):
+            lines = [chr(number), f"a{chr(number)}", "漢", "é"]
+            assert line_sizes(lines, rules) == [size_estimate(line, rules) for line in lines]
+    for char in EDGES:
+        assert line_sizes([char, "é"], rules) == [size_estimate(char, rules), 1]
 
 
 def test_known_chunk_id() -> None:
