@@ -244,7 +244,7 @@ def _document_row(document: Document, seen_ns: int) -> _FileRow:
         document.day_from.value if document.day_from else None,
         document.importance,
         text.count("\n") + (0 if not text or text.endswith("\n") else 1),
-        json.dumps(document.warnings, ensure_ascii=False),
+        json.dumps(document.warnings, ensure_ascii=False) if document.warnings else "[]",
         seen_ns,
     )
 

@@ -66,8 +66,11 @@ def iter_chunks(
             yield from packer.pack(group)
             yield from packer.cut()
         return
-    first = 1
     is_ascii = text.isascii()
+    if len(text) <= _BLOCK:
+        yield from packer.pack_block(1, text.split("\n"), is_ascii=is_ascii, ends=True)
+        return
+    first = 1
     for block in _blocks(text):
         yield from packer.pack_block(first, block, is_ascii=is_ascii)
         first += len(block)

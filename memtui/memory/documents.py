@@ -8,6 +8,8 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +20,8 @@ MAX_FILE_BYTES = 64 * 2**20
 """Larger files are not read."""
 
 _PIECE = 1 << 20
+_FLAGS = ("O_CLOEXEC", "O_NONBLOCK", "O_NOFOLLOW", "O_NOCTTY", "O_BINARY")
+_OPEN = reduce(or_, (getattr(os, name, 0) for name in _FLAGS), os.O_RDONLY)
 _REPLACEMENT = "\ufffd"
 _BYTE_ORDER_MARK = "\ufeff"
 
@@ -37,6 +41,8 @@ def read_document(file: SourceFile, *, max_bytes: int = MAX_FILE_BYTES) -> Docum
     """
     raw = _read(file, max_bytes)
     text, warnings = _decode(raw)
+    # Then the text is these bytes, and need not be encoded again.
+    as_read = not warnings and not raw.startswith(codecs.BOM_UTF8)
     matter = front_matter(text)
     day, day_from = day_of_path(file.path), Reason.FILE_NAME
     if day is None:
@@ -44,7 +50,7 @@ def read_document(file: SourceFile, *, max_bytes: int = MAX_FILE_BYTES) -> Docum
     return Document(
         file=file,
         text=text,
-        hash=text_hash(text),
+        hash=hashlib.sha256(raw).hexdigest() if as_read else text_hash(text),
         day=day,
         day_from=day_from if day is not None else None,
         importance=matter.importance,
@@ -57,10 +63,7 @@ def open_regular(path: Path) -> int:
 
     Raises `OSError`, `NotRegularFile` for a pipe, a socket, a device or a folder.
     """
-    flags = os.O_RDONLY
-    for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOFOLLOW", "O_NOCTTY", "O_BINARY"):
-        flags |= getattr(os, name, 0)
-    descriptor = os.open(path, flags)
+    descriptor = os.open(path, _OPEN)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)

@@ -156,17 +156,19 @@ class Packer:
             self._used += segment.cost
 
     def pack_block(
-        self, first: int, lines: list[str], *, is_ascii: bool = False
+        self, first: int, lines: list[str], *, is_ascii: bool = False, ends: bool = False
     ) -> Iterator[ChunkSpan]:
         """Do what `pack` does for neighbouring lines, the first of which has the number `first`.
 
-        With `is_ascii` every character weighs one. Where no line has to be cut, the ends of chunks
-        are looked up in the running total.
+        With `is_ascii` every character weighs one; with `ends` do what `cut` does behind them.
+        Where no line has to be cut, the ends of chunks are looked up in the running total.
         """
         plan = self._plan
         sizes = list(map(len, lines)) if is_ascii else line_sizes(lines, plan.rules)
         if max(sizes, default=0) > plan.budget:
             yield from self.pack(enumerate(lines, start=first))
+            if ends:
+                yield from self.cut()
             return
         row = _Row.of(self._held, first, lines, sizes)
         start, spare, least = 0, 0, max(len(self._held), 1)
@@ -175,6 +177,11 @@ class Packer:
             start = row.carry(start, end, plan)
             spare = row.saved(start)
             least = end + 1
+        if ends:
+            if row.texts:
+                yield row.chunk(start, len(row.texts))
+            self._held, self._used = [], 0
+            return
         rest = slice(start, None)
         self._held = list(map(_Segment, row.texts[rest], row.numbers[rest], row.costs[rest]))
         self._used = sum(row.costs[rest])

@@ -39,6 +39,24 @@ def test_plain_text(tmp_path: Path) -> None:
     assert (document.day, document.day_from, document.importance) == (None, None, None)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xef\xbb\xbfmarked",
+        b"\xef\xbb\xbf\xef\xbb\xbf",
+        b"\xef\xbf\xbd is a character",
+        b"\xef\xbf\xbd is one, \xef\xbf is none",
+        b"\xe2\xef\xbf\xbd",
+        b"nul \0",
+        b"\xed\xa0\x80",
+        "東京 😀 \ufeff\r\n".encode(),
+    ],
+)
+def test_the_hash_is_that_of_the_text(tmp_path: Path, content: bytes) -> None:
+    document = read(tmp_path, content)
+    assert document.hash == hashlib.sha256(document.text.encode()).hexdigest()
+
+
 def test_an_empty_file(tmp_path: Path) -> None:
     document = read(tmp_path, b"")
     assert (document.text, document.hash) == ("", hashlib.sha256(b"").hexdigest())
