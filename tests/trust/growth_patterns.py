@@ -22,7 +22,7 @@ from typing import Any, Final, get_args, get_type_hints
 import memtui
 from memtui.index.foreign.discovery import _compiled
 from memtui.retrieval.file_filter import FileFilter
-from memtui.retrieval.matches import _word_pattern
+from memtui.retrieval.matches import _wanted, _word_pattern
 from memtui.retrieval.query import Filters
 from memtui.settings.schema import Settings
 from memtui.settings.section import FieldInfo, Section
@@ -50,6 +50,9 @@ MADE_AT_RUN_TIME: Final[Mapping[str, Callable[[], Sequence[str]]]] = {
         p.pattern for p in FileFilter(Filters(path_globs=_GLOBS))._globs
     ],
     "memtui.retrieval.matches:_word_pattern": lambda: [_word_pattern().pattern],
+    "memtui.retrieval.matches:pattern": lambda: [
+        _wanted(words).pattern.pattern for words in (("a",), ("aa", "aab*", "aaaa", "running"))
+    ],
     "memtui.settings.limits:_text_within": lambda: sorted(_patterns_of_settings(Settings)),
     "memtui.settings.writing:_twin": lambda: [
         rf"(?m)^[ \t]*#[ \t]?(?P<pair>{re.escape(name)}[ \t]*=[^\n]*)$" for name in ("k", '"x"')
