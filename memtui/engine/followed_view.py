@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,8 @@ class _Rows:
     """How many chunks there are."""
     pending: RowIds
     """Those without a vector."""
+    missing: RowIds
+    """Those whose vector was neither in the index nor in the cache: it is looked for again."""
 
 
 class FollowedView:
@@ -94,6 +96,7 @@ class FollowedView:
         while_filling: bool,
     ) -> None:
         """Follow the index; `while_filling` also where it was looked at a moment ago."""
+        from memtui.retrieval.connection import snapshot
         from memtui.retrieval.vector_load import load_view
 
         # A model may give other numbers now than it did; the vectors are as they are.
@@ -106,26 +109,34 @@ class FollowedView:
             return
         identity = ProviderIdentity(provider.name, provider.model, dims, provider.fingerprint)
         same = self.view is not None and self.view.dims == dims
-        # What is committed between this look and the vectors is seen, and sorted out, by the next.
-        rows = self._rows_now(self._connection)
-        changed = self._changed(identity, rows) if same else None
-        self.view = changed or load_view(
-            self._connection,
-            self._cache,
-            identity,
-            dims,
-            generation=stamp.generation,
-            undisturbed=self._undisturbed,
-            gives_way=gives_way,
-        )
-        self._rows, self._stamp, self._at = rows, stamp, monotonic()
+        with snapshot(self._connection):
+            rows = self._rows_now(self._connection)
+            changed = self._changed(identity, rows) if same else None
+            if changed is not None:
+                view, missing = changed
+            else:
+                view = load_view(
+                    self._connection,
+                    self._cache,
+                    identity,
+                    dims,
+                    generation=stamp.generation,
+                    undisturbed=self._undisturbed,
+                    gives_way=gives_way,
+                )
+                missing = self._not_in(view)
+        self.view, self._rows = view, replace(rows, missing=missing)
+        self._stamp, self._at = stamp, monotonic()
 
     def _stamp_now(self, connection: Connection) -> Stamp:
         # Not `LiveIndex.stamp`: that follows a swap, and a search keeps to one generation.
         return Stamp(self._live.generation, number(connection, "PRAGMA data_version"))
 
-    def _changed(self, identity: ProviderIdentity, rows: _Rows) -> VectorView | None:
-        """The view with what was added and removed; `None` when loading all of it is cheaper."""
+    def _changed(self, identity: ProviderIdentity, rows: _Rows) -> tuple[VectorView, RowIds] | None:
+        """The view with what was added and removed, and the chunks whose vector is nowhere.
+
+        `None` when loading all of it is cheaper.
+        """
         import numpy as np
 
         view, before = self.view, self._rows
@@ -140,7 +151,8 @@ class FollowedView:
             found.append(rowid)
             vectors.append(vector)
         matrix = np.frombuffer(b"".join(vectors), dtype=np.float32).reshape(-1, view.dims)
-        return view.with_changes(found, matrix, removed, pending=len(rows.pending))
+        followed = view.with_changes(found, matrix, removed, pending=len(rows.pending))
+        return followed, added[~_among(added, np.array(found, dtype=np.int64))]
 
     def _differences(self, view: VectorView, before: _Rows, rows: _Rows) -> tuple[RowIds, RowIds]:
         """The rows that got a vector since the last look, and those that have none any more."""
@@ -151,18 +163,27 @@ class FollowedView:
         new = _listed(self._connection, f"id > {before.last}")
         if before.count + len(new) == rows.count:
             # Numbers are never used twice: nothing was removed, and only these rows are other ones.
-            could = np.concatenate([before.pending, new])
+            could = np.concatenate([before.pending, before.missing, new])
             added = could[~_among(could, rows.pending)]
             return added, present[_among(present, rows.pending)]
         wanted = _listed(self._connection, "embedded = 1")
         return wanted[~_among(wanted, present)], present[~_among(present, wanted)]
 
     def _rows_now(self, connection: Connection) -> _Rows:
+        import numpy as np
+
         return _Rows(
             number(connection, "SELECT ifnull(max(id), 0) FROM chunks"),
             number(connection, "SELECT count(*) FROM chunks"),
             _listed(connection, "embedded = 0"),
+            np.empty(0, dtype=np.int64),
         )
+
+    def _not_in(self, view: VectorView) -> RowIds:
+        """The chunks whose vector a view lacks, though the index says that they have one."""
+        assert self._connection is not None
+        embedded = _listed(self._connection, "embedded = 1")
+        return embedded[~_among(embedded, view.rowids)]
 
     def _vectors_of(
         self, rowids: Sequence[int], identity: ProviderIdentity

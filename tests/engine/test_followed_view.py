@@ -146,3 +146,42 @@ def test_a_chunk_that_is_removed_while_another_comes_is_noticed(followed: Follow
     followed.remove(min(followed.vectors))
     followed.add(9, embedded=True)
     followed.look()
+
+
+def test_what_is_committed_in_mid_look_is_there_once(followed: Followed) -> None:
+    followed.add(2, embedded=True)
+    followed.look()
+    late = iter((False, True))
+
+    def commit(_: object, statement: str, __: object) -> bool:
+        if "group_concat" in statement and "embedded = 0" in statement:
+            for embedded in late:
+                followed.add(1, embedded=embedded)
+        return True
+
+    followed.reader.exec_trace = commit
+    followed.add(0, embedded=True)
+    followed.view.refresh(IDENTITY, None, while_filling=True)
+    assert next(late, None) is None
+    followed.embed(sorted(followed.pending))
+    for _ in range(2):
+        followed.look()
+        view = followed.view.view
+        assert view is not None
+        assert view.size == len(set(view.rowids[view.live].tolist()))
+        followed.add(1, embedded=True)
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_vector_that_comes_late_is_found(followed: Followed, is_first: bool) -> None:
+    followed.add(1, embedded=True)
+    if not is_first:
+        followed.look()
+    late, never = followed.index.add_all(["late", "never"])
+    with followed.index.connection as connection:
+        connection.execute("UPDATE chunks SET embedded = 1 WHERE id IN (?, ?)", (late, never))
+    followed.look()
+    followed.index.add_vectors({late: unit_vectors(1, DIMS, seed=late)[0]})
+    followed.vectors[late] = unit_vectors(1, DIMS, seed=late)[0]
+    followed.look()
+    assert never not in followed.vectors
