@@ -192,7 +192,7 @@ class MemtuiApp(ScreenActions):
     async def on_event(self, event: events.Event) -> None:
         """Take a greeting away before a key is handed on, so that no later key overtakes it."""
         typed = isinstance(event, events.Key | events.Paste) and not event.is_forwarded
-        if typed and self.collector is not None:
+        if self.collector is not None and isinstance(event, events.InputEvent | events.Paste):
             self.collector.typed()
         if typed and self._early_keys.keep(event):
             return

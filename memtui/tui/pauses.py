@@ -23,6 +23,8 @@ LONG_PAUSE_SECONDS = 5.0
 """Without keys for so long, all objects are: that takes up to 100 ms, every thread waits."""
 FULL_SECONDS = 60.0
 """From one look at all objects to the next, at least."""
+MOST_FULL_SECONDS = 300.0
+"""From one to the next at most, where objects are made: then the shorter pause has to do."""
 
 
 class QuietCollector:
@@ -45,8 +47,10 @@ class QuietCollector:
     def look(self) -> None:
         """Look at new objects in a pause, and in a long one at all, where there are enough."""
         now = self._clock()
-        quiet = now - self._typed_at
-        if quiet >= LONG_PAUSE_SECONDS and self._looks and now - self._full_at >= FULL_SECONDS:
+        quiet, since = now - self._typed_at, now - self._full_at
+        is_due = quiet >= LONG_PAUSE_SECONDS and since >= FULL_SECONDS
+        is_overdue = quiet >= PAUSE_SECONDS and since >= MOST_FULL_SECONDS
+        if self._looks and (is_due or is_overdue):
             gc.collect()
             self._looks, self._full_at = 0, self._clock()
         elif quiet >= PAUSE_SECONDS and gc.get_count()[0] >= NEW_OBJECTS:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from memtui.tui.pauses import (
     FULL_SECONDS,
     LONG_PAUSE_SECONDS,
+    MOST_FULL_SECONDS,
     NEW_OBJECTS,
     PAUSE_SECONDS,
     SETTLING_SECONDS,
@@ -104,3 +105,14 @@ def test_rubbish_of_typing_is_gone_after_a_pause() -> None:
         before = gc.get_count()[0]
         typing.look(PAUSE_SECONDS)
         assert gc.get_count()[0] < before - NEW_OBJECTS / 2
+
+
+def test_short_pauses_have_to_do_when_there_is_no_long_one() -> None:
+    with hands() as typing:
+        looked: set[int] = set()
+        kept: list[object] = []
+        for _ in range(int(MOST_FULL_SECONDS / PAUSE_SECONDS) + 2):
+            # So many that they outlive a look at new objects, and are rubbish afterwards.
+            kept = [[kept[:1], number] for number in range(2 * NEW_OBJECTS)]
+            looked.update(typing.look(PAUSE_SECONDS))
+        assert looked == {1, 2}
