@@ -121,8 +121,9 @@ class DrawingActions(SearchBase):
 
         What is still to be painted elsewhere follows with that tick.
         """
-        self._dirty_widgets.add(self.results)
-        self._on_timer_update()
+        if self.results.display:
+            self._dirty_widgets.add(self.results)
+            self._on_timer_update()
 
     @contextmanager
     def panes_later(self, *, complete: bool) -> Iterator[None]:
