@@ -135,6 +135,8 @@ def parts_of_list(connection: Connection, segment: Segment, term: bytes) -> list
         if len(pages) != until - page:
             raise Malformed
         for (stored,) in pages:
+            if not isinstance(stored, bytes):
+                raise Malformed
             part, is_last = _continued(stored)
             parts.append(part)
             if not is_last:
