@@ -21,22 +21,25 @@ class PaneActions(IndexActions):
     pane = "results"
     """The pane that is shown where one is shown at a time."""
 
-    def apply_layout(self) -> None:
-        """Set the classes that depend on the size and on what the user chose."""
+    def layout_classes(self) -> dict[str, bool]:
+        """The classes that depend on the size and on what the user chose."""
         near = self.near_wanted
         if near is None:
             near = self.size.width >= WIDE and self.size.height >= TALL
         near = near and self.ranked is not None
+        return {
+            **super().layout_classes(),
+            **{f"-preview-{place}": self.preview_place == place for place in PLACES},
+            **{f"-pane-{pane}": self.is_small and self.pane == pane for pane in PANES},
+            "-single": self.is_small,
+            "-roomy": self.size.height >= ROOMY,
+            "-near": near,
+        }
+
+    def apply_layout(self) -> None:
+        """Lay out for the size, for what the user chose and for what there is to show."""
         # One look through the style sheets for all of them.
-        self.update_classes(
-            {
-                **{f"-preview-{place}": self.preview_place == place for place in PLACES},
-                **{f"-pane-{pane}": self.is_small and self.pane == pane for pane in PANES},
-                "-single": self.is_small,
-                "-roomy": self.size.height >= ROOMY,
-                "-near": near,
-            }
-        )
+        self.update_classes(self.layout_classes())
         self.fit_results(len(self.results.rows))
         if self.look is not None and self.look.lines != self.row_lines:
             self.call_after_refresh(self.redraw_lists)

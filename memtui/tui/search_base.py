@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from textual.getters import query_one
-from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Input
 from textual.worker import Worker
@@ -17,6 +16,7 @@ from memtui.tui.glyphs import glyphs
 from memtui.tui.history import QueryHistory
 from memtui.tui.options import UiOptions
 from memtui.tui.search_flow import SearchFlow
+from memtui.tui.sized_screen import SizedScreen
 from memtui.tui.widgets.near_misses import NearMisses
 from memtui.tui.widgets.param_panel import ParamPanel
 from memtui.tui.widgets.param_strip import ParamStrip
@@ -35,7 +35,7 @@ WIDE = 100
 HUGE = 160
 
 
-class SearchBase(Screen[None]):
+class SearchBase(SizedScreen[None]):
     """What the search screen knows; the concerns are mixins over it."""
 
     query_bar = query_one("#query-bar", QueryBar)

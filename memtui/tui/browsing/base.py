@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, cast
 
 from textual.content import Content
 from textual.getters import query_one
-from textual.screen import Screen
 from textual.widgets import Input, Static
 from textual.worker import Worker
 
@@ -24,6 +23,7 @@ from memtui.tui.browsing.tree import Sort
 from memtui.tui.door import EngineDoor, SourceText
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
+from memtui.tui.sized_screen import SizedScreen
 from memtui.tui.widgets.file_tree import FileTree
 from memtui.tui.widgets.file_view import FileView
 from memtui.tui.widgets.long_list import LongList
@@ -59,7 +59,7 @@ class GoneText:
     on_disk: Sequence[str] | None = None
 
 
-class BrowseBase(Screen[None]):
+class BrowseBase(SizedScreen[None]):
     """What the browse screen knows; the concerns are mixins over it."""
 
     file_tree = query_one("#file-tree", FileTree)

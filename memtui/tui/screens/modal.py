@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from textual.await_complete import AwaitComplete
-from textual.screen import ModalScreen, Screen, ScreenResultType
+from textual.screen import ModalScreen, ScreenResultType
+
+from memtui.tui.sized_screen import SizedScreen
 
 
-class Overlay(Screen[ScreenResultType]):
+class Overlay(SizedScreen[ScreenResultType]):
     """A screen with a result. Closing it takes away what lies over it, never what lies below."""
 
     @property

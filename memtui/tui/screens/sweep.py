@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import on, work
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
@@ -152,7 +152,7 @@ class SweepScreen(Overlay[Ranking | None]):
         self._parameter = in_use[0] if in_use else Parameter.K
         self._begin()
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: events.Resize) -> None:
         """Write the list for the new width."""
         self.call_after_refresh(self._show)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, cast
 
 from textual.content import Content
 from textual.getters import query_one
-from textual.screen import Screen
 from textual.widgets import Input
 from textual.worker import Worker
 
@@ -16,6 +15,7 @@ from memtui.tui import format as fmt
 from memtui.tui.door import EngineDoor
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
+from memtui.tui.sized_screen import SizedScreen
 from memtui.tui.widgets.facts import Facts
 from memtui.tui.widgets.long_list import LongList
 from memtui.tui.widgets.turn_view import TurnView
@@ -29,7 +29,7 @@ ONE_PANE = 100
 HUGE = 160
 
 
-class SessionsBase(Screen[None]):
+class SessionsBase(SizedScreen[None]):
     """What the sessions screen knows; the concerns are mixins over it."""
 
     filter_input = query_one("#sessions-filter", Input)
