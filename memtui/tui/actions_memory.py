@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from textual.app import App
-
 from memtui.bus import Bus
 from memtui.model.foreign import ForeignAgent
 from memtui.tui import format as fmt
@@ -18,12 +16,13 @@ from memtui.tui.memories import AgentSource, EngineFactory, as_memory
 from memtui.tui.messages import AgentsFound, EngineFailed, EngineOpened, OpenAgain
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.main import MainScreen
+from memtui.tui.themed_app import ThemedApp
 
 CLOSE_SECONDS = 0.25
 NO_NOTES = "no notes folder here; ctrl+p opens an agent's index"
 
 
-class MemoryActions(App[int]):
+class MemoryActions(ThemedApp[int]):
     """Which memory is open, how another is opened, and what closes."""
 
     def __init__(

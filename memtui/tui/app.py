@@ -46,10 +46,8 @@ from memtui.tui.messages import (
     SyncEnded,
 )
 from memtui.tui.options import UiOptions, flags_of, is_provider_given
-from memtui.tui.palette import automatic_theme
 from memtui.tui.pauses import LOOK_SECONDS, QuietCollector, short_pauses
 from memtui.tui.screens.modal import Passing
-from memtui.tui.theme import THEMES, variable_defaults
 from memtui.tui.worker_errors import tell_worker_error
 
 if TYPE_CHECKING:
@@ -100,20 +98,13 @@ class MemtuiApp(ScreenActions):
         """Start on the search screen."""
         return self.search_screen
 
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Leg and state colours for themes that do not define them."""
-        return variable_defaults(self.current_theme.dark)
-
     def on_mount(self) -> None:
-        """Set themes and keys; open the engine once the first screen is painted."""
+        """Set keys; open the engine once the first screen is painted."""
         if self.collector is not None:
             self.set_interval(LOOK_SECONDS, self.collector.look)
-        for theme in THEMES:
-            self.register_theme(theme)
-        problems = self._apply_theme(self.options.theme)
         keymap, unknown = resolve_keymap(self.options.keymap_preset, self.options.keymap)
         self.set_keymap(keymap)
-        told = (*self.options.warnings, *problems, *unknown)
+        told = (*self.options.warnings, *self.theme_problems, *unknown)
         more = (f"{len(told) - MOST_WARNINGS} more: memtui config validate",)
         for problem in told if len(told) <= MOST_WARNINGS + 1 else told[:MOST_WARNINGS] + more:
             self.notify(safe_line(problem), markup=False, severity="warning", timeout=10)
@@ -125,14 +116,6 @@ class MemtuiApp(ScreenActions):
         """Hand on what was typed before there was a query box to take it."""
         for event in self._early_keys.take():
             await super().on_event(event)
-
-    def _apply_theme(self, name: str) -> tuple[str, ...]:
-        chosen = automatic_theme(os.environ) if name == "auto" else name
-        if chosen in self.available_themes:
-            self.theme = chosen
-            return ()
-        self.theme = automatic_theme(os.environ)
-        return (f"no theme {name!r}; ctrl+p lists them",)
 
     # --- what the bus tells ---------------------------------------------------------------------
 
