@@ -1,0 +1,127 @@
+"""How often a screen is laid out as it opens and as its size changes, and its classes for a size."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.app import App, ComposeResult
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widgets import Static
+
+from memtui.tui.app import MemtuiApp
+from memtui.tui.options import UiOptions
+from memtui.tui.sized_screen import SizedScreen
+from tests.tui.harness import settle, until
+from tests.tui.samples import SampleEngine
+
+WIDTHS = [(0, "-narrow"), (50, "-wide"), (90, "-huge")]
+HEIGHTS = [(10, "-low"), (30, "-tall")]
+
+
+class CountingApp(MemtuiApp):
+    """Counts the layouts of the search screen after its first."""
+
+    CSS_PATH = str(Path(inspect.getfile(MemtuiApp)).parent / MemtuiApp.CSS_PATH)
+    layouts = 0
+
+    def on_load(self) -> None:
+        signal = self.search_screen.screen_layout_refresh_signal
+        signal.subscribe(self, self._count, immediate=True)
+
+    def _count(self, screen: Screen[Any]) -> None:
+        self.layouts += 1
+
+
+@asynccontextmanager
+async def counting(size: tuple[int, int]) -> AsyncIterator[tuple[CountingApp, Pilot[int]]]:
+    app = CountingApp(SampleEngine, UiOptions(theme="memtui-dark"))
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await until(pilot, lambda: app.search_screen.engine is not None)
+        await settle(app, pilot)
+        yield app, pilot
+    app.close_engine()
+
+
+@pytest.mark.parametrize(
+    ("size", "most"), [((39, 9), 2), ((59, 15), 2), ((80, 24), 2), ((120, 40), 4), ((170, 50), 2)]
+)
+async def test_a_start_is_laid_out_no_more_often_than_its_parts_come(
+    size: tuple[int, int], most: int
+) -> None:
+    async with counting(size) as (app, _):
+        # After the first: for what it made known of its widgets, and for toasts; at 120x40 for
+        # the index pane, which grows as the index is open, and for what is made known by that.
+        assert 1 <= app.layouts <= most
+
+
+async def test_a_size_with_other_classes_is_laid_out_for_them_at_once() -> None:
+    async with counting((80, 24)) as (app, pilot):
+        before = app.layouts
+        seen: list[frozenset[str]] = []
+        screen = app.search_screen
+        screen.screen_layout_refresh_signal.subscribe(
+            app.search_screen, lambda _: seen.append(screen.classes), immediate=True
+        )
+        await pilot.resize_terminal(170, 50)
+        await settle(app, pilot)
+        assert {"-huge", "-tall", "-roomy"} <= seen[0]
+        assert app.layouts - before <= 3
+        assert screen.query_one("#side").region.width
+
+
+class Sized(SizedScreen[None]):
+    """Knows which classes it had at its first layout."""
+
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
+
+    def compose(self) -> ComposeResult:
+        yield Static("sized")
+
+
+class Breaking(Screen[None]):
+    """The same, as Textual does it."""
+
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
+
+
+async def _classes(screen: Screen[None], sizes: list[tuple[int, int]]) -> list[frozenset[str]]:
+    app = App[None]()
+    found = []
+    async with app.run_test(size=sizes[0]) as pilot:
+        await app.push_screen(screen)
+        for size in sizes:
+            if size != sizes[0]:
+                await pilot.resize_terminal(*size)
+            await settle(app, pilot)
+            assert screen.region.size == size
+            found.append(frozenset(name for name in screen.classes if name.startswith("-")))
+    return found
+
+
+async def test_the_classes_are_those_of_the_breakpoints() -> None:
+    sizes = [(49, 9), (50, 10), (89, 29), (90, 30), (12, 31), (200, 5)]
+    assert await _classes(Sized(), sizes) == await _classes(Breaking(), sizes)
+
+
+async def test_a_screen_that_lay_below_another_has_the_classes_of_the_size_by_then() -> None:
+    app = App[None]()
+    async with app.run_test(size=(40, 12)) as pilot:
+        screen = Sized()
+        await app.push_screen(screen)
+        await app.push_screen(Sized())
+        await pilot.resize_terminal(95, 33)
+        await settle(app, pilot)
+        app.pop_screen()
+        await settle(app, pilot)
+        assert app.screen is screen
+        assert {"-huge", "-tall"} <= screen.classes
+        assert not {"-narrow", "-low"} & screen.classes
+        assert screen.query_one(Static).region.width == 95
