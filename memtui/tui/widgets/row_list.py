@@ -13,8 +13,9 @@ from textual import events
 from textual.binding import BindingType
 from textual.content import Content
 from textual.css.styles import RulesMap
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.message import Message
+from textual.reactive import Reactive
 from textual.strip import Strip
 from textual.style import Style
 from textual.visual import RenderOptions, Visual
@@ -135,6 +136,12 @@ class RowList(OptionList):
         }
     }
     RowList:nocolor > .option-list--option-highlighted { text-style: reverse; }
+    """
+
+    virtual_size = Reactive(Size(0, 0))
+    """How far there is to scroll, without the layout of the whole screen that Textual does for it.
+
+    A list as high as its rows is laid out as they are set; any other does not depend on it.
     """
 
     class Chosen(Message):
