@@ -17,11 +17,13 @@ from textual.widgets import Static
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from memtui.tui.sized_screen import SizedScreen
-from tests.tui.harness import settle, until
+from tests.tui.harness import Running, resize, running, settle, until
 from tests.tui.samples import SampleEngine
 
 WIDTHS = [(0, "-narrow"), (50, "-wide"), (90, "-huge")]
 HEIGHTS = [(10, "-low"), (30, "-tall")]
+AUTOMATIC = ("#why", "#index-status")
+"""Panes as high as what they show."""
 
 
 class CountingApp(MemtuiApp):
@@ -73,6 +75,28 @@ async def test_a_size_with_other_classes_is_laid_out_for_them_at_once() -> None:
         assert {"-huge", "-tall", "-roomy"} <= seen[0]
         assert app.layouts - before <= 3
         assert screen.query_one("#side").region.width
+
+
+async def test_panes_that_were_filled_where_there_was_no_room_are_as_high_as_ever() -> None:
+    heights = []
+    for size in [(120, 40), (80, 24)]:
+        async with running(size=size) as run:
+            await run.search()
+            await resize(run.pilot, (120, 40))
+            screen = run.app.search_screen
+            heights.append([screen.query_one(name).region.height for name in AUTOMATIC])
+    assert heights[0] == heights[1]
+    assert min(heights[0]) > 3
+
+
+async def test_an_answer_is_laid_out_only_for_what_changes_its_place() -> None:
+    async with counting((80, 24)) as (app, pilot):
+        assert isinstance(app.engine, SampleEngine)
+        run = Running(app, pilot, app.engine)
+        await run.search("router")
+        before = app.layouts
+        await run.search("router config")
+        assert app.layouts == before
 
 
 class Sized(SizedScreen[None]):

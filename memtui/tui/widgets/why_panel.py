@@ -130,7 +130,8 @@ class WhyPanel(Widget, can_focus=True):
         self._chunk_id = chunk_id
         lines = len(self._lines(self.content_size.width))
         # Not against the height at hand, which may be capped: that would be a layout every time.
-        self.refresh(layout=lines != self._counted)
+        # Where nothing was counted yet, the layout that first shows this pane counts.
+        self.refresh(layout=0 < self._counted != lines)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Count the lines at this width."""
