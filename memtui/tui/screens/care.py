@@ -125,8 +125,7 @@ class CareScreen(PlaceScreen):
             self.action_look()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Choose the layout for the size."""
-        self.set_class(self.is_small, "-small")
+        """Write what is known for the width."""
         self.call_after_refresh(self._show_state)
 
     # --- looking --------------------------------------------------------------------------------

@@ -127,8 +127,7 @@ class ChunkScreen(ChunkBase):
         self.load()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Choose the layout for the size."""
-        self.set_class(self.is_small, "-small")
+        """Write the facts for the width."""
         self._show_facts()
 
     # --- what is shown --------------------------------------------------------------------------

@@ -82,6 +82,10 @@ class PlaceScreen(Overlay[None]):
         """Whether one pane is shown at a time."""
         return self.size.width < 60 or self.size.height < 16
 
+    def layout_classes(self) -> dict[str, bool]:
+        """Those of every screen, and whether one pane is shown at a time."""
+        return {**super().layout_classes(), "-small": self.is_small}
+
     def follow_index(self) -> None:
         """Tell this screen from now on when the index holds something else."""
         self._subscription = self.memtui.bus.subscribe(CHANGES, self._index_event)
