@@ -256,6 +256,9 @@ async def test_a_long_difference_scrolls_and_a_click_chooses(
         assert "> my settings" in run.text
         await run.pilot.resize_terminal(60, 16)
         await settle(run.app, run.pilot)
+        box = screen.query_one("#write-box").region
+        assert box.x == (60 - box.width) // 2
+        assert box.bottom <= 16
         assert "j/k scroll" in run.text
         top = run.text
         await _press(run, "j", "j", "pagedown", "k", "pageup", "pagedown", "pagedown", "pagedown")

@@ -173,7 +173,11 @@ class WriteScreen(Modal[Result | None], Generic[Result]):
 
     def on_resize(self, event: events.Resize) -> None:
         """Give the difference the room that there is."""
-        self.call_after_refresh(self.fit)
+        self.call_after_refresh(self.resized)
+
+    def resized(self) -> None:
+        """Use the new size, once the screen is laid out for it."""
+        self.fit()
 
     # --- keys -----------------------------------------------------------------------------------
 

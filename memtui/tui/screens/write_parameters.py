@@ -130,10 +130,9 @@ class WriteParameters(WriteScreen[Written]):
         self.query_one("#write-box").border_title = Content(self.BINDING_GROUP_TITLE or "")
         self._choose(Where.USER)
 
-    def on_resize(self, event: events.Resize) -> None:
+    def resized(self) -> None:
         """Write the paths for the width, and give the difference the room that there is."""
-        event.prevent_default()
-        self.call_after_refresh(self._draw_places)
+        self._draw_places()
 
     # --- what would change ----------------------------------------------------------------------
 
