@@ -14,10 +14,11 @@ from memtui.tui.list_notes import list_notes
 from memtui.tui.search_base import SearchBase
 from memtui.tui.widgets import results_message as messages
 from memtui.tui.widgets.result_list import query_terms, sorted_hits
+from memtui.tui.widgets.row_list import RowList
 
 HIGHLIGHT_SECONDS = 2.0
-PANES_AFTER = 0.020
-"""Seconds from the rows of an answer to what is beside them: time for the rows to be written."""
+PANES_AFTER = 0.005
+"""Seconds from the rows of an answer to what is beside them: time for a key to come first."""
 PANES_AFTER_PART = 0.120
 """The same for a part of an answer: as a rule the whole of it comes sooner."""
 PANES_AFTER_KEY = 0.250
@@ -121,8 +122,12 @@ class DrawingActions(SearchBase):
 
         What is still to be painted elsewhere follows with that tick.
         """
-        if self.results.display:
-            self._dirty_widgets.add(self.results)
+        self._write_now(self.results)
+
+    def _write_now(self, rows: RowList) -> None:
+        # One that is still to be laid out would never be told its size: Textual takes it for known.
+        if rows.display and rows in self._compositor.visible_widgets:
+            self._dirty_widgets.add(rows)
             self._on_timer_update()
 
     @contextmanager
@@ -149,6 +154,8 @@ class DrawingActions(SearchBase):
             return
         if self.ranked is not None:
             self._draw_panes(self.ranked, self.selected_id)
+            if self.has_class("-near"):
+                self._write_now(self.near)
         if (drawn := self._when_drawn) is not None:
             self._when_drawn = None
             drawn()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from textual._compositor import ChopsUpdate
+from textual.content import Content
 
 from memtui.tui.messages import SearchAnswered
 from memtui.tui.widgets.score_bar import BAR_META
@@ -52,6 +53,18 @@ async def test_rows_that_look_as_before_are_not_drawn_again() -> None:
         assert list(results.options) == options
         results.set_rows([replace(row, id=f"{row.id}!") for row in results.rows])
         assert not set(results.options) & set(options)
+
+
+async def test_a_list_that_was_hidden_is_told_its_size() -> None:
+    async with running(size=(120, 40)) as run:
+        screen = run.app.search_screen
+        for query in ("router config", "qqqqzz", "router config"):
+            screen.show_message(Content("nothing"))
+            await settle(run.app, run.pilot)
+            await run.search(query)
+            results = screen.results
+            if results.display and results.rows:
+                assert results._drawn_width == results.scrollable_content_region.width > 0
 
 
 async def test_the_rows_of_an_answer_are_written_without_waiting_for_a_tick(
