@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,11 @@ settings.register_profile(
     "memtui", deadline=None, max_examples=examples(50), derandomize=TIMES not in os.environ
 )
 settings.load_profile("memtui")
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As in a script's background: programs that are started here would ignore ctrl+c as well.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_xdist_auto_num_workers() -> int:
