@@ -124,7 +124,7 @@ class FollowedView:
                     undisturbed=self._undisturbed,
                     gives_way=gives_way,
                 )
-                missing = self._not_in(view)
+                missing = self._not_in(view, rows)
         self.view, self._rows = view, replace(rows, missing=missing)
         self._stamp, self._at = stamp, monotonic()
 
@@ -179,9 +179,12 @@ class FollowedView:
             np.empty(0, dtype=np.int64),
         )
 
-    def _not_in(self, view: VectorView) -> RowIds:
+    def _not_in(self, view: VectorView, rows: _Rows) -> RowIds:
         """The chunks whose vector a view lacks, though the index says that they have one."""
         assert self._connection is not None
+        if view.count + len(rows.pending) == rows.count:
+            # As a rule: listing them would read the texts of all chunks.
+            return rows.missing
         embedded = _listed(self._connection, "embedded = 1")
         return embedded[~_among(embedded, view.rowids)]
 
