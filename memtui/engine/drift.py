@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from memtui.index.database import Connection, vector_extension
-from memtui.index.planning import known_beside, plan_changes
+from memtui.index.planning import known_files, plan_changes
 from memtui.index.reader import IndexCounts, counts
 from memtui.index.state import IndexerSnapshot
 from memtui.memory.discover import Discovery
@@ -43,7 +43,7 @@ def look(connection: Connection | None, generation: int, discovery: Discovery) -
     if connection is None:
         waiting = tuple(file.path for file in discovery.files)
         return Look(0, IndexCounts(0, 0, 0, ()), None, waiting, discovery.skipped)
-    plan = plan_changes(discovery.files, known_beside(connection, discovery), discovery.unread)
+    plan = plan_changes(discovery.files, known_files(connection), discovery.unread)
     return Look(
         generation,
         counts(connection),

@@ -23,9 +23,8 @@ from memtui.index.database import DatabaseError, open_database
 from memtui.index.generations import IndexFolder
 from memtui.index.reader import LiveIndex
 from memtui.index.schema import read_meta
-from memtui.index.standing import Folders, folders_of
 from memtui.index.state import IndexerSnapshot
-from memtui.memory.discover import Discovery, Scope, discover
+from memtui.memory.discover import Discovery, discover
 from memtui.memory.workspace import workspace_id
 from memtui.model import IndexStatus, ProviderState, Ranked, Ranking
 from memtui.ranking.pipeline import rank
@@ -145,24 +144,12 @@ class OneSearch:
                 self._holder.get()
         live.close()
 
-    def _folders(self, scope: Scope) -> Folders:
-        """The folders that need not be listed as long as they are as the index has them."""
-        live = LiveIndex(self._folder)
-        try:
-            connection = live.connection()
-            return folders_of(connection, read_meta(connection), scope)
-        except (MemtuiError, DatabaseError):
-            # What is wrong with the index, the search itself tells.
-            return {}
-        finally:
-            live.close()
-
     def discover(self) -> Discovery:
-        """The files of the memory, but for those of folders that are as the index has them."""
+        """The files of the memory, with its conversations."""
         chosen = self._settings.transcripts
         scope = scope_of(self.root, self._settings)
         if not (chosen.sources or chosen.paths):
-            return discover(scope, before=self._folders(scope))
+            return discover(scope)
         from memtui.index.transcripts.discovery import with_transcripts
         from memtui.index.transcripts.scope import transcript_scope_of
 

@@ -14,11 +14,10 @@ from memtui.index.database import transaction
 from memtui.index.job import Counts, Job
 from memtui.index.mounted import KEY as ROOT
 from memtui.index.mounted import identity_of_root
-from memtui.index.planning import RACY_NS, KnownFile, Plan, known_beside, plan_changes
+from memtui.index.planning import KnownFile, Plan, known_files, plan_changes
 from memtui.index.progress import FILES
 from memtui.index.schema import read_meta, write_meta
 from memtui.index.splitting import within_limit
-from memtui.index.standing import KEY, forget_folders, note_folders
 from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.index.transcripts.state import registered_as
@@ -58,10 +57,6 @@ def _with_also(plan: Plan, files: Sequence[SourceFile]) -> Plan:
         read=(*plan.read, *also),
         changed=(*plan.changed, *(file.path for file in also)),
     )
-
-
-def _folder(path: str) -> str:
-    return path[: path.rfind("/") + 1]
 
 
 @dataclass(slots=True)
@@ -107,14 +102,12 @@ class FilesPhase:
         self._writer = IndexWriter(connection, model=job.recipe.model)
         self._known: Mapping[str, KnownFile] = {}
         self._seen_ns = 0
-        self._unread: set[str] = set()
-        """The folders of notes that could not be read."""
 
     def run(self, discovery: Discovery, *, seen_ns: int) -> None:
         """Make the rows those of the files that were found at `seen_ns` (Unix time)."""
         job, counts = self._job, self._counts
         self._seen_ns = seen_ns
-        self._known = known_beside(self._connection, discovery)
+        self._known = known_files(self._connection)
         scope = job.transcripts or TranscriptScope(job.scope.root)
         anew = read_meta(self._connection).get(_RECIPE, scope.recipe) != scope.recipe
         plan = plan_changes(discovery.files, self._known, discovery.unread)
@@ -122,13 +115,10 @@ class FilesPhase:
             plan = _with_all_transcripts(plan, discovery.files)
         registered = self._registered(discovery.files, scope)
         plan = _with_also(plan, registered.differing)
-        counts.seen = discovery.seen
+        counts.seen = len(discovery.files)
         for skipped in discovery.skipped:
             self._skip(skipped)
         job.planned((*plan.changed, *plan.removed))
-        if plan.read or plan.removed:
-            with self._transaction():
-                forget_folders(self._connection)
         self._remove(plan.removed)
         if plan.read:
             self._begin(scope, anew=anew)
@@ -147,23 +137,9 @@ class FilesPhase:
             UNMASKED[0]: scope.rules.redaction,
             ROOT: identity_of_root(job.scope.root),
         }
-        if discovery.seen and any(meta.get(key) != value for key, value in said.items()):
+        if discovery.files and any(meta.get(key) != value for key, value in said.items()):
             with self._transaction():
                 write_meta(self._connection, said)
-        self._note_folders(discovery)
-
-    def _note_folders(self, discovery: Discovery) -> None:
-        """Note the state of the folders whose notes were read, and not too soon after a change."""
-        trusted = self._seen_ns - RACY_NS
-        folders = {
-            prefix: state
-            for prefix, state in discovery.folders.items()
-            if state.newest < trusted and prefix not in self._unread
-        }
-        meta = read_meta(self._connection)
-        if folders or KEY in meta:
-            with self._transaction():
-                note_folders(self._connection, meta, self._job.scope, folders)
 
     def _begin(self, scope: TranscriptScope, *, anew: bool) -> None:
         """Note before the first transcript what a job that stops in between leaves behind.
@@ -206,7 +182,6 @@ class FilesPhase:
         except OSError as error:
             self._skip(SkippedFile(file.path, reason_of(error), error.strerror or str(error)))
             batch.gone.append(file.path)
-            self._unread.add(_folder(file.path))
             return
         if known is not None and (known.hash, known.source) == (document.hash, file.source):
             batch.touched.append(file)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -19,7 +19,6 @@ from memtui.index.refused import RefusedTexts
 from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.memory.discover import Discovery, Scope, discover
-from memtui.memory.folders import FolderState
 from memtui.model import ProviderState, SkippedFile, SyncStats, Usage
 
 WORTH_A_WAIT = 64
@@ -95,15 +94,12 @@ class Job:
             self.courtesy.wait(self.cancelled)
         return self.cancelled()
 
-    def discover(self, before: Mapping[str, FolderState] | None = None) -> Discovery:
+    def discover(self) -> Discovery:
         """Find notes and transcripts; raises `WorkspaceNotFound` when the folder cannot be listed.
 
-        Notes of folders that are as they were `before` are not listed, unless they have to be
-        told from transcripts.
         An unmounted folder must not read as "every note was deleted".
         """
-        alone = self.transcripts is None or self.transcripts.is_empty
-        found = discover(self.scope, before=before if alone else None, cancelled=self.cancelled)
+        found = discover(self.scope, cancelled=self.cancelled)
         refused = [skipped for skipped in found.skipped if skipped.path == "."]
         if refused:
             here = self.scope.root.is_dir()

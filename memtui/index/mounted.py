@@ -40,9 +40,7 @@ def require_mounted(
 
     The folder on which a file system was mounted is there without it, and has no notes.
     """
-    is_empty = not discovery.unchanged and all(
-        file.source == TRANSCRIPTS for file in discovery.files
-    )
+    is_empty = all(file.source == TRANSCRIPTS for file in discovery.files)
     if not is_empty or not is_another_root(meta, root):
         return
     if number(connection, "SELECT count(*) FROM files WHERE source <> ?", TRANSCRIPTS):

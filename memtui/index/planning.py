@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from memtui.index.database import number
 from memtui.model import SourceFile
 
 if TYPE_CHECKING:
     from memtui.index.database import Connection
-    from memtui.memory.discover import Discovery
 
 # Within this time of a scan, a second write may leave size and modification time as they were.
 RACY_NS = 2 * 10**9
@@ -52,22 +50,6 @@ def known_file(connection: Connection, path: str) -> KnownFile | None:
     """Read what the index knows about one file; `None` when it does not hold it."""
     rows = connection.execute(f"{_KNOWN} WHERE path = ?", (path,)).fetchall()
     return KnownFile._make(rows[0]) if rows else None
-
-
-def known_beside(connection: Connection, discovery: Discovery) -> Mapping[str, KnownFile]:
-    """What the index knows about files, but for those of folders that are unchanged."""
-    unchanged = discovery.unchanged
-    if not unchanged:
-        return known_files(connection)
-    held = number(connection, "SELECT count(*) FROM files")
-    if not discovery.files and discovery.seen == held:
-        return {}
-    known = known_files(connection)
-    return {path: row for path, row in known.items() if _folder(path) not in unchanged}
-
-
-def _folder(path: str) -> str:
-    return path[: path.rfind("/") + 1]
 
 
 def plan_changes(

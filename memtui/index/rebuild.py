@@ -104,7 +104,7 @@ def _fill(job: Job, connection: Connection, counts: Counts) -> VectorsPhase:
     create(connection, job.recipe.dimensions)
     write_meta(connection, job.recipe.meta())
     seen_ns = time.time_ns()
-    discovery = job.discover({})
+    discovery = job.discover()
     _configure_fts(connection, _BULK)
     connection.execute("BEGIN IMMEDIATE")
     FilesPhase(job, connection, counts, bulk=True).run(discovery, seen_ns=seen_ns)

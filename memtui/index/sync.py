@@ -25,7 +25,6 @@ from memtui.index.job import Counts, Job, SyncResult
 from memtui.index.mounted import is_another_root, require_mounted
 from memtui.index.rebuild import rebuild
 from memtui.index.schema import check_version, create, read_meta, write_meta
-from memtui.index.standing import folders_of
 from memtui.index.vectors import VectorsPhase, compact_vectors
 from memtui.model import Leg, Usage
 
@@ -137,7 +136,7 @@ def _sync_into(
     # Before the scan, so that a write during it counts as too close to be trusted.
     seen_ns = time.time_ns()
     meta = read_meta(connection)
-    discovery = job.discover(folders_of(connection, meta, job.scope))
+    discovery = job.discover()
     require_mounted(connection, meta, job.scope.root, discovery)
     before = connection.total_changes()
     FilesPhase(job, connection, counts).run(discovery, seen_ns=seen_ns)

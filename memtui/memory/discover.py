@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from memtui.errors import Cancelled
 from memtui.memory.documents import MAX_FILE_BYTES, reason_of
-from memtui.memory.folders import SUFFIXES, FolderState, look_into
 from memtui.memory.looks import first_link, kind, leads_to_folder, link_target, said
 from memtui.memory.paths import parts_below, stored_path, written
 from memtui.memory.patterns import Glob, has_magic, name_filter
@@ -24,6 +23,7 @@ from memtui.model.documents import DEFAULT_IGNORE
 ROOT_FILES = ("MEMORY.md", "USER.md")
 MEMORY_FOLDER = "memory"
 SOURCE = "memory"
+SUFFIXES = (".md", ".markdown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +48,12 @@ class Discovery:
     skipped: tuple[SkippedFile, ...]
     unread: tuple[str, ...] = ()
     """Beginnings of paths below which nothing could be listed: what is known there still holds."""
-    folders: Mapping[str, FolderState] = field(default_factory=dict)
-    """The folders of which every file was taken in, by the beginning of their files' paths."""
-    unchanged: frozenset[str] = frozenset()
-    """Those of `folders` that are as they were before; their files are not among `files`."""
-
-    @property
-    def seen(self) -> int:
-        """How many files there are, with those of unchanged folders."""
-        return len(self.files) + sum(self.folders[prefix].files for prefix in self.unchanged)
 
 
 def discover(
     scope: Scope,
     *,
     only: str | None = None,
-    before: Mapping[str, FolderState] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Discovery:
     """Find the Markdown files of a workspace.
@@ -72,11 +62,9 @@ def discover(
     `memory/` count. Any other root counts as a whole. Extra paths come last; a file that is reached
     twice is kept once. A root that cannot be listed is itself the one skipped path, `.`.
     With `only`, an absolute path, folders and files that do not lead to it are passed over.
-    Folders that are as they were `before`, with the same scope, are counted and not listed; with
-    `None` no folder's state is asked.
     Raises `Cancelled` when `cancelled()` turns true.
     """
-    search = _Search(scope, cancelled, only, before)
+    search = _Search(scope, cancelled, only)
     search.root_files()
     for extra in scope.extra_paths:
         if extra.strip():
@@ -120,11 +108,7 @@ class _Search:
     """One run of discovery, with what it has found so far."""
 
     def __init__(
-        self,
-        scope: Scope,
-        cancelled: Callable[[], bool] | None,
-        only: str | None,
-        before: Mapping[str, FolderState] | None,
+        self, scope: Scope, cancelled: Callable[[], bool] | None, only: str | None
     ) -> None:
         self._scope = scope
         self._only = None if only is None else spellings(only)
@@ -135,17 +119,11 @@ class _Search:
         self._files: dict[str, SourceFile] = {}
         self._skipped: dict[tuple[str, Reason], SkippedFile] = {}
         self._reached = 0
-        self._remembers = before is not None and only is None
-        self._before = before or {}
-        self._folders: dict[str, FolderState] = {}
-        self._unchanged: dict[str, str] = {}
-        """The paths of unchanged folders without links, and how those of their files begin."""
 
     def result(self) -> Discovery:
         files = sorted(self._files.values(), key=lambda file: file.path)
         skipped = sorted(self._skipped.values(), key=lambda file: (file.path, file.reason))
-        unchanged = frozenset(self._unchanged.values())
-        return Discovery(tuple(files), tuple(skipped), (), self._folders, unchanged)
+        return Discovery(tuple(files), tuple(skipped))
 
     def root_files(self) -> None:
         """Look at the root itself, and below it or below `memory/` as its layout asks."""
@@ -153,13 +131,13 @@ class _Search:
         entries = self._list(top)
         self._memory_layout = any(_marks_memory(entry) for entry in entries)
         if not self._memory_layout:
-            self._walk([top], remember=True, listed={top.path: entries})
+            self._walk(self._enter(top, entries))
             return
         for entry in sorted(entries, key=lambda entry: entry.name not in ROOT_FILES):
             if entry.name in ROOT_FILES:
                 self._named_file(entry, top)
             elif entry.name == MEMORY_FOLDER:
-                self._walk(self._enter(top, [entry]), remember=True)
+                self._walk(self._enter(top, [entry]))
             elif entry.name.lower() == ROOT_FILES[0].lower():
                 self._skip(top.stored + written(entry.name), Reason.IGNORED, _NOT_ROOT_FILE)
 
@@ -203,48 +181,11 @@ class _Search:
         prefix = "" if stored == "." else stored.removesuffix("/") + "/"
         return _Folder(path, os.path.realpath(path), prefix, at)
 
-    def _walk(
-        self,
-        folders: Iterable[_Folder],
-        glob: Glob | None = None,
-        *,
-        remember: bool = False,
-        listed: Mapping[str, list[os.DirEntry[str]]] | None = None,
-    ) -> None:
-        """Take in what is below folders; `listed`: the entries of those that are known already."""
+    def _walk(self, folders: Iterable[_Folder], glob: Glob | None = None) -> None:
         waiting = list(folders)
         while waiting:
             folder = waiting.pop()
-            below = self._standing(folder) if remember and folder.stored in self._before else None
-            if below is not None:
-                waiting += below
-                continue
-            state = look_into(folder.path) if remember and self._remembers else None
-            skipped = len(self._skipped)
-            entries = (listed or {}).get(folder.path)
-            waiting += self._enter(folder, self._list(folder) if entries is None else entries, glob)
-            if state is not None and len(self._skipped) == skipped:
-                self._folders[folder.stored] = state.state
-
-    def _standing(self, folder: _Folder) -> list[_Folder] | None:
-        """The folders to enter from one whose files are as before; `None` when it has changed."""
-        self._go_on()
-        seen = look_into(folder.path)
-        before = self._before[folder.stored]
-        if seen is None or seen.digest != before.digest:
-            return None
-        if any(map(self._ignored.match, seen.folders)):
-            return None
-        self._folders[folder.stored] = before
-        self._unchanged[folder.real] = folder.stored
-        return [
-            _Folder(
-                os.path.join(folder.path, name),
-                os.path.join(folder.real, name),
-                folder.stored + written(name) + "/",
-            )
-            for name in seen.folders
-        ]
+            waiting += self._enter(folder, self._list(folder), glob)
 
     def _enter(
         self, folder: _Folder, entries: Iterable[os.DirEntry[str]], glob: Glob | None = None
@@ -328,9 +269,6 @@ class _Search:
         refusal = self._refusal(path, stored, state)
         if refusal is not None:
             self._skip(stored, *refusal)
-        elif (prefix := self._unchanged.get(os.path.dirname(real))) is not None:
-            first = prefix + written(os.path.basename(real))
-            self._skip(stored, Reason.DUPLICATE_FILE, f"already found as {first}")
         elif real in self._files:
             first = self._files[real].path
             self._skip(stored, Reason.DUPLICATE_FILE, f"already found as {first}")

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from memtui.memory.care.lines import LineKind, NoteLine, lines_as_read, note_lines, without_code
 from memtui.memory.care.masking import place_in
-from memtui.memory.folders import SUFFIXES
+from memtui.memory.discover import SUFFIXES
 from memtui.model import Document
 from memtui.model.browsing import CareFinding
 from memtui.model.kinds import CareRule
