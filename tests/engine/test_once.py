@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -119,32 +118,3 @@ def test_without_an_index_it_says_so_and_makes_none(root: Path, tmp_path: Path) 
         assert opened.status().state is IndexState.NO_INDEX
         assert opened.status().pending_count == 4
     assert not data.exists()
-
-
-def test_unchanged_folders_are_not_listed_and_every_change_is_seen(
-    root: Path, tmp_path: Path
-) -> None:
-    for path in root.rglob("*.md"):
-        # Long enough ago for the index to trust what it sees.
-        os.utime(path, (1e9, 1e9))
-    data = tmp_path / "data"
-    with Engine.open(root, SETTINGS, data_dir=data) as engine:
-        engine.sync(wait=True)
-    listed: list[int] = []
-
-    def waiting() -> tuple[str, ...]:
-        with closing(OneSearch(root, SETTINGS, data_dir=data)) as opened:
-            listed.append(len(opened.discover().files))
-            opened.refresh_status()
-            theirs = by_engine(root, data, SETTINGS, "router")[1]
-            assert opened.status().pending == theirs.pending
-            assert opened.status().state is theirs.state
-            return opened.status().pending
-
-    assert waiting() == ()
-    os.utime(root / "memory/mai.md", (1e9, 2e9))
-    assert waiting() == ("memory/mai.md",)
-    (root / "memory/kyoto.md").unlink()
-    (root / "memory/new.md").write_text("Never indexed.\n", "utf-8")
-    assert waiting() == ("memory/mai.md", "memory/new.md", "memory/kyoto.md")
-    assert listed == [1, 4, 4]
