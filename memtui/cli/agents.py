@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from memtui.cli.invocation import Invocation
-from memtui.model.foreign import ForeignAgent
+from memtui.model.status import ForeignAgent
 from memtui.report import words
 from memtui.report.jsonable import plain
 

@@ -13,7 +13,7 @@ from memtui.cli.options import (
     place_options,
     query_vectors_option,
 )
-from memtui.model.kinds import CareRule
+from memtui.model.browsing import CareRule
 
 RULES = tuple(rule.value for rule in CareRule)
 

@@ -11,8 +11,7 @@ from memtui.cli.invocation import Invocation
 from memtui.cli.output import Output
 from memtui.cli.session import open_reading
 from memtui.model import citation
-from memtui.model.browsing import CareFinding, CarePlace, CareReport
-from memtui.model.kinds import CareRule
+from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule
 from memtui.report import words
 from memtui.report.browsing import care_entry
 

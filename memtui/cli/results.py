@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from memtui.cli import bars
 from memtui.cli.output import Output
 from memtui.model import Hit, LegState, LegStatus, Ranked
-from memtui.model.kinds import FileState
+from memtui.model.status import FileState
 from memtui.ranking.trace import movement
 from memtui.report import words
 from memtui.report.entries import FileStates

@@ -17,7 +17,7 @@ from memtui.cli.results import (
 from memtui.cli.searching import SearchSession, open_search, stale_warning
 from memtui.errors import IndexMissing, IndexUnusable, ProviderError, SettingsError
 from memtui.model import IndexStatus, Leg, LegState, LegStatus, Ranked, Reason
-from memtui.model.kinds import Severity
+from memtui.model.status import Severity
 from memtui.report.entries import hit_entry
 from memtui.report.excerpts import excerpt_of
 from memtui.report.provider_words import vectors_warning

@@ -9,8 +9,7 @@ from typing import Any
 from memtui.cli.foreign import open_foreign_session
 from memtui.cli.invocation import Invocation
 from memtui.model import IndexStatus
-from memtui.model.foreign import FileTruth, ForeignStatus, IdentityField, Truth
-from memtui.model.kinds import FileState
+from memtui.model.status import FileState, FileTruth, ForeignStatus, IdentityField, Truth
 from memtui.report import words
 from memtui.report.jsonable import plain
 

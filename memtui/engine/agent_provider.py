@@ -17,7 +17,7 @@ from memtui.embedding.protocols import (
 )
 from memtui.embedding.services import SERVICES, Address, Service, Shape, address_of
 from memtui.errors import ProviderError
-from memtui.model.foreign import Identity
+from memtui.model.status import Identity
 from memtui.settings.openclaw import MemorySearchConfig
 from memtui.settings.openclaw.access import RemoteAccess
 from memtui.settings.openclaw.effective import default_model

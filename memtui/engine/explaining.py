@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from memtui.index.database import Connection
     from memtui.index.transcripts.scope import TranscriptScope
     from memtui.memory.discover import Scope
-    from memtui.model.inquiry import Inquiry, Passages, Place
-    from memtui.model.terms import KeywordExplanation
+    from memtui.model.inquiry import Inquiry, KeywordExplanation, Passages, Place
     from memtui.retrieval.vector import VectorLeg
 
 T = TypeVar("T")

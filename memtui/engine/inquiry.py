@@ -14,9 +14,15 @@ from memtui.engine.inquiry_legs import LegSteps, leg_steps
 from memtui.engine.inquiry_stages import stage_steps
 from memtui.engine.standing import FileStanding
 from memtui.model import Chunk, Leg, Numbers, Ranked, Reason
-from memtui.model.inquiry import Inquiry, Outcome, Place, TraceStep
-from memtui.model.kinds import Station
-from memtui.model.terms import KeywordExplanation, LegPlace
+from memtui.model.inquiry import (
+    Inquiry,
+    KeywordExplanation,
+    LegPlace,
+    Outcome,
+    Place,
+    Station,
+    TraceStep,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memtui.model import Chunk, Leg, LegHit, LegState, LegStatus, Numbers, Ranked, Reason
-from memtui.model.inquiry import Outcome, TraceStep
-from memtui.model.kinds import Station
-from memtui.model.terms import FoundBy, KeywordExplanation, LegPlace, LegRank
+from memtui.model.inquiry import (
+    FoundBy,
+    KeywordExplanation,
+    LegPlace,
+    LegRank,
+    Outcome,
+    Station,
+    TraceStep,
+)
 from memtui.ranking.fusion import ONLY_LEG
 from memtui.retrieval.vector import CODED_BACKEND
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from memtui.engine.inquiry import ChunkFacts
 from memtui.index.recipe import NO_MODEL
 from memtui.model import CandidatePool, Chunk, Leg, LegStatus, Ranked, Reason
-from memtui.model.terms import FoundBy, KeywordExplanation, LegPlace
+from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace
 from memtui.retrieval.bm25 import NATIVE_TABLE, explain_keyword
 from memtui.retrieval.filters import AllowedRows, RowFilter
 from memtui.retrieval.pool import fetch_chunks

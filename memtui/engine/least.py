@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from memtui.model import CandidatePool, Leg, Ranked, Ranking
-from memtui.model.terms import LegPlace
+from memtui.model.inquiry import LegPlace
 from memtui.ranking.counterfactual import (
     Change,
     Counterfactuals,

@@ -18,7 +18,7 @@ from memtui.engine.agent_provider import AgentProvider, RemoteSource, Vector, ne
 from memtui.engine.given_vectors import GivenVectors, load_given
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Reason
-from memtui.model.foreign import Identity
+from memtui.model.status import Identity
 from memtui.settings.openclaw import MemorySearchConfig
 from memtui.settings.openclaw.identity import KEYWORD_ONLY_MODEL, NO_PROVIDER
 from memtui.text.ecmascript import trim

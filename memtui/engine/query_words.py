@@ -13,8 +13,7 @@ from typing import Protocol
 
 from memtui.engine.words_to_try import MOST_WORDS, WordsToTry
 from memtui.model import Chunk, LegStatus, Ranked, Ranking, Reason
-from memtui.model.inquiry import WordChange, WordChanges
-from memtui.model.terms import KeywordExplanation
+from memtui.model.inquiry import KeywordExplanation, WordChange, WordChanges
 from memtui.retrieval.query import word_pieces
 from memtui.text.tokens import query_terms
 

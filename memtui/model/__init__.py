@@ -1,8 +1,6 @@
 """The values that travel between the parts of memtui: frozen, typed, without behaviour."""
 
 from memtui.model.documents import Chunk, ChunkSpan, Document, SkippedFile, SourceFile, citation
-from memtui.model.pool import CandidatePool, LegHit, LegState, LegStatus
-from memtui.model.providers import ProbeResult, ProviderListing
 from memtui.model.rankings import (
     NATIVE_STAGES,
     DateRule,
@@ -18,9 +16,13 @@ from memtui.model.rankings import (
 )
 from memtui.model.reasons import Failure, Leg, Numbers, Reason, Stage
 from memtui.model.results import (
+    CandidatePool,
     Drop,
     Hit,
+    LegHit,
     LegScore,
+    LegState,
+    LegStatus,
     Operation,
     Ranked,
     StageScore,
@@ -31,7 +33,9 @@ from memtui.model.status import (
     ErrorRecord,
     IndexState,
     IndexStatus,
+    ProbeResult,
     Progress,
+    ProviderListing,
     ProviderState,
     SourceCount,
     SyncStats,

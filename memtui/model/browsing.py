@@ -8,8 +8,22 @@ from datetime import date, datetime
 from enum import StrEnum
 
 from memtui.model.documents import Chunk
-from memtui.model.kinds import CareRule
 from memtui.model.reasons import Numbers, Reason
+
+
+class CareRule(StrEnum):
+    """What a note may need care for; each rule's precision is measured."""
+
+    NEAR_DUPLICATE = "near_duplicate"
+    UNREACHABLE = "unreachable"
+    """No query by its own first words reaches it."""
+    EMPTY_FILE = "empty_file"
+    LONG_FILE = "long_file"
+    DATED_FACT = "dated_fact"
+    """A fact with a date in a file that has none and never decays."""
+    BROKEN_LINK = "broken_link"
+    LONG_LINE = "long_line"
+    CREDENTIAL = "credential"
 
 
 class FileState(StrEnum):

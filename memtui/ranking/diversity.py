@@ -9,7 +9,7 @@ from memtui.model import Numbers, Operation, Reason, Stage
 from memtui.ranking import mmr
 from memtui.ranking.exact import tier_groups
 from memtui.ranking.record import Step
-from memtui.ranking.standing import Standing
+from memtui.ranking.stage_state import Standing
 
 
 def mmr_stage(standing: Standing) -> Step | None:

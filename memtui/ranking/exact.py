@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from memtui.model import Numbers, Operation, Reason, SearchMode, Stage
 from memtui.ranking import rerank
 from memtui.ranking.record import Step
-from memtui.ranking.standing import Standing
+from memtui.ranking.stage_state import Standing
 
 TIERS = (3, 2, 1)
 

@@ -14,7 +14,7 @@ from memtui.model import CandidatePool, Ranked, Ranking, Stage, Trace
 from memtui.ranking import diversity, exact, stages
 from memtui.ranking.fusion import fused
 from memtui.ranking.record import Record, Step, assemble
-from memtui.ranking.standing import StageFunction, Standing
+from memtui.ranking.stage_state import StageFunction, Standing
 
 STAGES: Mapping[Stage, StageFunction] = {
     Stage.FUSION: stages.fusion_stage,

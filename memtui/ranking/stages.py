@@ -10,7 +10,7 @@ from memtui.model import Numbers, Operation, Reason, Stage
 from memtui.ranking import decay, rerank
 from memtui.ranking.minimum import RULES
 from memtui.ranking.record import Step
-from memtui.ranking.standing import Standing
+from memtui.ranking.stage_state import Standing
 
 
 def fusion_stage(standing: Standing) -> Step:

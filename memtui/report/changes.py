@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from memtui.model import Leg, Ranking, Reason
-from memtui.model.inquiry import WordChange, WordChanges
-from memtui.model.terms import LegPlace
+from memtui.model.inquiry import LegPlace, WordChange, WordChanges
 from memtui.ranking.counterfactual import Change, Needed, NoChange, NoChangeReason
 from memtui.report import words
 from memtui.report.flags import flags_of

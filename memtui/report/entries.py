@@ -15,7 +15,7 @@ from memtui.model import (
     StageScore,
     citation,
 )
-from memtui.model.kinds import FileState
+from memtui.model.status import FileState
 from memtui.report.jsonable import plain
 
 FileStates = Mapping[str, FileState]

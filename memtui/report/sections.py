@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from memtui.model import Leg, Ranked, Reason, SearchMode, Stage
-from memtui.model.inquiry import Inquiry, Outcome, Passages, TraceStep
-from memtui.model.terms import LegPlace
+from memtui.model.inquiry import Inquiry, LegPlace, Outcome, Passages, TraceStep
 from memtui.ranking.trace import Explanation
 from memtui.report import words
 from memtui.report.arithmetic import Step, place_of, steps_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from memtui.model import Leg, LegHit, Ranked
-from memtui.model.terms import FoundBy, KeywordExplanation, PhraseScore, TermScore
+from memtui.model.inquiry import FoundBy, KeywordExplanation, PhraseScore, TermScore
 from memtui.report.model import Column, Row, Section, SectionId, Tone
 from memtui.report.words import Spell
 

@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Final
 
 from memtui.model import Chunk, DateRule, Leg, LegState, LegStatus, Reason, Stage
-from memtui.model.kinds import FileState, Station
+from memtui.model.inquiry import Station
+from memtui.model.status import FileState
 from memtui.ranking.decay import age_in_days, chunk_day
 
 LEG_UNITS: Final[Mapping[Leg, str]] = {Leg.VECTOR: "cosine", Leg.KEYWORD: "bm25"}

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from memtui.model.terms import (
+from memtui.model.inquiry import (
     KeywordExplanation,
     PhraseScore,
     PrunedTerm,

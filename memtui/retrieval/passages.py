@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from memtui.model.terms import Passage
+from memtui.model.inquiry import Passage
 from memtui.retrieval.matches import Span
 
 if TYPE_CHECKING:

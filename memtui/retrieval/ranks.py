@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memtui.model.terms import LegRank
+from memtui.model.inquiry import LegRank
 from memtui.retrieval.connection import Connection, snapshot
 from memtui.retrieval.openclaw.tables import SearchScope
 from memtui.retrieval.openclaw.vector import Vector, VectorReader, cosine_similarities

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from memtui.bus import Bus
-from memtui.model.foreign import ForeignAgent
+from memtui.model.status import ForeignAgent
 from memtui.tui import format as fmt
 from memtui.tui.bridge import Bridge
 from memtui.tui.door import EngineDoor, OpenedMemory

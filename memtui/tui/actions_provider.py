@@ -10,7 +10,7 @@ from typing import Any
 from textual.screen import Screen
 
 from memtui.bus import Bus
-from memtui.model.providers import ProviderListing
+from memtui.model.status import ProviderListing
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words

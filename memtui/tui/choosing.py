@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from memtui.embedding.choice import AUTO, EMBEDDED_DEFAULT, EmbeddingChoice, other_of
-from memtui.model.providers import ProviderListing
+from memtui.model.status import ProviderListing
 
 if TYPE_CHECKING:
     from memtui.settings.saving import Plan

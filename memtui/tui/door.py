@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from memtui.engine.words_to_try import MOST_WORDS, WordsToTry
 from memtui.model import CandidatePool, IndexStatus, Ranked, Ranking
-from memtui.model.providers import ProbeResult, ProviderListing
+from memtui.model.status import ProbeResult, ProviderListing
 from memtui.tui.door_browse import BrowseDoor
 from memtui.tui.door_conversations import ConversationDoor
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from memtui.bus import Bus
-from memtui.model.foreign import ForeignAgent
+from memtui.model.status import ForeignAgent
 from memtui.tui.door import EngineDoor, OpenedMemory
 
 if TYPE_CHECKING:

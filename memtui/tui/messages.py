@@ -10,8 +10,7 @@ from textual.message import Message
 
 from memtui.bus import Bus
 from memtui.model import Ranked
-from memtui.model.foreign import ForeignAgent
-from memtui.model.providers import ProbeResult, ProviderListing
+from memtui.model.status import ForeignAgent, ProbeResult, ProviderListing
 from memtui.tui.choosing import Chosen
 from memtui.tui.door import EngineDoor, OpenedMemory, RebuildCost, RecentFile, SourceText
 

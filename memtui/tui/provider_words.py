@@ -17,7 +17,7 @@ from memtui.model import (
     Reason,
     Usage,
 )
-from memtui.model.providers import ProbeResult, ProviderListing
+from memtui.model.status import ProbeResult, ProviderListing
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.door import RebuildCost

@@ -16,7 +16,7 @@ import memtui.data
 from memtui.index.database import Connection
 from memtui.index.foreign.opening import open_foreign
 from memtui.index.reader import LiveIndex
-from memtui.model.terms import KeywordExplanation, LegRank
+from memtui.model.inquiry import KeywordExplanation, LegRank
 from memtui.retrieval.bm25 import (
     FUNCTION,
     explain_bm25,

@@ -24,8 +24,7 @@ from memtui.memory.care.first_words import first_words
 from memtui.memory.care.shingles import jaccard
 from memtui.memory.documents import read_document
 from memtui.model import CandidatePool, Chunk, DateRule, Reason, SourceFile
-from memtui.model.browsing import FileState
-from memtui.model.kinds import CareRule
+from memtui.model.browsing import CareRule, FileState
 from memtui.settings import EmbeddingSettings, IndexSettings, MemorySettings, Settings
 from tests.support.embedding import HashedProvider, registered_hashed
 

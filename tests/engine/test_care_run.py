@@ -11,7 +11,7 @@ import pytest
 from memtui.engine import Engine
 from memtui.errors import Cancelled
 from memtui.memory.discover import Scope, discover
-from memtui.model.kinds import CareRule
+from memtui.model.browsing import CareRule
 from memtui.settings import EmbeddingSettings, IndexSettings, Settings
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)

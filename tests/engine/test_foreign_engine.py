@@ -25,7 +25,7 @@ from memtui.index.database import Access
 from memtui.index.foreign import rows
 from memtui.index.foreign.opening import Opened, open_foreign
 from memtui.model import IndexState, Leg, LegStatus, Mmr, Reason, SearchMode, Stage
-from memtui.model.foreign import Identity
+from memtui.model.status import Identity
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.openclaw import OpenClawConfig
 from tests.support.loopback import Answer, loopback

@@ -19,7 +19,7 @@ from memtui.engine.query_vectors import QueryVector, QueryVectors
 from memtui.index.database import Connection, open_database
 from memtui.index.foreign.opening import open_foreign
 from memtui.model import Leg, LegState, LegStatus, Ranked, Reason, SearchMode
-from memtui.model.foreign import Identity
+from memtui.model.status import Identity
 from memtui.retrieval.openclaw.pool import read_chunks
 from memtui.retrieval.openclaw.tables import IndexTables
 from memtui.text.tokens import MAX_QUERY_CHARS

@@ -18,7 +18,7 @@ from memtui.index.foreign import connecting, opening, rows
 from memtui.index.foreign.layout import recognise, tokenizer
 from memtui.index.foreign.opening import IndexChanged, Opened, foreign_errors, open_foreign
 from memtui.index.foreign.vectors import parse_vector, read_indexed, read_vectors
-from memtui.model.foreign import IndexGeneration
+from memtui.model.status import IndexGeneration
 from tests.support.hostile import ALL
 from tests.support.openclaw import (
     AGENT,

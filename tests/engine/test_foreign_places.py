@@ -18,7 +18,7 @@ from memtui.index.foreign.places import (
     find_agents,
     state_dirs,
 )
-from memtui.model.foreign import IndexGeneration
+from memtui.model.status import IndexGeneration
 from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,

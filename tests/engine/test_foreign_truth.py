@@ -20,8 +20,7 @@ from memtui.index.foreign.findings import MEANINGS, Code, agent_gets
 from memtui.index.foreign.opening import open_foreign
 from memtui.index.foreign.places import database_of
 from memtui.index.foreign.truth import examine
-from memtui.model.foreign import Truth
-from memtui.model.kinds import FileState, Severity
+from memtui.model.status import FileState, Severity, Truth
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES as PROFILE_RANKINGS
 from memtui.settings.openclaw import AgentConfig, provider_key, read_config

@@ -17,8 +17,7 @@ from memtui.errors import IndexMissing
 from memtui.index.database import open_database
 from memtui.index.generations import IndexFolder
 from memtui.model import Decay, Leg, Mmr, Ranking, Reason, Rerank, SearchMode, Stage
-from memtui.model.inquiry import Inquiry, Outcome, Place, TraceStep
-from memtui.model.kinds import Station
+from memtui.model.inquiry import Inquiry, Outcome, Place, Station, TraceStep
 from memtui.settings import EmbeddingSettings, MemorySettings, Settings
 from tests.support.embedding import HashedProvider, registered_hashed
 

@@ -9,7 +9,7 @@ import pytest
 
 from memtui.engine.least import MOST_CHUNKS, LeastChanges, find_changes
 from memtui.model import CandidatePool, Leg, Ranked, Ranking
-from memtui.model.terms import LegPlace, LegRank
+from memtui.model.inquiry import LegPlace, LegRank
 from memtui.ranking.counterfactual import Change, NoChangeReason, Parameter, apply
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES

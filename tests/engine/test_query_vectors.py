@@ -34,7 +34,7 @@ from memtui.index.foreign.cached import cached_vector
 from memtui.index.foreign.opening import open_foreign
 from memtui.index.foreign.rows import identity as stored_identity
 from memtui.model import Reason
-from memtui.model.foreign import Identity
+from memtui.model.status import Identity
 from memtui.settings.openclaw import MemorySearchConfig, read_config
 from memtui.settings.openclaw.access import AgentRemote
 from tests.support.loopback import (

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memtui.model.terms import KeywordExplanation
+from memtui.model.inquiry import KeywordExplanation
 from memtui.retrieval.bm25 import LEAST_IDF, explain_bm25
 from memtui.retrieval.match_terms import match_terms
 from memtui.retrieval.ranks import keyword_rank

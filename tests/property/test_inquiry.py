@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from memtui.engine import Engine
 from memtui.memory.workspace import demo_root
 from memtui.model import Leg, Ranked, Ranking, Stage
-from memtui.model.inquiry import Inquiry, Outcome, TraceStep
-from memtui.model.kinds import Station
+from memtui.model.inquiry import Inquiry, Outcome, Station, TraceStep
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import find
 from memtui.settings import Settings

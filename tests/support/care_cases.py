@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memtui.model.kinds import CareRule
+from memtui.model.browsing import CareRule
 
 FACTS = (
     "- The router runs firmware 5.13 since March 2026.",

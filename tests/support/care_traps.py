@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from memtui.model.kinds import CareRule
+from memtui.model.browsing import CareRule
 from tests.support.care_cases import PlantedNote
 
 _HEAD: Final = "# A topic\n\nWords that say what this note is about, so that it is not empty.\n\n"

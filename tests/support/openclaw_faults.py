@@ -17,8 +17,7 @@ from memtui.index.foreign.layout import recognise
 from memtui.index.foreign.opening import open_foreign
 from memtui.index.foreign.places import Databases, database_of
 from memtui.index.foreign.truth import examine
-from memtui.model.foreign import Truth
-from memtui.model.kinds import Severity
+from memtui.model.status import Severity, Truth
 from memtui.settings.openclaw import AgentConfig, MemorySearchConfig, OpenClawConfig
 from tests.support.openclaw import AGENT, AGENT_BLOB, SIDECAR, State, connect, make_state
 

@@ -16,12 +16,12 @@ from memtui.model.browsing import (
     CareFinding,
     CarePlace,
     CareReport,
+    CareRule,
     ChunkRecord,
     ChunkTerm,
     Neighbour,
     Neighbours,
 )
-from memtui.model.kinds import CareRule
 from memtui.tui.door_browse import Cancelled as IsCancelled
 from memtui.tui.door_browse import Progressed
 from tests.tui.samples import CHUNKS, SampleEngine

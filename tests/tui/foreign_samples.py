@@ -14,8 +14,9 @@ from memtui.bus import Bus, ForeignExamined
 from memtui.engine.foreign import ForeignEngine, ForeignTarget, find_target
 from memtui.errors import IndexUnusable
 from memtui.model import IndexState, IndexStatus, Ranking
-from memtui.model.foreign import (
+from memtui.model.status import (
     Coverage,
+    FileState,
     FileTruth,
     Finding,
     ForeignAgent,
@@ -23,9 +24,9 @@ from memtui.model.foreign import (
     IdentityField,
     IndexGeneration,
     ModelShare,
+    Severity,
     Truth,
 )
-from memtui.model.kinds import FileState, Severity
 from memtui.tui.app import MemtuiApp
 from memtui.tui.door import EngineDoor, OpenedMemory
 from memtui.tui.memories import foreign_memory

@@ -10,12 +10,14 @@ from memtui.bus import SearchReady
 from memtui.engine.inquiry import Evidence, inquiry_of
 from memtui.engine.standing import FileStanding
 from memtui.model import CandidatePool, Chunk, Ranked, Ranking, Reason
-from memtui.model.inquiry import Inquiry, Passages, Place
-from memtui.model.terms import (
+from memtui.model.inquiry import (
     FoundBy,
+    Inquiry,
     KeywordExplanation,
     Passage,
+    Passages,
     PhraseScore,
+    Place,
     PrunedTerm,
     SubstringTerm,
     TermScore,

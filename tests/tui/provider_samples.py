@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memtui.model import Failure
-from memtui.model.providers import ProviderListing
+from memtui.model.status import ProviderListing
 
 PROVIDERS: tuple[ProviderListing, ...] = (
     ProviderListing(

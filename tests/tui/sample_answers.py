@@ -14,13 +14,15 @@ from memtui.engine.inquiry import ChunkFacts, Evidence, inquiry_of
 from memtui.engine.places import meant, readings
 from memtui.engine.standing import FileStanding
 from memtui.model import Chunk, Leg, LegHit, Ranked, Reason
-from memtui.model.inquiry import Inquiry, Passages, Place
-from memtui.model.terms import (
+from memtui.model.inquiry import (
     FoundBy,
+    Inquiry,
     KeywordExplanation,
     LegPlace,
     LegRank,
+    Passages,
     PhraseScore,
+    Place,
     TermScore,
 )
 from memtui.retrieval.passages import nearest_passages

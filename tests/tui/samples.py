@@ -29,7 +29,7 @@ from memtui.model import (
     WatcherState,
 )
 from memtui.model.inquiry import Inquiry, Passages, Place
-from memtui.model.providers import ProbeResult, ProviderListing
+from memtui.model.status import ProbeResult, ProviderListing
 from memtui.ranking.pipeline import rank
 from tests.tui import sample_answers
 from tests.tui.provider_samples import PROVIDERS

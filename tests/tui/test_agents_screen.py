@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from memtui.bus import Bus, SearchReady
 from memtui.model import Ranking
-from memtui.model.foreign import ForeignAgent
+from memtui.model.status import ForeignAgent
 from memtui.tui.app import MemtuiApp
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.memories import MachineAgents

@@ -12,8 +12,7 @@ import pytest
 
 from memtui.bus import Bus, FileIndexed
 from memtui.engine import Engine
-from memtui.model.browsing import CareFinding, CarePlace, CareReport
-from memtui.model.kinds import CareRule
+from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule
 from memtui.settings import EmbeddingSettings, Settings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.caring import rows as care_rows

@@ -12,15 +12,15 @@ from memtui.engine.least import LeastChanges
 from memtui.model import Drop, Leg, Reason, Stage
 from memtui.model.inquiry import (
     Inquiry,
+    KeywordExplanation,
     Outcome,
     Passages,
     Place,
+    Station,
     TraceStep,
     WordChange,
     WordChanges,
 )
-from memtui.model.kinds import Station
-from memtui.model.terms import KeywordExplanation
 from memtui.ranking.counterfactual import (
     Change,
     ChangeKind,

@@ -13,7 +13,7 @@ from textual.widgets import Static
 from memtui.bus import Bus
 from memtui.embedding.choice import EmbeddingChoice, KeyPlaces
 from memtui.model import Failure, ProviderState, Reason
-from memtui.model.providers import ProbeResult, ProviderListing
+from memtui.model.status import ProbeResult, ProviderListing
 from memtui.report.cost import price_words
 from memtui.settings import load_settings
 from memtui.settings.settings_files import SettingsFiles

@@ -9,8 +9,7 @@ from typing import cast
 import pytest
 
 from memtui.model import IndexState
-from memtui.model.foreign import FileTruth, Finding, IdentityField, Truth
-from memtui.model.kinds import FileState, Severity
+from memtui.model.status import FileState, FileTruth, Finding, IdentityField, Severity, Truth
 from memtui.tui.screens import truth as truth_screen
 from memtui.tui.screens.truth import DetailScreen, TruthScreen
 from memtui.tui.widgets.index_status import IndexStatusPane

@@ -22,8 +22,7 @@ from memtui.memory.care.masking import masked
 from memtui.memory.care.templates import without_forms
 from memtui.memory.dates import day_of_path, front_matter
 from memtui.model import Document, SourceFile
-from memtui.model.browsing import CareFinding
-from memtui.model.kinds import CareRule
+from memtui.model.browsing import CareFinding, CareRule
 from tests.support.care_cases import CREDENTIALS, PlantedNote, planted_notes
 from tests.support.care_traps import FAULTS, more_notes
 

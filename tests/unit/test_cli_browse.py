@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memtui.memory.workspace import workspace_id
-from memtui.model.kinds import CareRule
+from memtui.model.browsing import CareRule
 from memtui.settings.queries import history_name
 from memtui.settings.state import StateFolder
 from memtui.text.sanitize import HOSTILE

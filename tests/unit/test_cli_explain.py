@@ -20,7 +20,7 @@ from memtui.cli.main import run
 from memtui.cli.options import ranking_flags
 from memtui.embedding import minilm
 from memtui.model import Fusion, MinScoreRule, Ranking, Reason
-from memtui.model.terms import LegRank
+from memtui.model.inquiry import LegRank
 from memtui.ranking.counterfactual import (
     Change,
     ChangeKind,

@@ -20,7 +20,7 @@ from memtui.cli.status_foreign import SHOWN_FILES
 from memtui.engine.foreign import ForeignEngine
 from memtui.errors import Cancelled
 from memtui.model import IndexStatus
-from memtui.model.foreign import ForeignAgent, ForeignStatus, IndexGeneration, Truth
+from memtui.model.status import ForeignAgent, ForeignStatus, IndexGeneration, Truth
 from memtui.report import words
 from memtui.text.sanitize import HOSTILE
 from tests.support.hostile import ALL

@@ -20,25 +20,23 @@ from markdown_it.token import Token
 from memtui.engine.least import LeastChanges
 from memtui.model import Decay, Drop, Leg, Mmr, Ranking, Reason, Stage
 from memtui.model.inquiry import (
-    Inquiry,
-    Outcome,
-    Passages,
-    Place,
-    TraceStep,
-    WordChange,
-    WordChanges,
-)
-from memtui.model.kinds import Station
-from memtui.model.terms import (
     FoundBy,
+    Inquiry,
     KeywordExplanation,
     LegPlace,
     LegRank,
+    Outcome,
     Passage,
+    Passages,
     PhraseScore,
+    Place,
     PrunedTerm,
+    Station,
     SubstringTerm,
     TermScore,
+    TraceStep,
+    WordChange,
+    WordChanges,
 )
 from memtui.ranking.counterfactual import (
     Change,

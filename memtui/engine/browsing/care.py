@@ -26,8 +26,7 @@ from memtui.memory.care.masking import masked, shown
 from memtui.memory.care.templates import without_forms
 from memtui.memory.discover import SOURCE
 from memtui.model import Chunk, Document, Ranking, SkippedFile
-from memtui.model.browsing import CareFinding, CarePlace, CareReport, MemoryFile
-from memtui.model.kinds import CareRule
+from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule, MemoryFile
 
 MOST_FINDINGS: Final = 5_000
 """Of one rule; `looked_at` still counts everything."""

@@ -10,7 +10,7 @@ from memtui.engine.foreign.shelf import ForeignShelf
 if TYPE_CHECKING:
     from memtui.engine.foreign.facts import ForeignFacts
     from memtui.engine.foreign.retriever import ForeignIndex, ForeignRetriever
-    from memtui.model.foreign import Truth
+    from memtui.model.status import Truth
 
 
 class ForeignBrowsing(Browsing):

@@ -30,8 +30,7 @@ from memtui.engine.source import RebuildCost, RecentFile, SourceText
 from memtui.errors import Cancelled, IndexUnusable, MemtuiError
 from memtui.index.reader import ChunkRange
 from memtui.model import CandidatePool, IndexStatus, Ranked, Ranking
-from memtui.model.foreign import Truth
-from memtui.model.providers import ProbeResult, ProviderListing
+from memtui.model.status import ProbeResult, ProviderListing, Truth
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import for_mode
 from memtui.retrieval.openclaw.release import release_of

@@ -23,8 +23,7 @@ from memtui.engine.words_to_try import MOST_WORDS, WordsToTry
 from memtui.errors import Cancelled, IndexMissing
 from memtui.index.foreign.sessions import SOURCE as SESSIONS
 from memtui.model import CandidatePool, Leg, ProviderState, Ranked, Reason, SearchMode
-from memtui.model.inquiry import Inquiry, Passages, Place
-from memtui.model.terms import KeywordExplanation
+from memtui.model.inquiry import Inquiry, KeywordExplanation, Passages, Place
 from memtui.retrieval.openclaw.plan import searched_part
 from memtui.retrieval.openclaw.release import release_of
 from memtui.retrieval.query import split_filters

@@ -15,7 +15,7 @@ from memtui.index.foreign.cached import cached_vector
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.places import DEFAULT_AGENT
 from memtui.model import SearchMode
-from memtui.model.foreign import Identity
+from memtui.model.status import Identity
 from memtui.retrieval.openclaw.release import release_of
 from memtui.retrieval.openclaw.tables import SearchScope
 from memtui.settings.openclaw import effective

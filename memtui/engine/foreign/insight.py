@@ -16,7 +16,7 @@ from memtui.engine.insight import MOST_ROWS, Places, refused
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.vectors import parse_vector
 from memtui.model import CandidatePool, Chunk, Leg, LegHit, Ranked, Reason
-from memtui.model.terms import FoundBy, KeywordExplanation, LegPlace, LegRank
+from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, LegRank
 from memtui.retrieval.bm25 import explain_openclaw, openclaw_row
 from memtui.retrieval.masking import with_mask
 from memtui.retrieval.openclaw.body import BodySearch

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from memtui.index.foreign.layout import Layout
 from memtui.index.foreign.rows import Origin
 from memtui.model import Ranking, SearchMode
-from memtui.model.foreign import Identity, IndexGeneration
+from memtui.model.status import Identity, IndexGeneration
 from memtui.ranking.profiles import profile
 from memtui.settings.openclaw import release_of_version
 

@@ -23,8 +23,8 @@ from memtui.memory.looks import said
 from memtui.memory.paths import absolute_path
 from memtui.model import Document, Reason, SkippedFile, SourceFile
 from memtui.model.browsing import FileState, MemoryFile
-from memtui.model.foreign import FileTruth, Truth
-from memtui.model.kinds import FileState as Compared
+from memtui.model.status import FileState as Compared
+from memtui.model.status import FileTruth, Truth
 
 if TYPE_CHECKING:
     from memtui.engine.foreign.facts import ForeignFacts

@@ -22,8 +22,7 @@ from memtui.index.foreign.sessions import Sessions, list_sessions, sessions_fold
 from memtui.memory.documents import read_document, split_lines
 from memtui.memory.one_file import absent
 from memtui.model import Reason, SourceFile
-from memtui.model.foreign import FileTruth
-from memtui.model.kinds import FileState
+from memtui.model.status import FileState, FileTruth
 from memtui.settings.openclaw import MemorySearchConfig, effective
 
 NO_WORKSPACE: Final = "the workspace is not known"

@@ -17,8 +17,7 @@ from memtui.model import (
     SourceCount,
     WatcherState,
 )
-from memtui.model.foreign import ForeignStatus, IndexGeneration, Truth
-from memtui.model.kinds import Severity
+from memtui.model.status import ForeignStatus, IndexGeneration, Severity, Truth
 
 if TYPE_CHECKING:
     from memtui.engine.foreign.facts import ForeignFacts

@@ -15,7 +15,7 @@ from memtui.index.foreign.places import (
     find_agents,
     workspace_by_default,
 )
-from memtui.model.foreign import ForeignAgent
+from memtui.model.status import ForeignAgent
 from memtui.settings.openclaw import read_config
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import Final
 
 from memtui.index.foreign.findings import PAUSING_RELEASES, Code, finding
 from memtui.index.foreign.rows import StoredIdentity
-from memtui.model.foreign import Finding, Identity, IdentityField, IndexGeneration
-from memtui.model.kinds import Severity
+from memtui.model.status import Finding, Identity, IdentityField, IndexGeneration, Severity
 from memtui.settings.openclaw import (
     MemorySearchConfig,
     effective,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from memtui.index.foreign.layout import Layout
 from memtui.index.foreign.vectors import parse_vector
-from memtui.model.foreign import Identity
+from memtui.model.status import Identity
 
 if TYPE_CHECKING:
     import numpy as np

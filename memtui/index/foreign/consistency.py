@@ -10,7 +10,7 @@ from memtui.errors import Cancelled
 from memtui.index.foreign.findings import Code, counted, finding, listed
 from memtui.index.foreign.layout import Layout
 from memtui.index.foreign.pieces import pieces
-from memtui.model.foreign import Finding, ModelShare
+from memtui.model.status import Finding, ModelShare
 from memtui.settings.openclaw.identity import KEYWORD_ONLY_MODEL
 
 if TYPE_CHECKING:

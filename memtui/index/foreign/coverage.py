@@ -12,8 +12,7 @@ from memtui.index.foreign.drift import Counts, moment
 from memtui.index.foreign.findings import Code, counted, finding, listed
 from memtui.index.foreign.rows import FileRow
 from memtui.index.foreign.sessions import SOURCE, Sessions
-from memtui.model.foreign import FileTruth, Finding
-from memtui.model.kinds import FileState
+from memtui.model.status import FileState, FileTruth, Finding
 
 DELTA_BYTES: Final = 100_000
 """What the program lets pile up before it indexes a transcript again."""

@@ -21,7 +21,7 @@ from memtui.errors import Cancelled
 from memtui.index.foreign.findings import Code, finding
 from memtui.memory.discover import spellings
 from memtui.memory.paths import parts_below
-from memtui.model.foreign import Finding
+from memtui.model.status import Finding
 from memtui.settings.openclaw import MemorySearchConfig, effective, known_release
 from memtui.settings.openclaw.places import expanded
 

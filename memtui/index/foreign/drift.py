@@ -19,8 +19,7 @@ from memtui.index.foreign.findings import Code, counted, finding, listed
 from memtui.index.foreign.rows import FileRow
 from memtui.memory.documents import NotRegularFile, reason_of
 from memtui.model import Reason
-from memtui.model.foreign import FileTruth, Finding
-from memtui.model.kinds import FileState
+from memtui.model.status import FileState, FileTruth, Finding
 
 SOURCE: Final = "memory"
 _PIECE: Final = 1 << 20

@@ -8,8 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from memtui.model.foreign import AgentGets, Finding, Truth
-from memtui.model.kinds import Severity
+from memtui.model.status import AgentGets, Finding, Severity, Truth
 from memtui.settings.openclaw import known_release
 from memtui.text.sanitize import safe_line
 

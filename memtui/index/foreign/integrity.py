@@ -8,7 +8,7 @@ from typing import Final
 from memtui.index.database import DatabaseError
 from memtui.index.foreign.findings import Code, finding
 from memtui.index.foreign.opening import Opened
-from memtui.model.foreign import Finding
+from memtui.model.status import Finding
 
 MAX_BYTES: Final = 256 * 2**20
 """Larger databases are checked only when that is asked for; about 1 s."""

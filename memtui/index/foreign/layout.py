@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memtui.errors import IndexUnusable
-from memtui.model.foreign import IndexGeneration
+from memtui.model.status import IndexGeneration
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from memtui.index.foreign import rows
 from memtui.index.foreign.layout import NotRecognised
 from memtui.index.foreign.opening import IndexChanged, Opened, open_foreign
 from memtui.index.foreign.vectors import parse_vector
-from memtui.model.foreign import ForeignAgent
+from memtui.model.status import ForeignAgent
 from memtui.text.sanitize import safe_line
 
 DEFAULT_AGENT: Final = "main"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from memtui.index.foreign.layout import Layout
-from memtui.model.foreign import Identity
+from memtui.model.status import Identity
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from memtui.index.foreign.discovery import Found, as_stored
 from memtui.memory.transcripts import names
 from memtui.memory.transcripts.names import REGISTRY
 from memtui.memory.transcripts.rules import RULES
-from memtui.model.foreign import IndexGeneration
+from memtui.model.status import IndexGeneration
 from memtui.settings.openclaw import known_release
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from memtui.index.foreign.layout import KNOWN_SCHEMA
 from memtui.index.foreign.leftovers import Leftover, LeftoverKind, find_leftovers
 from memtui.index.foreign.opening import Opened, fingerprint_of
 from memtui.index.foreign.places import Databases
-from memtui.model.foreign import Finding, Identity
-from memtui.model.kinds import Severity
+from memtui.model.status import Finding, Identity, Severity
 from memtui.settings.openclaw import (
     MemorySearchConfig,
     OpenClawConfig,

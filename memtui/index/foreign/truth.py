@@ -31,16 +31,17 @@ from memtui.index.foreign.surroundings import (
     replaced_findings,
 )
 from memtui.index.foreign.vector_check import VectorCheck, check_vectors
-from memtui.model.foreign import (
+from memtui.model.status import (
     Coverage,
+    FileState,
     FileTruth,
     Finding,
     Identity,
     IdentityField,
     ModelShare,
+    Severity,
     Truth,
 )
-from memtui.model.kinds import FileState, Severity
 from memtui.settings.openclaw import (
     AgentConfig,
     MemorySearchConfig,

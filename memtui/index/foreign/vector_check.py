@@ -18,7 +18,7 @@ from memtui.index.foreign.vectors import (
     parse_vector,
     read_indexed,
 )
-from memtui.model.foreign import Finding, IndexGeneration, ModelShare
+from memtui.model.status import Finding, IndexGeneration, ModelShare
 from memtui.settings.openclaw.identity import KEYWORD_ONLY_MODEL
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import Final
 from memtui.memory.care.masking import is_secret, known_tokens, place_in
 from memtui.memory.documents import split_lines
 from memtui.model import Document
-from memtui.model.browsing import CareFinding
-from memtui.model.kinds import CareRule
+from memtui.model.browsing import CareFinding, CareRule
 from memtui.text.redact import MASK, mask, redact
 
 _BLOCK_START = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")

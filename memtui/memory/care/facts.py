@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 from memtui.memory.care.lines import LineKind, NoteLine, note_lines, without_code
 from memtui.memory.care.masking import place_in
 from memtui.model import Document
-from memtui.model.browsing import CareFinding
-from memtui.model.kinds import CareRule
+from memtui.model.browsing import CareFinding, CareRule
 
 MOST_ENTRIES: Final = 3
 """A section in which more lines begin with a date is a log: its entries are meant to be dated."""

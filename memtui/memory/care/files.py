@@ -12,8 +12,7 @@ from memtui.memory.care.shingles import words_of
 from memtui.memory.discover import ROOT_FILES
 from memtui.memory.weights import size_estimate
 from memtui.model import Document
-from memtui.model.browsing import CareFinding
-from memtui.model.kinds import CareRule
+from memtui.model.browsing import CareFinding, CareRule
 
 LONG_FILE_CHARACTERS: Final = 100_000
 LONG_ROOT_CHARACTERS: Final = 20_000

@@ -13,8 +13,7 @@ from memtui.memory.care.lines import LineKind, NoteLine, lines_as_read, note_lin
 from memtui.memory.care.masking import place_in
 from memtui.memory.discover import SUFFIXES
 from memtui.model import Document
-from memtui.model.browsing import CareFinding
-from memtui.model.kinds import CareRule
+from memtui.model.browsing import CareFinding, CareRule
 
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _LINK = re.compile(

@@ -15,7 +15,7 @@ from memtui.ranking.counterfactual.curves import Floats, Indices
 from memtui.ranking.diversity import overlap_matrix
 from memtui.ranking.fusion import FusedRow, fuse, is_vector_only_media
 from memtui.ranking.stages import dates_of
-from memtui.ranking.standing import Standing
+from memtui.ranking.stage_state import Standing
 
 Flags = NDArray[np.bool_]
 

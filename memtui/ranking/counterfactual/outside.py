@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from memtui.model import Ranking
-from memtui.model.terms import LegRank
+from memtui.model.inquiry import LegRank
 from memtui.ranking.counterfactual.change import (
     RANGES,
     NoChange,

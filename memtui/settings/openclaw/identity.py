@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from memtui.model.foreign import Identity
+from memtui.model.status import Identity
 from memtui.settings.openclaw.effective import Release, effective, known_release
 from memtui.settings.openclaw.places import expanded
 from memtui.settings.openclaw.schema import MemorySearchConfig

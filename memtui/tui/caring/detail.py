@@ -5,8 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 
 from memtui.model import citation
-from memtui.model.browsing import CareFinding, CarePlace, CareReport
-from memtui.model.kinds import CareRule
+from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.caring.words import RULES, looked_at

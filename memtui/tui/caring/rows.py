@@ -9,8 +9,7 @@ from functools import partial
 
 from textual.content import Content
 
-from memtui.model.browsing import CareFinding, CarePlace, CareReport
-from memtui.model.kinds import CareRule
+from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.caring.words import RULES, looked_at

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from memtui.model.browsing import CareReport
-from memtui.model.kinds import CareRule
+from memtui.model.browsing import CareReport, CareRule
 from memtui.tui import format as fmt
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from textual.content import Content
 
 from memtui.model import Chunk, Hit, Leg, Ranked, Ranking
-from memtui.model.inquiry import Inquiry, Place
-from memtui.model.terms import LegPlace
+from memtui.model.inquiry import Inquiry, LegPlace, Place
 from memtui.ranking.trace import Explanation, explain
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt

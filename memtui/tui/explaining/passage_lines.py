@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from textual.content import Content
 
 from memtui.model import Reason
-from memtui.model.inquiry import Passages
-from memtui.model.terms import Passage
+from memtui.model.inquiry import Passage, Passages
 from memtui.retrieval.matches import match_spans
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from textual.content import Content
 
-from memtui.model.terms import FoundBy, KeywordExplanation, PhraseScore, TermScore
+from memtui.model.inquiry import FoundBy, KeywordExplanation, PhraseScore, TermScore
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.explaining.lines import hanging, joined

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from textual.content import Content
 
 from memtui.model import Drop, Hit, Leg, LegStatus, Ranked, Reason, Stage
-from memtui.model.inquiry import Inquiry, Outcome, TraceStep
-from memtui.model.kinds import Station
+from memtui.model.inquiry import Inquiry, Outcome, Station, TraceStep
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.arithmetic import ScoreStep, steps_of

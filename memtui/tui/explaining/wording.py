@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from memtui.model import Drop, Hit, Leg, Ranked, Reason, Stage
-from memtui.model.inquiry import Inquiry, Outcome, TraceStep
-from memtui.model.kinds import Station
+from memtui.model.inquiry import Inquiry, Outcome, Station, TraceStep
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.verdicts import verdict

@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.widgets import Input, Static
 from textual.worker import Worker
 
-from memtui.model.foreign import ForeignAgent, IndexGeneration
+from memtui.model.status import ForeignAgent, IndexGeneration
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.messages import AgentsFound, EngineFailed, EngineOpened

@@ -17,8 +17,7 @@ from textual.widgets import Input, Static
 from textual.worker import Worker, get_current_worker
 
 from memtui.errors import Cancelled
-from memtui.model.browsing import CareFinding, CarePlace, CareReport
-from memtui.model.kinds import CareRule
+from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.caring.detail import finding_lines, place_name, rule_lines

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 
-from memtui.model.providers import ProviderListing
+from memtui.model.status import ProviderListing
 from memtui.report.cost import price_words
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words

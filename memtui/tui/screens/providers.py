@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.worker import Worker
 
 from memtui.embedding.choice import EMBEDDED_DEFAULT
-from memtui.model.providers import ProbeResult, ProviderListing
+from memtui.model.status import ProbeResult, ProviderListing
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
 from memtui.tui.choosing import Chosen, choice_named, worth_asking

@@ -14,8 +14,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from memtui.model import IndexStatus
-from memtui.model.foreign import FileTruth, Finding, ForeignStatus, Truth
-from memtui.model.kinds import FileState
+from memtui.model.status import FileState, FileTruth, Finding, ForeignStatus, Truth
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.door import EngineDoor

@@ -8,8 +8,7 @@ from datetime import datetime
 from textual.content import Content
 
 from memtui.model import IndexState, IndexStatus
-from memtui.model.foreign import Finding, ForeignStatus, IndexGeneration
-from memtui.model.kinds import FileState, Severity
+from memtui.model.status import FileState, Finding, ForeignStatus, IndexGeneration, Severity
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.widgets.facts import Fact

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from textual.content import Content
 
-from memtui.model.providers import ProbeResult, ProviderListing
+from memtui.model.status import ProbeResult, ProviderListing
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
 from memtui.tui.glyphs import Glyphs

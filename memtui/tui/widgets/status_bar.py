@@ -8,7 +8,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from memtui.model import IndexState, IndexStatus, ProviderState
-from memtui.model.foreign import ForeignStatus
+from memtui.model.status import ForeignStatus
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words

@@ -10,8 +10,9 @@ from functools import partial
 from textual.content import Content
 
 from memtui.model import IndexStatus
-from memtui.model.foreign import (
+from memtui.model.status import (
     Coverage,
+    FileState,
     FileTruth,
     Finding,
     ForeignStatus,
@@ -19,7 +20,6 @@ from memtui.model.foreign import (
     ModelShare,
     Truth,
 )
-from memtui.model.kinds import FileState
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.widgets.facts import Fact
