@@ -24,8 +24,7 @@ from memtui.ranking.counterfactual import (
     needed,
     outside_pool,
 )
-from memtui.ranking.counterfactual.change import RANGES, cost, kind_of, value_of
-from memtui.ranking.counterfactual.outside import DEPTH
+from memtui.ranking.counterfactual.change import DEPTH, RANGES, cost, kind_of, value_of
 
 MOST_CHUNKS = 20_000
 """In a larger index no value is looked for by searching again and again."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memtui.model import Numbers, Operation, Reason, SearchMode, Stage
-from memtui.ranking import rerank
-from memtui.ranking.record import Step
-from memtui.ranking.stage_state import Standing
+from memtui.ranking import stages
+from memtui.ranking.stage_state import StageState, Step
 
 TIERS = (3, 2, 1)
 
@@ -22,128 +21,128 @@ def tie_score(content: float) -> float:
     return (1 + max(0.0, min(1.0, content))) / 2
 
 
-def identity_stage(standing: Standing) -> Step | None:
+def identity_stage(state: StageState) -> Step | None:
     """Give exact names and substring matches the private score that they are ranked by."""
     replaced = {
-        index: score for index in standing.order if (score := _private(standing, index)) is not None
+        index: score for index in state.order if (score := _private(state, index)) is not None
     }
     if not replaced:
         return None
-    scores = list(standing.scores)
+    scores = list(state.scores)
     for index, score in replaced.items():
         scores[index] = score
 
     def describe(index: int) -> tuple[Reason, Numbers]:
         if index not in replaced:
             return Reason.OK, {}
-        tier = standing.rows[index].path_tier
+        tier = state.rows[index].path_tier
         reason = Reason.EXACT_PATH if tier else Reason.SUBSTRING_ONLY
-        return reason, {"tier": tier, "content": standing.scores[index]}
+        return reason, {"tier": tier, "content": state.scores[index]}
 
-    order = standing.sorted_by(scores)
+    order = state.sorted_by(scores)
     return Step(
         Stage.IDENTITY, Operation.REPLACE, scores, order, operands=scores, describe=describe
     )
 
 
-def tiers_stage(standing: Standing) -> Step | None:
+def tiers_stage(state: StageState) -> Step | None:
     """Put exact names first, by tier; what only a substring backs goes back to its public 0."""
-    hidden = frozenset(index for index in standing.order if _is_hidden(standing, index))
-    groups = tier_groups(standing)
+    hidden = frozenset(index for index in state.order if _is_hidden(state, index))
+    groups = tier_groups(state)
     if len(groups) == 1 and not hidden:
         return None
-    scores = [0.0 if index in hidden else score for index, score in enumerate(standing.scores)]
+    scores = [0.0 if index in hidden else score for index, score in enumerate(state.scores)]
     *exact, others = groups
     ordered = [index for group in exact for index in group]
     ordered += sorted(others, key=lambda index: -scores[index])
 
     def describe(index: int) -> tuple[Reason, Numbers]:
         if index in hidden:
-            return Reason.SUBSTRING_ONLY, {"ranked_by": standing.scores[index]}
-        tier = standing.rows[index].path_tier
+            return Reason.SUBSTRING_ONLY, {"ranked_by": state.scores[index]}
+        tier = state.rows[index].path_tier
         return (Reason.EXACT_PATH, {"tier": tier}) if tier else (Reason.OK, {})
 
     return Step(Stage.TIERS, Operation.REPLACE, scores, ordered, operands=scores, describe=describe)
 
 
-def exact_path_stage(standing: Standing) -> Step | None:
+def exact_path_stage(state: StageState) -> Step | None:
     """Show exact names with their public score: 1 times the project multiplier."""
-    exact = [index for index in standing.order if standing.rows[index].path_tier > 0]
+    exact = [index for index in state.order if state.rows[index].path_tier > 0]
     if not exact:
         return None
-    active = standing.ranking.project_keys
-    scores = list(standing.scores)
+    active = state.ranking.project_keys
+    scores = list(state.scores)
     for index in exact:
-        scores[index] = rerank.project_multiplier(standing.rows[index].chunk.project_keys, active)
+        scores[index] = stages.project_multiplier(state.rows[index].chunk.project_keys, active)
     named = frozenset(exact)
 
     def describe(index: int) -> tuple[Reason, Numbers]:
         if index not in named:
             return Reason.OK, {}
-        numbers = {"tier": standing.rows[index].path_tier, "ranked_by": standing.scores[index]}
+        numbers = {"tier": state.rows[index].path_tier, "ranked_by": state.scores[index]}
         return Reason.EXACT_PATH, numbers
 
     return Step(
         Stage.EXACT_PATH,
         Operation.REPLACE,
         scores,
-        list(standing.order),
+        list(state.order),
         operands=scores,
         describe=describe,
     )
 
 
-def tier_groups(standing: Standing) -> list[list[int]]:
+def tier_groups(state: StageState) -> list[list[int]]:
     """The survivors in the groups that MMR may not mix: tiers 3, 2, 1, then everything else.
 
     Without decay a tier is two groups: what content backs, and what the name alone backs. Only
     groups with members are given, except the last, which always is.
     """
-    if not any(standing.rows[index].path_tier for index in standing.order):
-        return [list(standing.order)]
+    if not any(state.rows[index].path_tier for index in state.order):
+        return [list(state.order)]
     groups: list[list[int]] = []
     for tier in TIERS:
-        members = [index for index in standing.order if standing.rows[index].path_tier == tier]
-        groups += [group for group in _split(standing, members) if group]
-    return [*groups, [index for index in standing.order if not standing.rows[index].path_tier]]
+        members = [index for index in state.order if state.rows[index].path_tier == tier]
+        groups += [group for group in _split(state, members) if group]
+    return [*groups, [index for index in state.order if not state.rows[index].path_tier]]
 
 
-def _split(standing: Standing, members: Sequence[int]) -> tuple[list[int], list[int]]:
-    if standing.ranking.decay.enabled:
+def _split(state: StageState, members: Sequence[int]) -> tuple[list[int], list[int]]:
+    if state.ranking.decay.enabled:
         return list(members), []
-    backed = [index for index in members if _is_backed(standing, index)]
+    backed = [index for index in members if _is_backed(state, index)]
     kept = frozenset(backed)
     return backed, [index for index in members if index not in kept]
 
 
-def _is_backed(standing: Standing, index: int) -> bool:
-    if standing.ranking.search_mode is SearchMode.KEYWORD_ONLY:
-        hit = standing.keyword_hit(index)
+def _is_backed(state: StageState, index: int) -> bool:
+    if state.ranking.search_mode is SearchMode.KEYWORD_ONLY:
+        hit = state.keyword_hit(index)
         return hit is not None and hit.has_body
-    return standing.rows[index].score > 0 or standing.lexical_rank(index) > 0
+    return state.rows[index].score > 0 or state.lexical_rank(index) > 0
 
 
-def _private(standing: Standing, index: int) -> float | None:
+def _private(state: StageState, index: int) -> float | None:
     """The private score of a candidate; `None` where the fused score serves."""
-    row = standing.rows[index]
-    content = standing.scores[index]
-    if standing.ranking.search_mode is SearchMode.KEYWORD_ONLY:
-        if not row.path_tier or not standing.ranking.decay.enabled:
+    row = state.rows[index]
+    content = state.scores[index]
+    if state.ranking.search_mode is SearchMode.KEYWORD_ONLY:
+        if not row.path_tier or not state.ranking.decay.enabled:
             return None
-        return tie_score(content if _is_backed(standing, index) else 0.0)
+        return tie_score(content if _is_backed(state, index) else 0.0)
     if row.path_tier:
-        if standing.ranking.decay.enabled:
+        if state.ranking.decay.enabled:
             return tie_score(content)
         return content if content > 0 else 1.0
-    return standing.lexical_rank(index) if content == 0 and standing.lexical_rank(index) else None
+    return state.lexical_rank(index) if content == 0 and state.lexical_rank(index) else None
 
 
-def _is_hidden(standing: Standing, index: int) -> bool:
+def _is_hidden(state: StageState, index: int) -> bool:
     """Whether a candidate has no public score: a substring match without any content score."""
-    row = standing.rows[index]
+    row = state.rows[index]
     return (
-        standing.ranking.search_mode is SearchMode.HYBRID
+        state.ranking.search_mode is SearchMode.HYBRID
         and not row.path_tier
         and row.score == 0
-        and standing.lexical_rank(index) > 0
+        and state.lexical_rank(index) > 0
     )

@@ -1,11 +1,8 @@
-"""Fusion: the legs' hits become one list of candidates with one score each.
-
-Every method writes its result as contributions (weight * mapped score), one per leg, so that a
-fused score is always the sum of what is shown.
-"""
+"""Score mappings: from what a leg returns to what fusion adds up."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
@@ -25,7 +22,42 @@ from memtui.model import (
     ScoreMapping,
     SearchMode,
 )
-from memtui.ranking.scores import bm25_score, min_max
+
+
+def bm25_score(raw: float, mapping: ScoreMapping) -> float:
+    """Map SQLite's `bm25()` to a score.
+
+    `clamp` is 1 / (1 + max(0, raw)) (OpenClaw up to 2026.3.2): FTS5 values are negative, so every
+    match scores 1. `signed` (2026.3.13 on) is r / (1 + r) with r = -raw for negative values, and
+    1 / (1 + raw) otherwise. A value that is not finite scores 1/1000 under both. `given` returns
+    the value itself.
+    """
+    if mapping is ScoreMapping.GIVEN:
+        return raw
+    if not math.isfinite(raw):
+        return 1 / 1000
+    if mapping is ScoreMapping.SIGNED and raw < 0:
+        return -raw / (1 - raw)
+    return 1 / (1 + max(0.0, raw))
+
+
+def min_max(values: Sequence[float]) -> list[float]:
+    """Scale values to 0..1; a flat list becomes all 1 (memini `FuseScores`).
+
+    A value that is not finite becomes 0 and does not count for the others.
+    """
+    finite = [value for value in values if math.isfinite(value)]
+    if len(finite) < len(values):
+        scaled = iter(min_max(finite))
+        return [next(scaled) if math.isfinite(value) else 0.0 for value in values]
+    if not values:
+        return []
+    low, high = min(values), max(values)
+    span = high - low
+    if not span > 0:
+        return [1.0] * len(values)
+    return [(value - low) / span for value in values]
+
 
 LEG_ORDER = (Leg.VECTOR, Leg.KEYWORD)
 """Vector first: ties keep the order in which OpenClaw's `mergeHybridResults` merges the legs."""

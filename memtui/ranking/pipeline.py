@@ -1,20 +1,182 @@
-"""The ranking pipeline: a pure function from a candidate pool and a ranking to a traced list.
-
-Every stage looks at the standing (scores and order so far) and returns a `Step`: what it did to
-each candidate, in columns. Results and near misses are built from those columns, so the numbers
-that are shown are the numbers that ranked. A new stage is one function in `STAGES`.
-"""
+"""The record of a ranking run: results and near misses are built from what the stages did."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
+from typing import overload
 
-from memtui.model import CandidatePool, Ranked, Ranking, Stage, Trace
-from memtui.ranking import diversity, exact, stages
-from memtui.ranking.fusion import fused
-from memtui.ranking.record import Record, Step, assemble
-from memtui.ranking.stage_state import StageFunction, Standing
+from memtui.model import (
+    CandidatePool,
+    Drop,
+    Hit,
+    Ranked,
+    Ranking,
+    Reason,
+    Stage,
+    StageScore,
+    StageTrace,
+    Trace,
+)
+from memtui.ranking import exact, mmr, stages
+from memtui.ranking.fusion import FusedRow, fused
+from memtui.ranking.stage_state import StageFunction, StageState, Step
+
+
+@dataclass(frozen=True)
+class Record:
+    """Everything a ranking run did, from which results are built."""
+
+    pool: CandidatePool
+    ranking: Ranking
+    rows: Sequence[FusedRow]
+    steps: tuple[Step, ...]
+    outside: tuple[str, ...]
+
+    @cached_property
+    def ranks(self) -> list[dict[int, int]]:
+        """For each step: candidate -> 1-based rank after it; what it dropped keeps its rank."""
+        tables: list[dict[int, int]] = []
+        for step in self.steps:
+            table = {index: rank for rank, index in enumerate(step.order, start=1)}
+            for place, index in enumerate(step.dropped, start=1):
+                table[index] = tables[-1][index] if tables else place
+            tables.append(table)
+        return tables
+
+    def stages_of(self, index: int, last: int) -> tuple[StageScore, ...]:
+        """The stages of one candidate up to step `last`."""
+        before = self.rows[index].score
+        result = []
+        for number, step in enumerate(self.steps[: last + 1]):
+            reason, numbers = step.describe(index)
+            operand = step.operands[index] if step.operands is not None else None
+            rank = self.ranks[number][index]
+            result.append(
+                StageScore(
+                    step.stage, before, step.scores[index], step.operation, operand, rank, reason,
+                    numbers,
+                )
+            )  # fmt: skip
+            if step.is_score:
+                before = step.scores[index]
+        return tuple(result)
+
+    def score_after(self, index: int, last: int) -> float:
+        """The score (not the effective one) of a candidate after step `last`."""
+        for step in reversed(self.steps[: last + 1]):
+            if step.is_score:
+                return step.scores[index]
+        return self.rows[index].score
+
+
+class Drops(Sequence[Drop]):
+    """The near misses, built when they are first looked at: most rankings only show the hits."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._built: tuple[Drop, ...] | None = None
+        self._count = len(record.outside) + sum(len(step.dropped) for step in record.steps)
+
+    def _all(self) -> tuple[Drop, ...]:
+        if self._built is None:
+            self._built = tuple(_drops(self._record))
+        return self._built
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Drop: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Drop]: ...
+    def __getitem__(self, index: int | slice) -> Drop | Sequence[Drop]:
+        return self._all()[index]
+
+    def __iter__(self) -> Iterator[Drop]:
+        return iter(self._all())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Drops) and self._all() == other._all()
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def assemble(record: Record) -> tuple[tuple[Hit, ...], Drops, tuple[StageTrace, ...]]:
+    """Build the hits, the near misses and the stage traces of a run."""
+    last = len(record.steps) - 1
+    survivors = record.steps[-1].order if record.steps else range(len(record.rows))
+    hits = tuple(_hit(record, index, rank, last) for rank, index in enumerate(survivors, start=1))
+    return hits, Drops(record), tuple(_stage_traces(record))
+
+
+def _hit(record: Record, index: int, rank: int, last: int) -> Hit:
+    row = record.rows[index]
+    score = record.score_after(index, last)
+    effective = next(
+        (step.scores[index] for step in reversed(record.steps) if step.stage is Stage.MMR), score
+    )
+    return Hit(
+        row.chunk,
+        rank,
+        score,
+        effective,
+        row.leg_scores(record.ranking.keyword_mapping),
+        record.stages_of(index, last),
+    )
+
+
+def _drops(record: Record) -> Iterator[Drop]:
+    """Last lost first, so that the nearest misses lead; within a stage in the order of ranks."""
+    for number in range(len(record.steps) - 1, -1, -1):
+        step = record.steps[number]
+        for index in step.dropped:
+            row = record.rows[index]
+            reason, numbers = step.describe(index)
+            stages = record.stages_of(index, number)
+            score = record.score_after(index, number)
+            yield Drop(
+                row.chunk,
+                step.stage,
+                reason,
+                score,
+                row.leg_scores(record.ranking.keyword_mapping),
+                stages,
+                numbers,
+            )
+    window = record.ranking.candidates
+    for chunk_id in record.outside:
+        positions = {
+            f"{leg}_rank": hit.position + 1
+            for leg, hits in record.pool.hits.items()
+            for hit in hits
+            if hit.chunk_id == chunk_id
+        }
+        yield Drop(
+            record.pool.chunks[chunk_id],
+            Stage.FUSION,
+            Reason.OUTSIDE_CANDIDATES,
+            0.0,
+            {},
+            (),
+            {"candidates": window, **positions},
+        )
+
+
+def _stage_traces(record: Record) -> Iterator[StageTrace]:
+    done = {step.stage: step for step in record.steps}
+    ids = [row.chunk.id for row in record.rows]
+    for stage in record.ranking.stages:
+        step = done.get(stage)
+        if step is None:
+            yield StageTrace(stage, False, ())
+            continue
+        order = tuple([ids[index] for index in step.order])
+        dropped = tuple([ids[index] for index in step.dropped])
+        yield StageTrace(stage, True, order, dropped, step.numbers)
+
 
 STAGES: Mapping[Stage, StageFunction] = {
     Stage.FUSION: stages.fusion_stage,
@@ -26,7 +188,7 @@ STAGES: Mapping[Stage, StageFunction] = {
     Stage.RERANK: stages.rerank_stage,
     Stage.DEDUP: stages.dedup_stage,
     Stage.MIN_SCORE: stages.min_score_stage,
-    Stage.MMR: diversity.mmr_stage,
+    Stage.MMR: mmr.mmr_stage,
     Stage.EXACT_PATH: exact.exact_path_stage,
     Stage.CUT: stages.cut_stage,
 }
@@ -44,8 +206,8 @@ def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:
     order: Sequence[int] = range(len(rows))
     steps: list[Step] = []
     for stage in ranking.stages:
-        standing = Standing(pool, ranking, now, rows, scores, order)
-        step = STAGES[stage](standing)
+        state = StageState(pool, ranking, now, rows, scores, order)
+        step = STAGES[stage](state)
         if step is None:
             continue
         steps.append(step)

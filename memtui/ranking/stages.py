@@ -1,36 +1,46 @@
-"""The stages that every profile may use: each looks at the standing and returns a step."""
+"""The stages that every profile may use: each looks at the state and returns a step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from memtui.model import Numbers, Operation, Reason, Stage
-from memtui.ranking import decay, rerank
-from memtui.ranking.minimum import RULES
-from memtui.ranking.record import Step
-from memtui.ranking.stage_state import Standing
+from memtui.model import (
+    Chunk,
+    Leg,
+    MinScoreRule,
+    Numbers,
+    Operation,
+    Ranking,
+    Reason,
+    Rerank,
+    Stage,
+)
+from memtui.ranking import decay
+from memtui.ranking.fusion import FusedRow
+from memtui.ranking.stage_state import StageState, Step
 
 
-def fusion_stage(standing: Standing) -> Step:
+def fusion_stage(state: StageState) -> Step:
     """Sort the fused candidates."""
     return Step(
         Stage.FUSION,
         Operation.SUM,
-        standing.scores,
-        standing.sorted_by(standing.scores),
-        numbers={"method": str(standing.ranking.fusion)},
+        state.scores,
+        state.sorted_by(state.scores),
+        numbers={"method": str(state.ranking.fusion)},
     )
 
 
-def decay_stage(standing: Standing) -> Step | None:
+def decay_stage(state: StageState) -> Step | None:
     """Multiply by the decay factor of the chunk's age; evergreen chunks keep their score."""
-    setting = standing.ranking.decay
+    setting = state.ranking.decay
     if not setting.enabled:
         return None
-    dates = dates_of(standing)
-    ages = [None if day is None else decay.age_in_days(day, standing.now) for day, _ in dates]
+    dates = dates_of(state)
+    ages = [None if day is None else decay.age_in_days(day, state.now) for day, _ in dates]
     factors = decay.decay_factors(ages, setting.half_life_days, setting.floor)
 
     def describe(index: int) -> tuple[Reason, Numbers]:
@@ -42,33 +52,31 @@ def decay_stage(standing: Standing) -> Step | None:
             "date": day.date().isoformat() if day else None,
         }
 
-    return multiply(Stage.DECAY, standing, factors, describe)
+    return multiply(Stage.DECAY, state, factors, describe)
 
 
-def importance_stage(standing: Standing) -> Step | None:
+def importance_stage(state: StageState) -> Step | None:
     """Multiply by what the profile makes of a note's importance."""
-    if not standing.ranking.importance_multiplier:
+    if not state.ranking.importance_multiplier:
         return None
-    factors = [rerank.importance_multiplier(row.chunk.importance) for row in standing.rows]
+    factors = [importance_multiplier(row.chunk.importance) for row in state.rows]
     if all(factor == 1.0 for factor in factors):
         return None
-    return multiply(Stage.IMPORTANCE, standing, factors, lambda index: (Reason.OK, {}))
+    return multiply(Stage.IMPORTANCE, state, factors, lambda index: (Reason.OK, {}))
 
 
-def project_stage(standing: Standing) -> Step | None:
+def project_stage(state: StageState) -> Step | None:
     """Multiply by what the profile makes of a note's projects; an invalid project is left out."""
-    if not standing.ranking.importance_multiplier and not standing.ranking.project_keys:
+    if not state.ranking.importance_multiplier and not state.ranking.project_keys:
         return None
-    active = standing.ranking.project_keys
-    factors = [rerank.project_multiplier(row.chunk.project_keys, active) for row in standing.rows]
+    active = state.ranking.project_keys
+    factors = [project_multiplier(row.chunk.project_keys, active) for row in state.rows]
     lost = tuple(
-        index
-        for index in standing.order
-        if rerank.INVALID_PROJECT in standing.rows[index].chunk.project_keys
+        index for index in state.order if INVALID_PROJECT in state.rows[index].chunk.project_keys
     )
     if not lost and all(factor == 1.0 for factor in factors):
         return None
-    step = multiply(Stage.PROJECT, standing, factors, lambda index: (Reason.OK, {}))
+    step = multiply(Stage.PROJECT, state, factors, lambda index: (Reason.OK, {}))
     if not lost:
         return step
     gone = frozenset(lost)
@@ -80,50 +88,48 @@ def project_stage(standing: Standing) -> Step | None:
     return replace(step, order=kept, dropped=lost, describe=describe)
 
 
-def rerank_stage(standing: Standing) -> Step | None:
+def rerank_stage(state: StageState) -> Step | None:
     """Replace the score by the composite of relevance, recency and importance."""
-    weights = standing.ranking.rerank
+    weights = state.ranking.rerank
     if not weights.enabled:
         return None
-    maximum = max((standing.scores[index] for index in standing.order), default=0.0)
-    scores = list(standing.scores)
+    maximum = max((state.scores[index] for index in state.order), default=0.0)
+    scores = list(state.scores)
     parts: dict[int, tuple[float, float, Reason]] = {}
-    dates = dates_of(standing)
-    for index in standing.order:
+    dates = dates_of(state)
+    for index in state.order:
         day, source = dates[index]
-        age = 0.0 if day is None else decay.age_in_days(day, standing.now)
-        recency = rerank.recency(age, weights.recency_scale_days)
-        known = standing.rows[index].chunk.importance
-        importance = rerank.NEUTRAL_IMPORTANCE if known is None else known
-        parts[index] = (recency, importance, source)
-        scores[index] = rerank.composite(
-            standing.scores[index], maximum, recency, importance, weights
-        )
+        age = 0.0 if day is None else decay.age_in_days(day, state.now)
+        freshness = recency(age, weights.recency_scale_days)
+        known = state.rows[index].chunk.importance
+        importance = NEUTRAL_IMPORTANCE if known is None else known
+        parts[index] = (freshness, importance, source)
+        scores[index] = composite(state.scores[index], maximum, freshness, importance, weights)
 
     def describe(index: int) -> tuple[Reason, Numbers]:
-        recency, importance, source = parts[index]
+        freshness, importance, source = parts[index]
         return source, {
             "maximum": maximum,
-            "recency": recency,
+            "recency": freshness,
             "importance": importance,
             "relevance_weight": weights.relevance,
             "recency_weight": weights.recency,
             "importance_weight": weights.importance,
         }
 
-    order = standing.sorted_by(scores)
+    order = state.sorted_by(scores)
     return Step(Stage.RERANK, Operation.REPLACE, scores, order, operands=scores, describe=describe)
 
 
-def dedup_stage(standing: Standing) -> Step | None:
+def dedup_stage(state: StageState) -> Step | None:
     """Drop a chunk whose text equals that of a better one."""
-    if not standing.ranking.dedup:
+    if not state.ranking.dedup:
         return None
     first: dict[str, int] = {}
     kept: list[int] = []
     twins: dict[int, int] = {}
-    for index in standing.order:
-        original = first.setdefault(rerank.text_key(standing.rows[index].chunk), index)
+    for index in state.order:
+        original = first.setdefault(text_key(state.rows[index].chunk), index)
         if original == index:
             kept.append(index)
         else:
@@ -132,27 +138,27 @@ def dedup_stage(standing: Standing) -> Step | None:
     def describe(index: int) -> tuple[Reason, Numbers]:
         if index not in twins:
             return Reason.OK, {}
-        return Reason.DUPLICATE_TEXT, {"duplicate_of": standing.rows[twins[index]].chunk.id}
+        return Reason.DUPLICATE_TEXT, {"duplicate_of": state.rows[twins[index]].chunk.id}
 
     return Step(
         Stage.DEDUP,
         Operation.KEEP,
-        standing.scores,
+        state.scores,
         kept,
         dropped=tuple(twins),
         describe=describe,
     )
 
 
-def min_score_stage(standing: Standing) -> Step | None:
+def min_score_stage(state: StageState) -> Step | None:
     """Drop what scores below the minimum, by the rule of the profile."""
-    minimum = standing.ranking.min_score
+    minimum = state.ranking.min_score
     if minimum is None:
         return None
-    rule = RULES[standing.ranking.min_score_rule]
-    kept, relaxed = rule(standing.order, standing.scores, standing.rows, standing.ranking, minimum)
+    rule = RULES[state.ranking.min_score_rule]
+    kept, relaxed = rule(state.order, state.scores, state.rows, state.ranking, minimum)
     surviving = set(kept)
-    dropped = tuple(index for index in standing.order if index not in surviving)
+    dropped = tuple(index for index in state.order if index not in surviving)
 
     def describe(index: int) -> tuple[Reason, Numbers]:
         if index not in surviving:
@@ -162,7 +168,7 @@ def min_score_stage(standing: Standing) -> Step | None:
     return Step(
         Stage.MIN_SCORE,
         Operation.KEEP,
-        standing.scores,
+        state.scores,
         kept,
         dropped=dropped,
         describe=describe,
@@ -170,20 +176,20 @@ def min_score_stage(standing: Standing) -> Step | None:
     )
 
 
-def cut_stage(standing: Standing) -> Step:
+def cut_stage(state: StageState) -> Step:
     """Keep the first k; none when k is not above 0."""
-    k = max(0, standing.ranking.k)
+    k = max(0, state.ranking.k)
 
     def describe(index: int) -> tuple[Reason, Numbers]:
         return (Reason.CUT_AT_K if index in beyond else Reason.OK), {"k": k}
 
-    dropped = tuple(standing.order[k:])
+    dropped = tuple(state.order[k:])
     beyond = frozenset(dropped)
     return Step(
         Stage.CUT,
         Operation.KEEP,
-        standing.scores,
-        list(standing.order[:k]),
+        state.scores,
+        list(state.order[:k]),
         dropped=dropped,
         describe=describe,
         numbers={"k": k},
@@ -192,26 +198,162 @@ def cut_stage(standing: Standing) -> Step:
 
 def multiply(
     stage: Stage,
-    standing: Standing,
+    state: StageState,
     factors: Sequence[float],
     describe: Callable[[int], tuple[Reason, Numbers]],
 ) -> Step:
-    scores = [score * factor for score, factor in zip(standing.scores, factors, strict=True)]
-    order = standing.sorted_by(scores)
+    scores = [score * factor for score, factor in zip(state.scores, factors, strict=True)]
+    order = state.sorted_by(scores)
     return Step(stage, Operation.MULTIPLY, scores, order, operands=factors, describe=describe)
 
 
-def dates_of(standing: Standing) -> Sequence[tuple[datetime | None, Reason]]:
-    rule, derived = standing.ranking.decay.dates, standing.pool.derived
+def dates_of(state: StageState) -> Sequence[tuple[datetime | None, Reason]]:
+    rule, derived = state.ranking.decay.dates, state.pool.derived
     rows, dates = derived.get(f"dates of rows:{rule}", (None, ()))
-    if rows is standing.rows:
+    if rows is state.rows:
         return dates  # type: ignore[no-any-return]
     known = derived.setdefault(f"dates:{rule}", {})
     dates = []
-    for row in standing.rows:
+    for row in state.rows:
         found = known.get(row.chunk.id)
         if found is None:
             found = known[row.chunk.id] = decay.chunk_day(row.chunk, rule)
         dates.append(found)
-    derived[f"dates of rows:{rule}"] = standing.rows, dates
+    derived[f"dates of rows:{rule}"] = state.rows, dates
     return dates
+
+
+Kept = tuple[list[int], set[int]]
+Rule = Callable[[Sequence[int], Sequence[float], Sequence[FusedRow], Ranking, float], Kept]
+
+
+def plain(
+    order: Sequence[int],
+    scores: Sequence[float],
+    rows: Sequence[FusedRow],
+    ranking: Ranking,
+    minimum: float,
+) -> Kept:
+    """Everything at or above the minimum (OpenClaw up to 2026.2.17)."""
+    return [index for index in order if scores[index] >= minimum], set()
+
+
+def relaxed(
+    order: Sequence[int],
+    scores: Sequence[float],
+    rows: Sequence[FusedRow],
+    ranking: Ranking,
+    minimum: float,
+) -> Kept:
+    """Strict hits alone if there are any, else keyword hits above a lower minimum.
+
+    That is `relaxed_min_score`, or min(minimum, keyword weight) where it is not set.
+    """
+    strict, _ = plain(order, scores, rows, ranking, minimum)
+    if strict:
+        return strict, set()
+    lower = ranking.relaxed_min_score
+    if lower is None:
+        lower = min(minimum, ranking.keyword_weight)
+    named = _keyword_ranges(rows)
+    rescued = [i for i in order if scores[i] >= lower and _range(rows[i]) in named]
+    return rescued, set(rescued)
+
+
+def fill(
+    order: Sequence[int],
+    scores: Sequence[float],
+    rows: Sequence[FusedRow],
+    ranking: Ranking,
+    minimum: float,
+) -> Kept:
+    """Strict hits first, free places for keyword-only hits below the minimum (OpenClaw 2026.9)."""
+    strict, _ = plain(order, scores, rows, ranking, minimum)
+    named = _keyword_ranges(rows)
+    if not strict:
+        rescued = [i for i in order if scores[i] >= 0 and _range(rows[i]) in named]
+        return rescued, set(rescued)
+    taken = {_range(rows[i]) for i in strict[: max(0, ranking.k)]}
+    filled: list[int] = []
+    for index in order:
+        place = _range(rows[index])
+        if len(strict) + len(filled) >= ranking.k:
+            break
+        if scores[index] >= minimum or place in taken or place not in named:
+            continue
+        if _cosine(rows[index]) == 0:
+            taken.add(place)
+            filled.append(index)
+    return strict + filled, set(filled)
+
+
+RULES: Mapping[MinScoreRule, Rule] = {
+    MinScoreRule.PLAIN: plain,
+    MinScoreRule.RELAXED: relaxed,
+    MinScoreRule.FILL: fill,
+}
+
+
+def _range(row: FusedRow) -> tuple[str, str, int, int]:
+    """What the program tells results apart by: two models' chunks of one range are the same."""
+    chunk = row.chunk
+    return chunk.source, chunk.path, chunk.start_line, chunk.end_line
+
+
+def _keyword_ranges(rows: Sequence[FusedRow]) -> frozenset[tuple[str, str, int, int]]:
+    return frozenset(_range(row) for row in rows if row.keyword_hit is not None)
+
+
+def _cosine(row: FusedRow) -> float:
+    return next((value for leg, _, value, _ in row.parts if leg is Leg.VECTOR), 0.0)
+
+
+NEUTRAL_IMPORTANCE = 0.5
+INVALID_PROJECT = "!invalid-project-annotation"
+"""The project key that OpenClaw gives an annotation it could not read."""
+
+
+def recency(age_days: float, scale_days: float) -> float:
+    """exp(-age / scale), 0 to 1: 1/e at one scale (memini `RerankWith`); a future date gives 1."""
+    if scale_days <= 0:
+        return 1.0
+    return math.exp(-max(0.0, age_days) / scale_days)
+
+
+def composite(
+    score: float, maximum: float, recency_value: float, importance: float, weights: Rerank
+) -> float:
+    """w_rel * score / maximum + w_rec * recency + w_imp * importance (memini `RerankWith`).
+
+    `maximum` is the best score of the list; when it is not above 0 the relevance part is 0.
+    `importance` is cut to 0..1.
+    """
+    relevance = score / maximum if maximum > 0 else 0.0
+    return (
+        weights.relevance * relevance
+        + weights.recency * recency_value
+        + weights.importance * min(1.0, max(0.0, importance))
+    )
+
+
+def importance_multiplier(importance: float | None) -> float:
+    """0.75 + 0.05 * n with n cut to whole numbers 1..10 (OpenClaw 2026.9); none gives 1."""
+    if importance is None:
+        return 1.0
+    return 0.75 + 0.05 * min(10, max(1, math.floor(importance)))
+
+
+def project_multiplier(keys: Sequence[str], active: Sequence[str]) -> float:
+    """1.15 when every key is active, 0.9 otherwise, 1 without keys or active keys (2026.9)."""
+    if not keys or not active:
+        return 1.0
+    return 1.15 if set(keys) <= set(active) else 0.9
+
+
+def text_key(chunk: Chunk) -> str:
+    """Chunks with equal keys are duplicates: lower case, white space folded (memini `Dedup`).
+
+    Of a text that is masked, which then has a snippet of its own, only the same text is one.
+    """
+    folded = " ".join(chunk.text.lower().split())
+    return folded if chunk.snippet is None else f"{folded}\n{chunk.hash}"

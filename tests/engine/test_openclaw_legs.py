@@ -10,7 +10,7 @@ import pytest
 
 from memtui.index.database import Connection, Interrupted, open_database
 from memtui.model import ScoreMapping
-from memtui.ranking.scores import bm25_score
+from memtui.ranking.fusion import bm25_score
 from memtui.retrieval.openclaw import body
 from memtui.retrieval.openclaw.body import CONTAINS, BodySearch, contains, contains_condition
 from memtui.retrieval.openclaw.keyword import KeywordAnswer, OpenClawKeywordLeg

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from memtui.model import CandidatePool, MinScoreRule, Mmr, Ranking, Rerank, SearchMode, Stage
 from memtui.ranking.counterfactual import Parameter, apply
-from memtui.ranking.counterfactual.axis import Axis
-from memtui.ranking.counterfactual.between import Between, Place
-from memtui.ranking.counterfactual.columns import columns_of
-from memtui.ranking.counterfactual.curves import reach
+from memtui.ranking.counterfactual.columns import columns_of, reach
 from memtui.ranking.counterfactual.listing import listing, shown_scores
+from memtui.ranking.counterfactual.proofs import Between, Place
 from memtui.ranking.counterfactual.solve import is_used
+from memtui.ranking.counterfactual.walk import Axis
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES, for_mode
 from tests.support import openclaw_pools

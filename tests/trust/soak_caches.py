@@ -14,8 +14,8 @@ from rich.segment import Segment
 from textual.dom import DOMNode
 from textual.geometry import Region, Spacing
 
-from memtui.ranking.collation import collation_key
 from memtui.ranking.mmr import tokenize
+from memtui.ranking.stage_state import collation_key
 from memtui.retrieval.porter import stem
 from tests.trust.processes_notes import line
 

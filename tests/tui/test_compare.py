@@ -8,13 +8,14 @@ from dataclasses import replace
 import pytest
 
 from memtui.model import Decay, Drop, Fusion, Hit, Leg, Mmr, Ranked, Ranking, Stage
-from memtui.ranking.comparison import (
+from memtui.ranking.trace import (
     Pair,
     compare_lists,
     compare_settings,
     deciding_step,
+    difference,
+    find,
 )
-from memtui.ranking.trace import difference, find
 from memtui.tui.comparing import CONFIGURED, CURRENT
 from memtui.tui.glyphs import ASCII, UNICODE
 from memtui.tui.options import UiOptions

@@ -29,7 +29,7 @@ from memtui.ranking.counterfactual import (
     NoChangeReason,
     Parameter,
 )
-from memtui.ranking.counterfactual.outside import Needed
+from memtui.ranking.counterfactual.change import Needed
 from memtui.tui.explaining.findings import Findings, Part
 from memtui.tui.explaining.least_lines import RESERVED, choices, least_lines, value_words
 from memtui.tui.explaining.page import page_of, page_text

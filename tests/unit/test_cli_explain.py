@@ -30,8 +30,7 @@ from memtui.ranking.counterfactual import (
     least_changes,
     needed,
 )
-from memtui.ranking.counterfactual.change import Value, value_of
-from memtui.ranking.counterfactual.outside import outside_pool
+from memtui.ranking.counterfactual.change import Value, outside_pool, value_of
 from memtui.ranking.profiles import PROFILES
 from memtui.report import words
 from memtui.report.flags import flags_of

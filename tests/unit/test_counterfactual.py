@@ -19,7 +19,7 @@ from memtui.ranking.counterfactual import (
     least_changes,
     sweep,
 )
-from memtui.ranking.counterfactual.strides import Look, Strides
+from memtui.ranking.counterfactual.walk import Look, Strides
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from tests.support.pools import NOW, chunk, pool

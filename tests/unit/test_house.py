@@ -18,9 +18,6 @@ TESTS = sorted((PACKAGE.parent / "tests").rglob("*.py"))
 SLEEPS = re.compile(r"\btime\.sleep\(|\basyncio\.sleep\((?!0\))")
 SKIPS = re.compile(r"pytest\.(mark\.)?(skip|xfail)\b")
 
-MODULE_LINES = 400
-FUNCTION_LINES = 60
-
 
 @cache
 def sources() -> tuple[tuple[Path, str, ast.Module], ...]:
@@ -48,20 +45,6 @@ def imported(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.add(node.module)
     return names
-
-
-def test_modules_and_functions_stay_small() -> None:
-    large: list[str] = []
-    for path, text, tree in sources():
-        if text.count("\n") > MODULE_LINES:
-            large.append(str(path))
-        large += [
-            f"{path}:{node.lineno} {node.name}"
-            for node in ast.walk(tree)
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            and (node.end_lineno or 0) - node.lineno >= FUNCTION_LINES
-        ]
-    assert large == []
 
 
 def test_one_module_imports_the_database_binding() -> None:

@@ -108,13 +108,7 @@ CLAIMS: dict[str, dict[str, str]] = {
         "seed_version.weights": "unit/test_ranking_vectors.py::test_memini_rerank_weights",
         "seed_version.recency": "unit/test_ranking_vectors.py::test_memini_rerank_weights",
         "seed_version.cases": "unit/test_ranking_vectors.py::test_memini_rerank",
-        "current_version.weights": "unit/test_memini.py::test_weights",
-        "current_version.tier_weights": "unit/test_memini.py::test_weights",
-        "current_version.asserted": "unit/test_memini.py::test_order_by_quality",
         "dedup.cases": "unit/test_ranking_vectors.py::test_memini_dedup",
-        "temporal_targeting.boost": "unit/test_memini.py::test_proximity_and_boost",
-        "temporal_targeting.proximity": "unit/test_memini.py::test_proximity_and_boost",
-        "temporal_targeting.cases": "unit/test_memini.py::test_known_times",
         "bench_headline.pool": "unit/test_ranking_vectors.py::test_memini_defaults",
     },
     "minilm": {
@@ -158,6 +152,12 @@ MEASURED = {
     *("ablation_rrfk60_locomo_turn_r5", "rrf5_locomo_turn", "p50_ms"),
 }
 """Under `memini_rerank.bench_headline`: what another program measured on data that is not here."""
+
+LATER_MEMINI = {
+    *("current_version.weights", "current_version.tier_weights", "current_version.asserted"),
+    *("temporal_targeting.boost", "temporal_targeting.proximity", "temporal_targeting.cases"),
+}
+"""Under `memini_rerank`: a later memini than the profile, by facts that no note has."""
 
 RELEASE = re.compile(r"20\d\d[._]\d{1,2}(?:[._]\d{1,2})?")
 
@@ -246,8 +246,9 @@ def test_the_answers_are_what_was_recorded(file: str) -> None:
 
 @pytest.mark.parametrize("file", FILES)
 def test_every_group_is_claimed(file: str) -> None:
-    measured = {f"bench_headline.{name}" for name in MEASURED} if file == "memini_rerank" else set()
-    assert set(groups(content_of(file))) == CLAIMS[file].keys() | measured
+    others = {f"bench_headline.{name}" for name in MEASURED} | LATER_MEMINI
+    unclaimed = others if file == "memini_rerank" else set()
+    assert set(groups(content_of(file))) == CLAIMS[file].keys() | unclaimed
 
 
 @pytest.mark.parametrize(

@@ -27,10 +27,10 @@ from memtui.model import (
     ScoreMapping,
     Stage,
 )
-from memtui.ranking import decay, mmr, rerank
+from memtui.ranking import decay, mmr, stages
+from memtui.ranking.fusion import bm25_score, min_max
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
-from memtui.ranking.scores import bm25_score, min_max
 from tests.support.known import cases, load, stated
 from tests.support.pools import chunk, pool
 
@@ -177,7 +177,7 @@ def test_relaxed_minimum_score_of_release_4(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", cases("hybrid_merge", "importance_multiplier"))
 def test_importance_multiplier(case: dict[str, Any]) -> None:
-    value = rerank.importance_multiplier(case["importance"])
+    value = stages.importance_multiplier(case["importance"])
     assert value == pytest.approx(case["multiplier"], abs=1e-15)
 
 
@@ -465,7 +465,7 @@ def test_memini_rerank_weights() -> None:
     weights = SEED_VERSION["weights"]
     assert Rerank(enabled=True, **weights) == PROFILES["memini"].rerank
     assert SEED_VERSION["recency"].startswith("exp(-age/7days)")
-    assert rerank.recency(7, Rerank().recency_scale_days) == 1 / math.e
+    assert stages.recency(7, Rerank().recency_scale_days) == 1 / math.e
 
 
 @pytest.mark.parametrize("case", SEED_VERSION["cases"], ids=lambda case: str(case["name"]))

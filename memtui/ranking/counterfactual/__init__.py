@@ -6,14 +6,15 @@ from memtui.ranking.counterfactual.change import (
     Change,
     ChangeKind,
     Counterfactuals,
+    Needed,
     NoChange,
     NoChangeReason,
     Parameter,
     apply,
+    needed,
+    outside_pool,
 )
-from memtui.ranking.counterfactual.outside import Needed, needed, outside_pool
-from memtui.ranking.counterfactual.solve import least_changes
-from memtui.ranking.counterfactual.sweeps import Segment, Sweep, sweep
+from memtui.ranking.counterfactual.solve import Segment, Sweep, least_changes, sweep
 
 __all__ = [
     "Change",

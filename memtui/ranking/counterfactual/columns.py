@@ -1,21 +1,119 @@
-"""The candidates of a ranking in columns: everything that no swept parameter changes."""
+"""Numbers as functions of one parameter, near a point: value, slope and a bound on the bend.
+
+A list stays as it is until one of the comparisons that made it changes its sign. Each comparison
+is kept as a margin that is now at or above 0; `reach` says how far the parameter may move before
+any of them can fall below 0. Where the bend is 0 the margin is linear and the reach is its root;
+otherwise f + f'd - bend d²/2 lies below the margin, so its root is never beyond the true one and
+repeated steps converge to that quadratically.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memtui.model import CandidatePool, Leg, Ranking, SearchMode, TieRule
-from memtui.ranking import decay, rerank
-from memtui.ranking.counterfactual.curves import Floats, Indices
-from memtui.ranking.diversity import overlap_matrix
+from memtui.ranking import decay, stages
 from memtui.ranking.fusion import FusedRow, fuse, is_vector_only_media
+from memtui.ranking.mmr import overlap_matrix
+from memtui.ranking.stage_state import StageState
 from memtui.ranking.stages import dates_of
-from memtui.ranking.stage_state import Standing
+
+Floats: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.intp]
+
+ROUNDING = 8 * float(np.finfo(np.float64).eps)
+"""Differences below this part of the numbers compared are rounding, not order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Functions of the parameter: arrays of one shape; `bend` bounds |second derivative|."""
+
+    value: Floats
+    slope: Floats
+    bend: Floats
+
+    def __getitem__(self, chosen: Indices | int) -> Curve:
+        return Curve(self.value[chosen], self.slope[chosen], self.bend[chosen])
+
+    def __add__(self, other: Curve) -> Curve:
+        return Curve(self.value + other.value, self.slope + other.slope, self.bend + other.bend)
+
+    def scaled(self, factor: Floats | float) -> Curve:
+        """Multiply by what does not depend on the parameter."""
+        return Curve(self.value * factor, self.slope * factor, self.bend * np.abs(factor))
+
+    def times(self, other: Curve) -> Curve:
+        """The product; the bend holds the cross term at this point."""
+        return Curve(
+            self.value * other.value,
+            self.slope * other.value + self.value * other.slope,
+            self.bend * np.abs(other.value)
+            + np.abs(self.value) * other.bend
+            + 2 * np.abs(self.slope * other.slope),
+        )
+
+    def minus(self, other: Curve) -> Curve:
+        """The difference, exactly 0 where nothing but rounding is left of it."""
+        value, slope = self.value - other.value, self.slope - other.slope
+        bend = self.bend + other.bend
+        size = np.maximum(np.abs(self.value), np.abs(other.value))
+        steepness = np.maximum(np.abs(self.slope), np.abs(other.slope))
+        same = (np.abs(value) <= ROUNDING * size) & (np.abs(slope) <= ROUNDING * steepness)
+        if same.any():
+            value, slope = np.where(same, 0.0, value), np.where(same, 0.0, slope)
+            bend = np.where(same, 0.0, bend)
+        return Curve(value, slope, bend)
+
+    def sided(self) -> Curve:
+        """The margin to 0, from whichever side it is on."""
+        sign = np.where(self.value < 0, -1.0, 1.0)
+        return Curve(self.value * sign, self.slope * sign, self.bend)
+
+
+def constant(value: Floats | float) -> Curve:
+    """What does not depend on the parameter."""
+    array = np.asarray(value, dtype=np.float64)
+    nothing = np.zeros_like(array)
+    return Curve(array, nothing, nothing)
+
+
+def reaches(margins: Curve, direction: int) -> Floats:
+    """How far the parameter can move before each margin can be below 0; infinite if never.
+
+    `direction` is 1 upwards, -1 downwards. A margin that is 0 and falls reaches 0.
+    """
+    room = np.maximum(margins.value, 0.0)
+    speed = -direction * margins.slope
+    bend = margins.bend
+    root = np.sqrt(speed * speed + 2 * room * bend)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        nearing = 2 * room / (speed + root)
+        leaving = (root - speed) / bend
+    reached = np.where(speed > 0, nearing, leaving)
+    found: Floats = np.where((speed <= 0) & (bend == 0), np.inf, reached)
+    return found
+
+
+def reach(margins: Sequence[Curve], direction: int) -> float:
+    """How far the parameter can move before any margin can be below 0."""
+    sizable = [margin for margin in margins if margin.value.size]
+    if not sizable:
+        return float("inf")
+    joined = Curve(
+        np.concatenate([np.ravel(margin.value) for margin in sizable]),
+        np.concatenate([np.ravel(margin.slope) for margin in sizable]),
+        np.concatenate([np.ravel(margin.bend) for margin in sizable]),
+    )
+    return float(reaches(joined, direction).min())
+
 
 Flags = NDArray[np.bool_]
 
@@ -45,9 +143,9 @@ class Columns:
     _cuts: list[tuple[Indices, Floats]] = field(default_factory=list)
 
     @cached_property
-    def standing(self) -> Standing:
+    def state(self) -> StageState:
         scores = [row.score for row in self.rows]
-        return Standing(self.pool, self.ranking, self.now, self.rows, scores, range(len(scores)))
+        return StageState(self.pool, self.ranking, self.now, self.rows, scores, range(len(scores)))
 
     @cached_property
     def media(self) -> Flags:
@@ -62,7 +160,7 @@ class Columns:
 
     @cached_property
     def ages(self) -> list[float | None]:
-        days = (day for day, _ in dates_of(self.standing))
+        days = (day for day, _ in dates_of(self.state))
         return [None if day is None else decay.age_in_days(day, self.now) for day in days]
 
     @cached_property
@@ -76,33 +174,33 @@ class Columns:
 
     @cached_property
     def importance(self) -> Floats:
-        values = [rerank.importance_multiplier(row.chunk.importance) for row in self.rows]
+        values = [stages.importance_multiplier(row.chunk.importance) for row in self.rows]
         return np.array(values, dtype=np.float64)
 
     @cached_property
     def project(self) -> Floats:
         active = self.ranking.project_keys
-        values = [rerank.project_multiplier(row.chunk.project_keys, active) for row in self.rows]
+        values = [stages.project_multiplier(row.chunk.project_keys, active) for row in self.rows]
         return np.array(values, dtype=np.float64)
 
     @cached_property
     def lost(self) -> Flags:
         """Candidates whose project annotation could not be read."""
         return np.array(
-            [rerank.INVALID_PROJECT in row.chunk.project_keys for row in self.rows], dtype=bool
+            [stages.INVALID_PROJECT in row.chunk.project_keys for row in self.rows], dtype=bool
         )
 
     @cached_property
     def recency_part(self) -> Floats:
         weights = self.ranking.rerank
         ages = [0.0 if age is None else age for age in self.ages]
-        values = [rerank.recency(age, weights.recency_scale_days) for age in ages]
+        values = [stages.recency(age, weights.recency_scale_days) for age in ages]
         return weights.recency * np.array(values)
 
     @cached_property
     def importance_part(self) -> Floats:
         known = [row.chunk.importance for row in self.rows]
-        values = [rerank.NEUTRAL_IMPORTANCE if value is None else value for value in known]
+        values = [stages.NEUTRAL_IMPORTANCE if value is None else value for value in known]
         parts: Floats = self.ranking.rerank.importance * np.clip(np.array(values), 0.0, 1.0)
         return parts
 
@@ -110,7 +208,7 @@ class Columns:
     def text(self) -> Indices:
         """Equal numbers for equal texts."""
         numbers: dict[str, int] = {}
-        keys = (rerank.text_key(row.chunk) for row in self.rows)
+        keys = (stages.text_key(row.chunk) for row in self.rows)
         return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
 
     @cached_property
@@ -120,7 +218,7 @@ class Columns:
     @cached_property
     def lexical(self) -> Floats:
         """The private score of body matches without a BM25 value."""
-        ranks = (self.standing.lexical_rank(index) for index in range(len(self.rows)))
+        ranks = (self.state.lexical_rank(index) for index in range(len(self.rows)))
         return np.array(list(ranks), dtype=np.float64)
 
     @cached_property
@@ -133,7 +231,7 @@ class Columns:
         """The order of equal scores where the location decides; equal where it does not."""
         if self.ranking.tie_rule is not TieRule.LOCATION:
             return np.zeros(len(self.rows), dtype=np.intp)
-        keys = [self.standing.location(index) for index in range(len(self.rows))]
+        keys = [self.state.location(index) for index in range(len(self.rows))]
         ordinal = {key: number for number, key in enumerate(sorted(set(keys)))}
         return np.array([ordinal[key] for key in keys], dtype=np.intp)
 
@@ -160,7 +258,7 @@ class Columns:
     @cached_property
     def overlap(self) -> Floats:
         """The similarity of every two candidates."""
-        found: Floats = overlap_matrix(self.standing, range(len(self.rows)))
+        found: Floats = overlap_matrix(self.state, range(len(self.rows)))
         return found
 
     def among(self, members: Indices) -> Floats:

@@ -16,8 +16,7 @@ import numpy as np
 from memtui.model import Fusion, Ranking, SearchMode, Stage, TieRule
 from memtui.ranking import decay, exact
 from memtui.ranking.counterfactual.change import Parameter
-from memtui.ranking.counterfactual.columns import Columns
-from memtui.ranking.counterfactual.curves import Curve, Floats, Indices, constant
+from memtui.ranking.counterfactual.columns import Columns, Curve, Floats, Indices, constant
 from memtui.ranking.fusion import RRF_K_DEFAULT
 
 LAST_GROUP = 6

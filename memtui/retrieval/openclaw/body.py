@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from memtui.model import ScoreMapping
-from memtui.ranking.scores import bm25_score
+from memtui.ranking.fusion import bm25_score
 from memtui.retrieval.connection import Connection
 from memtui.retrieval.openclaw.boost import boosted_score
 from memtui.retrieval.openclaw.keyword_hit import KeywordHit

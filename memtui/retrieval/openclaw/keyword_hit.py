@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memtui.ranking.collation import collation_key
+from memtui.ranking.stage_state import collation_key
 
 EXACT_PATH_LIMIT = 200
 

@@ -16,8 +16,7 @@ from textual.widgets import Static
 from textual.worker import Worker
 
 from memtui.model import Drop, Hit, Ranked, Ranking
-from memtui.ranking.comparison import ListComparison, compare_lists, compare_settings
-from memtui.ranking.trace import find
+from memtui.ranking.trace import ListComparison, compare_lists, compare_settings, find
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.actions_ranking import needs_search

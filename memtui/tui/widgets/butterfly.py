@@ -9,7 +9,7 @@ from itertools import zip_longest
 from textual.content import Content
 
 from memtui.model import Drop, Hit, Leg, Ranked, Stage
-from memtui.ranking.comparison import better, deciding_step
+from memtui.ranking.trace import better, deciding_step
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.arithmetic import LEGS, ScoreStep, axis, glyph_of, steps_of

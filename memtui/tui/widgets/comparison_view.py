@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from textual.content import Content
 
 from memtui.model import Fusion, Hit, Ranked
-from memtui.ranking.comparison import ListComparison, Pair, Setting, SettingDifference
+from memtui.ranking.trace import ListComparison, Pair, Setting, SettingDifference
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import ASCII, Glyphs
