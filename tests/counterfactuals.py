@@ -21,8 +21,7 @@ from pathlib import Path
 
 from memtui.engine import Engine
 from memtui.engine.least import find_changes
-from memtui.memory.demo import DEMO_PRESENT
-from memtui.memory.workspace import demo_root
+from memtui.memory.workspace import DEMO_PRESENT, demo_root
 from memtui.model import CandidatePool, Decay, Fusion, Mmr, Ranked, Ranking
 from memtui.ranking.counterfactual import (
     Change,

@@ -26,8 +26,7 @@ from textual.widgets import Input
 from memtui.bus import Bus
 from memtui.engine import Engine
 from memtui.index.transcripts.scope import TranscriptHomes
-from memtui.memory.demo import DEMO_PRESENT
-from memtui.memory.workspace import demo_root
+from memtui.memory.workspace import DEMO_PRESENT, demo_root
 from memtui.model import Decay, IndexStatus, Mmr, Ranking
 from memtui.settings import EmbeddingSettings, Settings
 from memtui.tui.app import MemtuiApp

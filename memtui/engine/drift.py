@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from memtui.index.database import Connection, vector_extension
-from memtui.index.planning import known_files, plan_changes
+from memtui.index.indexer_state import IndexerSnapshot
 from memtui.index.reader import IndexCounts, counts
-from memtui.index.state import IndexerSnapshot
+from memtui.index.scan import known_files, plan_changes
 from memtui.memory.discover import Discovery
 from memtui.model import SkippedFile
 

@@ -40,11 +40,10 @@ from memtui.engine.searching import Partial, SearchLoop
 from memtui.engine.source import RecentFile
 from memtui.engine.transcripts import Transcribing
 from memtui.errors import Cancelled, IndexMissing
-from memtui.index.caching import CacheBound
-from memtui.index.courtesy import Courtesy
 from memtui.index.database import Interrupted, open_database
 from memtui.index.generations import IndexFolder
-from memtui.index.indexer import Indexer
+from memtui.index.indexer import CacheBound, Indexer
+from memtui.index.job import Courtesy
 from memtui.index.reader import ChunkRange, chunk_ranges, recent_files
 from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.scope import TranscriptHomes, transcript_scope_of

@@ -12,8 +12,8 @@ from memtui.engine.best_chunk import best_by_legs, best_in_pool
 from memtui.engine.inquiry import ChunkFacts
 from memtui.engine.insight import facts_of, refused, row_of
 from memtui.engine.places import Meant, meant, readings, spellings
-from memtui.index.planning import KnownFile, known_file
 from memtui.index.reader import ChunkRange, chunk_ranges
+from memtui.index.scan import KnownFile, known_file
 from memtui.model import CandidatePool, Leg, Ranked
 from memtui.model.inquiry import Place
 from memtui.retrieval.bm25 import NATIVE_TABLE

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memtui.engine.inquiry import ChunkFacts
-from memtui.index.recipe import NO_MODEL
+from memtui.index.schema import NO_MODEL
 from memtui.model import CandidatePool, Chunk, Leg, LegStatus, Ranked, Reason
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace
 from memtui.retrieval.bm25 import NATIVE_TABLE, explain_keyword

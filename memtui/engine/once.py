@@ -21,9 +21,9 @@ from memtui.engine.providers.noted import NotedProvider, told_state
 from memtui.errors import IndexMissing, MemtuiError
 from memtui.index.database import DatabaseError, open_database
 from memtui.index.generations import IndexFolder
+from memtui.index.indexer_state import IndexerSnapshot
 from memtui.index.reader import LiveIndex
 from memtui.index.schema import read_meta
-from memtui.index.state import IndexerSnapshot
 from memtui.memory.discover import Discovery, discover
 from memtui.memory.workspace import workspace_id
 from memtui.model import IndexStatus, ProviderState, Ranked, Ranking

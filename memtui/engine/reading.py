@@ -9,8 +9,8 @@ from memtui.embedding.prices import cost, price_of
 from memtui.embedding.usage import estimated_tokens
 from memtui.engine.source import RebuildCost
 from memtui.index.database import number
+from memtui.index.files import within_limit
 from memtui.index.reader import file_row
-from memtui.index.splitting import within_limit
 from memtui.model import Chunk, ChunkSpan
 from memtui.retrieval.pool import fetch_chunks
 

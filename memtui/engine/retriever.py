@@ -19,8 +19,7 @@ from memtui.errors import Cancelled, IndexMissing
 from memtui.index.database import DatabaseError, Interrupted, mapped_errors
 from memtui.index.generations import IndexFolder
 from memtui.index.reader import LiveIndex
-from memtui.index.recipe import NO_MODEL
-from memtui.index.schema import read_meta
+from memtui.index.schema import NO_MODEL, read_meta
 from memtui.model import CandidatePool, Leg, LegState, LegStatus, ProviderState, Reason
 from memtui.retrieval.filters import RowFilter
 from memtui.retrieval.keyword import KeywordLeg

@@ -6,16 +6,14 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from memtui.index.planning import KnownFile, plan_changes
 from memtui.index.reader import ChunkRange
+from memtui.index.scan import KnownFile, plan_changes
 from memtui.index.transcripts.by_path import file_at
 from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
 from memtui.index.transcripts.scope import TranscriptScope
-from memtui.memory.discover import Scope
+from memtui.memory.discover import Scope, look_at
 from memtui.memory.documents import read_document, reason_of, split_lines
-from memtui.memory.looks import said
-from memtui.memory.one_file import look_at
-from memtui.memory.paths import absolute_path
+from memtui.memory.paths import absolute_path, said
 from memtui.model import Numbers, Reason, SourceFile
 
 MOST_NAMED = 5

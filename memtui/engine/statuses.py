@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from memtui.index.state import IndexerSnapshot, Work
+from memtui.index.indexer_state import IndexerSnapshot, Work
 from memtui.model import IndexState, IndexStatus, ProviderState, Reason, WatcherState
 from memtui.text.tokens import FTS5_TOKENIZE
 

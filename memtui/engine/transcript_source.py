@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from memtui.engine.source import SourceText
-from memtui.index.planning import KnownFile
+from memtui.index.scan import KnownFile
 from memtui.index.transcripts.opening import HashingStream, open_stream
 from memtui.index.transcripts.recognising import format_for
-from memtui.memory.looks import said
+from memtui.memory.paths import said
 from memtui.memory.transcripts.base import TranscriptFormat, parse_record
 from memtui.memory.transcripts.stream import MAX_LINE_BYTES, RawLine, raw_lines, text_of
 from memtui.model import SourceFile

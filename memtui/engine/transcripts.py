@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from memtui.index.database import Connection
     from memtui.index.generations import IndexFolder
     from memtui.index.indexer import Indexer
-    from memtui.index.planning import KnownFile
     from memtui.index.reader import LiveIndex
+    from memtui.index.scan import KnownFile
     from memtui.index.transcripts.follow import TranscriptFollower
     from memtui.index.transcripts.scope import TranscriptScope
     from memtui.memory.discover import Discovery
@@ -144,7 +144,7 @@ class Transcribing:
 
 def _held(connection: Connection, path: str) -> _Held:
     from memtui.engine.reading import indexed_note
-    from memtui.index.planning import known_file
+    from memtui.index.scan import known_file
     from memtui.index.transcripts.discovery import SOURCE
 
     known = known_file(connection, path)
@@ -155,7 +155,7 @@ def _held(connection: Connection, path: str) -> _Held:
 
 
 def _known_transcripts(live: LiveIndex) -> Mapping[str, KnownFile]:
-    from memtui.index.planning import known_files
+    from memtui.index.scan import known_files
     from memtui.index.transcripts.discovery import SOURCE
 
     try:

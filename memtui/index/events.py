@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from memtui.memory.discover import Scope, absolute_extra
-from memtui.memory.patterns import Glob, has_magic
+from memtui.memory.paths import Glob, has_magic
 
 if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent, FileSystemEventHandler

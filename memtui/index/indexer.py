@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 from memtui.bus import (
     Bus,
@@ -19,25 +21,76 @@ from memtui.bus import (
     SyncStarted,
 )
 from memtui.embedding.cache import EmbeddingCache
+from memtui.embedding.provider import ProviderIdentity
 from memtui.errors import Cancelled, IndexMissing, MemtuiError
-from memtui.index.caching import CacheBound
-from memtui.index.counting import COUNT_SHARE, LiveCounter
-from memtui.index.courtesy import Courtesy
 from memtui.index.database import IndexDamaged
 from memtui.index.generations import IndexFolder, WriterLock
-from memtui.index.job import Job, ProviderFactory, SyncResult
-from memtui.index.planning import known_files, plan_changes
-from memtui.index.progress import ProgressReporter
+from memtui.index.indexer_state import COUNT_SHARE, IndexerSnapshot, IndexerState, LiveCounter, Work
+from memtui.index.job import (
+    Courtesy,
+    Job,
+    ProgressReporter,
+    ProviderFactory,
+    RefusedTexts,
+    SyncResult,
+)
 from memtui.index.reader import LiveIndex
-from memtui.index.rebuild import rebuild
-from memtui.index.recipe import Recipe
-from memtui.index.refused import RefusedTexts
-from memtui.index.state import IndexerSnapshot, IndexerState, Work
-from memtui.index.sync import sync
+from memtui.index.scan import known_files, plan_changes
+from memtui.index.schema import NO_MODEL, Recipe, read_meta
+from memtui.index.sync import rebuild, sync
 from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.memory.discover import Scope, discover
 from memtui.model import Leg
+
+if TYPE_CHECKING:
+    from memtui.index.database import Connection
+
+
+def _nobody() -> ProviderIdentity | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class CacheBound:
+    """How large the cache may become on disk, in bytes, and whose vectors go last."""
+
+    limit: int
+    spared: Callable[[], ProviderIdentity | None] = _nobody
+
+    def keep(
+        self,
+        cache: EmbeddingCache,
+        live: Callable[[], Connection],
+        wanted: ProviderIdentity | None,
+        cancelled: Callable[[], bool],
+    ) -> int:
+        """Evict down to the bound; by how many bytes live vectors alone exceed it.
+
+        Live are the vectors that the index at `live` holds, and those of the same chunks by
+        `wanted`, whose index may be in the making.
+        """
+        cache.note_uses()
+        if not cache.is_above(self.limit):
+            return 0
+        try:
+            connection = live()
+        except IndexMissing:
+            return cache.trim(self.limit, {}, cancelled=cancelled).excess
+        hashes = [str(row[0]) for row in connection.execute("SELECT hash FROM chunks").fetchall()]
+        makers = [who for who in (_made_by(connection), wanted) if who is not None]
+        spared = self.spared()
+        last = {spared: hashes} if spared is not None else {}
+        trimmed = cache.trim(self.limit, dict.fromkeys(makers, hashes), last, cancelled=cancelled)
+        return trimmed.excess
+
+
+def _made_by(connection: Connection) -> ProviderIdentity | None:
+    meta = read_meta(connection)
+    if meta.get("provider", NO_MODEL) == NO_MODEL:
+        return None
+    return ProviderIdentity(meta["provider"], meta["model"], None, meta["fingerprint"])
+
 
 __all__ = ["Indexer", "IndexerSnapshot", "Work"]
 

@@ -1,25 +1,241 @@
-"""What a sync or rebuild works with, and what it hands back."""
+"""One sync or rebuild: what it is given, how it reports, gives way and stops, what came of it."""
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from time import monotonic, sleep
+from typing import Final
 
-from memtui.bus import Bus
+from memtui.bus import Bus, SyncProgressed
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.provider import Provider
-from memtui.errors import Cancelled, WorkspaceNotFound
-from memtui.index.courtesy import Courtesy
-from memtui.index.failing import VectorProblem
+from memtui.embedding.provider import Provider, ProviderIdentity
+from memtui.errors import Cancelled, ProviderError, WorkspaceNotFound
 from memtui.index.generations import IndexFolder
-from memtui.index.progress import ProgressReporter
-from memtui.index.recipe import Recipe
-from memtui.index.refused import RefusedTexts
+from memtui.index.schema import Recipe
 from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.memory.discover import Discovery, Scope, discover
-from memtui.model import ProviderState, SkippedFile, SyncStats, Usage
+from memtui.model import Failure, Progress, ProviderState, Reason, SkippedFile, SyncStats, Usage
+
+PROBE_TEXT = "memory"
+"""What a provider is asked for to see whether it answers."""
+
+MOST_FAILURES = 3
+"""So many failed calls in a row, each after its own retries, and a provider is given up."""
+
+_OF_ONE_TEXT = frozenset({Failure.TOO_LARGE, Failure.BAD_REQUEST, Failure.MODEL_FAILED})
+
+OF_THE_SERVICE = frozenset(
+    {
+        Failure.RATE_LIMITED,
+        Failure.SERVICE_DOWN,
+        Failure.TIMEOUT,
+        Failure.UNREACHABLE,
+        Failure.CUT,
+    }
+)
+"""Failures that hardly a text can be the cause of."""
+
+
+def is_for_good(failure: Failure) -> bool:
+    """Whether another text would fail as well, now and a little later."""
+    return not failure.is_passing and failure not in _OF_ONE_TEXT
+
+
+@dataclass(frozen=True, slots=True)
+class VectorProblem:
+    """Why vectors are still missing."""
+
+    reason: Reason
+    detail: str
+    failure: Failure | None = None
+    is_of_texts: bool = False
+    """Whether the provider works, and would not take some texts."""
+    passes: bool = True
+    """Whether a later sync asks again by itself."""
+
+
+MOST_TRIES: Final = 3
+"""So often a text is sent that is refused each time; then only when the user asks for work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a text has no vector."""
+
+    message: str
+    failure: Failure
+    tries: int
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the text is not sent again."""
+        return self.tries >= MOST_TRIES
+
+
+class RefusedTexts:
+    """Refusals by provider and text hash; lives as long as the program, any thread may `clear`."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str, str, str], Refusal] = {}
+
+    def of(self, identity: ProviderIdentity, text_hash: str) -> Refusal | None:
+        """What is known of a text; `None` for one that was not refused."""
+        return self._known.get(_key(identity, text_hash))
+
+    def note(self, identity: ProviderIdentity, text_hash: str, error: ProviderError) -> Refusal:
+        """Remember that a text was refused once more."""
+        known = self.of(identity, text_hash)
+        tries = 1 + (known.tries if known is not None else 0)
+        refusal = Refusal(str(error), Failure(error.failure), tries)
+        self._known[_key(identity, text_hash)] = refusal
+        return refusal
+
+    def clear(self) -> None:
+        """Forget all of it: the user has asked for work."""
+        self._known.clear()
+
+
+def _key(identity: ProviderIdentity, text_hash: str) -> tuple[str, str, str, str]:
+    return identity.name, identity.model, identity.fingerprint, text_hash
+
+
+PAUSE_SECONDS = 1.0
+"""So long after the last key the index goes on: longer than from one key to the next."""
+MOST_SECONDS = 15.0
+"""So long it waits at most, however much is typed."""
+TURN_SECONDS = 0.5
+"""So long it then works before it waits again."""
+_LOOK_SECONDS = 0.02
+
+
+class Courtesy:
+    """Lets the index thread wait while keys come in, as the threads share one interpreter.
+
+    `clock` counts seconds. Of work that never ends for typing, `TURN_SECONDS` of every
+    `MOST_SECONDS` are left.
+    """
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._until = 0.0
+        self._since: float | None = None
+        self._turn_ends = 0.0
+
+    def typed(self) -> None:
+        """Note a key; from any thread, never waits."""
+        self._until = self._clock() + PAUSE_SECONDS
+
+    def wait(self, stopped: Callable[[], bool]) -> None:
+        """Wait, on the thread that works, until nobody types, `stopped()` or it is its turn."""
+        while self._waits() and not stopped():
+            sleep(_LOOK_SECONDS)
+
+    def _waits(self) -> bool:
+        now = self._clock()
+        if now >= self._until:
+            self._since = None
+            return False
+        if now < self._turn_ends:
+            return False
+        if self._since is None:
+            self._since = now
+        elif now - self._since >= MOST_SECONDS:
+            self._since, self._turn_ends = None, now + TURN_SECONDS
+            return False
+        return True
+
+
+FILES = "files"
+VECTORS = "vectors"
+
+_EVENT_SECONDS = 0.1
+_WINDOW_SECONDS = 20.0
+_ETA_SECONDS = 5.0
+_ETA_SAMPLES = 3
+
+
+class ProgressReporter:
+    """Publishes `SyncProgressed` for the phases of one sync; `last` may be read from any thread.
+
+    `published` is called after each event, on the thread that reports.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        published: Callable[[], None] | None = None,
+    ) -> None:
+        self.last: Progress | None = None
+        self._bus = bus
+        self._after_publishing = published
+        self._clock = clock
+        self._phase = FILES
+        self._done = 0
+        self._total = 0
+        self._started = 0.0
+        self._published = 0.0
+        self._samples: deque[tuple[float, int]] = deque()
+
+    def start(self, phase: str, total: int) -> None:
+        """Begin a phase of `total` steps."""
+        self._phase, self._done, self._total = phase, 0, total
+        self._started = self._clock()
+        self._samples.clear()
+        self._samples.append((self._started, 0))
+        self._publish(self._started, "")
+
+    def advance(self, steps: int, current: str = "") -> None:
+        """Note that `steps` more are done; `current` names what is being worked on."""
+        self._done += steps
+        now = self._clock()
+        last = self._done >= self._total
+        if last or now - self._published >= _EVENT_SECONDS:
+            self._samples.append((now, self._done))
+            while now - self._samples[0][0] > _WINDOW_SECONDS and len(self._samples) > 2:
+                self._samples.popleft()
+            self._publish(now, current)
+
+    @property
+    def remaining(self) -> int:
+        """How many steps of the phase are still to be done."""
+        return self._total - self._done
+
+    def kept_percent(self) -> int:
+        """Tell how much of the phase is done, 0 to 100."""
+        return 100 * self._done // self._total if self._total else 100
+
+    def stopped(self, *, rebuild: bool) -> str:
+        """Say what is left of a run that was stopped."""
+        if rebuild and (self.last is None or self.last.phase != VECTORS):
+            return "stopped; the index is as it was"
+        return f"stopped; {self.kept_percent()} % kept"
+
+    def _publish(self, now: float, current: str) -> None:
+        self._published = now
+        begin, done_then = self._samples[0]
+        elapsed = now - begin
+        rate = (self._done - done_then) / elapsed if elapsed > 0 else 0.0
+        eta = None
+        enough = len(self._samples) > _ETA_SAMPLES and now - self._started >= _ETA_SECONDS
+        if enough and rate > 0:
+            eta = (self._total - self._done) / rate
+        progress = Progress(self._phase, self._done, self._total, rate, eta, current)
+        self.last = progress
+        self._bus.publish(
+            SyncProgressed(
+                progress.phase, progress.done, progress.total, rate, eta, progress.current
+            )
+        )
+        if self._after_publishing is not None:
+            self._after_publishing()
+
 
 WORTH_A_WAIT = 64
 """So many files or chunks have to be left for a job to wait while somebody types."""

@@ -6,7 +6,9 @@ looks like a note and is left out is listed with its reason.
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,9 +16,20 @@ from pathlib import Path
 
 from memtui.errors import Cancelled
 from memtui.memory.documents import MAX_FILE_BYTES, reason_of
-from memtui.memory.looks import first_link, kind, leads_to_folder, link_target, said
-from memtui.memory.paths import parts_below, stored_path, written
-from memtui.memory.patterns import Glob, has_magic, name_filter
+from memtui.memory.paths import (
+    Glob,
+    absolute_path,
+    first_link,
+    has_magic,
+    kind,
+    leads_to_folder,
+    link_target,
+    name_filter,
+    parts_below,
+    said,
+    stored_path,
+    written,
+)
 from memtui.model import Reason, SkippedFile, SourceFile
 from memtui.model.documents import DEFAULT_IGNORE
 
@@ -321,3 +334,120 @@ def spellings(path: str) -> tuple[str, ...]:
     """Give a path as it was named, and as the operating system may name it in events."""
     real = os.path.realpath(path)
     return (path,) if real == path else (path, real)
+
+
+def is_candidate(path: Path, scope: Scope) -> bool:
+    """Tell cheaply whether a path, by where it is and what it is called, is one to be indexed.
+
+    For file events: the file need not exist any more, and is not looked at.
+    """
+    return is_markdown(path.name) and _in_scope(path, scope, folder=False)
+
+
+def may_contain(folder: Path, scope: Scope) -> bool:
+    """Tell cheaply whether files to be indexed can lie below a folder; it need not exist."""
+    return _in_scope(folder, scope, folder=True)
+
+
+def _in_scope(path: Path, scope: Scope, *, folder: bool) -> bool:
+    place = os.path.abspath(path)
+    root = os.path.abspath(scope.root)
+    ignored = name_filter(scope.ignore)
+    marks = (os.path.join(root, ROOT_FILES[0]), os.path.join(root, MEMORY_FOLDER))
+    memory = any(map(os.path.lexists, marks)) and is_memory(scope.root)
+    for base in spellings(root):
+        parts = parts_below(place, base)
+        if parts is not None and _below_root(parts, ignored, memory=memory, folder=folder):
+            return True
+    extras = [extra for extra in scope.extra_paths if extra.strip()]
+    return any(_below_extra(place, extra, root, ignored, folder=folder) for extra in extras)
+
+
+def _below_root(
+    parts: tuple[str, ...], ignored: re.Pattern[str], *, memory: bool, folder: bool
+) -> bool:
+    if not parts:
+        return folder
+    if len(parts) == 1 and parts[0] in (*ROOT_FILES, MEMORY_FOLDER):
+        return True
+    if memory and parts[0] != MEMORY_FOLDER:
+        return False
+    return not any(map(ignored.match, parts))
+
+
+def _below_extra(
+    place: str, extra: str, root: str, ignored: re.Pattern[str], *, folder: bool
+) -> bool:
+    path = absolute_extra(extra, root)
+    glob = Glob.parse(path) if has_magic(extra) and not os.path.lexists(path) else Glob(path, ())
+    for base in spellings(glob.base):
+        parts = parts_below(place, base)
+        if parts is None:
+            if folder and parts_below(base, place) is not None:
+                return True
+            continue
+        at = glob.start
+        for name in parts:
+            at = glob.step(at, name)
+        if (glob.done(at) or (folder and at)) and not any(map(ignored.match, parts)):
+            return True
+    return False
+
+
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ})
+
+
+def look_at(scope: Scope, path: str) -> SourceFile | SkippedFile:
+    """Look at one path as `discover` would: only the folders that lead to it are listed.
+
+    `path` is as the index stores paths: relative to the root, or absolute. What discovery passes
+    over without a word is `NO_FILE`, `NOT_A_NOTE` or `OUTSIDE_ROOT`.
+    """
+    root = os.path.abspath(scope.root)
+    place = absolute_path(path, root)
+    name = stored_path(place, root)
+    nothing = absent(place)
+    if nothing is not None:
+        return SkippedFile(name, *nothing)
+    found = discover(scope, only=place)
+    for file in found.files:
+        if file.path == name:
+            return file
+    above = [skipped for skipped in found.skipped if _is_at_or_above(skipped.path, name)]
+    if above:
+        nearest = max(above, key=lambda skipped: len(skipped.path))
+        return SkippedFile(name, nearest.reason, nearest.detail)
+    real = os.path.realpath(place)
+    for file in found.files:
+        if os.path.realpath(file.absolute) == real:
+            return SkippedFile(name, Reason.DUPLICATE_FILE, f"already found as {file.path}")
+    return SkippedFile(name, *_passed_over(place))
+
+
+def absent(place: str) -> tuple[Reason, str] | None:
+    """Why nothing can be looked at there; `None` when something is there."""
+    try:
+        os.lstat(place)
+    except ValueError as error:
+        # A NUL in the name: no file can be called so.
+        return Reason.NO_FILE, said(error)
+    except OSError as error:
+        is_absent = error.errno in _ABSENT
+        return (Reason.NO_FILE if is_absent else reason_of(error)), said(error)
+    return None
+
+
+def _is_at_or_above(folder: str, name: str) -> bool:
+    return folder in {".", name} or name.startswith(f"{folder}/")
+
+
+def _passed_over(place: str) -> tuple[Reason, str]:
+    try:
+        mode = os.lstat(place).st_mode
+    except OSError as error:
+        return reason_of(error), said(error)
+    if stat.S_ISDIR(mode):
+        return Reason.NOT_A_NOTE, kind(mode)
+    if not is_markdown(place):
+        return Reason.NOT_A_NOTE, "its name does not end in .md or .markdown"
+    return Reason.OUTSIDE_ROOT, "below no folder that belongs to the memory"

@@ -6,8 +6,9 @@ import hashlib
 import os
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from memtui.errors import WorkspaceNotFound
@@ -124,3 +125,13 @@ def _absolute(path: Path) -> Path:
 
 def _shown(path: Path) -> str:
     return written(str(path))
+
+
+DEMO_PRESENT = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
+"""The evening on which the sample memory's story ends."""
+
+
+def demo_clock() -> Callable[[], datetime]:
+    """A clock that starts at the end of the story and then runs like any other."""
+    offset = DEMO_PRESENT - datetime.now(UTC)
+    return lambda: datetime.now(UTC) + offset

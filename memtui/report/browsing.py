@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from memtui.memory.care.duplicates import words_of
 from memtui.memory.care.masking import masked
-from memtui.memory.care.shingles import words_of
 from memtui.model import Chunk
 from memtui.model.browsing import (
     AnsweredQuery,

@@ -315,7 +315,7 @@ def run(
         # Imported after the first paint: numpy, apsw and the model take longer than a screen.
         from memtui.engine import Engine
         from memtui.engine.conversations.demo import demo_homes
-        from memtui.memory.demo import demo_clock
+        from memtui.memory.workspace import demo_clock
         from memtui.settings import demo_data_dir
 
         assert workspace is not None

@@ -13,8 +13,7 @@ from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.minilm import identity
 from memtui.index.database import open_database
 from memtui.index.generations import IndexFolder
-from memtui.index.recipe import Recipe
-from memtui.index.schema import write_meta
+from memtui.index.schema import Recipe, write_meta
 from memtui.memory.workspace import workspace_id
 from tests.bench.corpus import VERSION, Corpus
 from tests.bench.stores import Store, store

@@ -23,8 +23,7 @@ from memtui.embedding.registry import Availability, Registration, register, unre
 from memtui.engine import Engine
 from memtui.index.database import Connection, open_database
 from memtui.index.generations import IndexFolder
-from memtui.index.recipe import Recipe
-from memtui.index.schema import create, write_meta
+from memtui.index.schema import Recipe, create, write_meta
 from memtui.index.writer import IndexWriter
 from memtui.memory.workspace import workspace_id
 from memtui.model import ChunkSpan, Document, Reason, SourceFile, Usage

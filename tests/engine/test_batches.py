@@ -18,12 +18,11 @@ from memtui.embedding.provider import Provider, ProviderIdentity, identity_of
 from memtui.embedding.registry import registration_of
 from memtui.embedding.remote.provider import RemoteProvider
 from memtui.errors import Cancelled
-from memtui.index.batching import STORE_NAME, MissingTexts
 from memtui.index.database import open_database
-from memtui.index.job import Job, SyncResult
-from memtui.index.recipe import Recipe
-from memtui.index.refused import MOST_TRIES, Refusal, RefusedTexts
+from memtui.index.job import MOST_TRIES, Job, Refusal, RefusedTexts, SyncResult
+from memtui.index.schema import Recipe
 from memtui.index.sync import sync
+from memtui.index.vectors import STORE_NAME, MissingTexts
 from memtui.model import Failure, ProviderState
 from tests.support.batch_loopback import DIMENSIONS, TOKENS, WAITING, BatchServer, batch_server
 from tests.support.batches import KEY, NAMES, texts_of

@@ -14,7 +14,7 @@ from memtui.bus import Event, SyncProgressed
 from memtui.embedding.batch.files import MistralBatches, OpenAiBatches, VoyageBatches
 from memtui.embedding.batch.gemini import GeminiBatches
 from memtui.engine import Engine
-from memtui.index.batching import STORE_NAME
+from memtui.index.vectors import STORE_NAME
 from memtui.model import IndexState, Leg, LegStatus, Reason
 from memtui.settings import ChunkingSettings, EmbeddingSettings, Settings
 from tests.support.batch_loopback import DIMENSIONS, TOKENS, WAITING, BatchServer, batch_server

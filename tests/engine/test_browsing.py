@@ -19,9 +19,8 @@ from memtui.engine import Engine
 from memtui.engine.mailbox import SearchRequest
 from memtui.engine.searching import Partial
 from memtui.errors import Cancelled
-from memtui.memory.care.duplicates import cut
-from memtui.memory.care.first_words import first_words
-from memtui.memory.care.shingles import jaccard
+from memtui.memory.care.duplicates import cut, jaccard
+from memtui.memory.care.rules import first_words
 from memtui.memory.documents import read_document
 from memtui.model import CandidatePool, Chunk, DateRule, Reason, SourceFile
 from memtui.model.browsing import CareRule, FileState

@@ -13,8 +13,8 @@ from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import ProviderIdentity, Vector, clean_vectors
 from memtui.embedding.trimming import Trimmed
 from memtui.engine import Engine
-from memtui.index.caching import CacheBound
 from memtui.index.database import Connection, open_database
+from memtui.index.indexer import CacheBound
 from memtui.settings import EmbeddingSettings, IndexSettings, Settings
 from tests.support.indexing import Workspace
 from tests.support.services import Service, registered

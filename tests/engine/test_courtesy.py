@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from memtui.bus import FileIndexed
-from memtui.index.courtesy import MOST_SECONDS, PAUSE_SECONDS, TURN_SECONDS, Courtesy
-from memtui.index.job import WORTH_A_WAIT
+from memtui.index.job import MOST_SECONDS, PAUSE_SECONDS, TURN_SECONDS, WORTH_A_WAIT, Courtesy
 from tests.support.indexing import Workspace
 
 STEP = 0.125
@@ -35,7 +34,7 @@ def never() -> bool:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Ticking:
     # Time goes on by itself here: nothing is waited for.
-    monkeypatch.setattr("memtui.index.courtesy._LOOK_SECONDS", 0.0001)
+    monkeypatch.setattr("memtui.index.job._LOOK_SECONDS", 0.0001)
     return Ticking()
 
 

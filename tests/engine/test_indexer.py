@@ -29,7 +29,7 @@ from memtui.errors import WorkspaceNotFound, WriterLocked
 from memtui.index.database import IndexDamaged
 from memtui.index.generations import WriterLock
 from memtui.index.indexer import Indexer, IndexerSnapshot, Work
-from memtui.index.progress import ProgressReporter
+from memtui.index.job import ProgressReporter
 from memtui.index.reader import LiveIndex, file_rows
 from memtui.model import ProviderState, Reason
 from tests.support.indexing import Workspace

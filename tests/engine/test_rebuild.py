@@ -20,9 +20,8 @@ from memtui.index.database import (
 )
 from memtui.index.generations import WriterLock
 from memtui.index.reader import LiveIndex, pending_count
-from memtui.index.rebuild import free_share
-from memtui.index.recipe import Recipe
-from memtui.index.schema import SCHEMA_VERSION, read_meta, write_meta
+from memtui.index.schema import SCHEMA_VERSION, Recipe, read_meta, write_meta
+from memtui.index.sync import free_share
 from tests.support.indexing import Contents, Workspace
 from tests.support.interrupted import run_interrupted
 
@@ -118,7 +117,7 @@ def test_a_disk_without_room_for_a_copy_keeps_the_gaps(
         target.touch()
         raise DiskFull("database or disk is full")
 
-    monkeypatch.setattr("memtui.index.rebuild.copy_without_gaps", refuse)
+    monkeypatch.setattr("memtui.index.sync.copy_without_gaps", refuse)
     assert workspace.rebuild().generation == 1
     assert files(workspace) == ["index-1.db"]
     connection = open_database(workspace.folder.path(1), readonly=True)

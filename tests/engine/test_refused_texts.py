@@ -16,7 +16,7 @@ from memtui.embedding.provider import Vectors
 from memtui.engine import Engine
 from memtui.engine.providers.watch import watched
 from memtui.errors import ProviderError
-from memtui.index.refused import MOST_TRIES
+from memtui.index.job import MOST_TRIES
 from memtui.model import Failure, IndexState, LegStatus, Reason
 from tests.support.embedding import HashedProvider
 from tests.support.provider_scenes import NOTES, WAIT, Scene, opened_scene, vector_leg

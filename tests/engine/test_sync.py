@@ -15,8 +15,7 @@ from memtui.errors import Cancelled, WorkspaceNotFound
 from memtui.index import database
 from memtui.index.database import number, numbers, open_database
 from memtui.index.reader import LiveIndex, counts, file_row, file_rows, pending_count
-from memtui.index.recipe import Recipe
-from memtui.index.schema import has_vector_table, read_meta
+from memtui.index.schema import Recipe, has_vector_table, read_meta
 from memtui.index.vectors import compact_vectors
 from memtui.memory.discover import Scope
 from memtui.memory.documents import read_document

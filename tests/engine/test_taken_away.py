@@ -16,7 +16,7 @@ from memtui.index import watcher
 from memtui.index.database import PAGE_SIZE, IndexDamaged, open_database
 from memtui.index.events import Change
 from memtui.index.reader import LiveIndex, counts
-from memtui.index.recipe import Recipe
+from memtui.index.schema import Recipe
 from memtui.index.watcher import Watcher
 from memtui.memory.discover import Scope
 from tests.support.embedding import HashedProvider

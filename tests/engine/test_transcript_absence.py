@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memtui.index.recipe import Recipe
+from memtui.index.schema import Recipe
 from memtui.index.transcripts import places
 from memtui.index.transcripts.by_path import file_at
 from memtui.index.transcripts.discovery import discover_transcripts

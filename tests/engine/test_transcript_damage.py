@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memtui.index.recipe import Recipe
+from memtui.index.schema import Recipe
 from memtui.model.conversations import TranscriptKind
 from tests.support.conversations import Homes
 from tests.support.indexing import Workspace

@@ -15,8 +15,7 @@ import zstandard
 
 from memtui.errors import Cancelled, IndexUnusable
 from memtui.index.database import open_database
-from memtui.index.recipe import Recipe
-from memtui.index.schema import write_meta
+from memtui.index.schema import Recipe, write_meta
 from memtui.index.transcripts import discovery, events, phase
 from memtui.index.transcripts.opening import HashingStream
 from memtui.index.transcripts.state import TranscriptRow

@@ -14,9 +14,8 @@ import pytest
 
 from memtui.bus import Bus, FilesChanged
 from memtui.index import events
-from memtui.index.debounce import ANYTHING, Debouncer
 from memtui.index.events import WatchedFolder, inotify_limit, start_events, watched_folders
-from memtui.index.watcher import EVENTS, OFF, POLLING, Watcher, WatchTimes
+from memtui.index.watcher import ANYTHING, EVENTS, OFF, POLLING, Debouncer, Watcher, WatchTimes
 from memtui.memory.discover import Scope
 from tests.support.indexing import Workspace
 

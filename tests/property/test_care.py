@@ -9,14 +9,17 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.memory.care.credentials import credentials
-from memtui.memory.care.duplicates import cut, likeness, near_duplicates
-from memtui.memory.care.facts import dated_facts
-from memtui.memory.care.files import empty_file, long_file, long_lines
-from memtui.memory.care.first_words import first_words
+from memtui.memory.care.duplicates import FEWEST_WORDS, cut, likeness, near_duplicates, words_of
 from memtui.memory.care.lines import LineKind, note_lines, without_code
 from memtui.memory.care.links import NoteNames, broken_links
-from memtui.memory.care.shingles import FEWEST_WORDS, words_of
+from memtui.memory.care.rules import (
+    credentials,
+    dated_facts,
+    empty_file,
+    first_words,
+    long_file,
+    long_lines,
+)
 from memtui.memory.documents import split_lines
 from memtui.model import Document, SourceFile
 from memtui.retrieval.query import parse_query

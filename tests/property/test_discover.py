@@ -12,10 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.memory.candidates import is_candidate, may_contain
-from memtui.memory.discover import Scope, discover
-from memtui.memory.paths import absolute_path, parts_below, stored_path, unwritten, written
-from memtui.memory.patterns import Glob
+from memtui.memory.discover import Scope, discover, is_candidate, may_contain
+from memtui.memory.paths import Glob, absolute_path, parts_below, stored_path, unwritten, written
 from memtui.model import Reason
 from memtui.model.documents import DEFAULT_IGNORE
 

@@ -13,7 +13,7 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memtui.index.recipe import Recipe
+from memtui.index.schema import Recipe
 from tests.support.conversations import (
     Homes,
     asked,

@@ -10,17 +10,13 @@ from typing import TypeVar
 from memtui.bus import Bus, Event
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Provider, ProviderIdentity, identity_of
-from memtui.index.courtesy import Courtesy
 from memtui.index.database import Connection, open_database
 from memtui.index.generations import IndexFolder
 from memtui.index.indexer import Indexer
-from memtui.index.job import Job, SyncResult
-from memtui.index.progress import ProgressReporter
+from memtui.index.job import Courtesy, Job, ProgressReporter, SyncResult
 from memtui.index.reader import LiveIndex
-from memtui.index.rebuild import rebuild
-from memtui.index.recipe import Recipe
-from memtui.index.schema import has_vector_table
-from memtui.index.sync import sync
+from memtui.index.schema import Recipe, has_vector_table
+from memtui.index.sync import rebuild, sync
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.index.transcripts.state import TranscriptRow, transcript_rows
 from memtui.memory.discover import Scope

@@ -9,7 +9,7 @@ import resource
 import sys
 from pathlib import Path
 
-from memtui.index.recipe import Recipe
+from memtui.index.schema import Recipe
 from tests.support.conversations import Homes, said
 from tests.support.indexing import Workspace
 

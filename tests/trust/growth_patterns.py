@@ -45,7 +45,7 @@ MADE_AT_RUN_TIME: Final[Mapping[str, Callable[[], Sequence[str]]]] = {
     "memtui.index.foreign.discovery:_compiled": lambda: [
         _compiled(glob).pattern for glob in _GLOBS
     ],
-    "memtui.memory.patterns:name_filter": lambda: ["|".join(map(translate, _GLOBS))],
+    "memtui.memory.paths:name_filter": lambda: ["|".join(map(translate, _GLOBS))],
     "memtui.retrieval.file_filter:_ending_in": lambda: [
         p.pattern for p in FileFilter(Filters(path_globs=_GLOBS))._globs
     ],

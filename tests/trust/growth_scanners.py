@@ -10,11 +10,9 @@ from itertools import permutations
 from pathlib import Path
 from typing import Final
 
-from memtui.memory.care.credentials import credentials
-from memtui.memory.care.facts import dated_facts
-from memtui.memory.care.files import long_lines
 from memtui.memory.care.lines import note_lines
 from memtui.memory.care.links import NoteNames, broken_links
+from memtui.memory.care.rules import credentials, dated_facts, long_lines
 from memtui.memory.chunking import chunk_text
 from memtui.memory.dates import front_matter
 from memtui.memory.transcripts.stream import raw_lines

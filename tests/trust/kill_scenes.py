@@ -17,12 +17,11 @@ import numpy as np
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import ProviderIdentity, Vector, identity_of
 from memtui.errors import MemtuiError
-from memtui.index.caching import CacheBound
 from memtui.index.database import open_database
 from memtui.index.generations import WriterLock
+from memtui.index.indexer import CacheBound
 from memtui.index.reader import LiveIndex
-from memtui.index.recipe import Recipe
-from memtui.index.schema import write_meta
+from memtui.index.schema import Recipe, write_meta
 from memtui.index.transcripts.scope import TranscriptScope
 from tests.support.conversations import Homes, said
 from tests.support.embedding import HashedProvider

@@ -11,15 +11,18 @@ from random import Random
 import pytest
 
 from memtui.errors import Cancelled
-from memtui.memory.care.credentials import credentials
-from memtui.memory.care.duplicates import near_duplicates
-from memtui.memory.care.facts import dated_facts
-from memtui.memory.care.files import empty_file, long_file, long_lines
-from memtui.memory.care.first_words import first_words
+from memtui.memory.care.duplicates import near_duplicates, without_forms
 from memtui.memory.care.lines import LineKind, note_lines, without_code
 from memtui.memory.care.links import NoteNames, broken_links
 from memtui.memory.care.masking import masked
-from memtui.memory.care.templates import without_forms
+from memtui.memory.care.rules import (
+    credentials,
+    dated_facts,
+    empty_file,
+    first_words,
+    long_file,
+    long_lines,
+)
 from memtui.memory.dates import day_of_path, front_matter
 from memtui.model import Document, SourceFile
 from memtui.model.browsing import CareFinding, CareRule

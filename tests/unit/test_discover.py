@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from memtui.errors import Cancelled
-from memtui.memory.candidates import is_candidate, may_contain
 from memtui.memory.discover import (
     Discovery,
     Scope,
     discover,
+    is_candidate,
     is_memory,
+    may_contain,
 )
 from memtui.memory.documents import read_document
 from memtui.memory.paths import absolute_path

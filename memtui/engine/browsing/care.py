@@ -16,14 +16,17 @@ from memtui.engine.browsing.asking import QueryAsker
 from memtui.engine.browsing.neighbours import overlaps
 from memtui.engine.browsing.shelf import Holdings, Shelf
 from memtui.errors import Cancelled
-from memtui.memory.care.credentials import credentials
-from memtui.memory.care.duplicates import near_duplicates
-from memtui.memory.care.facts import dated_facts
-from memtui.memory.care.files import empty_file, long_file, long_lines
-from memtui.memory.care.first_words import first_words
+from memtui.memory.care.duplicates import near_duplicates, without_forms
 from memtui.memory.care.links import NoteNames, broken_links
 from memtui.memory.care.masking import masked, shown
-from memtui.memory.care.templates import without_forms
+from memtui.memory.care.rules import (
+    credentials,
+    dated_facts,
+    empty_file,
+    first_words,
+    long_file,
+    long_lines,
+)
 from memtui.memory.discover import SOURCE
 from memtui.model import Chunk, Document, Ranking, SkippedFile
 from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule, MemoryFile

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from memtui.engine.browsing.own_index import moment
 from memtui.engine.browsing.shelf import never
 from memtui.errors import Cancelled
-from memtui.index.planning import KnownFile, plan_changes
+from memtui.index.scan import KnownFile, plan_changes
 from memtui.index.transcripts.discovery import SOURCE as SESSIONS
 from memtui.memory.dates import day_of_path
 from memtui.memory.discover import (
@@ -22,8 +22,7 @@ from memtui.memory.discover import (
     Scope,
     absolute_extra,
 )
-from memtui.memory.paths import absolute_path, stored_path
-from memtui.memory.patterns import Glob, has_magic
+from memtui.memory.paths import Glob, absolute_path, has_magic, stored_path
 from memtui.model import Reason, SkippedFile
 from memtui.model.browsing import FileState, MemoryFile
 from memtui.model.conversations import TranscriptKind

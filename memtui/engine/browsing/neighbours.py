@@ -3,7 +3,7 @@
 By words: the Jaccard similarity of the two sets of terms, each term weighted with
 ln(1 + rows / document frequency). The terms that both have are counted in the full-text index from
 the rarest on; since a similarity is at most the shared weight over the chunk's own weight, most
-texts need not be looked at. By runs of words: `memtui.memory.care.shingles`.
+texts need not be looked at. By runs of words: `memtui.memory.care.duplicates`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from memtui.engine.browsing.shelf import Holdings, Vectors, Words
 from memtui.engine.browsing.terms import TermTable
-from memtui.memory.care.shingles import FEWEST_WORDS, NEAR, jaccard, shingles_of, words_of
+from memtui.memory.care.duplicates import FEWEST_WORDS, NEAR, jaccard, shingles_of, words_of
 from memtui.model import Chunk, Reason
 from memtui.model.browsing import Neighbour, Neighbours
 from memtui.retrieval.openclaw.plan import TRIGRAM

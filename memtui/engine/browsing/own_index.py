@@ -10,8 +10,7 @@ from memtui.embedding.provider import ProviderIdentity
 from memtui.engine.browsing.shelf import StoredVector, Vectors, Words
 from memtui.engine.insight import row_of
 from memtui.index.database import number
-from memtui.index.recipe import NO_MODEL
-from memtui.index.schema import has_vector_table, read_meta
+from memtui.index.schema import NO_MODEL, has_vector_table, read_meta
 from memtui.model import Chunk, Reason
 from memtui.retrieval.bm25 import NATIVE_TABLE
 from memtui.retrieval.pool import fetch_chunks

@@ -19,8 +19,7 @@ from memtui.index.transcripts.discovery import SOURCE as SESSIONS
 from memtui.index.transcripts.discovery import with_transcripts
 from memtui.memory.discover import Scope, discover, is_memory
 from memtui.memory.documents import read_document, reason_of
-from memtui.memory.looks import said
-from memtui.memory.paths import absolute_path
+from memtui.memory.paths import absolute_path, said
 from memtui.model import Document, IndexStatus, SkippedFile
 from memtui.model.browsing import MemoryFile
 from memtui.retrieval.vector_load import load_view

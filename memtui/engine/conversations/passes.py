@@ -12,7 +12,7 @@ from memtui.engine.conversations.tally import Counted, Tally
 from memtui.errors import MemtuiError
 from memtui.index.transcripts.opening import open_lines, open_stream
 from memtui.memory.documents import reason_of
-from memtui.memory.looks import said
+from memtui.memory.paths import said
 from memtui.memory.transcripts.base import TranscriptFormat
 from memtui.memory.transcripts.formats import format_of, recognise
 from memtui.memory.transcripts.stream import RawLine, raw_lines

@@ -14,7 +14,7 @@ from memtui.engine.conversations.tally import Counted, Tally
 from memtui.errors import Cancelled as Cancellation
 from memtui.errors import MemtuiError
 from memtui.index.transcripts.opening import open_lines, open_stream
-from memtui.memory.looks import said
+from memtui.memory.paths import said
 from memtui.memory.transcripts.base import TranscriptFormat
 from memtui.memory.transcripts.stream import RawLine, raw_lines
 from memtui.model import SourceFile

@@ -19,8 +19,7 @@ from memtui.index.foreign.drift import Look, compare, moment
 from memtui.index.foreign.rows import FileRow
 from memtui.memory.dates import day_of_path
 from memtui.memory.documents import read_document, reason_of
-from memtui.memory.looks import said
-from memtui.memory.paths import absolute_path
+from memtui.memory.paths import absolute_path, said
 from memtui.model import Document, Reason, SkippedFile, SourceFile
 from memtui.model.browsing import FileState, MemoryFile
 from memtui.model.status import FileState as Compared

@@ -19,8 +19,8 @@ from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import FileRow
 from memtui.index.foreign.sessions import SOURCE as SESSIONS
 from memtui.index.foreign.sessions import Sessions, list_sessions, sessions_folder
+from memtui.memory.discover import absent
 from memtui.memory.documents import read_document, split_lines
-from memtui.memory.one_file import absent
 from memtui.model import Reason, SourceFile
 from memtui.model.status import FileState, FileTruth
 from memtui.settings.openclaw import MemorySearchConfig, effective

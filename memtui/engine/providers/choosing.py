@@ -27,8 +27,8 @@ from memtui.engine.reading import chunk_lengths, cost_of, file_count
 from memtui.engine.source import RebuildCost
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import mapped_errors
-from memtui.index.failing import PROBE_TEXT
-from memtui.index.recipe import Recipe
+from memtui.index.job import PROBE_TEXT
+from memtui.index.schema import Recipe
 from memtui.model import ProbeResult, ProviderListing, ProviderState, Reason
 from memtui.text.sanitize import safe_line
 

@@ -14,7 +14,7 @@ from memtui.engine.providers.alarm import Alarm
 from memtui.engine.providers.makers import local_choice
 from memtui.engine.providers.slot import Outage, ProviderSlot
 from memtui.errors import Cancelled, ProviderError
-from memtui.index.failing import MOST_FAILURES, PROBE_TEXT, is_for_good
+from memtui.index.job import MOST_FAILURES, PROBE_TEXT, is_for_good
 from memtui.model import Failure, ProviderState, Reason
 
 FIRST_PROBE_SECONDS: Final = 60.0

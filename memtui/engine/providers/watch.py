@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from memtui.embedding.apart import TextsRefused, is_refusal, told_apart
 from memtui.embedding.provider import Provider, Vector, Vectors
 from memtui.errors import Cancelled, ProviderError
-from memtui.index.failing import PROBE_TEXT
+from memtui.index.job import PROBE_TEXT
 from memtui.model import Failure, Usage
 from memtui.text.sanitize import safe_line
 

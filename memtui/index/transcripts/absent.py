@@ -10,9 +10,7 @@ from pathlib import Path
 from memtui.index.transcripts.places import AGENTS, EVENTS_DATABASE, PROJECTS, SESSIONS
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.memory.documents import reason_of
-from memtui.memory.looks import said
-from memtui.memory.paths import written
-from memtui.memory.patterns import has_magic
+from memtui.memory.paths import has_magic, said, written
 from memtui.model import SkippedFile
 from memtui.model.conversations import TranscriptKind
 

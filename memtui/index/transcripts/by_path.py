@@ -14,8 +14,7 @@ from memtui.index.transcripts.places import (
     places_of,
 )
 from memtui.index.transcripts.scope import TranscriptScope
-from memtui.memory.looks import first_link
-from memtui.memory.paths import written
+from memtui.memory.paths import first_link, written
 from memtui.model import SourceFile
 from memtui.model.conversations import TranscriptKind
 

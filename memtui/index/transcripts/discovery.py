@@ -25,9 +25,16 @@ from memtui.index.transcripts.places import (
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.memory.discover import Discovery
 from memtui.memory.documents import reason_of
-from memtui.memory.looks import first_link, kind, link_target, said
-from memtui.memory.paths import stored_path, written
-from memtui.memory.patterns import Glob, has_magic
+from memtui.memory.paths import (
+    Glob,
+    first_link,
+    has_magic,
+    kind,
+    link_target,
+    said,
+    stored_path,
+    written,
+)
 from memtui.memory.transcripts import names
 from memtui.memory.transcripts.names import FileKind
 from memtui.model import Reason, SkippedFile, SourceFile

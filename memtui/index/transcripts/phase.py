@@ -24,7 +24,7 @@ from memtui.index.transcripts.state import (
 )
 from memtui.index.writer import IndexWriter
 from memtui.memory.documents import reason_of
-from memtui.memory.looks import said
+from memtui.memory.paths import said
 from memtui.memory.transcripts.stream import RawLine, raw_lines
 from memtui.model import ChunkSpan, Reason, SkippedFile, SourceFile
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from memtui.index.splitting import within_limit
+from memtui.index.files import within_limit
 from memtui.index.transcripts.state import TranscriptFacts
 from memtui.memory.chunking import Packer
 from memtui.memory.transcripts.base import TranscriptFormat, parse_record

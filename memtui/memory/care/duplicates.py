@@ -7,29 +7,108 @@ have the share J of their shingles in common meet in a bucket with 1 - (1 - J^RO
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence, Set
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from memtui.errors import Cancelled
-from memtui.memory.care.shingles import (
-    FEWEST_WORDS,
-    NEAR,
-    SHINGLE_WORDS,
-    jaccard,
-    shingles_of,
-    words_of,
-)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+
+SHINGLE_WORDS: Final = 3
+"""How many words make a shingle."""
+NEAR: Final = 0.6
+"""Texts that have at least this share of their shingles in common are near-duplicates."""
+FEWEST_WORDS: Final = 8
+"""A text with fewer words is too short to be told from a phrase that notes just share."""
+
+T = TypeVar("T")
+
+# Scripts that put no spaces between words are taken character by character.
+_WORD = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7a3\U00020000-\U0003134f]"
+    "|[^\\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7a3\U00020000-\U0003134f]+"
+)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, case folded, without punctuation."""
+    return _WORD.findall(text.casefold())
+
+
+def shingles_of(words: Sequence[str]) -> frozenset[tuple[str, ...]]:
+    """Every run of `SHINGLE_WORDS` words; of fewer words the one run that there is."""
+    if len(words) <= SHINGLE_WORDS:
+        return frozenset([tuple(words)] if words else [])
+    runs = zip(*(words[start:] for start in range(SHINGLE_WORDS)), strict=False)
+    return frozenset(runs)
+
+
+def jaccard(first: Set[T], second: Set[T]) -> float:
+    """The share of all elements that both sets have, 0 to 1; 0 for two empty sets."""
+    if not first or not second:
+        return 0.0
+    shared = len(first & second)
+    return shared / (len(first) + len(second) - shared)
+
+
+MOST_SHARED: Final = 4
+"""A short line that more texts have is one of a template."""
+SHORT_LINE: Final = 80
+"""Characters of a line that can be one of a template; longer ones say something."""
+_CHECK_EVERY: Final = 256
+_FORM = re.compile(
+    r"[ \t>]*(?:#{1,6}(?:[ \t]|$)|(?:[-*+]|\d{1,9}[.)])[ \t]+\[[ xX/-]\]|[^\n]{0,60}:[ \t*_]*$)"
+)
+_DIGITS = re.compile("[0-9]+")
+
+
+def without_forms(texts: Sequence[str], cancelled: Callable[[], bool] = lambda: False) -> list[str]:
+    """Each text without headings, tasks, empty fields and the short lines that many texts share.
+
+    Lines that differ in their numbers alone count as one. Raises `Cancelled`.
+    """
+    counts: Counter[str] = Counter()
+    for text in _all(texts, cancelled):
+        counts.update({_shape(line) for line in text.split("\n") if _is_short(line)})
+    shared = {shape for shape, count in counts.items() if count > MOST_SHARED}
+    return [_said(text, shared) for text in _all(texts, cancelled)]
+
+
+def _all(texts: Sequence[str], cancelled: Callable[[], bool]) -> Iterator[str]:
+    for number, text in enumerate(texts):
+        if number % _CHECK_EVERY == 0 and cancelled():
+            raise Cancelled
+        yield text
+
+
+def _said(text: str, shared: set[str]) -> str:
+    return "\n".join(
+        line
+        for line in text.split("\n")
+        if not _FORM.match(line) and not (_is_short(line) and _shape(line) in shared)
+    )
+
+
+def _is_short(line: str) -> bool:
+    return 0 < len(line) <= SHORT_LINE
+
+
+def _shape(line: str) -> str:
+    return _DIGITS.sub("0", line.strip().casefold())
+
+
 BANDS: Final = 24
 ROWS: Final = 3
 NEAR_WITH_OTHER_NUMBERS: Final = 0.8
 _SEED: Final = 20_261_120
-_CHECK_EVERY: Final = 256
+
 _NEARBY: Final = 8
 """So many earlier texts of a bucket are compared with each; a family of many alike is a chain."""
 

@@ -1,4 +1,4 @@
-"""Facts with a date in notes that have none: they never decay, however old they get."""
+"""Rules over one note: credentials, dated facts, length, and first words."""
 
 from __future__ import annotations
 
@@ -8,10 +8,70 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Final, NamedTuple
 
-from memtui.memory.care.lines import LineKind, NoteLine, note_lines, without_code
-from memtui.memory.care.masking import place_in
+from memtui.memory.care.duplicates import words_of
+from memtui.memory.care.lines import LineKind, NoteLine, lines_as_read, note_lines, without_code
+from memtui.memory.care.masking import is_secret, known_tokens, place_in
+from memtui.memory.discover import ROOT_FILES
+from memtui.memory.documents import split_lines
+from memtui.memory.weights import size_estimate
 from memtui.model import Document
 from memtui.model.browsing import CareFinding, CareRule
+from memtui.text.redact import MASK, mask, redact
+
+_BLOCK_START = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
+_BLOCK_BODY = re.compile(r"[A-Za-z0-9+/=]{40,}")
+_DIGIT = re.compile("[0-9]")
+_BLOCK_LINES: Final = 4
+_LONGEST_CHECKED_LINE: Final = 100_000
+
+
+def credentials(document: Document) -> Iterator[CareFinding]:
+    """The lines of a note that hold what is shaped like a credential, one finding a line.
+
+    Code is looked at, too: that is where they are pasted. The text of a finding is masked.
+    """
+    lines = split_lines(document.text)
+    for number, line in enumerate(lines, start=1):
+        if _BLOCK_START.search(line):
+            below = lines[number - 1 : number + _BLOCK_LINES]
+            if any(_BLOCK_BODY.search(one) for one in below):
+                yield _credential_finding(document, number, line.strip(), "a private key")
+            continue
+        tokens = secrets_of(line[:_LONGEST_CHECKED_LINE])
+        if tokens:
+            shown = ", ".join(dict.fromkeys(map(mask, tokens)))
+            for token in tokens:
+                line = line.replace(token, mask(token))
+            yield _credential_finding(document, number, line, f"a credential ({shown})")
+
+
+def secrets_of(line: str) -> list[str]:
+    """What in a line is shaped like a secret and is neither a placeholder nor a word."""
+    if _DIGIT.search(line) is None:
+        return []
+    found: list[str] = []
+
+    def note(token: str) -> str:
+        if is_secret(token):
+            found.append(token)
+        return MASK
+
+    redact(line, masked=note)
+    found += known_tokens(line)
+    return [token for token in dict.fromkeys(found) if not _is_part(token, found)]
+
+
+def _is_part(token: str, of: list[str]) -> bool:
+    return any(token != other and token in other for other in of)
+
+
+def _credential_finding(document: Document, number: int, text: str, what: str) -> CareFinding:
+    return CareFinding(
+        CareRule.CREDENTIAL,
+        place_in(document, number, number, text),
+        f"looks like {what}: keep it in a password manager, and change it",
+    )
+
 
 MOST_ENTRIES: Final = 3
 """A section in which more lines begin with a date is a log: its entries are meant to be dated."""
@@ -199,3 +259,106 @@ def _dates(text: str) -> Iterator[_Date]:
         except ValueError:
             continue
         yield _Date(match.start(), match.end(), day, match[0], written is not None)
+
+
+LONG_FILE_CHARACTERS: Final = 100_000
+LONG_ROOT_CHARACTERS: Final = 20_000
+"""Of MEMORY.md and USER.md, which agents put into every prompt: OpenClaw cuts them there."""
+MOST_TITLE_WORDS: Final = 6
+"""A file of headings alone that says no more than this is empty; a longer title says something."""
+_UNBROKEN = re.compile(r"[\x21-\x7e]{120,}")
+_CHARACTERS_PER_TOKEN: Final = 4
+_ENOUGH: Final = 1_000
+"""So many characters of a line tell whether it says anything."""
+
+
+def empty_file(document: Document) -> CareFinding | None:
+    """A file in which nothing is said: no word but front matter and a short title."""
+    title = 0
+    for line in note_lines(document.text):
+        if line.kind in {LineKind.FRONT_MATTER, LineKind.BLANK}:
+            continue
+        words = len(words_of(line.text[:_ENOUGH]))
+        if line.kind is not LineKind.HEADING and words:
+            return None
+        title += words
+    if title > MOST_TITLE_WORDS:
+        return None
+    what = "nothing but a title" if title else "no word"
+    lines = max(1, document.text.count("\n"))
+    place = place_in(document, 1, lines, document.text.strip())
+    return CareFinding(
+        CareRule.EMPTY_FILE, place, f"{what} in this file: write the note, or remove it"
+    )
+
+
+def long_file(document: Document) -> CareFinding | None:
+    """A file that is better split: it is read as a whole, and each of its chunks competes."""
+    is_root = document.file.path in ROOT_FILES
+    limit = LONG_ROOT_CHARACTERS if is_root else LONG_FILE_CHARACTERS
+    length = len(document.text)
+    if length <= limit:
+        return None
+    last = document.text.count("\n") + 1
+    why = "agents cut it in the prompt" if is_root else "split it by topic"
+    return CareFinding(
+        CareRule.LONG_FILE,
+        place_in(document, 1, last, document.text),
+        f"{length:,} characters, over {limit:,}: {why}",
+        numbers={"characters": length, "limit": limit, "lines": last},
+    )
+
+
+def long_lines(document: Document, chunk_tokens: int) -> Iterator[CareFinding]:
+    """Lines that are cut in the middle because a chunk of `chunk_tokens` cannot hold them.
+
+    Code, tables and lines that are mostly one unbroken run (base64, URLs, minified text) are left
+    out: nobody would wrap them.
+    """
+    limit = chunk_tokens * _CHARACTERS_PER_TOKEN
+    # A character weighs at most 16.
+    shortest = limit // 16
+    for line in note_lines(document.text):
+        if line.kind is not LineKind.TEXT or len(line.text) < shortest:
+            continue
+        size = size_estimate(line.text)
+        if size <= limit or _is_data(line.text):
+            continue
+        yield CareFinding(
+            CareRule.LONG_LINE,
+            place_in(document, line.number, line.number, line.text),
+            f"{len(line.text):,} characters in one line: it is cut inside, wrap it",
+            numbers={"characters": len(line.text), "size": size, "limit": limit},
+        )
+
+
+def _is_data(text: str) -> bool:
+    unbroken = sum(len(run) for run in _UNBROKEN.findall(text))
+    return 2 * unbroken > len(text)
+
+
+WORDS: Final = 10
+"""How many words are asked for."""
+FEWEST: Final = 3
+"""A note that begins with fewer words says too little to be asked for by them."""
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_LONGEST: Final = 40
+_CHARACTERS: Final = 200
+
+
+def first_words(document: Document) -> str:
+    """The first words of a note without front matter and code, joined by blanks.
+
+    Empty for a note that says too little. No word of it means anything in the query language.
+    """
+    words: list[str] = []
+    size = 0
+    for line in lines_as_read(document.text):
+        if line.kind in {LineKind.FRONT_MATTER, LineKind.CODE, LineKind.BLANK}:
+            continue
+        for word in _WORD.findall(line.text[: _CHARACTERS * 4]):
+            words.append(word[:_LONGEST])
+            size += len(words[-1]) + 1
+            if len(words) == WORDS or size > _CHARACTERS:
+                return " ".join(words)
+    return " ".join(words) if len(words) >= FEWEST else ""
