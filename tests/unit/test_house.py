@@ -95,16 +95,14 @@ def modules_after(statement: str) -> set[str]:
         ("import memtui.settings", {"numpy", "apsw", "textual", "pydantic", "tomllib"}),
         (
             "import memtui.cli.searching, memtui.cli.search, memtui.engine.once",
-            {"numpy", "onnxruntime", "textual", "rich", "pydantic", "memtui.engine.engine"}
-            | {"memtui.bus", "memtui.index.indexer", "memtui.memory.chunking", "ctypes"},
+            {"numpy", "onnxruntime", "textual", "rich", "httpx", "watchdog"},
         ),
         ("import memtui.engine", {"textual", "rich", "click"}),
         ("import memtui.ranking.pipeline", {"apsw", "textual", "pydantic", "onnxruntime"}),
         ("import memtui.bus", {"numpy", "apsw", "textual", "pydantic"}),
         (
             "import memtui.tui.app",
-            {"numpy", "apsw", "onnxruntime", "watchdog", "memtui.model.browsing"}
-            | {"memtui.model.inquiry", "memtui.model.conversations"},
+            {"numpy", "apsw", "onnxruntime", "watchdog", "httpx"},
         ),
         (
             "import memtui.tui.instant",
