@@ -77,7 +77,7 @@ def _extract(folder: Path, release: str, database: Path) -> dict[str, Any]:
     """Write the rows of one database; the vectors of its texts, by hash."""
     from memtui.index.foreign import rows
     from memtui.index.foreign.opening import open_foreign
-    from memtui.index.foreign.vectors import read_indexed
+    from memtui.index.foreign.rows import read_indexed
 
     opened = open_foreign(database)
     try:

@@ -95,8 +95,7 @@ def _answered(
     session: Session, engine: BrowsingEngine, chunk_id: str, output: Output
 ) -> Sequence[AnsweredQuery]:
     from memtui.memory.workspace import workspace_id
-    from memtui.settings.queries import queries_in
-    from memtui.settings.state import StateFolder
+    from memtui.settings.storage import StateFolder, queries_in
 
     queries = queries_in(StateFolder(), workspace_id(session.workspace.root))
     answered = engine.answered_queries(

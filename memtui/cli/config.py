@@ -10,12 +10,11 @@ from typing import Any
 from memtui.cli.invocation import Invocation
 from memtui.errors import SettingsError
 from memtui.settings import Loaded, Origin, ProblemCode, Source, check_settings
-from memtui.settings.leaves import RANKING, known_keys, tables
-from memtui.settings.places import data_dir, state_dir, user_config_file
-from memtui.settings.problems import nearest
+from memtui.settings.files import data_dir, nearest, state_dir, user_config_file
+from memtui.settings.keys import RANKING, known_keys, tables
 from memtui.settings.sample import sample_config
 from memtui.settings.shown import shown_value
-from memtui.settings.toml_text import toml_value
+from memtui.settings.toml import toml_value
 
 _FAILS_VALIDATION = frozenset({ProblemCode.UNKNOWN_KEY})
 
@@ -70,7 +69,7 @@ def _below(key: str, table: str) -> bool:
 def _ranking_in_force(loaded: Loaded) -> dict[str, tuple[Any, str]]:
     """What holds for each key of `[ranking]`: the profile's value, or what follows from others."""
     from memtui.ranking.profiles import PROFILES
-    from memtui.settings.ranking_keys import values_of
+    from memtui.settings.rankings import values_of
 
     base = values_of(loaded.settings.base_ranking(PROFILES))
     applied = values_of(loaded.settings.configured_ranking(PROFILES))
@@ -187,7 +186,7 @@ def write_config(invocation: Invocation, text: str, *, force: bool) -> Path:
 
     Raises `SettingsError` when it is there already or cannot be written.
     """
-    from memtui.settings.replacing import digest_of, replace_text
+    from memtui.settings.storage import digest_of, replace_text
 
     path = user_config_file(invocation.env)
     digest = digest_of(path)

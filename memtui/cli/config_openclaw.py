@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from memtui.cli.config import write_config
 from memtui.cli.invocation import Invocation
 from memtui.errors import SettingsError
-from memtui.settings.leaves import leaves
-from memtui.settings.toml_text import toml_value
+from memtui.settings.keys import leaves
+from memtui.settings.toml import toml_value
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def init_from_openclaw(
 
 
 def _folder(state_dir: str | None, home: Path) -> Path | None:
-    from memtui.settings.openclaw.places import expanded
+    from memtui.settings.openclaw.document import expanded
 
     return None if state_dir is None else expanded(state_dir, home)
 

@@ -22,7 +22,7 @@ _GRADE, _LONGEST_NAME = 7, 26
 def run_doctor(invocation: Invocation, *, probe: bool) -> int:
     """Look at everything and print it; the exit code is that of the gravest problem."""
     from memtui.engine.doctor import Surroundings, examine
-    from memtui.settings.places import demo_data_dir
+    from memtui.settings.files import demo_data_dir
 
     output = invocation.output()
 
@@ -72,7 +72,7 @@ def _print_checks(output: Output, checks: Sequence[Check]) -> None:
 def _print_settings(output: Output, examination: Examination) -> None:
     if not examination.configured:
         return
-    from memtui.settings.toml_text import toml_value
+    from memtui.settings.toml import toml_value
 
     output.line(output.styled("CONFIGURED", _BOLD))
     width = max(len(item.key) for item in examination.configured)

@@ -147,8 +147,8 @@ def refuse_foreign(invocation: Invocation, *, rebuild: bool) -> None:
 
 def _flags_alone(flags: Mapping[str, Any]) -> tuple[RankingSettings, str | None]:
     """What options say about the ranking, without any other layer; and the profile they name."""
-    from memtui.settings.layers import flag_layer
-    from memtui.settings.leaves import nested
+    from memtui.settings.keys import nested
+    from memtui.settings.load import flag_layer
     from memtui.settings.schema import Settings
 
     layer, _ = flag_layer(flags)

@@ -150,7 +150,7 @@ class Invocation:
 
 
 def _private(flags: Mapping[str, Any] | None) -> dict[str, Any]:
-    from memtui.settings.layers import Flag
+    from memtui.settings.load import Flag
 
     return {**(flags or {}), "ui.history": Flag("--private", False)}
 

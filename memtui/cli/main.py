@@ -96,7 +96,7 @@ def _crash(env: dict[str, str], as_json: bool, error: Exception) -> int:
     import traceback
 
     from memtui.settings.shown import masked_text
-    from memtui.settings.state import StateFolder
+    from memtui.settings.storage import StateFolder
 
     try:
         state = StateFolder()

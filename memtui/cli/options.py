@@ -12,7 +12,7 @@ import click
 
 if TYPE_CHECKING:
     from memtui.settings import Loaded
-    from memtui.settings.layers import Flag
+    from memtui.settings.load import Flag
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -166,7 +166,7 @@ class MinimumType(click.ParamType["float | str"]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float | str:
         """Parse `0.35` or `off`."""
-        from memtui.settings.ranking_keys import NO_MINIMUM
+        from memtui.settings.rankings import NO_MINIMUM
 
         if value == NO_MINIMUM:
             return NO_MINIMUM
@@ -272,7 +272,7 @@ def ranking_flags(options: Mapping[str, Any]) -> dict[str, Flag]:
     A lambda alone turns MMR on, a half-life or a floor alone turns decay on: whoever gives one
     wants it.
     """
-    from memtui.settings.layers import Flag
+    from memtui.settings.load import Flag
 
     mmr, decay = options["mmr"], options["decay"]
     if mmr is None and options["lambda_"] is not None:

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from memtui.model import Ranking
     from memtui.settings import Loaded
     from memtui.settings.files import ConfigFile
-    from memtui.settings.saving import Plan
-    from memtui.settings.settings_files import SettingsFiles
+    from memtui.settings.write import Plan, SettingsFiles
 
 STDIN = "-"
 
@@ -41,8 +40,8 @@ def list_profiles(invocation: Invocation) -> int:
 
 def _entries(loaded: Loaded) -> Iterator[dict[str, Any]]:
     from memtui.ranking.profiles import PROFILES
-    from memtui.settings.leaves import profile_key
-    from memtui.settings.ranking_keys import set_keys
+    from memtui.settings.keys import profile_key
+    from memtui.settings.rankings import set_keys
 
     settings = loaded.settings
     named = settings.named_rankings(PROFILES)
@@ -66,7 +65,7 @@ def _entries(loaded: Loaded) -> Iterator[dict[str, Any]]:
 
 
 def _made_of(entry: Mapping[str, Any]) -> str:
-    from memtui.settings.toml_text import toml_value
+    from memtui.settings.toml import toml_value
 
     if entry["built_in"]:
         return "built in"
@@ -91,7 +90,7 @@ def _origin(entry: Mapping[str, Any]) -> str:
 def show_profile(invocation: Invocation, name: str) -> int:
     """Print a profile as TOML: an own one to be shared, a built-in one key by key."""
     from memtui.ranking.profiles import PROFILES
-    from memtui.settings.ranking_keys import set_keys, values_of
+    from memtui.settings.rankings import set_keys, values_of
 
     loaded = _loaded(invocation)
     ranking = _known(name, loaded)
@@ -109,7 +108,7 @@ def show_profile(invocation: Invocation, name: str) -> int:
 
 def _toml(name: str, keys: Mapping[str, Any], built_in: Mapping[str, Ranking]) -> Iterator[str]:
     """A table as text; a built-in profile is chosen, not defined."""
-    from memtui.settings.toml_text import toml_key, toml_value
+    from memtui.settings.toml import toml_key, toml_value
 
     if name in built_in:
         stages = ", ".join(stage.value for stage in built_in[name].stages)
@@ -124,9 +123,9 @@ def _toml(name: str, keys: Mapping[str, Any], built_in: Mapping[str, Ranking]) -
 def save_profile(invocation: Invocation, name: str, *, force: bool) -> int:
     """Give the ranking of the settings and the options a name, in the user's file."""
     from memtui.ranking.profiles import PROFILES
-    from memtui.settings.layers import Source
-    from memtui.settings.leaves import profile_key
-    from memtui.settings.saving import plan_profile, write
+    from memtui.settings.keys import profile_key
+    from memtui.settings.load import Source
+    from memtui.settings.write import plan_profile, write
 
     loaded = _loaded(invocation)
     files = _files(invocation)
@@ -142,7 +141,7 @@ def save_profile(invocation: Invocation, name: str, *, force: bool) -> int:
 
 def add_profiles(invocation: Invocation, file: str, *, force: bool) -> int:
     """Take over the profiles of a file that someone shared, all of them or none."""
-    from memtui.settings.saving import plan_profiles, write
+    from memtui.settings.write import plan_profiles, write
 
     shared = _shared(invocation, file)
     profiles = _checked(shared)
@@ -155,8 +154,13 @@ def add_profiles(invocation: Invocation, file: str, *, force: bool) -> int:
 
 
 def _shared(invocation: Invocation, file: str) -> ConfigFile:
-    from memtui.settings.files import MAX_CONFIG_BYTES, parse_config, read_config
-    from memtui.settings.problems import Problem, SettingsProblems
+    from memtui.settings.files import (
+        MAX_CONFIG_BYTES,
+        Problem,
+        SettingsProblems,
+        parse_config,
+        read_config,
+    )
 
     if file == STDIN:
         data = sys.stdin.buffer.read(MAX_CONFIG_BYTES + 1)
@@ -180,9 +184,9 @@ def _checked(shared: ConfigFile) -> dict[str, dict[str, Any]]:
     """The keys of every profile of a file; raises `SettingsProblems` for the first wrong one."""
     from dataclasses import replace
 
-    from memtui.settings.layers import Source, file_layer
-    from memtui.settings.leaves import profile_of
-    from memtui.settings.problems import SettingsProblems
+    from memtui.settings.files import SettingsProblems
+    from memtui.settings.keys import profile_of
+    from memtui.settings.load import Source, file_layer
 
     alone = replace(shared, table={"profiles": shared.table["profiles"]})
     layer, problems = file_layer(Source.USER, alone)
@@ -200,7 +204,7 @@ def _checked(shared: ConfigFile) -> dict[str, dict[str, Any]]:
 
 def remove_profile(invocation: Invocation, name: str) -> int:
     """Take a profile out of the user's file."""
-    from memtui.settings.saving import plan_removal, write
+    from memtui.settings.write import plan_removal, write
 
     _known(name, _loaded(invocation))
     files = _files(invocation)
@@ -227,7 +231,7 @@ def _told(
 def _known(name: str, loaded: Loaded) -> Ranking:
     """The ranking of a name; raises `SettingsError` that tells the nearest."""
     from memtui.ranking.profiles import PROFILES
-    from memtui.settings.profile_names import nearest_profile, shown_name
+    from memtui.settings.keys import nearest_profile, shown_name
 
     named = loaded.settings.named_rankings(PROFILES)
     if name not in named:
@@ -242,7 +246,7 @@ def _loaded(invocation: Invocation) -> Loaded:
 
 
 def _files(invocation: Invocation) -> SettingsFiles:
-    from memtui.settings.settings_files import SettingsFiles
+    from memtui.settings.write import SettingsFiles
 
     return SettingsFiles(invocation.env, _root(invocation))
 

@@ -146,7 +146,7 @@ def own_options(invocation: Invocation, now: datetime | None) -> OwnOptions:
         return OwnOptions(now=clock, data_dir=None, homes=None)
     from memtui.engine.conversations.demo import demo_homes
     from memtui.memory.workspace import demo_clock
-    from memtui.settings.places import demo_data_dir
+    from memtui.settings.files import demo_data_dir
 
     return OwnOptions(now=clock or demo_clock(), data_dir=demo_data_dir(), homes=demo_homes())
 

@@ -16,7 +16,7 @@ from memtui.model.conversations import TranscriptSource
 from memtui.report.conversations import source_lines
 
 if TYPE_CHECKING:
-    from memtui.settings.saving import Plan
+    from memtui.settings.write import Plan
 
 EXIT_OK, EXIT_NOTHING = 0, 1
 _HOW = "memtui sessions enable {name}"
@@ -65,9 +65,7 @@ def disable_sources(invocation: Invocation, names: Sequence[str]) -> int:
 
 def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int:
     from memtui.index.transcripts.scope import is_source
-    from memtui.settings.saving import write
-    from memtui.settings.saving_transcripts import opted_in, plan_transcripts
-    from memtui.settings.settings_files import SettingsFiles
+    from memtui.settings.write import SettingsFiles, opted_in, plan_transcripts, write
 
     found = invocation.workspace_if_any()
     files = SettingsFiles(invocation.env, found.root if found is not None else None)

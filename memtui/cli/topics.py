@@ -265,7 +265,7 @@ would answer them.
 
 
 def _keys() -> str:
-    from memtui.settings.keys import ACTIONS
+    from memtui.settings.actions import ACTIONS
 
     width = max(len(action.id) for action in ACTIONS)
     rows = [

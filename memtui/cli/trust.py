@@ -7,11 +7,9 @@ from typing import Any
 from memtui.cli.invocation import Invocation
 from memtui.errors import SettingsError
 from memtui.settings import SettingsProblems, Source, StateFolder
-from memtui.settings.layers import file_layer
-from memtui.settings.load import project_file
-from memtui.settings.problems import Problem
+from memtui.settings.files import Problem
+from memtui.settings.load import file_layer, is_trusted, project_file, protected_keys, revoke, trust
 from memtui.settings.shown import shown_value
-from memtui.settings.trust import is_trusted, protected_keys, revoke, trust
 
 
 def run_trust(invocation: Invocation, *, dry_run: bool, revoke_it: bool) -> int:

@@ -17,8 +17,7 @@ from memtui.embedding import trimming
 from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.embedding.trimming import Trimmed
 from memtui.errors import IndexUnusable
-from memtui.settings.private import make_private
-from memtui.settings.same_file import NO_FILE, file_state
+from memtui.settings.storage import NO_FILE, file_state, make_private
 
 if TYPE_CHECKING:
     import apsw

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from memtui.settings.embedding import EmbeddingSettings
+    from memtui.settings.schema import EmbeddingSettings
 
 AUTO: Final = "auto"
 NONE: Final = "none"

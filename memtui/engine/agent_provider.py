@@ -19,8 +19,8 @@ from memtui.embedding.services import SERVICES, Address, Service, Shape, address
 from memtui.errors import ProviderError
 from memtui.model.status import Identity
 from memtui.settings.openclaw import MemorySearchConfig
-from memtui.settings.openclaw.access import RemoteAccess
-from memtui.settings.openclaw.effective import default_model
+from memtui.settings.openclaw.releases import default_model
+from memtui.settings.openclaw.secrets import RemoteAccess
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from memtui.errors import SettingsError
 from memtui.memory.discover import Scope
-from memtui.settings.places import data_dir
+from memtui.settings.files import data_dir
 
 if TYPE_CHECKING:
     from memtui.model import Ranked, Ranking

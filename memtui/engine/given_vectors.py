@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from memtui.errors import SettingsError
-from memtui.settings.json_files import UnreadableJson, read_json
+from memtui.settings.files import UnreadableJson, read_json
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
 

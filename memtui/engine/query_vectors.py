@@ -20,7 +20,7 @@ from memtui.errors import Cancelled, ProviderError
 from memtui.model import Reason
 from memtui.model.status import Identity
 from memtui.settings.openclaw import MemorySearchConfig
-from memtui.settings.openclaw.identity import KEYWORD_ONLY_MODEL, NO_PROVIDER
+from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL, NO_PROVIDER
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
 

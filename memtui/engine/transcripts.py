@@ -58,7 +58,7 @@ class Transcribing:
         """
         from memtui.index.transcripts.places import places_of
         from memtui.index.transcripts.scope import is_source
-        from memtui.settings.transcript_names import names_for
+        from memtui.settings.write import names_for
 
         scope = self._transcripts
         places = [place.name for place in places_of(scope)]

@@ -28,8 +28,7 @@ from memtui.index.database import (
     mapped_errors,
     open_database,
 )
-from memtui.settings.durable import sync_folder
-from memtui.settings.private import make_private
+from memtui.settings.storage import make_private, sync_folder
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock

@@ -13,7 +13,7 @@ from memtui.index.database import mapped_errors, number, open_database
 from memtui.index.generations import IndexFolder
 from memtui.index.schema import check_version, read_meta
 from memtui.model import Reason, SourceCount
-from memtui.settings.same_file import NO_FILE, file_state
+from memtui.settings.storage import NO_FILE, file_state
 
 if TYPE_CHECKING:
     from memtui.index.database import Connection

@@ -1,14 +1,20 @@
 """Settings: TOML files, environment and flags, typed, with the origin of every value."""
 
 from memtui.model.documents import DEFAULT_IGNORE
-from memtui.settings.embedding import EmbeddingSettings
-from memtui.settings.layers import Flag, Source
-from memtui.settings.load import Given, Loaded, Origin, check_settings, load_settings
-from memtui.settings.places import data_dir, demo_data_dir, state_dir, user_config_file
-from memtui.settings.problems import Problem, ProblemCode, SettingsProblems
+from memtui.settings.files import (
+    Problem,
+    ProblemCode,
+    SettingsProblems,
+    data_dir,
+    demo_data_dir,
+    state_dir,
+    user_config_file,
+)
+from memtui.settings.load import Flag, Given, Loaded, Origin, Source, check_settings, load_settings
 from memtui.settings.schema import (
     ChunkingSettings,
     DecaySettings,
+    EmbeddingSettings,
     IndexSettings,
     KeymapSettings,
     MemorySettings,
@@ -18,7 +24,7 @@ from memtui.settings.schema import (
     Settings,
     UiSettings,
 )
-from memtui.settings.state import StateFolder
+from memtui.settings.storage import StateFolder
 
 __all__ = [
     "DEFAULT_IGNORE",

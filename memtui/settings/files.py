@@ -1,16 +1,131 @@
-"""Configuration files: reading, and the line that a key stands on."""
+"""What can be wrong with the configuration, said so that it can be put right."""
 
 from __future__ import annotations
 
+import gzip
+import io
+import json
 import os
 import re
 import stat
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from memtui.settings.problems import Problem, ProblemCode
+import platformdirs
+
+from memtui.errors import SettingsError
+
+
+class ProblemCode(StrEnum):
+    """The closed set of things that can be wrong."""
+
+    UNREADABLE = "unreadable"
+    SYNTAX = "syntax"
+    UNKNOWN_KEY = "unknown_key"
+    WRONG_VALUE = "wrong_value"
+    CONTRADICTION = "contradiction"
+    PROTECTED = "protected"
+    SHADOWED_FILE = "shadowed_file"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong: where, which key, what, and what to do.
+
+    `fatal` problems stop every command; the others are warnings at start and make
+    `memtui config validate` fail when they are `UNKNOWN_KEY`.
+    """
+
+    code: ProblemCode
+    place: str
+    """`file:line`, `$VARIABLE` or a flag."""
+    key: str
+    message: str
+    hint: str = ""
+    fatal: bool = True
+
+    def __str__(self) -> str:
+        where = ": ".join(part for part in (self.place, self.key) if part)
+        hint = f" ({self.hint})" if self.hint else ""
+        text = f"{where}: {self.message}{hint}" if where else f"{self.message}{hint}"
+        return " ".join(text.splitlines())
+
+
+class SettingsProblems(SettingsError):
+    """Settings that cannot be used; `problems` holds every one of them."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word most like `word`, or `None` when nothing is like it."""
+    import difflib
+
+    candidates = sorted(known)
+    found = difflib.get_close_matches(word[:200], candidates, n=1, cutoff=0.6)
+    if found:
+        return found[0]
+    last = word[:200].rsplit(".", 1)[-1]
+    by_last = {name.rsplit(".", 1)[-1]: name for name in reversed(candidates)}
+    found = difflib.get_close_matches(last, by_last, n=1, cutoff=0.75)
+    return by_last[found[0]] if found else None
+
+
+APPLICATION: Final = "memtui"
+CONFIG_VARIABLE: Final = "MEMTUI_CONFIG"
+PROJECT_FILE: Final = ".memtui.toml"
+PROJECT_TABLE_FILE: Final = "pyproject.toml"
+
+
+def user_config_file(env: Mapping[str, str]) -> Path:
+    """The user's configuration file: `$MEMTUI_CONFIG`, else the platform's place for it."""
+    named = env.get(CONFIG_VARIABLE)
+    if named:
+        return Path(os.path.expanduser(named))
+    return _folder(platformdirs.user_config_path) / "config.toml"
+
+
+def state_dir() -> Path:
+    """The folder for history, window choices and trusted files."""
+    return _folder(platformdirs.user_state_path)
+
+
+def data_dir() -> Path:
+    """The folder that holds one index folder for each workspace."""
+    return _folder(platformdirs.user_data_path)
+
+
+def demo_data_dir() -> Path:
+    """The folder for the index of the demo, apart from those of real memories."""
+    return data_dir() / "demo"
+
+
+def _folder(find: Callable[..., Path]) -> Path:
+    """Ask for one of the platform's folders; raises `SettingsError` for who has no home folder.
+
+    A relative place would be below the current folder, which may be the memory.
+    """
+    try:
+        folder = find(APPLICATION, appauthor=False)
+    except RuntimeError as error:
+        raise _no_home() from error
+    if not folder.is_absolute():
+        raise _no_home()
+    return folder
+
+
+def _no_home() -> SettingsError:
+    return SettingsError(
+        "there is no home folder for configuration, state and indexes",
+        hint="set HOME, or XDG_CONFIG_HOME, XDG_STATE_HOME and XDG_DATA_HOME, to an absolute path",
+    )
+
 
 MAX_CONFIG_BYTES: Final = 1_000_000
 # Reading such a key takes time that grows with the square of its parts.
@@ -34,7 +149,7 @@ class ConfigFile:
     def place(self, path: tuple[str, ...]) -> str:
         """Where a key stands, as `file:line`; the file alone when the line cannot be told."""
         if self._lines is None:
-            from memtui.settings.lines import key_lines
+            from memtui.settings.toml import key_lines
 
             self._lines = key_lines(self.text)
         full = (*self.prefix, *path)
@@ -132,3 +247,55 @@ def _syntax_problem(path: Path, text: str, error: Exception) -> Problem:
     line = text.count("\n") + 1
     what = message.removesuffix(" (at end of document)")
     return Problem(ProblemCode.SYNTAX, f"{path}:{line}", "", f"broken TOML: {what}")
+
+
+MAX_BYTES: Final = 512 * 2**20
+_GZIP: Final = b"\x1f\x8b"
+
+
+class UnreadableJson(Exception):
+    """A file that cannot be used: what is wrong, and on which line (1-based) if that is known."""
+
+    def __init__(self, what: str, line: int | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.line = line
+
+
+def read_json(path: Path, limit: int = MAX_BYTES) -> Any:
+    """Read a JSON file, compressed with gzip or not; at most `limit` bytes, unpacked as well.
+
+    Raises `UnreadableJson`.
+    """
+    data = _data(path, limit)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UnreadableJson("not UTF-8", line) from None
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        what = f"broken JSON: {error.msg}, column {error.colno}"
+        raise UnreadableJson(what, error.lineno) from None
+    except (ValueError, RecursionError):
+        raise UnreadableJson("broken JSON: it holds what cannot be read") from None
+
+
+def _data(path: Path, limit: int) -> bytes:
+    try:
+        data = read_bytes(path, limit)
+    except OSError as error:
+        raise UnreadableJson(error.strerror or type(error).__name__) from None
+    except ValueError as error:
+        raise UnreadableJson(str(error)) from None
+    if not data.startswith(_GZIP):
+        return data
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            unpacked = file.read(limit + 1)
+    except (OSError, EOFError, zlib.error):
+        raise UnreadableJson("broken gzip") from None
+    if len(unpacked) > limit:
+        raise UnreadableJson(f"larger than {limit} bytes once unpacked")
+    return unpacked

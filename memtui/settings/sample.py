@@ -6,11 +6,11 @@ import textwrap
 from typing import Any, Final
 
 from memtui.model import Ranking
-from memtui.settings.keys import ACTIONS
-from memtui.settings.leaves import Leaf, leaves
-from memtui.settings.ranking_keys import values_of
-from memtui.settings.toml_text import toml_value
-from memtui.settings.trust import PROTECTED
+from memtui.settings.actions import ACTIONS
+from memtui.settings.keys import Leaf, leaves
+from memtui.settings.load import PROTECTED
+from memtui.settings.rankings import values_of
+from memtui.settings.toml import toml_value
 
 _HEADER: Final = """\
 # memtui: configuration.

@@ -111,7 +111,7 @@ class ProviderActions(MemoryActions):
             self._in_thread(partial(self._look_for_choice, memory.engine), "memtui-providers")
 
     def _look_for_choice(self, engine: EngineDoor) -> None:
-        from memtui.settings.state import StateFolder
+        from memtui.settings.storage import StateFolder
 
         try:
             folder = StateFolder(self._configured.state_dir)

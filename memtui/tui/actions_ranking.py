@@ -132,7 +132,7 @@ class RankingActions(SearchActions):
 
     def action_copy_configuration(self) -> None:
         """Copy the parameters as a piece of the agent's configuration, and show it."""
-        from memtui.settings.ranking_keys import as_built_in
+        from memtui.settings.rankings import as_built_in
         from memtui.tui.screens.configuration import ConfigurationScreen, release_for
 
         # What a release cannot take is told by the rules of a ranking, whatever its name.
@@ -141,7 +141,7 @@ class RankingActions(SearchActions):
 
     def _profiles(self) -> tuple[str, ...]:
         """The profile of the index, then those that the rankings have their rules of."""
-        from memtui.settings.ranking_keys import base_of
+        from memtui.settings.rankings import base_of
 
         foreign = self.status.foreign if self.status is not None else None
         own = (foreign.profile,) if foreign is not None else ()

@@ -244,7 +244,7 @@ class SourceActions(ProfileActions):
 
     @work(thread=True, group="history", exit_on_error=False, description="load the history")
     def _load_history(self) -> None:
-        from memtui.settings.state import StateFolder
+        from memtui.settings.storage import StateFolder
         from memtui.tui.history import load
 
         folder = StateFolder(self.options.state_dir)
@@ -263,7 +263,7 @@ class SourceActions(ProfileActions):
 
     @work(thread=True, group="history", exit_on_error=False, description="save the history")
     def _write_history(self, queries: tuple[str, ...]) -> None:
-        from memtui.settings.state import StateFolder
+        from memtui.settings.storage import StateFolder
         from memtui.tui.history import save
 
         save(StateFolder(self.options.state_dir), self._history_name(), queries)

@@ -225,7 +225,7 @@ class MemtuiApp(ScreenActions):
 
     def _write_svg(self, path: Path, svg: str) -> None:
         from memtui.report.export import ExportFailed, save
-        from memtui.settings.private import make_private
+        from memtui.settings.storage import make_private
 
         try:
             make_private(path.parent)
@@ -271,7 +271,7 @@ def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = Fals
     from memtui.embedding.choice import choice_of
     from memtui.ranking.profiles import PROFILES
     from memtui.settings import state_dir
-    from memtui.settings.settings_files import SettingsFiles
+    from memtui.settings.write import SettingsFiles
 
     settings = loaded.settings
     has_folder = root != Path() and not demo and not foreign

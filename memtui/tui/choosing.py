@@ -10,7 +10,7 @@ from memtui.embedding.choice import AUTO, EMBEDDED_DEFAULT, EmbeddingChoice, oth
 from memtui.model.status import ProviderListing
 
 if TYPE_CHECKING:
-    from memtui.settings.saving import Plan
+    from memtui.settings.write import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
-    from memtui.settings.state import StateFolder
+    from memtui.settings.storage import StateFolder
 
 LIMIT = 500
 

@@ -12,8 +12,8 @@ from memtui.model import Ranking
 
 if TYPE_CHECKING:
     from memtui.settings import Flag, Loaded
-    from memtui.settings.layers import Layer
-    from memtui.settings.settings_files import SettingsFiles
+    from memtui.settings.load import Layer
+    from memtui.settings.write import SettingsFiles
 
 
 def built_in_rankings() -> Mapping[str, Ranking]:
@@ -62,7 +62,7 @@ def is_provider_given(loaded: Loaded) -> bool:
 
 def flags_of(layers: Sequence[Layer]) -> dict[str, Flag]:
     """The settings that were given as options, each with the name of its option."""
-    from memtui.settings.layers import Flag, Source
+    from memtui.settings.load import Flag, Source
 
     return {
         key: Flag(layer.place(key), value)

@@ -16,8 +16,7 @@ from memtui.tui.highlight import display_line
 from memtui.tui.options import built_in_rankings
 
 if TYPE_CHECKING:
-    from memtui.settings.saving import Plan
-    from memtui.settings.settings_files import SettingsFiles
+    from memtui.settings.write import Plan, SettingsFiles
 
 CONTEXT = 2
 """Lines around a change: what explains a key in the sample."""
@@ -48,8 +47,8 @@ class Written:
 
 def paths_of(files: SettingsFiles) -> dict[Where, Path]:
     """The file of every place; reads files, raises `SettingsError`."""
-    from memtui.settings.layers import Source
-    from memtui.settings.saving import target_of
+    from memtui.settings.load import Source
+    from memtui.settings.write import target_of
 
     found = files.gather()
     places = {Source.USER: Where.USER, Source.PROJECT: Where.PROJECT}
@@ -58,8 +57,8 @@ def paths_of(files: SettingsFiles) -> dict[Where, Path]:
 
 def make_plan(files: SettingsFiles, ranking: Ranking, where: Where, name: str) -> Plan:
     """What writing would change; reads files, raises `SettingsError`."""
-    from memtui.settings.layers import Source
-    from memtui.settings.saving import plan_profile, plan_ranking
+    from memtui.settings.load import Source
+    from memtui.settings.write import plan_profile, plan_ranking
 
     built_in = built_in_rankings()
     if where is Where.PROFILE:
@@ -70,7 +69,7 @@ def make_plan(files: SettingsFiles, ranking: Ranking, where: Where, name: str) -
 
 def name_error(name: str) -> str:
     """Why a profile cannot have this name; empty when it can."""
-    from memtui.settings.profile_names import NAME_RULE, name_problem
+    from memtui.settings.keys import NAME_RULE, name_problem
 
     if not name:
         return f"type a name: {NAME_RULE}"
@@ -83,7 +82,7 @@ def drawn_difference(before: str, after: str) -> Content:
 
     Commands that print keys and the secret parts of addresses are left out.
     """
-    from memtui.settings.shown_text import shown_text
+    from memtui.settings.shown import shown_text
 
     rows = []
     for line in difference(_lines(shown_text(before)), _lines(shown_text(after)), CONTEXT):

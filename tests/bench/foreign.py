@@ -20,8 +20,8 @@ import numpy as np
 from memtui.engine.foreign import ForeignEngine, ForeignTarget
 from memtui.engine.given_vectors import GivenVectors
 from memtui.index.database import Connection
+from memtui.index.foreign.audit import examine
 from memtui.index.foreign.opening import Opened, open_foreign
-from memtui.index.foreign.truth import examine
 from memtui.model import CandidatePool, Leg, Ranking
 from tests.bench.corpus import Corpus
 from tests.bench.foreign_first import bare_nearest, bare_search, bare_words

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from memtui.settings import load_settings
-from memtui.settings.keys import ACTIONS
+from memtui.settings.actions import ACTIONS
 from tests.e2e.terminal import private_environment, terminal
 from tests.support import demo, in_process, recorded
 

@@ -12,7 +12,7 @@ import pytest
 
 from memtui.engine.foreign import ForeignEngine, find_target
 from memtui.index.foreign.opening import open_foreign
-from memtui.index.foreign.vectors import read_vectors
+from memtui.index.foreign.rows import read_vectors
 from memtui.model import Chunk, Reason
 from memtui.model.browsing import CareRule, FileState
 from tests.support.openclaw import (

@@ -19,7 +19,7 @@ from memtui.engine.places import parse_place
 from memtui.engine.query_words import word_changes
 from memtui.errors import IndexMissing
 from memtui.index.foreign.opening import open_foreign
-from memtui.index.foreign.vectors import read_vectors
+from memtui.index.foreign.rows import read_vectors
 from memtui.model import Leg, LegStatus, Ranked, Reason, Stage
 from memtui.model.inquiry import Inquiry, Outcome, Place, Station, TraceStep
 from memtui.retrieval.bm25 import explain_openclaw

@@ -14,10 +14,16 @@ import pytest
 
 from memtui.errors import IndexMissing, IndexUnusable
 from memtui.index.database import Access, DatabaseError, copy_beside, open_beside, open_database
-from memtui.index.foreign import connecting, opening, rows
-from memtui.index.foreign.layout import recognise, tokenizer
-from memtui.index.foreign.opening import IndexChanged, Opened, foreign_errors, open_foreign
-from memtui.index.foreign.vectors import parse_vector, read_indexed, read_vectors
+from memtui.index.foreign import opening, rows
+from memtui.index.foreign.opening import (
+    IndexChanged,
+    Opened,
+    foreign_errors,
+    open_foreign,
+    recognise,
+    tokenizer,
+)
+from memtui.index.foreign.rows import parse_vector, read_indexed, read_vectors
 from memtui.model.status import IndexGeneration
 from tests.support.hostile import ALL
 from tests.support.openclaw import (
@@ -243,7 +249,7 @@ def test_a_copy_that_commits_keep_from_being_made_is_made_under_a_lock(
         except DatabaseError:
             commits.append(False)
 
-    monkeypatch.setattr(connecting, "copy_beside", commit_meanwhile)
+    monkeypatch.setattr(opening, "copy_beside", commit_meanwhile)
     opened = open_foreign(sidecar.database, settled=True)
     assert commits == [True, True, False]
     assert opened.how is Access.COPY
@@ -582,7 +588,7 @@ def test_an_index_that_never_stands_still(sidecar: State, monkeypatch: pytest.Mo
         os.utime(path)
         return connection
 
-    monkeypatch.setattr(connecting, "open_beside", writes_meanwhile)
+    monkeypatch.setattr(opening, "open_beside", writes_meanwhile)
     with pytest.raises(IndexChanged):
         open_foreign(sidecar.database)
 

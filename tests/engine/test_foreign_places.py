@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from memtui.errors import IndexMissing
-from memtui.index.foreign.leftovers import LeftoverKind, find_leftovers, kind_of
-from memtui.index.foreign.places import (
+from memtui.index.foreign.discovery import (
     database_of,
     find_agent,
     find_agents,
     state_dirs,
 )
+from memtui.index.foreign.sidecar_files import LeftoverKind, find_leftovers, kind_of
 from memtui.model.status import IndexGeneration
 from tests.support.openclaw import (
     AGENT,

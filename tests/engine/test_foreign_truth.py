@@ -16,10 +16,10 @@ import apsw
 import pytest
 
 from memtui.errors import Cancelled, IndexUnusable
+from memtui.index.foreign.audit import examine
+from memtui.index.foreign.discovery import database_of
 from memtui.index.foreign.findings import MEANINGS, Code, agent_gets
 from memtui.index.foreign.opening import open_foreign
-from memtui.index.foreign.places import database_of
-from memtui.index.foreign.truth import examine
 from memtui.model.status import FileState, Severity, Truth
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES as PROFILE_RANKINGS

@@ -30,13 +30,13 @@ from memtui.engine.query_vectors import (
     load_given,
 )
 from memtui.errors import Cancelled, SettingsError
-from memtui.index.foreign.cached import cached_vector
 from memtui.index.foreign.opening import open_foreign
+from memtui.index.foreign.rows import cached_vector
 from memtui.index.foreign.rows import identity as stored_identity
 from memtui.model import Reason
 from memtui.model.status import Identity
 from memtui.settings.openclaw import MemorySearchConfig, read_config
-from memtui.settings.openclaw.access import AgentRemote
+from memtui.settings.openclaw.secrets import AgentRemote
 from tests.support.loopback import (
     HTML,
     Answer,

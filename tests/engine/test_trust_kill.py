@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from memtui.embedding.batch.store import BatchStore, Ticket
-from memtui.settings.durable import sync_folder
+from memtui.settings.storage import sync_folder
 from tests.trust.kill import Nursery, Tally, kill_once, set_up
 from tests.trust.kill_scenes import scene
 from tests.trust.power import lose_power_once, write_down

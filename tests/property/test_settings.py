@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memtui.settings import Loaded, SettingsProblems, StateFolder, check_settings, load_settings
-from memtui.settings.layers import variable_of
-from memtui.settings.leaves import leaves, tables
-from memtui.settings.lines import key_lines
+from memtui.settings.keys import leaves, tables
+from memtui.settings.load import variable_of
+from memtui.settings.toml import key_lines
 
 Load = Callable[[bytes, dict[str, str]], Loaded | SettingsProblems]
 

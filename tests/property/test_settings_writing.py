@@ -16,13 +16,19 @@ from memtui.model import Fusion, Ranking
 from memtui.model.rankings import TieRule
 from memtui.ranking.profiles import PROFILES
 from memtui.settings import Source, StateFolder
-from memtui.settings.ranking_keys import base_of, keys_for, rules_of, set_keys, values_of
-from memtui.settings.saving import plan_ranking, write
+from memtui.settings.rankings import base_of, keys_for, rules_of, set_keys, values_of
 from memtui.settings.schema import ProfileSettings
-from memtui.settings.settings_files import SettingsFiles
-from memtui.settings.toml_layout import Path
-from memtui.settings.toml_text import toml_key, toml_value
-from memtui.settings.writing import REMOVED, CannotEdit, edited, with_table, without_table
+from memtui.settings.toml import (
+    REMOVED,
+    CannotEdit,
+    Path,
+    edited,
+    toml_key,
+    toml_value,
+    with_table,
+    without_table,
+)
+from memtui.settings.write import SettingsFiles, plan_ranking, write
 
 # --- documents in every style that TOML has -------------------------------------------------------
 

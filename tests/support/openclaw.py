@@ -20,7 +20,7 @@ import numpy as np
 
 from memtui.index.foreign import rows
 from memtui.index.foreign.opening import Opened
-from memtui.index.foreign.vectors import read_indexed, read_vectors
+from memtui.index.foreign.rows import read_indexed, read_vectors
 from tests.support.other_program import WORD as WORD
 from tests.support.other_program import connect as connect_to
 

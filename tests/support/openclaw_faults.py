@@ -13,10 +13,9 @@ from typing import Any
 
 import apsw
 
-from memtui.index.foreign.layout import recognise
-from memtui.index.foreign.opening import open_foreign
-from memtui.index.foreign.places import Databases, database_of
-from memtui.index.foreign.truth import examine
+from memtui.index.foreign.audit import examine
+from memtui.index.foreign.discovery import Databases, database_of
+from memtui.index.foreign.opening import open_foreign, recognise
 from memtui.model.status import Severity, Truth
 from memtui.settings.openclaw import AgentConfig, MemorySearchConfig, OpenClawConfig
 from tests.support.openclaw import AGENT, AGENT_BLOB, SIDECAR, State, connect, make_state

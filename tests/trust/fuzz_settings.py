@@ -18,15 +18,14 @@ from memtui.engine.providers.noted import NotedProvider
 from memtui.errors import SettingsError
 from memtui.index.generations import IndexFolder, WriterLock
 from memtui.settings import SettingsProblems, StateFolder, check_settings, load_settings
-from memtui.settings.json_files import UnreadableJson, read_json
-from memtui.settings.leaves import leaves, tables
+from memtui.settings.files import UnreadableJson, read_json
+from memtui.settings.keys import leaves, tables
+from memtui.settings.load import TRUST_FILE, revoke
 from memtui.settings.openclaw import RELEASES, read_config, to_settings
-from memtui.settings.openclaw.variables import own_variables
-from memtui.settings.queries import history_name, queries_in
+from memtui.settings.openclaw.secrets import own_variables
 from memtui.settings.sample import sample_config
-from memtui.settings.toml_text import toml_value
-from memtui.settings.trust import TRUST_FILE, revoke
-from memtui.settings.writing import REMOVED, CannotEdit, edited, with_table, without_table
+from memtui.settings.storage import history_name, queries_in
+from memtui.settings.toml import REMOVED, CannotEdit, edited, toml_value, with_table, without_table
 from memtui.text.sanitize import HOSTILE
 from tests.trust.fuzz_inputs import Given, Target, bytes_of
 from tests.trust.fuzz_texts import NAMED_SECRET, hostile_seeds

@@ -54,7 +54,7 @@ MADE_AT_RUN_TIME: Final[Mapping[str, Callable[[], Sequence[str]]]] = {
         _wanted(words).pattern.pattern for words in (("a",), ("aa", "aab*", "aaaa", "running"))
     ],
     "memtui.settings.limits:_text_within": lambda: sorted(_patterns_of_settings(Settings)),
-    "memtui.settings.writing:_twin": lambda: [
+    "memtui.settings.toml:_twin": lambda: [
         rf"(?m)^[ \t]*#[ \t]?(?P<pair>{re.escape(name)}[ \t]*=[^\n]*)$" for name in ("k", '"x"')
     ],
     "memtui.tui.widgets.turn_view:mark": lambda: ["(?i)aa", "(?i)aab"],

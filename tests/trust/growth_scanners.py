@@ -22,7 +22,7 @@ from memtui.retrieval.matches import match_spans, snippet
 from memtui.retrieval.passages import sentences
 from memtui.retrieval.query import parse_query
 from memtui.settings.files import parse_config
-from memtui.settings.lines import key_lines
+from memtui.settings.toml import key_lines
 from memtui.text.redact import openclaw_redact, redact
 from memtui.text.sanitize import safe
 from memtui.text.tokens import index_text

@@ -38,7 +38,7 @@ from memtui.index.transcripts.scope import TranscriptHomes
 from memtui.memory.workspace import demo_root
 from memtui.model import IndexState
 from memtui.settings import EmbeddingSettings, Settings
-from memtui.settings.transcripts import TranscriptSettings
+from memtui.settings.schema import TranscriptSettings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from memtui.tui.pauses import QuietCollector, short_pauses

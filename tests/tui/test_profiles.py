@@ -13,7 +13,7 @@ from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings import Flag, load_settings
 from memtui.settings.sample import sample_config
-from memtui.settings.settings_files import SettingsFiles
+from memtui.settings.write import SettingsFiles
 from memtui.tui.app import options_from
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.options import UiOptions

@@ -11,7 +11,7 @@ from textual import events
 from memtui.bus import Bus
 from memtui.model import IndexState
 from memtui.settings import Flag, load_settings
-from memtui.settings.state import StateFolder
+from memtui.settings.storage import StateFolder
 from memtui.tui.actions_provider import ASKED
 from memtui.tui.app import options_from
 from memtui.tui.options import UiOptions

@@ -16,7 +16,7 @@ from memtui.model import Failure, ProviderState, Reason
 from memtui.model.status import ProbeResult, ProviderListing
 from memtui.report.cost import price_words
 from memtui.settings import load_settings
-from memtui.settings.settings_files import SettingsFiles
+from memtui.settings.write import SettingsFiles
 from memtui.tui.app import MemtuiApp, options_from
 from memtui.tui.choosing import choice_named, worth_asking
 from memtui.tui.commands import MemtuiCommands

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memtui.settings.settings_files import SettingsFiles
+from memtui.settings.write import SettingsFiles
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.write_base import Planned, Refused
 from memtui.tui.screens.write_parameters import WriteParameters

@@ -10,8 +10,7 @@ import pytest
 
 from memtui.memory.workspace import workspace_id
 from memtui.model.browsing import CareRule
-from memtui.settings.queries import history_name
-from memtui.settings.state import StateFolder
+from memtui.settings.storage import StateFolder, history_name
 from memtui.text.sanitize import HOSTILE
 from tests.support.command_line import command_line, own_home, set_up
 from tests.support.embedding import registered_hashed

@@ -547,7 +547,7 @@ def test_a_search_does_not_wait_for_a_long_examination(
         ended.wait(60)
         raise Cancelled
 
-    monkeypatch.setattr("memtui.index.foreign.truth.examine", long_examination)
+    monkeypatch.setattr("memtui.index.foreign.audit.examine", long_examination)
     monkeypatch.setattr("memtui.cli.searching.EXAMINATION_SECONDS", 0.0)
     closes = ForeignEngine.close
 

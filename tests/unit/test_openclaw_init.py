@@ -174,7 +174,7 @@ def test_the_newer_layout_keeps_what_the_release_has_fixed(memtui: Run, home: Pa
 @pytest.mark.parametrize("release", ["2026.2", "2026.4", "2026.7", "2026.9"])
 def test_a_configuration_without_values_is_the_profile(release: str) -> None:
     from memtui.settings import Settings
-    from memtui.settings.leaves import nested
+    from memtui.settings.keys import nested
 
     conversion = to_settings(AgentConfig("main"), release)
     settings = Settings.model_validate(nested(conversion.settings))

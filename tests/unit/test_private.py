@@ -15,7 +15,7 @@ from memtui.index.generations import IndexFolder
 from memtui.memory.workspace import Found
 from memtui.report.export import save
 from memtui.settings import Loaded, StateFolder
-from memtui.settings.private import make_private
+from memtui.settings.storage import make_private
 from tests.trust.soak_samples import Samples, least_squares
 
 

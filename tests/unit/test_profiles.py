@@ -19,8 +19,8 @@ from memtui.settings import (
     check_settings,
     load_settings,
 )
-from memtui.settings.leaves import path_of, profile_key, profile_of
-from memtui.settings.toml_layout import read_layout
+from memtui.settings.keys import path_of, profile_key, profile_of
+from memtui.settings.toml import read_layout
 
 TEXT = """\
 [ranking]

@@ -14,19 +14,19 @@ from memtui.model import Decay, Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings import Source, StateFolder
 from memtui.settings.files import ConfigFile, read_config
-from memtui.settings.ranking_keys import values_of
-from memtui.settings.replacing import FileChanged
+from memtui.settings.load import is_trusted, trust
+from memtui.settings.rankings import values_of
 from memtui.settings.sample import sample_config
-from memtui.settings.saving import (
+from memtui.settings.storage import FileChanged
+from memtui.settings.write import (
     Plan,
+    SettingsFiles,
     plan_profile,
     plan_profiles,
     plan_ranking,
     plan_removal,
     write,
 )
-from memtui.settings.settings_files import SettingsFiles
-from memtui.settings.trust import is_trusted, trust
 
 
 class Place:
@@ -314,7 +314,7 @@ def test_a_file_changed_meanwhile_is_not_overwritten(place: Place) -> None:
 
 
 def test_values_of_a_ranking_are_the_keys_of_the_settings() -> None:
-    from memtui.settings.leaves import leaves
+    from memtui.settings.keys import leaves
 
     keys = {key.partition(".")[2] for key in leaves() if key.startswith("ranking.")}
     assert set(values_of(Ranking())) == keys - {"profile", "decay.preset"}

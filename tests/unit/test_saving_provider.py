@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from memtui.errors import SettingsError
-from memtui.settings.saving import write
-from memtui.settings.saving_provider import plan_provider
-from memtui.settings.settings_files import SettingsFiles
-from memtui.settings.shown_text import shown_text
+from memtui.settings.shown import shown_text
+from memtui.settings.write import SettingsFiles, plan_provider, write
 
 SET = """\
 [embedding]

@@ -20,7 +20,7 @@ from memtui.settings import (
     check_settings,
     load_settings,
 )
-from memtui.settings.leaves import leaves
+from memtui.settings.keys import leaves
 from memtui.settings.schema import ProfileName
 
 
@@ -213,7 +213,7 @@ def test_a_file_of_thousands_of_unknown_keys_gets_a_few_nearest(
     def nearest(word: str, known: object) -> None:
         asked.append(word)
 
-    monkeypatch.setattr("memtui.settings.layers.nearest", nearest)
+    monkeypatch.setattr("memtui.settings.load.nearest", nearest)
     user_file.write_text("\n".join(f"key{number} = 1" for number in range(2000)))
     assert len(_load(user_file).warnings) == 2000
     assert len(asked) == 50

@@ -12,14 +12,13 @@ from textual.keys import _character_to_key
 
 from memtui.errors import SettingsError
 from memtui.settings import Settings, StateFolder, check_settings, data_dir, load_settings
-from memtui.settings.files import ConfigFile, read_config
-from memtui.settings.keys import ACTIONS
-from memtui.settings.leaves import leaves
-from memtui.settings.lines import key_lines
-from memtui.settings.problems import SettingsProblems
+from memtui.settings.actions import ACTIONS
+from memtui.settings.files import ConfigFile, SettingsProblems, read_config
+from memtui.settings.keys import leaves
+from memtui.settings.load import PROTECTED, is_trusted, protected_keys, revoke, trust
 from memtui.settings.sample import default_of, sample_config
-from memtui.settings.transcript_names import names_for
-from memtui.settings.trust import PROTECTED, is_trusted, protected_keys, revoke, trust
+from memtui.settings.toml import key_lines
+from memtui.settings.write import names_for
 
 # --- the sample -------------------------------------------------------------------------------
 

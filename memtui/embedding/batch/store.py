@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from memtui.embedding.batch.protocol import MOST_TEXTS, is_id
 from memtui.embedding.provider import ProviderIdentity
-from memtui.settings.durable import sync_folder
+from memtui.settings.storage import sync_folder
 
 _VERSION: Final = 1
 _MOST_BYTES: Final = 2**20

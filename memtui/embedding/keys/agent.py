@@ -13,7 +13,7 @@ from memtui.embedding.services import address_of
 if TYPE_CHECKING:
     from memtui.embedding.services import Address, Service
     from memtui.settings.openclaw import MemorySearchConfig
-    from memtui.settings.openclaw.access import RemoteAccess
+    from memtui.settings.openclaw.secrets import RemoteAccess
 
 FIRST_OF_AUTO: Final = "openai"
 """The service that OpenClaw's `auto` asks with the one key that is configured for any."""
@@ -59,10 +59,13 @@ def keys_of_agent(service: Service, env: Mapping[str, str], home: Path) -> Itera
     file that cannot be read is a problem without a value.
     """
     from memtui.settings.openclaw import read_config
-    from memtui.settings.openclaw.access import AgentRemote
-    from memtui.settings.openclaw.places import state_dir_of
-    from memtui.settings.openclaw.profiles import AUTH_PROFILES, profile_keys
-    from memtui.settings.openclaw.variables import own_variables
+    from memtui.settings.openclaw.document import state_dir_of
+    from memtui.settings.openclaw.secrets import (
+        AUTH_PROFILES,
+        AgentRemote,
+        own_variables,
+        profile_keys,
+    )
 
     own = own_variables(env, home)
     config = read_config(env, home)

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from memtui.errors import SettingsError
 from memtui.model import Ranking, SearchMode
-from memtui.settings.json_files import UnreadableJson, read_json
-from memtui.settings.openclaw import values as v
+from memtui.settings.files import UnreadableJson, read_json
+from memtui.settings.openclaw import schema as v
 from memtui.text.sanitize import safe_line
 
 T = TypeVar("T")

@@ -287,7 +287,7 @@ class ForeignEngine(ForeignExplaining, ForeignConversing, ForeignBrowsing):
 
     def _look(self, *, deep: bool) -> tuple[Truth, statuses.Counts]:
         """Examine on a connection of this thread's own."""
-        from memtui.index.foreign.truth import examine
+        from memtui.index.foreign.audit import examine
 
         index = ForeignIndex(self.facts.target.database)
         target, choice = self.facts.target, self.facts.choice

@@ -11,15 +11,15 @@ from memtui.engine.foreign.retriever import ForeignIndex
 from memtui.engine.foreign.target import ForeignTarget
 from memtui.engine.query_vectors import GivenVectors, QueryVectors
 from memtui.index.foreign import rows
-from memtui.index.foreign.cached import cached_vector
+from memtui.index.foreign.discovery import DEFAULT_AGENT
 from memtui.index.foreign.opening import Opened
-from memtui.index.foreign.places import DEFAULT_AGENT
+from memtui.index.foreign.rows import cached_vector
 from memtui.model import SearchMode
 from memtui.model.status import Identity
 from memtui.retrieval.openclaw.release import release_of
 from memtui.retrieval.openclaw.tables import SearchScope
 from memtui.settings.openclaw import effective
-from memtui.settings.openclaw.access import AgentRemote
+from memtui.settings.openclaw.secrets import AgentRemote
 
 if TYPE_CHECKING:
     import numpy as np

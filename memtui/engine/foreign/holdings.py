@@ -15,7 +15,7 @@ from memtui.index.database import number
 from memtui.index.foreign import rows
 from memtui.index.foreign.drift import moment
 from memtui.index.foreign.opening import Opened
-from memtui.index.foreign.vectors import parse_vector
+from memtui.index.foreign.rows import parse_vector
 from memtui.model import Chunk, Reason
 from memtui.ranking.decay import chunk_day
 from memtui.retrieval.masking import with_mask

@@ -14,7 +14,7 @@ from memtui.engine.foreign.vectors import StoredVectors
 from memtui.engine.inquiry import ChunkFacts
 from memtui.engine.insight import MOST_ROWS, Places, refused
 from memtui.index.foreign.opening import Opened
-from memtui.index.foreign.vectors import parse_vector
+from memtui.index.foreign.rows import parse_vector
 from memtui.model import CandidatePool, Chunk, Leg, LegHit, Ranked, Reason
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, LegRank
 from memtui.retrieval.bm25 import explain_openclaw, openclaw_row

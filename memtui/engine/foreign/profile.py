@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from memtui.index.foreign.layout import Layout
+from memtui.index.foreign.opening import Layout
 from memtui.index.foreign.rows import Origin
 from memtui.model import Ranking, SearchMode
 from memtui.model.status import Identity, IndexGeneration

@@ -15,9 +15,14 @@ from memtui.engine.foreign.vectors import StoredVectors
 from memtui.engine.query_vectors import NoVector, QueryVector
 from memtui.errors import Cancelled
 from memtui.index.database import Access, DatabaseError, Interrupted
-from memtui.index.foreign.layout import Layout
-from memtui.index.foreign.opening import IndexChanged, Opened, of_another_shape, open_foreign
-from memtui.index.foreign.retokenized import retokenized
+from memtui.index.foreign.consistency import retokenized
+from memtui.index.foreign.opening import (
+    IndexChanged,
+    Layout,
+    Opened,
+    of_another_shape,
+    open_foreign,
+)
 from memtui.model import (
     CandidatePool,
     Leg,

@@ -11,14 +11,19 @@ from typing import Final
 from memtui.engine.foreign.facts import ForeignFacts
 from memtui.engine.places import meant
 from memtui.engine.standing import FileStanding
-from memtui.index.foreign.coverage import DELTA_BYTES, compare_sessions
 from memtui.index.foreign.discovery import Listing, Why, list_memory
 from memtui.index.foreign.drift import SOURCE as MEMORY
 from memtui.index.foreign.drift import Look, compare
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import FileRow
+from memtui.index.foreign.sessions import (
+    DELTA_BYTES,
+    Sessions,
+    compare_sessions,
+    list_sessions,
+    sessions_folder,
+)
 from memtui.index.foreign.sessions import SOURCE as SESSIONS
-from memtui.index.foreign.sessions import Sessions, list_sessions, sessions_folder
 from memtui.memory.discover import absent
 from memtui.memory.documents import read_document, split_lines
 from memtui.model import Reason, SourceFile

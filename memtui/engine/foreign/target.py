@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memtui.errors import IndexMissing
-from memtui.index.foreign.places import (
+from memtui.index.foreign.discovery import (
     Databases,
     database_of,
     find_agent,

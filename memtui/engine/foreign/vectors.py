@@ -9,7 +9,7 @@ import numpy as np
 
 from memtui.index.foreign import rows
 from memtui.index.foreign.opening import Fingerprint, Opened
-from memtui.index.foreign.vectors import read_indexed, read_vectors
+from memtui.index.foreign.rows import read_indexed, read_vectors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ from memtui.embedding.registry import resolve
 from memtui.errors import SettingsError
 
 if TYPE_CHECKING:
-    from memtui.settings.embedding import EmbeddingSettings
+    from memtui.settings.schema import EmbeddingSettings
 
 
 def choice_for(embedding: EmbeddingSettings, name: str) -> EmbeddingChoice:

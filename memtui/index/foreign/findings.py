@@ -1,4 +1,4 @@
-"""Everything that a look at an OpenClaw index can find: a closed set of stable names."""
+"""Findings about an OpenClaw index: their codes, meanings and words."""
 
 from __future__ import annotations
 

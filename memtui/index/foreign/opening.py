@@ -1,31 +1,13 @@
-"""Opening another program's index: whatever state it is in, no byte, time or file changes.
-
-How a database is read depends on what lies beside it:
-
-- `-wal` and `-shm`: a program has it open, or was killed. SQLite's own locks, with the shared
-  memory mapped read-only; when nobody else holds it, SQLite indexes the log in memory.
-- `-wal` with content, no `-shm`: the log is indexed in memory, without locks.
-- neither, or a file that keeps no log: `immutable`, which touches nothing but the file. With a
-  rollback journal, a lock for reading would keep the program from committing: it is taken for a
-  moment, only to tell a program at work from a killed one. What a killed one left is played back
-  in a private copy.
-
-Without locks (`Access.IMMUTABLE`, `Access.LOG`) a commit may come in between two pages: what was
-read counts only when `Opened.confirm` says so, by the stamps of the files and the counter of
-commits in the header. Whoever was disturbed opens it `settled`: a private copy of what has at most
-512 MB, as good as a snapshot, for which the program is locked out only if it commits faster than
-copies can be made; of what has more, SQLite's locks.
-
-A program that closes its log while memtui reads cannot fold it back: `-wal` and `-shm` stay, whole
-and valid, until it opens the database again. The window is one snapshot long: keep them short.
-"""
+"""How a foreign database is connected to: by its log, in place, or through a private copy."""
 
 from __future__ import annotations
 
+import re
+import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -37,17 +19,311 @@ from memtui.index.database import (
     DatabaseError,
     Fault,
     Interrupted,
+    copy_beside,
     fault,
     header_of,
+    open_beside,
     read_header,
     vector_extension,
 )
-from memtui.index.foreign.connecting import beside, connect, held_still
-from memtui.index.foreign.layout import KNOWN_SCHEMA, Layout, recognise
+from memtui.model.status import IndexGeneration
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
     from memtui.index.database import Connection
+
+
+_WRITE_VERSION = 18
+_WAL_VERSION = 2
+
+Connected = tuple["Connection", Access, tempfile.TemporaryDirectory[str] | None]
+
+
+def connect(real: Path, seen: Fingerprint, header: bytes, wanted: Access) -> Connected:
+    """Connect in the way that the files ask for; `wanted` decides where there is no log.
+
+    `header` was read after `seen`. Whether the files changed meanwhile is for the caller to find
+    out. Raises what SQLite and the system raise.
+    """
+    if seen.log is not None and (seen.shared or seen.log.size > 0):
+        return _connect_with_log(real, seen)
+    keeps_a_log = header[_WRITE_VERSION] == _WAL_VERSION
+    # Where the journal was being exchanged for the log, only a writer can tell.
+    if _journal_is_hot(real) and (keeps_a_log or _is_cut_off(real)):
+        return _connect_to_copy(real, seen, "-journal")
+    if wanted is Access.COPY:
+        return _connect_to_copy(real, seen)
+    how = Access.LIVE if wanted is Access.LIVE and not keeps_a_log else Access.IMMUTABLE
+    return open_beside(real, how), how, None
+
+
+@contextmanager
+def held_still(real: Path) -> Iterator[None]:
+    """Keep programs from committing for the block, if a lock can do that without a trace."""
+    try:
+        connection = open_beside(real, Access.LIVE)
+    except Exception as error:
+        if fault(error) not in {Fault.UNFINISHED, Fault.UNOPENABLE}:
+            raise
+        yield
+        return
+    try:
+        connection.execute("BEGIN")
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        yield
+    finally:
+        connection.close()
+
+
+def _connect_with_log(real: Path, seen: Fingerprint) -> Connected:
+    try:
+        return open_beside(real, Access.LIVE), Access.LIVE, None
+    except Exception as error:
+        found = fault(error)
+        if found is Fault.UNFINISHED:
+            return _connect_to_copy(real, seen, "-journal", "-wal")
+        # The attempt also told that no program holds the database for itself, which is the one
+        # way to have a log open without shared memory.
+        if found is not Fault.UNOPENABLE or seen.shared:
+            raise
+    return open_beside(real, Access.LOG), Access.LOG, None
+
+
+def _journal_is_hot(real: Path) -> bool:
+    # SQLite overwrites the first bytes with zeros when a kept journal is not needed any more.
+    try:
+        with beside(real, "-journal").open("rb") as journal:
+            return journal.read(1) not in (b"", b"\0")
+    except FileNotFoundError:
+        return False
+
+
+def _is_cut_off(real: Path) -> bool:
+    """Whether nobody is at work on the journal; waits while a program writes into the file."""
+    try:
+        open_beside(real, Access.LIVE).close()
+    except Exception as error:
+        if fault(error) is not Fault.UNFINISHED:
+            raise
+        return True
+    return False
+
+
+def _connect_to_copy(real: Path, seen: Fingerprint, *suffixes: str) -> Connected:
+    folder = tempfile.TemporaryDirectory(prefix="memtui-", ignore_cleanup_errors=True)
+    try:
+        target = Path(folder.name) / "copy.sqlite"
+        copy_beside(real, target, seen.database.size if seen.database is not None else 0)
+        for suffix in suffixes:
+            with suppress(FileNotFoundError):
+                shutil.copyfile(beside(real, suffix), beside(target, suffix))
+        return open_beside(target, Access.COPY), Access.COPY, folder
+    except BaseException:
+        folder.cleanup()
+        raise
+
+
+def beside(real: Path, suffix: str) -> Path:
+    """Name a file beside a database."""
+    return real.with_name(real.name + suffix)
+
+
+KNOWN_SCHEMA = 23
+"""The newest `schema_meta.schema_version` whose memory tables are known (OpenClaw 2026.9.6)."""
+
+_CHUNKS = frozenset(
+    {"id", "path", "start_line", "end_line", "hash", "model", "text", "embedding", "updated_at"}
+)
+_FILES = frozenset({"path", "hash", "mtime", "size"})
+_META = frozenset({"key", "value"})
+_SHOWN_TABLES = 4
+
+_TOKENIZE = re.compile(
+    r"""\btokenize\s*=\s*(?:'((?:[^']|'')*)'|"((?:[^"]|"")*)"|(\w+))""", re.IGNORECASE
+)
+_DIMS = re.compile(r"\bFLOAT\s*\[\s*(\d+)\s*\]", re.IGNORECASE)
+_SOURCE = re.compile(r"\bsource\b", re.IGNORECASE)
+_VIRTUAL = re.compile(r"\bUSING\s+(\w+)", re.IGNORECASE)
+
+
+class NotRecognised(IndexUnusable):
+    """A sound database without the tables of an OpenClaw memory index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The tables of an OpenClaw memory index, by name; `None`: this file has no such table."""
+
+    generation: IndexGeneration
+    meta: str
+    files: str
+    chunks: str
+    fts: str | None
+    vec: str | None
+    cache: str | None
+    paths_fts: str | None
+    recall: str | None
+    provenance: str | None
+    state: str | None
+    schema: str | None
+    tokenizer: str
+    """`unicode61`, `trigram`, or the words of the CREATE statement when they are others."""
+    blob_vectors: bool
+    """The column says float64 blobs; else JSON text. A single row may disagree."""
+    vec_dims: int | None
+    """Numbers in a vector of the vec0 table, as its CREATE statement says."""
+    chunks_have_source: bool
+    """False in the oldest files, in which everything is of the source `memory`."""
+    files_have_source: bool
+    fts_has_source: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    meta: str
+    files: str
+    chunks: str
+    fts: str
+    vec: str
+    cache: str
+    paths_fts: str = ""
+    recall: str = ""
+    provenance: str = ""
+    state: str = ""
+    schema: str = ""
+
+
+_SIDECAR = _Names("meta", "files", "chunks", "chunks_fts", "chunks_vec", "embedding_cache")
+_AGENT = _Names(
+    "memory_index_meta",
+    "memory_index_sources",
+    "memory_index_chunks",
+    "memory_index_chunks_fts",
+    "memory_index_chunks_vec",
+    "memory_embedding_cache",
+    "memory_index_paths_fts",
+    "memory_index_chunk_recall_metadata",
+    "memory_index_chunk_provenance",
+    "memory_index_state",
+    "schema_meta",
+)
+
+
+def recognise(connection: Connection, name: str = "this file") -> Layout:
+    """Find the memory tables of a database; `name` is what a message calls the file.
+
+    A half-made index (tables without rows, no meta row) is recognised. Raises `NotRecognised`
+    when the tables of no known generation are there.
+    """
+    tables = _tables(connection)
+    for names in (_AGENT, _SIDECAR):
+        columns = {
+            table: _columns(connection, table)
+            for table in (names.meta, names.files, names.chunks)
+            if table in tables
+        }
+        if (
+            columns.get(names.meta, {}).keys() >= _META
+            and columns.get(names.files, {}).keys() >= _FILES
+            and columns.get(names.chunks, {}).keys() >= _CHUNKS
+        ):
+            schema = _columns(connection, names.schema) if names.schema in tables else {}
+            return _layout(names, tables, columns, "schema_version" in schema)
+    raise _not_recognised(connection, tables, name)
+
+
+def _tables(connection: Connection) -> dict[str, str]:
+    rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
+    return {str(name): str(sql or "") for name, sql in rows}
+
+
+def _columns(connection: Connection, table: str) -> dict[str, str]:
+    rows = connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,)).fetchall()
+    return {str(name): str(kind) for name, kind in rows}
+
+
+def _layout(
+    names: _Names,
+    tables: Mapping[str, str],
+    columns: Mapping[str, Mapping[str, str]],
+    versioned: bool,
+) -> Layout:
+    blob = columns[names.chunks]["embedding"].upper() == "BLOB"
+    generation = IndexGeneration.SIDECAR
+    if names is _AGENT:
+        generation = IndexGeneration.AGENT_BLOB if blob else IndexGeneration.AGENT
+    fts = _virtual(tables, names.fts, "fts5")
+    vec = _virtual(tables, names.vec, "vec0")
+    dims = _DIMS.search(tables[vec]) if vec else None
+    return Layout(
+        generation=generation,
+        meta=names.meta,
+        files=names.files,
+        chunks=names.chunks,
+        fts=fts,
+        vec=vec,
+        cache=_present(tables, names.cache),
+        paths_fts=_virtual(tables, names.paths_fts, "fts5"),
+        recall=_present(tables, names.recall),
+        provenance=_present(tables, names.provenance),
+        state=_present(tables, names.state),
+        schema=names.schema if versioned else None,
+        tokenizer=tokenizer(tables[fts]) if fts else "unicode61",
+        blob_vectors=blob,
+        vec_dims=int(dims[1]) if dims else None,
+        chunks_have_source="source" in columns[names.chunks],
+        files_have_source="source" in columns[names.files],
+        # Not asked of the table itself, which a damaged search index would refuse.
+        fts_has_source=fts is not None and _SOURCE.search(tables[fts]) is not None,
+    )
+
+
+def _present(tables: Mapping[str, str], name: str) -> str | None:
+    return name if name and name in tables else None
+
+
+def _virtual(tables: Mapping[str, str], name: str, module: str) -> str | None:
+    found = _VIRTUAL.search(tables.get(name, ""))
+    return name if found and found[1].lower() == module else None
+
+
+def tokenizer(sql: str) -> str:
+    """Read the tokenizer from the CREATE statement of an FTS5 table."""
+    found = _TOKENIZE.search(sql)
+    if found is None:
+        return "unicode61"
+    quoted, double_quoted, bare = found.groups()
+    if quoted is not None:
+        words = quoted.replace("''", "'").split()
+    elif double_quoted is not None:
+        words = double_quoted.replace('""', '"').split()
+    else:
+        words = [bare]
+    plain = " ".join(words).lower()
+    return "trigram" if plain == "trigram case_sensitive 0" else plain or "unicode61"
+
+
+def _not_recognised(connection: Connection, tables: Mapping[str, str], name: str) -> NotRecognised:
+    message = f"{name} is not an OpenClaw memory index"
+    if "chunks" in tables and "embedded" in _columns(connection, "chunks"):
+        return NotRecognised(
+            f"{message}: it is an index of memtui", hint="open its notes with: memtui FOLDER"
+        )
+    if "schema_meta" in tables or "transcript_events" in tables:
+        return NotRecognised(
+            f"{message}: the agent's database has no memory tables",
+            hint="openclaw memory index builds them",
+        )
+    if not tables:
+        return NotRecognised(
+            f"{message}: the database has no tables", hint="give another file, or --agent NAME"
+        )
+    shown = ", ".join(safe_line(table) for table in sorted(tables)[:_SHOWN_TABLES])
+    more = f" and {len(tables) - _SHOWN_TABLES} more" if len(tables) > _SHOWN_TABLES else ""
+    return NotRecognised(
+        f"{message}: its tables are {shown}{more}", hint="give another file, or --agent NAME"
+    )
+
 
 _MAGIC = b"SQLite format 3\0"
 _COMMITS = slice(24, 28)

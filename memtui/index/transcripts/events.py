@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from memtui.errors import IndexUnusable
 from memtui.index.database import Access, DatabaseError, read_header
-from memtui.index.foreign.connecting import connect
-from memtui.index.foreign.opening import IndexChanged, fingerprint_of, foreign_errors
+from memtui.index.foreign.opening import IndexChanged, connect, fingerprint_of, foreign_errors
 from memtui.memory.transcripts.stream import unpacked
 from memtui.text.sanitize import safe_line
 

@@ -12,8 +12,8 @@ from typing import Final
 from memtui.memory.transcripts.rules import RULES, TranscriptRules
 from memtui.model.conversations import TranscriptKind
 from memtui.settings import Settings
-from memtui.settings.openclaw.places import expanded, state_dir_of
-from memtui.settings.transcripts import Redaction
+from memtui.settings.openclaw.document import expanded, state_dir_of
+from memtui.settings.schema import Redaction
 
 NEWEST_RULES: Final = "openclaw-2026.9"
 MAX_LINE_BYTES: Final = 16 * 2**20

@@ -1,20 +1,21 @@
 """OpenClaw's configuration: read, translated into memtui's settings, and written as a fragment."""
 
-from memtui.settings.openclaw.convert import Conversion, to_settings
-from memtui.settings.openclaw.effective import (
+from memtui.settings.openclaw.convert import Conversion, Fragment, fragment, to_settings
+from memtui.settings.openclaw.document import config_candidates, config_file, state_dir_of
+from memtui.settings.openclaw.read import agent_id, read_config
+from memtui.settings.openclaw.releases import (
     RELEASES,
     Effective,
     Release,
     effective,
+    expected_identity,
     known_release,
     layout_of,
+    provider_key,
     release_of,
     release_of_version,
+    scope_hash,
 )
-from memtui.settings.openclaw.fragment import Fragment, fragment
-from memtui.settings.openclaw.identity import expected_identity, provider_key, scope_hash
-from memtui.settings.openclaw.places import config_candidates, config_file, state_dir_of
-from memtui.settings.openclaw.read import agent_id, read_config
 from memtui.settings.openclaw.schema import (
     NEW_LAYOUT,
     OLD_LAYOUT,
@@ -22,8 +23,9 @@ from memtui.settings.openclaw.schema import (
     Layout,
     MemorySearchConfig,
     OpenClawConfig,
+    candidate_count,
+    normalised_weights,
 )
-from memtui.settings.openclaw.values import candidate_count, normalised_weights
 
 __all__ = [
     "NEW_LAYOUT",

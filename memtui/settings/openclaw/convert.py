@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from memtui.settings.leaves import leaves
-from memtui.settings.openclaw.effective import Release, effective, known_release
-from memtui.settings.openclaw.schema import AgentConfig, MemorySearchConfig
+from memtui.model import DateRule, Fusion, Ranking
+from memtui.model.rankings import SearchMode
+from memtui.settings.keys import leaves
+from memtui.settings.openclaw.releases import Release, effective, known_release, layout_of
+from memtui.settings.openclaw.schema import (
+    DEFAULT_WEIGHTS,
+    MAX_CANDIDATES,
+    AgentConfig,
+    MemorySearchConfig,
+    candidate_count,
+    normalised_weights,
+)
 
 _RANKING: Final = (
     ("ranking.k", "max_results", "query.maxResults"),
@@ -146,3 +156,179 @@ def _leftovers(
         rest = [name for name in rest if name != "query.hybrid.enabled"]
     if rest:
         work.cannot.append(f"no counterpart: {', '.join(rest)}")
+
+
+_MOST_TIMES: Final = 20
+_INDENT: Final = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """JSON5 to merge into openclaw.json, and one line for each parameter that it cannot say."""
+
+    text: str
+    cannot: tuple[str, ...]
+
+
+def fragment(ranking: Ranking, release: str) -> Fragment:
+    """Write a ranking in the key layout of `release`.
+
+    Every key of the ranking that the release has is written, with OpenClaw's default beside those
+    that differ from it. Raises `ValueError` for a release without a profile.
+    """
+    known = known_release(release)
+    query: dict[str, Any] = {
+        "maxResults": _results(ranking),
+        "minScore": 0.0 if ranking.min_score is None else ranking.min_score,
+    }
+    if known != "2026.9":
+        query["hybrid"] = {
+            "enabled": ranking.search_mode is not SearchMode.VECTOR_ONLY,
+            "vectorWeight": ranking.vector_weight,
+            "textWeight": ranking.keyword_weight,
+            "candidateMultiplier": _multiplier(ranking),
+            "mmr": {"enabled": ranking.mmr.enabled, "lambda": ranking.mmr.lambda_},
+            "temporalDecay": {
+                "enabled": ranking.decay.enabled,
+                "halfLifeDays": _half_life(ranking),
+            },
+        }
+    document: dict[str, Any] = {"query": query}
+    for step in reversed(layout_of(known).split(".")):
+        document = {step: document}
+    lines = [f"// OpenClaw {known}: merge into openclaw.json", "{"]
+    _write(document, "", 1, lines, _defaults(known))
+    lines.append("}")
+    cannot = [*_common(ranking, known)]
+    cannot += _fixed(ranking) if known == "2026.9" else _unlike(ranking, known)
+    return Fragment("\n".join(lines) + "\n", tuple(cannot))
+
+
+def _results(ranking: Ranking) -> int:
+    return min(MAX_CANDIDATES, max(1, ranking.k))
+
+
+def _multiplier(ranking: Ranking) -> int:
+    return min(_MOST_TIMES, max(1, ranking.candidate_multiplier))
+
+
+def _half_life(ranking: Ranking) -> int:
+    days = ranking.decay.half_life_days
+    return max(1, math.floor(days)) if math.isfinite(days) else 36500
+
+
+def _write(
+    table: dict[str, Any], path: str, depth: int, lines: list[str], defaults: dict[str, Any]
+) -> None:
+    for name, value in table.items():
+        here = f"{path}.{name}" if path else name
+        if isinstance(value, dict):
+            lines.append(f"{_INDENT * depth}{name}: {{")
+            _write(value, here, depth + 1, lines, defaults)
+            lines.append(f"{_INDENT * depth}}},")
+            continue
+        default = defaults[here[here.index("query.") :]]
+        note = "" if value == default else f" // default {_json(default)}"
+        lines.append(f"{_INDENT * depth}{name}: {_json(value)},{note}")
+
+
+def _json(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return repr(value)
+
+
+def _defaults(release: Release) -> dict[str, Any]:
+    base = effective(MemorySearchConfig(), release).search
+    return {
+        "query.maxResults": base.max_results,
+        "query.minScore": base.min_score,
+        "query.hybrid.enabled": base.hybrid_enabled,
+        "query.hybrid.vectorWeight": base.vector_weight,
+        "query.hybrid.textWeight": base.text_weight,
+        "query.hybrid.candidateMultiplier": base.candidate_multiplier,
+        "query.hybrid.mmr.enabled": base.mmr_enabled,
+        "query.hybrid.mmr.lambda": base.mmr_lambda,
+        "query.hybrid.temporalDecay.enabled": base.decay_enabled,
+        "query.hybrid.temporalDecay.halfLifeDays": base.half_life_days,
+    }
+
+
+def _common(ranking: Ranking, release: Release) -> list[str]:
+    """What no release of OpenClaw has, or has otherwise."""
+    cannot = []
+    own = f"openclaw-{release}"
+    if ranking.profile != own:
+        cannot.append(
+            f"profile {ranking.profile}: order of the stages and rules are those of {own}"
+        )
+    if ranking.k > MAX_CANDIDATES:
+        cannot.append(f"k {ranking.k}: more than {MAX_CANDIDATES} candidates are never ranked")
+    if ranking.min_score is None:
+        cannot.append("no minimum score: 0 is the lowest, results below it are left out")
+    if ranking.fusion is not Fusion.WEIGHTED_SUM:
+        cannot.append(f"fusion {ranking.fusion.value}: OpenClaw only adds weighted scores")
+    if ranking.decay.enabled and ranking.decay.floor > 0:
+        cannot.append(f"decay floor {ranking.decay.floor:g}: OpenClaw has none, decay goes to 0")
+    if ranking.decay.enabled and ranking.decay.dates is not _dates(release):
+        cannot.append(f"dates of decay: by the rule of {own}, not {ranking.decay.dates.value}")
+    if ranking.rerank.enabled:
+        cannot.append("rerank: OpenClaw has none")
+    if ranking.dedup:
+        cannot.append("dedup: OpenClaw has none")
+    if ranking.search_mode is SearchMode.KEYWORD_ONLY:
+        cannot.append('keyword leg alone: a matter of the provider (provider: "none")')
+    return cannot
+
+
+def _dates(release: Release) -> DateRule:
+    rules = {"2026.2": DateRule.OPENCLAW_2026_2, "2026.9": DateRule.OPENCLAW_2026_8}
+    return rules.get(release, DateRule.OPENCLAW_2026_4)
+
+
+def _unlike(ranking: Ranking, release: Release) -> list[str]:
+    """What releases with tunable parameters do with values out of their ranges."""
+    cannot = []
+    weights = (ranking.vector_weight, ranking.keyword_weight)
+    shares = normalised_weights(*weights)
+    if not math.isclose(sum(weights), 1.0, abs_tol=1e-9):
+        cannot.append(
+            f"weights {weights[0]:g} and {weights[1]:g}: divided by their sum, "
+            f"{shares[0]:.4g} and {shares[1]:.4g}"
+        )
+    if ranking.candidate_multiplier != _multiplier(ranking):
+        cannot.append(
+            f"candidate multiplier {ranking.candidate_multiplier}: {_MOST_TIMES} is the most"
+        )
+    taken = candidate_count(_results(ranking), _multiplier(ranking))
+    if ranking.candidates != taken:
+        cannot.append(f"{ranking.candidates} candidates of each leg: OpenClaw takes {taken}")
+    days = ranking.decay.half_life_days
+    if ranking.decay.enabled and days != _half_life(ranking):
+        cannot.append(f"half-life {days:g} days: whole days, {_half_life(ranking)}")
+    if release == "2026.2" and (ranking.mmr.enabled or ranking.decay.enabled):
+        cannot.append("MMR and decay: only from 2026.2.17 on")
+    return cannot
+
+
+def _fixed(ranking: Ranking) -> list[str]:
+    """What 2026.9 has fixed and this ranking has otherwise."""
+    cannot = []
+    if ranking.search_mode is SearchMode.VECTOR_ONLY:
+        cannot.append("vector leg alone: hybrid search is always on")
+    weights = (ranking.vector_weight, ranking.keyword_weight)
+    if weights != DEFAULT_WEIGHTS:
+        cannot.append(f"weights {weights[0]:g} and {weights[1]:g}: fixed at 0.7 and 0.3")
+    if ranking.candidates != MAX_CANDIDATES:
+        cannot.append(f"{ranking.candidates} candidates of each leg: fixed at {MAX_CANDIDATES}")
+    if not ranking.mmr.enabled:
+        cannot.append("MMR off: always on")
+    elif ranking.mmr.lambda_ != MemorySearchConfig().mmr_lambda:
+        cannot.append(f"MMR lambda {ranking.mmr.lambda_:g}: fixed at 0.7")
+    if not ranking.decay.enabled:
+        cannot.append("decay off: always on")
+    elif ranking.decay.half_life_days != MemorySearchConfig().half_life_days:
+        cannot.append(f"half-life {ranking.decay.half_life_days:g} days: fixed at 30")
+    return cannot

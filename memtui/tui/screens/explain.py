@@ -317,7 +317,7 @@ class ExplainScreen(ExplainBase):
 
     def _write_json(self, page: Page, path: Path) -> None:
         from memtui.report.export import Format, save
-        from memtui.settings.private import make_private
+        from memtui.settings.storage import make_private
 
         if self._folder is not None:
             make_private(self._folder)

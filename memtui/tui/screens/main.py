@@ -82,7 +82,7 @@ class MainScreen(PaneActions):
 
     @work(thread=True, group="welcome", exit_on_error=False, description="look at the state folder")
     def _look_for_first_run(self) -> None:
-        from memtui.settings.state import StateFolder
+        from memtui.settings.storage import StateFolder
 
         folder = StateFolder(self.options.state_dir)
         folder.narrow()

@@ -23,8 +23,7 @@ from memtui.tui.worker_errors import tell_worker_error
 from memtui.tui.writing import drawn_difference
 
 if TYPE_CHECKING:
-    from memtui.settings.saving import Plan
-    from memtui.settings.settings_files import SettingsFiles
+    from memtui.settings.write import Plan, SettingsFiles
 
 KEYS = "enter write  j/k scroll  esc leave"
 CHANGED = "changed by another program meanwhile: below is the difference to it now"
@@ -193,8 +192,8 @@ class WriteScreen(Modal[Result | None], Generic[Result]):
 
     @work(thread=True, group="write", exit_on_error=False, description="write the settings")
     def _write(self, plan: Plan) -> None:
-        from memtui.settings.replacing import FileChanged
-        from memtui.settings.saving import write
+        from memtui.settings.storage import FileChanged
+        from memtui.settings.write import write
 
         try:
             if plan.changes:

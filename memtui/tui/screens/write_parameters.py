@@ -26,8 +26,7 @@ from memtui.tui.widgets.safe_input import SafeInput
 from memtui.tui.writing import Where, Written, make_plan, name_error, paths_of
 
 if TYPE_CHECKING:
-    from memtui.settings.saving import Plan
-    from memtui.settings.settings_files import SettingsFiles
+    from memtui.settings.write import Plan, SettingsFiles
 
 NOT_THE_AGENTS = "memtui's settings, not the agent's (C copies for the agent)"
 ALREADY = "The settings give exactly these parameters already."
@@ -218,7 +217,7 @@ class WriteParameters(WriteScreen[Written]):
         self.call_after_refresh(self.fit)
 
     def _place(self, place: Where) -> Content:
-        from memtui.settings.toml_text import toml_key
+        from memtui.settings.toml import toml_key
 
         chosen = place is self.where
         path = self._paths.get(Where.USER if place is Where.PROFILE else place)

@@ -15,8 +15,7 @@ from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.write_base import WriteUserFile
 
 if TYPE_CHECKING:
-    from memtui.settings.saving import Plan
-    from memtui.settings.settings_files import SettingsFiles
+    from memtui.settings.write import Plan, SettingsFiles
 
 NO_KEYS = "No key is ever written."
 
@@ -44,7 +43,7 @@ class WriteProvider(WriteUserFile[Chosen]):
 
     def plan_of(self, asked: object) -> Plan:
         """The plan of the settings with the chosen provider."""
-        from memtui.settings.saving_provider import plan_provider
+        from memtui.settings.write import plan_provider
 
         name, is_other = self._chosen.choice.provider, self._chosen.is_other
         return plan_provider(self._files, name, is_other=is_other)

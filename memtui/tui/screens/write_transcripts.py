@@ -12,8 +12,7 @@ from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.write_base import WriteUserFile
 
 if TYPE_CHECKING:
-    from memtui.settings.saving import Plan
-    from memtui.settings.settings_files import SettingsFiles
+    from memtui.settings.write import Plan, SettingsFiles
 
 
 class WriteTranscripts(WriteUserFile[bool]):
@@ -47,8 +46,7 @@ class WriteTranscripts(WriteUserFile[bool]):
     def plan_of(self, asked: object) -> Plan:
         """The plan of the settings with the chosen sources."""
         from memtui.index.transcripts.scope import is_source
-        from memtui.settings.saving_transcripts import opted_in, plan_transcripts
-        from memtui.settings.transcript_names import names_for
+        from memtui.settings.write import names_for, opted_in, plan_transcripts
 
         named, _ = opted_in(self._files)
         places = [source.name for source in self._found if source.folder]

@@ -11,26 +11,29 @@ from typing import Final, TypeVar
 from memtui.errors import Cancelled
 from memtui.index.database import DatabaseError, Fault, Interrupted, fault, interruptible
 from memtui.index.foreign import consistency, rows
-from memtui.index.foreign.agreement import Counted, identity_fields, identity_findings
-from memtui.index.foreign.coverage import DELTA_BYTES, compare_sessions
-from memtui.index.foreign.discovery import Listing, list_memory
+from memtui.index.foreign.consistency import VectorCheck, check_integrity, check_vectors
+from memtui.index.foreign.discovery import Databases, Listing, list_memory
 from memtui.index.foreign.drift import SOURCE as MEMORY
 from memtui.index.foreign.drift import Look, compare, drift_findings
 from memtui.index.foreign.findings import Code, counted, finding, listed
-from memtui.index.foreign.integrity import check_integrity
+from memtui.index.foreign.identity_check import Counted, identity_fields, identity_findings
 from memtui.index.foreign.opening import Opened
-from memtui.index.foreign.places import Databases
 from memtui.index.foreign.rows import FileRow, StoredIdentity
+from memtui.index.foreign.sessions import (
+    DELTA_BYTES,
+    Sessions,
+    compare_sessions,
+    list_sessions,
+    sessions_folder,
+)
 from memtui.index.foreign.sessions import SOURCE as SESSIONS
-from memtui.index.foreign.sessions import Sessions, list_sessions, sessions_folder
-from memtui.index.foreign.surroundings import (
+from memtui.index.foreign.sidecar_files import (
     configuration_findings,
     database_findings,
     leftover_findings,
     problem_findings,
     replaced_findings,
 )
-from memtui.index.foreign.vector_check import VectorCheck, check_vectors
 from memtui.model.status import (
     Coverage,
     FileState,
@@ -173,7 +176,9 @@ def _read(opened: Opened, asked: Question, tables: _Tables) -> None:
     tables.findings += odd
     tables.identity = part(layout.meta, lambda: rows.identity(connection, layout), tables.identity)
     tables.files = part(layout.files, lambda: rows.files(connection, layout), ())
-    tables.chunks = part(layout.chunks, lambda: consistency.chunk_counts(connection, layout), {})
+    tables.chunks = part(
+        layout.chunks, lambda: consistency.chunk_counts_by_path(connection, layout), {}
+    )
     tables.models = part(layout.chunks, lambda: consistency.model_shares(connection, layout), ())
     tables.findings += part(
         layout.chunks, lambda: consistency.model_findings(connection, layout, tables.models), none

@@ -6,15 +6,24 @@ either: what it returns shows no secret in its `repr` and is dropped after the c
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from memtui.settings.openclaw.document import Includes, Unreadable, filled, parse
+from memtui.settings.files import read_bytes
+from memtui.settings.openclaw.document import (
+    Includes,
+    Unreadable,
+    config_file,
+    filled,
+    parse,
+    state_dir_of,
+)
 from memtui.settings.openclaw.read import agent_id
-from memtui.settings.openclaw.schema import NEW_LAYOUT, Layout, OpenClawConfig
+from memtui.settings.openclaw.schema import DEFAULT_AGENT, NEW_LAYOUT, Layout, OpenClawConfig
 
 _PROVIDER_IDS: Final = {"gemini": "google"}
 """Where `models.providers` names a service otherwise."""
@@ -175,3 +184,120 @@ class SecretReading:
             shown = name if _VARIABLE_NAME.fullmatch(name) else "a variable"
             self.problems[field_name] = f"{place} names {shown}, which is not set here"
         return value
+
+
+AUTH_PROFILES: Final = "auth-profiles.json"
+_API_KEY: Final = "api_key"
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileKey:
+    """The key of one profile, or why it cannot be read; the value is in no `repr`."""
+
+    value: str = field(repr=False)
+    problem: str = ""
+    """One line, without any value."""
+
+
+def profile_keys(
+    provider: str, agent: str, state: Path, env: Mapping[str, str]
+) -> Iterator[ProfileKey]:
+    """The keys for a provider in the profiles of an agent; never raises for what files hold.
+
+    In the order that the files give (`order`), else as they stand there. `env` has the variables
+    that a key may name.
+    """
+    profiles: dict[str, Any] = {}
+    orders: dict[str, Any] = {}
+    for name in dict.fromkeys((DEFAULT_AGENT, agent)):
+        try:
+            store = _store(state / "agents" / name / "agent" / AUTH_PROFILES)
+        except Unreadable as error:
+            yield ProfileKey("", str(error))
+            continue
+        profiles |= _auth_table(store, "profiles")
+        orders |= _auth_table(store, "order")
+    names = {provider, provider_id(provider)}
+    ids = next((ids for key, ids in orders.items() if _folded(key) in names), None)
+    for profile_id in dict.fromkeys(map(str, ids)) if isinstance(ids, list) and ids else profiles:
+        profile = profiles.get(profile_id)
+        if isinstance(profile, Mapping) and _folded(profile.get("provider")) in names:
+            yield from _key(profile, env)
+
+
+def _store(path: Path) -> Any:
+    return parse(path) if os.path.lexists(path) else {}
+
+
+def _auth_table(store: Any, name: str) -> Mapping[str, Any]:
+    found = store.get(name) if isinstance(store, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def _key(profile: Mapping[str, Any], env: Mapping[str, str]) -> Iterator[ProfileKey]:
+    # The program takes `mode` and `apiKey`, which its configuration has, for their own names.
+    if profile.get("type", profile.get("mode")) != _API_KEY:
+        return
+    reading = SecretReading(env)
+    written = profile.get("keyRef") or profile.get("key", profile.get("apiKey"))
+    value = reading.secret("key", "the key of a profile", written)
+    problem = reading.problems.get("key", "")
+    if value or problem:
+        yield ProfileKey(value, problem)
+
+
+def _folded(name: Any) -> str:
+    return name.strip().lower() if isinstance(name, str) else ""
+
+
+DOTENV: Final = ".env"
+
+_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
+_QUOTED = re.compile(r"""(["'])(.*?)\1\s*(?:#.*)?""")
+# Looked for where blanks begin alone: a line of blanks takes no time that grows with its square.
+_COMMENT = re.compile(r"(?<!\s)\s+#.*")
+
+
+def own_variables(env: Mapping[str, str], home: Path) -> dict[str, str]:
+    """The variables that OpenClaw would add to `env`; what is set there already is not among them.
+
+    Those of `.env` in its state folder come before those of `env` in its configuration. A file
+    that cannot be read gives none.
+    """
+    found = {**_of_config(env, home), **_of_dotenv(state_dir_of(env, home) / DOTENV)}
+    return {name: value for name, value in found.items() if value and not env.get(name)}
+
+
+def _of_config(env: Mapping[str, str], home: Path) -> dict[str, str]:
+    path = config_file(env, home)
+    if path is None:
+        return {}
+    try:
+        includes = Includes(path)
+        document = includes.resolved(parse(path), (path,), deep=False)
+        block = includes.resolved(document["env"], (path,))
+        return {**_texts(block), **_texts(block.get("vars"))}
+    except (Unreadable, LookupError, TypeError, AttributeError):
+        # What is wrong with the file is said by whoever reads the rest of it.
+        return {}
+
+
+def _texts(block: Any) -> dict[str, str]:
+    if not isinstance(block, Mapping):
+        return {}
+    return {str(name): value.strip() for name, value in block.items() if isinstance(value, str)}
+
+
+def _of_dotenv(path: Path) -> dict[str, str]:
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+    except (OSError, ValueError):
+        return {}
+    matches = filter(None, map(_LINE.fullmatch, text.splitlines()))
+    return {match[1]: _dotenv_value(match[2].strip()) for match in matches}
+
+
+def _dotenv_value(text: str) -> str:
+    """A value as it is written: in quotes, or up to a comment."""
+    quoted = _QUOTED.fullmatch(text)
+    return quoted[2] if quoted else _COMMENT.sub("", text)

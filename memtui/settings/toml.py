@@ -1,25 +1,229 @@
-"""Changing keys of a TOML text and nothing else: every other byte stays as it is.
-
-A key that is there gets another value in its place. A new one goes below the last of its table,
-or below the line that shows it as a comment. A line with a comment of its own is not taken out but
-turned into a comment, so that nothing that a person wrote is lost.
-
-tomlkit cannot do this: it rejects valid documents (a table declared after its sub-tables when
-another table stands between them), puts a key of a new sub-table above other dotted keys, which
-then belong to it, ends new lines of a CRLF file with LF, puts new keys below the comment of the
-next table, drops the comment of a key that is removed, and tells no lines for messages.
-"""
+"""Keys and values as TOML text that no terminal acts on."""
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
-from memtui.settings.toml_layout import Layout, Pair, Path, Section, read_layout
-from memtui.settings.toml_text import toml_key, toml_value
+from memtui.text.sanitize import HOSTILE
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml_value(value: Any) -> str:
+    """A value as TOML; what is not set is an empty string.
+
+    In texts, what could command a terminal is escaped and a lone surrogate, which TOML cannot
+    hold, becomes U+FFFD.
+    """
+    if value is None:
+        return '""'
+    if isinstance(value, Enum):
+        return toml_value(value.value)
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(toml_value(item) for item in value) + "]"
+    if isinstance(value, str):
+        return '"' + "".join(_escaped(character) for character in value) + '"'
+    return json.dumps(value)
+
+
+def toml_key(path: Sequence[str]) -> str:
+    """A dotted key, with quotes around the parts that need them."""
+    return ".".join(part if _BARE.fullmatch(part) else toml_value(part) for part in path)
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    if "\ud800" <= character <= "\udfff":
+        return "\N{REPLACEMENT CHARACTER}"
+    if character in "\t\n" or HOSTILE.match(character):
+        return f"\\u{ord(character):04x}"
+    return character
+
+
+Path = tuple[str, ...]
+
+_BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
+_SPACE = re.compile(r"[ \t]*")
+_KEY = re.compile(r"""[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'""")
+_STRING = re.compile(
+    r'''"""(?:[^\\]|\\.)*?"""(?:"{0,2})'''
+    r"|'{3}.*?'{3}(?:'{0,2})"
+    r'|"(?:[^"\\\n]|\\.)*"'
+    r"|'[^'\n]*'",
+    re.DOTALL,
+)
+_SCALAR = re.compile(r"\d{4}-\d\d-\d\d \d\d:[^\s,\]}#]*|[^\s,\]}#]+")
+_OPEN: Final = {"[": "]", "{": "}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A key and its value; places are offsets in the text, ends behind the last character."""
+
+    path: Path
+    """The whole way to the key, headers included."""
+    start: int
+    value_start: int
+    value_end: int
+    within: tuple[Pair, ...] = ()
+    """The pairs of an inline table."""
+    is_inline: bool = False
+    """Whether the value is an inline table."""
+
+
+@dataclass(slots=True)
+class Section:
+    """A header with the pairs below it; the first section of a document has neither."""
+
+    path: Path
+    start: int
+    """Where the line of the header begins."""
+    body: int
+    """Where the line after the header begins."""
+    is_array: bool = False
+    pairs: list[Pair] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A document, section by section."""
+
+    text: str
+    sections: tuple[Section, ...]
+
+    def pairs(self) -> Iterator[Pair]:
+        """Every pair, those of inline tables after the pair that holds them."""
+        for section in self.sections:
+            for pair in section.pairs:
+                yield from _with_inner(pair)
+
+    def line_start(self, place: int) -> int:
+        """Where the line of a place begins."""
+        return self.text.rfind("\n", 0, place) + 1
+
+    def line_end(self, place: int) -> int:
+        """Where the line after the one of a place begins."""
+        found = self.text.find("\n", place)
+        return len(self.text) if found < 0 else found + 1
+
+
+def read_layout(text: str) -> Layout:
+    """Find every pair and header; raises `RecursionError` for values nested too deeply."""
+    reader = _Reader(text)
+    sections = [Section((), 0, 0)]
+    place = reader.skip(0)
+    while place < len(text):
+        if text[place] == "[":
+            section, place = reader.header(place)
+            sections.append(section)
+        else:
+            pair, place = reader.pair(place, sections[-1].path)
+            sections[-1].pairs.append(pair)
+        place = reader.skip(place)
+    return Layout(text, tuple(sections))
+
+
+def _with_inner(pair: Pair) -> Iterator[Pair]:
+    yield pair
+    for inner in pair.within:
+        yield from _with_inner(inner)
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def skip(self, place: int) -> int:
+        """Go over white space and comments."""
+        return self._after(_BLANK, place)
+
+    def header(self, place: int) -> tuple[Section, int]:
+        """Read `[a.b]` or `[[a.b]]`."""
+        is_array = self._text.startswith("[[", place)
+        path, end = self._key(place + (2 if is_array else 1))
+        end = self._text.index("]", end)
+        newline = self._text.find("\n", end)
+        body = len(self._text) if newline < 0 else newline + 1
+        start = self._text.rfind("\n", 0, place) + 1
+        return Section(path, start, body, is_array), body
+
+    def pair(self, place: int, table: Path) -> tuple[Pair, int]:
+        """Read `a.b = value`."""
+        path, end = self._key(place)
+        value = self._after(_SPACE, self._text.index("=", end) + 1)
+        full = (*table, *path)
+        end, within = self._value(value, full)
+        is_inline = self._text[value] == "{"
+        return Pair(full, place, value, end, within, is_inline), end
+
+    def _key(self, place: int) -> tuple[Path, int]:
+        parts: list[str] = []
+        while True:
+            found = _KEY.match(self._text, self._after(_SPACE, place))
+            assert found is not None
+            parts.append(_plain(found[0]))
+            end = found.end()
+            place = self._after(_SPACE, end)
+            if not self._text.startswith(".", place):
+                return tuple(parts), end
+            place += 1
+
+    def _value(self, place: int, path: Path) -> tuple[int, tuple[Pair, ...]]:
+        opening = self._text[place]
+        if opening not in _OPEN:
+            return self._after(_STRING if opening in "\"'" else _SCALAR, place), ()
+        within: list[Pair] = []
+        place = self.skip(place + 1)
+        while self._text[place] != _OPEN[opening]:
+            if opening == "[":
+                place, _ = self._value(place, path)
+            else:
+                pair, place = self.pair(place, path)
+                within.append(pair)
+            place = self.skip(place)
+            if self._text[place] == ",":
+                place = self.skip(place + 1)
+        return place + 1, tuple(within)
+
+    def _after(self, pattern: re.Pattern[str], place: int) -> int:
+        found = pattern.match(self._text, place)
+        assert found is not None
+        return found.end()
+
+
+def _plain(part: str) -> str:
+    """A part of a key without its quotes."""
+    return next(iter(tomllib.loads(f"{part}=0"))) if part[0] in "\"'" else part
+
+
+def key_lines(text: str) -> dict[Path, int]:
+    """The 1-based line of every key and table header, by its path.
+
+    A table that only its keys or its sub-tables speak of is on the line of the first of them. The
+    text is one that `tomllib` has read; when its values are nested too deeply, no line is known:
+    this is about better messages, never about what is in the file.
+    """
+    try:
+        layout = read_layout(text)
+    except RecursionError:
+        return {}
+    places = [(section.start, section.path) for section in layout.sections[1:]]
+    places += [(pair.start, pair.path) for pair in layout.pairs()]
+    lines: dict[Path, int] = {}
+    line, counted = 1, 0
+    for place, path in sorted(places):
+        line += text.count("\n", counted, place)
+        counted = place
+        for length in range(len(path), 0, -1):
+            lines.setdefault(path[:length], line)
+    return lines
 
 
 class Removal(Enum):

@@ -16,7 +16,7 @@ from memtui.settings.openclaw import (
     expected_identity,
     known_release,
 )
-from memtui.settings.openclaw.identity import (
+from memtui.settings.openclaw.releases import (
     CHUNKING_VERSION,
     KEYWORD_ONLY_MODEL,
     NO_PROVIDER,

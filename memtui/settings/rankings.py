@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from memtui.model import Ranking
-from memtui.settings.leaves import RANKING, leaves
+from memtui.settings.keys import RANKING, leaves
 from memtui.settings.schema import RankingSettings
 
 NO_MINIMUM: Final = "off"

@@ -1,0 +1,302 @@
+"""Folders that hold the text of notes or of queries: for their owner alone."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+import stat
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple
+
+from memtui.errors import SettingsError
+from memtui.settings.files import MAX_CONFIG_BYTES, read_bytes, state_dir
+
+_OTHERS = 0o077
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder of mode 0700, with those above it; take what is in it away from others.
+
+    Raises OSError when the folder cannot be made.
+    """
+    missing = [folder]
+    while not missing[-1].parent.exists():
+        missing.append(missing[-1].parent)
+    for path in reversed(missing):
+        path.mkdir(mode=0o700, exist_ok=True)
+    narrow(folder)
+
+
+def narrow(folder: Path) -> None:
+    """Give a folder mode 0700 and all files below it 0600, where there is one.
+
+    No right is added, no link is followed; what belongs to another user stays as it is.
+    """
+    if os.name == "nt":
+        return
+    # A file may be replaced or removed by another memtui while the folder is looked through.
+    with suppress(FileNotFoundError, PermissionError):
+        _narrow(folder, folder.stat().st_mode)
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    narrow(Path(entry.path))
+                elif entry.is_file(follow_symlinks=False):
+                    _narrow(entry, entry.stat().st_mode)
+
+
+def _narrow(path: os.PathLike[str], mode: int) -> None:
+    if mode & _OTHERS:
+        with suppress(FileNotFoundError, PermissionError):
+            os.chmod(path, stat.S_IMODE(mode) & ~_OTHERS)
+
+
+# What file systems answer that cannot sync a folder: names last there as long as they do.
+_UNKNOWN = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the disk hold the names in a folder as they are now; raises `OSError`.
+
+    A file that is synced keeps its content; the name it was given only lasts with its folder.
+    """
+    # Windows cannot open a folder, and makes a replaced name durable by itself.
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _UNKNOWN:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+class FileState(NamedTuple):
+    """Which file it is, and how large, in bytes."""
+
+    device: int
+    inode: int
+    size: int
+
+    def continues(self, before: FileState) -> bool:
+        """Whether this is the file of `before` and has all of it still."""
+        return self[:2] == before[:2] and self.size >= before.size
+
+
+NO_FILE = FileState(0, 0, 0)
+
+
+def file_state(path: Path) -> FileState:
+    """Look at a file; `NO_FILE` where there is none that can be looked at."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return NO_FILE
+    return FileState(found.st_dev, found.st_ino, found.st_size)
+
+
+# A half-written file of this age, in seconds, belongs to no process that still writes.
+_ABANDONED = 3600.0
+
+
+class StateFolder:
+    """History, window choices and trusted files, readable by their owner alone.
+
+    Files have mode 0600 in a folder of mode 0700; a write replaces the whole file at once, so a
+    reader never sees half of one. Names are plain file names.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = state_dir() if path is None else path
+
+    def narrow(self) -> None:
+        """Take away from others what they may read of the folder, where there is one."""
+        narrow(self.path)
+
+    def read_text(self, name: str) -> str | None:
+        """The content of a file; `None` when there is none or it cannot be read as UTF-8."""
+        try:
+            return self._file(name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    def write_text(self, name: str, text: str) -> None:
+        """Replace a file; raises OSError when the folder cannot be written."""
+        target = self._file(name)
+        make_private(self.path)
+        self._sweep(name)
+        handle, temporary = tempfile.mkstemp(dir=self.path, prefix=f".{name}-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    def _sweep(self, name: str) -> None:
+        """Remove what processes that were killed left of a file they were writing."""
+        before = time.time() - _ABANDONED
+        for path in self.path.iterdir():
+            # Another process may be removing it as well.
+            if path.name.startswith(f".{name}-"):
+                with suppress(FileNotFoundError, PermissionError):
+                    if path.stat().st_mtime < before:
+                        path.unlink()
+
+    def read_json(self, name: str) -> Any:
+        """The value of a JSON file; `None` when there is none or it is not JSON."""
+        text = self.read_text(name)
+        if text is None:
+            return None
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Replace a file by a value as JSON; raises OSError when it cannot be written."""
+        self.write_text(name, json.dumps(value, ensure_ascii=True, indent=1) + "\n")
+
+    def _file(self, name: str) -> Path:
+        if not name or name in {".", ".."} or set(name) & set("/\\:\0"):
+            raise ValueError(f"not a plain file name: {name!r}")
+        return self.path / name
+
+
+MOST: Final = 500
+
+
+def history_name(workspace: str) -> str:
+    """The file's name in the state folder, by the id of the workspace."""
+    return f"history-{workspace}.json"
+
+
+def queries_in(folder: StateFolder, workspace: str) -> list[str]:
+    """The queries of a workspace, newest first; what is missing or no query is left out."""
+    value = folder.read_json(history_name(workspace))
+    queries = value if isinstance(value, list) else []
+    return [query for query in queries if isinstance(query, str) and query.strip()][:MOST]
+
+
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+class FileChanged(SettingsError):
+    """A file that another program wrote after it was read; nothing of it was changed."""
+
+
+def digest_of(path: Path) -> str | None:
+    """The SHA-256 of what a file holds, `None` when there is none, as `replace_text` wants it.
+
+    Raises `SettingsError` for a file that `replace_text` could not write either.
+    """
+    try:
+        return _digest(_present(Path(os.path.realpath(path))))
+    except (OSError, ValueError) as error:
+        raise _cannot_write(path, error) from error
+
+
+def replace_text(path: Path, text: str, digest: str | None) -> str:
+    """Write a file and return the SHA-256 of what it holds now.
+
+    `digest` is that of the bytes that `text` was made from, `None` for a file that was not there:
+    its folder is made. A link stays one, its target is written; mode, owner and byte order mark
+    stay as they are. Raises `FileChanged` for other bytes, `SettingsError` for a file that cannot
+    be written; then it is as it was.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        before = _present(target)
+        data = (_BOM if before is not None and before.startswith(_BOM) else b"") + text.encode()
+        if len(data) > MAX_CONFIG_BYTES:
+            raise ValueError(f"larger than {MAX_CONFIG_BYTES} bytes")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _replace(path, target, data, digest)
+    except (OSError, ValueError) as error:
+        raise _cannot_write(path, error) from error
+    return hashlib.sha256(data).hexdigest()
+
+
+def _cannot_write(path: Path, error: OSError | ValueError) -> SettingsError:
+    why = error.strerror if isinstance(error, OSError) else None
+    return SettingsError(f"cannot write {path}: {why or error}")
+
+
+def _digest(data: bytes | None) -> str | None:
+    return None if data is None else hashlib.sha256(data).hexdigest()
+
+
+def _present(target: Path) -> bytes | None:
+    """What a file holds; `None` when there is none. Raises OSError for one that is read-only."""
+    try:
+        if not stat.S_ISREG(target.stat().st_mode):
+            raise ValueError("not a regular file")
+    except FileNotFoundError:
+        return None
+    if not os.access(target, os.W_OK):
+        raise PermissionError(None, "it is read-only")
+    return read_bytes(target)
+
+
+def _replace(path: Path, target: Path, data: bytes, digest: str | None) -> None:
+    temporary = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        # A file that others cannot read must not lie open beside itself, however shortly.
+        mode = 0o666 if digest is None else 0o600
+        with os.fdopen(os.open(temporary, flags, mode), "wb", buffering=0) as file:
+            _fill(file, data)
+        # Compared at the last moment: an editor may have saved while the text was looked at.
+        before = _present(target)
+        if digest != _digest(before):
+            raise FileChanged(
+                f"{path} was changed by another program", hint="nothing was written; look again"
+            )
+        if before is not None and _is_bound(target, temporary):
+            _overwrite(target, before, data)
+            temporary.unlink()
+            return
+        if before is not None:
+            os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+        raise
+
+
+def _is_bound(target: Path, temporary: Path) -> bool:
+    """Whether a file in its place would be another one: it has more names, or another owner."""
+    held, made = target.stat(), temporary.stat()
+    return held.st_nlink > 1 or (held.st_uid, held.st_gid) != (made.st_uid, made.st_gid)
+
+
+def _overwrite(target: Path, before: bytes, data: bytes) -> None:
+    """Write into a file that has to stay itself; what it held comes back when that fails."""
+    with target.open("r+b", buffering=0) as file:
+        try:
+            _fill(file, data)
+        except OSError:
+            _fill(file, before)
+            raise
+
+
+def _fill(file: BinaryIO, data: bytes) -> None:
+    """Make a file hold these bytes and no others."""
+    file.seek(0)
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
+    file.truncate()
+    os.fsync(file.fileno())
