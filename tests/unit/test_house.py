@@ -92,7 +92,7 @@ def modules_after(statement: str) -> set[str]:
     ("statement", "banned"),
     [
         ("import memtui.cli.main", {"textual", "rich", "numpy", "apsw", "onnxruntime", "pydantic"}),
-        ("import memtui.settings", {"numpy", "apsw", "textual", "pydantic", "tomllib"}),
+        ("import memtui.settings", {"numpy", "apsw", "textual", "pydantic"}),
         (
             "import memtui.cli.searching, memtui.cli.search, memtui.engine.once",
             {"numpy", "onnxruntime", "textual", "rich", "httpx", "watchdog"},
