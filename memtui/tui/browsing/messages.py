@@ -9,8 +9,8 @@ from textual.message import Message
 
 from memtui.model import Chunk
 from memtui.model.browsing import DayTotals, MemoryFile
+from memtui.tui.browsing.markdown import RenderedLine
 from memtui.tui.browsing.outline import Heading
-from memtui.tui.browsing.rendering import RenderedLine
 from memtui.tui.browsing.tree import Folder
 from memtui.tui.door import EngineDoor, SourceText
 

@@ -18,10 +18,10 @@ from memtui.tui.browsing.base import GoneText, Wanted
 from memtui.tui.browsing.choices import chunk_choice, file_choice
 from memtui.tui.browsing.file_words import state_words
 from memtui.tui.browsing.listing import ListingActions
+from memtui.tui.browsing.markdown import render, too_much
 from memtui.tui.browsing.messages import FileRead, MarkdownRendered
 from memtui.tui.browsing.outline import Heading, headings
 from memtui.tui.browsing.places import chunk_at, same_day
-from memtui.tui.browsing.rendering import render, too_much
 from memtui.tui.door import EngineDoor
 from memtui.tui.widgets.long_list import LongList
 from memtui.tui.widgets.rendered_view import RenderedView
