@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from memtui.engine.foreign import ForeignEngine
+    from memtui.engine import Engine
     from memtui.memory.workspace import Found
     from memtui.settings import Loaded
 
@@ -25,15 +25,18 @@ def open_interface(
     *,
     demo: bool = False,
     choose: bool = False,
-    foreign: ForeignEngine | None = None,
+    foreign: Engine | None = None,
 ) -> int:
     """Open the terminal interface and return the exit code; only this imports it."""
-    from memtui.tui.app import run, run_foreign
+    from memtui.tui.instant import instant_frame
 
-    gc.set_threshold(*_LOOKS_OF_PYTHON)
-    if foreign is not None:
-        return run_foreign(foreign, loaded)
-    return run(workspace, loaded, demo=demo, choose=choose)
+    with instant_frame(loaded.settings.ui, os.environ) as frame:
+        from memtui.tui.app import run, run_foreign
+
+        gc.set_threshold(*_LOOKS_OF_PYTHON)
+        if foreign is not None:
+            return run_foreign(foreign, loaded, frame=frame)
+        return run(workspace, loaded, demo=demo, choose=choose, frame=frame)
 
 
 def main() -> None:

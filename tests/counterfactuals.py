@@ -105,14 +105,14 @@ class Memory:
         wanted = ranking or self.engine.ranking
         key = (text, wanted)
         if key not in self._answers:
-            self._answers[key] = self.engine.search(text, ranking=wanted)
+            self._answers[key] = self.engine.search.ask(text, ranking=wanted)
         return self._answers[key]
 
     def pool(self, text: str, ranking: Ranking) -> CandidatePool:
         """What a search with as many candidates brings."""
         key = (text, ranking.candidates)
         if key not in self._pools:
-            self._pools[key] = self.engine.search(text, ranking=ranking).pool
+            self._pools[key] = self.engine.search.ask(text, ranking=ranking).pool
         return self._pools[key]
 
     @cached_property
@@ -120,7 +120,7 @@ class Memory:
         """Every chunk of the index."""
         root = demo_root()
         paths = sorted(file.relative_to(root).as_posix() for file in root.rglob("*.md"))
-        return [found.chunk_id for path in paths for found in self.engine.chunk_ranges(path)]
+        return [found.chunk_id for path in paths for found in self.engine.browse.chunk_ranges(path)]
 
 
 @dataclass
@@ -173,16 +173,16 @@ class Trial:
             assert value is None or isinstance(value, (bool, int, float, str))
             changed = apply(self.ranking, parameter, value)
             pool = self.memory.pool(self.query, changed)
-            hits = self.memory.engine.rank(pool, changed).hits
+            hits = self.memory.engine.machine.rank(pool, changed).hits
             self._lists[key] = {hit.chunk.id: hit.rank for hit in hits}
         return self._lists[key]
 
     def check(self, chunk_id: str) -> Tally:
         """Try everything that is said of one chunk."""
         tally = Tally(chunks=1)
-        places = self.memory.engine.leg_places(self.answer, chunk_id)
+        places = self.memory.engine.explain.leg_places(self.answer, chunk_id)
         least = find_changes(
-            self.memory,
+            self.memory.search,
             self.answer,
             self.ranking,
             chunk_id,
@@ -318,7 +318,7 @@ def main(names: Sequence[str]) -> int:
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         with Engine.open(demo_root(), Settings(), data_dir=Path(folder)) as engine:
-            engine.sync(wait=True)
+            engine.index.sync(wait=True)
         with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as workers:
             for name in names or profiles():
                 tally = Tally()

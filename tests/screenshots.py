@@ -30,7 +30,7 @@ from memtui.memory.workspace import DEMO_PRESENT, demo_root
 from memtui.model import Decay, IndexStatus, Mmr, Ranking
 from memtui.settings import EmbeddingSettings, Settings
 from memtui.tui.app import MemtuiApp
-from memtui.tui.door import OpenedMemory
+from memtui.tui.memories import OpenedMemory
 from memtui.tui.options import UiOptions
 from tests.support.agent_scenes import SCENES, AgentStage, Scene
 from tests.support.picture_acts import (
@@ -196,7 +196,7 @@ class Stage:
         self.homes = TranscriptHomes(*(home / "agents" / name for name in PROGRAMS))
         date_files(self.root, home / "agents")
         with self.open_engine("demo", Bus()) as engine:
-            engine.sync(wait=True)
+            engine.index.sync(wait=True)
 
     def open_memory(self, memory: Memory, bus: Bus) -> Engine | OpenedMemory:
         """Open what a picture shows: a memory of memtui's own, or an agent's index."""
@@ -262,7 +262,7 @@ class Stage:
         if picture.memory == "indexing":
             assert self.paused is not None
             await until(pilot, self.paused.waits.is_set, 60)
-        await until(pilot, lambda: is_ready(engine.status(), picture.memory), 60)
+        await until(pilot, lambda: is_ready(engine.index.status(), picture.memory), 60)
         screen.refresh_status()
         # The first question loads the model; the one in the picture finds it loaded.
         screen.query_input.value = "warm"

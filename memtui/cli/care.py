@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, zip_longest
 from typing import Any
 
-from memtui.cli.browsing import browsing
 from memtui.cli.invocation import Invocation
 from memtui.cli.output import Output
 from memtui.cli.session import open_reading
@@ -37,7 +36,7 @@ def run_care(invocation: Invocation, options: Mapping[str, Any]) -> int:
     chosen = {CareRule(rule) for rule in options["rules"]} or set(CareRule)
     output = invocation.output(raw=options["raw"])
     with open_reading(invocation) as session:
-        report = browsing(session).care(
+        report = session.engine.browse.care(
             progressed=lambda done, total: output.progress(f"care: {100 * done // total} %")
         )
         output.progress("")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memtui.cli.browsing import BrowsingEngine, browsing
 from memtui.cli.care import wrapped
 from memtui.cli.invocation import Invocation
 from memtui.cli.output import Output
@@ -25,6 +24,9 @@ from memtui.report.browsing import (
     record_entry,
 )
 
+if TYPE_CHECKING:
+    from memtui.engine import Engine
+
 EXIT_OK, EXIT_NOTHING = 0, 1
 _BOLD = 1
 _SHOWN_TERMS = 16
@@ -36,9 +38,9 @@ def run_chunk(invocation: Invocation, place: str, options: Mapping[str, Any]) ->
     """Print a chunk; 1 when the index holds none there."""
     output = invocation.output(raw=options["raw"])
     with open_reading(invocation) as session:
-        engine = browsing(session)
+        engine = session.engine
         chunk_id, others = _chunk_at(session, engine, place)
-        record = engine.chunk_record(chunk_id) if chunk_id else None
+        record = engine.browse.chunk_record(chunk_id) if chunk_id else None
         if record is None:
             missing = f"the index holds no chunk at {place}"
             if invocation.json:
@@ -46,7 +48,7 @@ def run_chunk(invocation: Invocation, place: str, options: Mapping[str, Any]) ->
             else:
                 output.note(f"memtui: {missing}")
             return EXIT_NOTHING
-        found = engine.neighbours(record.chunk.id, options["limit"])
+        found = engine.browse.neighbours(record.chunk.id, options["limit"])
         answered = None
         if options["queries"]:
             answered = _answered(session, engine, record.chunk.id, output)
@@ -65,7 +67,7 @@ def run_chunk(invocation: Invocation, place: str, options: Mapping[str, Any]) ->
     return EXIT_OK
 
 
-def _chunk_at(session: Session, engine: BrowsingEngine, text: str) -> tuple[str, Sequence[Chunk]]:
+def _chunk_at(session: Session, engine: Engine, text: str) -> tuple[str, Sequence[Chunk]]:
     """The first chunk at a place, and the other ones; an empty id for none."""
     if _ID.fullmatch(text):
         return text, ()
@@ -77,8 +79,8 @@ def _chunk_at(session: Session, engine: BrowsingEngine, text: str) -> tuple[str,
     return (chunks[0].id, chunks[1:]) if chunks else ("", ())
 
 
-def _held(session: Session, engine: BrowsingEngine, text: str) -> Sequence[Chunk]:
-    paths = engine.paths()
+def _held(session: Session, engine: Engine, text: str) -> Sequence[Chunk]:
+    paths = engine.browse.paths()
     known = frozenset(paths)
     for reading in readings(Place(text)):
         spelled = spellings(reading.path, session.workspace.root)
@@ -86,19 +88,19 @@ def _held(session: Session, engine: BrowsingEngine, text: str) -> Sequence[Chunk
         if path is None:
             continue
         line = reading.line
-        chunks = engine.chunks_of(path)
+        chunks = engine.browse.chunks_of(path)
         return [c for c in chunks if line is None or c.start_line <= line <= c.end_line]
     return ()
 
 
 def _answered(
-    session: Session, engine: BrowsingEngine, chunk_id: str, output: Output
+    session: Session, engine: Engine, chunk_id: str, output: Output
 ) -> Sequence[AnsweredQuery]:
     from memtui.memory.workspace import workspace_id
     from memtui.settings.storage import StateFolder, queries_in
 
     queries = queries_in(StateFolder(), workspace_id(session.workspace.root))
-    answered = engine.answered_queries(
+    answered = engine.browse.answered_queries(
         chunk_id,
         queries,
         ranking=session.ranking(),

@@ -84,14 +84,14 @@ def _inquiry(session: Session, ranked: Ranked, options: Mapping[str, Any]) -> In
         rank = options["rank"] or 1
         if rank > len(ranked.hits):
             return None
-        return session.engine.inquire(ranked, ranked.hits[rank - 1].chunk.id)
+        return session.engine.explain.inquire(ranked, ranked.hits[rank - 1].chunk.id)
     from memtui.engine.places import parse_place
 
     place = parse_place(options["chunk"])
     if not place.path.strip() or place.line == 0:
         hint = "PATH, PATH:12 or PATH#L12; the first line is 1"
         raise QueryError(f"--chunk {options['chunk']!r} is not a place", hint=hint)
-    return session.engine.inquire_at(ranked, place)
+    return session.engine.explain.inquire_at(ranked, place)
 
 
 def _explained(
@@ -107,7 +107,7 @@ def _explained(
         if options["words"] and not inquiry.shown:
             changes = word_changes_of(session, ranked, chunk, inquiry, output)
         if options["passages"]:
-            passages = session.engine.passages(ranked, chunk.id)
+            passages = session.engine.explain.passages(ranked, chunk.id)
     return Explained(ranked, session.ranking(), inquiry, least, changes, passages)
 
 
@@ -139,7 +139,7 @@ def _print(output: Output, explained: Explained, ascii_only: bool) -> None:
 
 
 def _json(session: Session, explained: Explained, warnings: Sequence[str]) -> str:
-    status = session.engine.status()
+    status = session.engine.index.status()
     document = explanation_document(explained, states=file_states(status), warnings=warnings)
     document["provider_state"] = status.provider
     missing = _missing(explained)

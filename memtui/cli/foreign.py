@@ -20,7 +20,8 @@ from memtui.model import Ranking
 
 if TYPE_CHECKING:
     from memtui.bus import Bus
-    from memtui.engine.foreign import ForeignEngine, ForeignTarget
+    from memtui.engine import Engine
+    from memtui.engine.foreign import ForeignTarget
     from memtui.engine.query_vectors import GivenVectors
     from memtui.settings.schema import RankingSettings
 
@@ -47,12 +48,12 @@ class ForeignOpening:
         bus: Bus | None = None,
         now: Callable[[], datetime] | None = None,
         examine: bool = True,
-    ) -> ForeignEngine:
+    ) -> Engine:
         """Open the engine; raises `IndexMissing`, `IndexUnusable`."""
-        from memtui.engine.foreign import ForeignEngine
+        from memtui.engine import Engine
         from memtui.retrieval.openclaw.release import RELEASES
 
-        return ForeignEngine.open(
+        return Engine.open_agent(
             self.target,
             bus=bus,
             now=now,
@@ -62,7 +63,7 @@ class ForeignOpening:
             examine=examine,
         )
 
-    def base(self, engine: ForeignEngine) -> Ranking:
+    def base(self, engine: Engine) -> Ranking:
         """What the command line changes: the agent's ranking, or that of another program.
 
         A profile of an OpenClaw release searches as that release does with the agent's

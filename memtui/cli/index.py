@@ -50,29 +50,29 @@ def run_index(invocation: Invocation, *, force: bool, watch: bool, dry_run: bool
     with open_session(invocation, write=True, watch=watch, bus=bus) as session:
         for warning in session.loaded.warnings:
             output.note(f"memtui: {warning}")
-        session.engine.require_writer()
+        session.engine.index.require_writer()
         _announce(output, session)
         if force:
-            session.engine.rebuild(wait=True)
+            session.engine.index.rebuild(wait=True)
         else:
-            session.engine.sync(wait=True)
+            session.engine.index.sync(wait=True)
         output.progress("")
         stats = _outcome(ends)
-        session.engine.refresh_status()
-        _report(invocation, output, session.engine.status(), stats)
+        session.engine.index.refresh_status()
+        _report(invocation, output, session.engine.index.status(), stats)
         if watch:
             _follow(invocation, output, session, bus)
-        failed = session.engine.status().provider.state is Reason.PROVIDER_FAILED
+        failed = session.engine.index.status().provider.state is Reason.PROVIDER_FAILED
     return EXIT_PROVIDER if failed else 0
 
 
 def _announce(output: Output, session: Session) -> None:
     """Before text goes to a service: which, where, and what that is expected to take."""
-    provider = session.engine.status().provider
+    provider = session.engine.index.status().provider
     if provider.actual is None or not provider.address:
         return
-    session.engine.refresh_status()
-    status = session.engine.status()
+    session.engine.index.refresh_status()
+    status = session.engine.index.status()
     cost = _cost(session, status)
     if status.state is IndexState.NO_INDEX:
         parts = [words.count(cost.files, "file"), cost_words(cost)]
@@ -91,7 +91,7 @@ def _cost(session: Session, status: IndexStatus) -> RebuildCost:
     """What a rebuild takes; of a first index with a service what the files let one expect."""
     provider = status.provider
     if status.state is not IndexState.NO_INDEX or not provider.address:
-        return session.engine.rebuild_cost()
+        return session.engine.index.rebuild_cost()
     from memtui.engine.first_cost import first_cost
 
     return first_cost(Path(status.root), session.loaded.settings, provider)
@@ -186,8 +186,8 @@ def sync_line(stats: SyncStats) -> str:
 
 
 def _dry_run(invocation: Invocation, output: Output, session: Session, *, force: bool) -> int:
-    session.engine.refresh_status()
-    status = session.engine.status()
+    session.engine.index.refresh_status()
+    status = session.engine.index.status()
     cost = _cost(session, status)
     is_rebuild = force or status.state is IndexState.NO_INDEX
     if invocation.json:

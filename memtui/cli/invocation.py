@@ -12,7 +12,7 @@ from memtui.errors import SettingsError, WorkspaceNotFound
 
 if TYPE_CHECKING:
     from memtui.cli.output import Output
-    from memtui.engine.foreign import ForeignEngine
+    from memtui.engine import Engine
     from memtui.memory.workspace import Found
     from memtui.settings import Loaded
 
@@ -35,7 +35,7 @@ class Interface(Protocol):
         *,
         demo: bool = False,
         choose: bool = False,
-        foreign: ForeignEngine | None = None,
+        foreign: Engine | None = None,
     ) -> int: ...
 
 

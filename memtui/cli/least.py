@@ -18,20 +18,13 @@ def least_changes_of(
     session: Session, ranked: Ranked, chunk: Chunk, inquiry: Inquiry, output: Output
 ) -> LeastChanges:
     """Look for the least change of each parameter; raises what a search raises."""
-    from memtui.engine.least import find_changes
 
     def progress(parameter: Parameter) -> None:
         output.progress(f"memtui: looking for the least change of {parameter}")
 
     try:
-        return find_changes(
-            session.engine,
-            ranked,
-            session.ranking(),
-            chunk.id,
-            inquiry.leg_places,
-            chunks=session.engine.status().chunks,
-            progress=progress,
+        return session.engine.explain.least_changes(
+            ranked, session.ranking(), chunk.id, inquiry.leg_places, progress=progress
         )
     finally:
         output.progress("")
@@ -41,14 +34,13 @@ def word_changes_of(
     session: Session, ranked: Ranked, chunk: Chunk, inquiry: Inquiry, output: Output
 ) -> WordChanges:
     """Try queries with a word more or less; raises what a search raises."""
-    from memtui.engine.query_words import word_changes
 
     def progress(query: str) -> None:
         output.progress(f"memtui: trying {query}")
 
     try:
-        return word_changes(
-            session.engine, ranked, session.ranking(), chunk, inquiry.terms, progress=progress
+        return session.engine.explain.word_changes(
+            ranked, session.ranking(), chunk, inquiry.terms, progress=progress
         )
     finally:
         output.progress("")

@@ -27,7 +27,7 @@ class Probe:
 
 def probe_all(session: Session) -> tuple[Probe, ...]:
     """Embed a word, load sqlite-vec, query the full-text index, check the database file."""
-    folder = IndexFolder(Path(session.engine.status().index_dir))
+    folder = IndexFolder(Path(session.engine.index.status().index_dir))
     of_index = (
         Probe(check.name, check.grade is not Grade.PROBLEM, check.detail, check.hint)
         for check in database_checks(folder)

@@ -63,7 +63,7 @@ def run_replay(invocation: Invocation, name: str | None, options: Mapping[str, A
         warnings = _ready(session)
         ranking = session.ranking()
         calls = _calls(session, name, invocation, output)
-        sources = session.engine.transcript_sources()
+        sources = session.engine.conversations.sources()
         counts = _Counts(found=len(calls))
         calls = calls[: options["limit"]]
         shown = _shown(session, calls, ranking, counts, options)
@@ -104,7 +104,7 @@ def _calls(
         found += len(calls)
         output.progress(f"reading conversations: {searches(found)} so far")
 
-    calls = session.engine.memory_calls(paths, found=told)
+    calls = session.engine.conversations.memory_calls(paths, found=told)
     output.progress("")
     return calls
 
@@ -121,7 +121,7 @@ def _shown(
 
     for call in calls:
         asked = without_limit(call) if options["k"] is not None else call
-        replayed = replace(session.engine.replay(asked, ranking=ranking), call=call)
+        replayed = replace(session.engine.conversations.replay(asked, ranking=ranking), call=call)
         counts.take(replayed)
         if not options["changed"] or verdict(replayed) == "changed":
             yield replayed

@@ -55,7 +55,7 @@ def search(session: SearchSession, query: str) -> tuple[Ranked, list[str]]:
     """
     ranking = session.ranking()
     try:
-        ranked = session.engine.search(query, ranking=ranking)
+        ranked = session.engine.search.ask(query, ranking=ranking)
     except IndexMissing as error:
         if session.is_foreign:
             raise
@@ -126,13 +126,13 @@ def _print(
 ) -> None:
     if invocation.json:
         snippets = {hit.chunk.id: excerpt_of(hit, _JSON_SNIPPET).text for hit in ranked.hits}
-        status = session.engine.status()
+        status = session.engine.index.status()
         output.document(search_document(ranked, snippets, status, warnings))
         return
     for warning in warnings:
         output.note(f"memtui: {warning}")
     if options["jsonl"]:
-        states = file_states(session.engine.status())
+        states = file_states(session.engine.index.status())
         for hit in ranked.hits:
             output.record(hit_entry(hit, excerpt_of(hit, _JSON_SNIPPET).text, states))
     elif options["paths"]:
@@ -146,7 +146,7 @@ def _print_for_people(
     output: Output, session: SearchSession, ranked: Ranked, options: Mapping[str, Any]
 ) -> None:
     ascii_only = session.loaded.settings.ui.glyphs == "ascii"
-    states = file_states(session.engine.status()) or {}
+    states = file_states(session.engine.index.status()) or {}
     if options["plain"]:
         print_sentences(output, ranked, states)
     else:

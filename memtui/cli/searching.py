@@ -7,16 +7,17 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from memtui.cli.invocation import VECTORS_NEED_AN_AGENT, Invocation
 from memtui.errors import SettingsError
-from memtui.model import IndexState, IndexStatus, Ranked, Ranking
+from memtui.model import IndexState, IndexStatus, Ranking
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from memtui.cli.session import Session
+    from memtui.engine import Engine
     from memtui.index.transcripts.scope import TranscriptHomes
     from memtui.memory.workspace import Found
     from memtui.settings import Loaded
@@ -24,22 +25,6 @@ if TYPE_CHECKING:
 
 EXAMINATION_SECONDS = 0.5
 """So long a search of an agent's index waits to be told which files changed."""
-
-
-class Searching(Protocol):
-    """What a search asks of an engine, whoever made its index."""
-
-    def search(self, text: str, *, ranking: Ranking) -> Ranked:
-        """Search and wait for the whole answer."""
-
-    def status(self) -> IndexStatus:
-        """A snapshot of the index."""
-
-    def refresh_status(self) -> None:
-        """Look at the files and the index now."""
-
-    def wait_idle(self, timeout: float = 30.0) -> bool:
-        """Wait until nothing goes on."""
 
 
 OwnSession = TypeVar("OwnSession", bound="SearchSession")
@@ -51,7 +36,7 @@ class SearchSession:
 
     workspace: Found
     loaded: Loaded
-    engine: Searching
+    engine: Engine
     base: Ranking
     """What `chosen` changes."""
     chosen: RankingSettings
@@ -59,7 +44,7 @@ class SearchSession:
     @property
     def is_foreign(self) -> bool:
         """Whether the index is an agent's own."""
-        return self.engine.status().foreign is not None
+        return self.engine.index.status().foreign is not None
 
     def ranking(self) -> Ranking:
         """The ranking to start from with everything that is set on top."""
@@ -71,8 +56,8 @@ class SearchSession:
             # Its examination began when it was opened, beside the search.
             self.engine.wait_idle(EXAMINATION_SECONDS)
         else:
-            self.engine.refresh_status()
-        return self.engine.status()
+            self.engine.index.refresh_status()
+        return self.engine.index.status()
 
     def warnings(self, ranking: Ranking) -> list[str]:
         """What was ignored: of the configuration, and of the profile."""
@@ -117,13 +102,14 @@ def open_agents_or_own(
 
 @contextmanager
 def _open_own(invocation: Invocation, now: datetime | None) -> Iterator[SearchSession]:
+    from memtui.engine import Engine
     from memtui.engine.once import OneSearch
     from memtui.ranking.profiles import PROFILES
 
     workspace = invocation.workspace()
     loaded = invocation.settings(workspace.root)
     settings = loaded.settings
-    engine = OneSearch(workspace.root, settings, **own_options(invocation, now))
+    engine = Engine(OneSearch(workspace.root, settings, **own_options(invocation, now)))
     try:
         base = settings.base_ranking(PROFILES)
         yield SearchSession(workspace, loaded, engine, base, settings.ranking)
@@ -160,8 +146,8 @@ def index_demo(invocation: Invocation) -> None:
 
     invocation.output().note("memtui: indexing the demo, this once")
     with open_session(invocation, write=True) as writing:
-        writing.engine.require_writer()
-        writing.engine.sync(wait=True)
+        writing.engine.index.require_writer()
+        writing.engine.index.sync(wait=True)
 
 
 def stale_warning(status: IndexStatus) -> str | None:

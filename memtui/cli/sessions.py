@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
-from memtui.cli.conversing import ConversationEngine, ReadConversation
 from memtui.cli.invocation import Invocation
 from memtui.cli.output import Output
 from memtui.cli.session import open_reading
@@ -16,6 +16,10 @@ from memtui.model.conversations import ConversationListing, Turn
 from memtui.report import words
 from memtui.report.conversations import listing_lines, turn_lines
 from memtui.report.jsonable import plain
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
+    from memtui.engine.conversations.reading import OpenConversation
 
 EXIT_OK, EXIT_NOTHING = 0, 1
 _MOST_NAMED = 5
@@ -35,7 +39,9 @@ def list_sessions(invocation: Invocation, source: str | None, limit: int) -> int
     output = invocation.output()
     with open_reading(invocation) as session:
         place = invocation.here() / os.path.expanduser(source or "")
-        found = [one for one in session.engine.conversations() if _is_of(one, source, place)]
+        found = [
+            one for one in session.engine.conversations.listings() if _is_of(one, source, place)
+        ]
         shown = _counted(session.engine, found[: limit or len(found)], output)
         warnings = session.loaded.warnings
     if invocation.json:
@@ -65,7 +71,7 @@ def show_session(invocation: Invocation, name: str, *, full: bool, jsonl: bool) 
     output = invocation.output()
     with open_reading(invocation) as session:
         listing = named(session.engine, name, invocation)
-        conversation = session.engine.conversation(listing.path)
+        conversation = session.engine.conversations.read(listing.path)
         turns = conversation.wholes() if full else iter(conversation.turns)
         if jsonl:
             for turn in turns:
@@ -77,12 +83,12 @@ def show_session(invocation: Invocation, name: str, *, full: bool, jsonl: bool) 
     return EXIT_OK
 
 
-def named(engine: ConversationEngine, name: str, invocation: Invocation) -> ConversationListing:
+def named(engine: Engine, name: str, invocation: Invocation) -> ConversationListing:
     """The conversation that a path or the beginning of an id means.
 
     Raises `NoConversation`, and `SettingsError` when several could be meant.
     """
-    listings = engine.conversations()
+    listings = engine.conversations.listings()
     place = str(invocation.here() / name)
     exact = [one for one in listings if name == one.path or place == one.place]
     if not exact:
@@ -122,7 +128,7 @@ def _is_of(listing: ConversationListing, source: str | None, place: Path) -> boo
 
 
 def _counted(
-    engine: ConversationEngine, shown: Sequence[ConversationListing], output: Output
+    engine: Engine, shown: Sequence[ConversationListing], output: Output
 ) -> list[ConversationListing]:
     """The same with everything counted."""
     by_path = {one.path: one for one in shown}
@@ -131,12 +137,12 @@ def _counted(
         by_path[listing.path] = listing
         output.progress(f"reading {listing.path}")
 
-    engine.count_conversations(shown, take)
+    engine.conversations.count(shown, take)
     output.progress("")
     return [by_path[one.path] for one in shown]
 
 
-def _document(conversation: ReadConversation, turns: Iterable[Turn]) -> dict[str, object]:
+def _document(conversation: OpenConversation, turns: Iterable[Turn]) -> dict[str, object]:
     return {
         "conversation": conversation.listing,
         "turns": [plain(turn) for turn in turns],
@@ -145,7 +151,7 @@ def _document(conversation: ReadConversation, turns: Iterable[Turn]) -> dict[str
 
 
 def _print(
-    output: Output, conversation: ReadConversation, turns: Iterator[Turn], *, full: bool
+    output: Output, conversation: OpenConversation, turns: Iterator[Turn], *, full: bool
 ) -> None:
     width = _width(output)
     for line in listing_lines(conversation.listing, width):

@@ -26,7 +26,7 @@ def show_coverage(invocation: Invocation, name: str | None) -> int:
     """Print every source: found, indexed, skipped and why; 1 when nothing was found anywhere."""
     output = invocation.output()
     with open_reading(invocation) as session:
-        found = session.engine.transcript_sources()
+        found = session.engine.conversations.sources()
         sources = [one for one in found if name is None or _is_part(one.name, name)]
         warnings = session.loaded.warnings
         is_foreign = session.is_foreign

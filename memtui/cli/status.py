@@ -26,8 +26,8 @@ EXIT_OK, EXIT_NO_INDEX = 0, 3
 def run_status(invocation: Invocation, *, deep: bool) -> int:
     """Print the state of the index; 3 when there is none. `deep` asks every part, too."""
     with open_session(invocation) as session:
-        session.engine.refresh_status()
-        status = session.engine.status()
+        session.engine.index.refresh_status()
+        status = session.engine.index.status()
         probes = _probes(session) if deep else ()
         warnings = session.loaded.warnings
         output = invocation.output()

@@ -26,9 +26,9 @@ def run_foreign_status(invocation: Invocation) -> int:
     output = invocation.output()
     with open_foreign_session(invocation, examine=False) as session:
         output.progress("comparing the index with its files, and with itself")
-        session.engine.refresh_status()
+        session.engine.index.refresh_status()
         output.progress("")
-        status = session.engine.status()
+        status = session.engine.index.status()
         warnings = session.loaded.warnings
     if invocation.json:
         document: dict[str, Any] = plain(status)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from memtui.model import CandidatePool, Leg, Ranked, Ranking
 from memtui.model.inquiry import LegPlace
@@ -30,13 +29,8 @@ MOST_CHUNKS = 20_000
 """In a larger index no value is looked for by searching again and again."""
 
 Progress = Callable[[Parameter], None]
-
-
-class Searching(Protocol):
-    """What is asked of an engine."""
-
-    def search(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
-        """Search and wait for the whole answer."""
+Ask = Callable[..., Ranked]
+"""`Search.ask`: takes a text, and `ranking` and `typing` by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +43,7 @@ class LeastChanges:
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    engine: Searching
+    ask: Ask
     ranked: Ranked
     ranking: Ranking
     chunk_id: str
@@ -76,7 +70,7 @@ class _Problem:
     def searched(self, ranking: Ranking) -> Ranked:
         """Search as the list was asked: while a query is typed its last word is a prefix."""
         pool = self.ranked.pool
-        return self.engine.search(pool.query, ranking=ranking, typing=pool.typing)
+        return self.ask(pool.query, ranking=ranking, typing=pool.typing)
 
     def place_in(self, answer: Ranked) -> int | None:
         """The rank of the chunk in an answer."""
@@ -90,7 +84,7 @@ class _Problem:
 
 
 def find_changes(
-    engine: Searching,
+    ask: Ask,
     ranked: Ranked,
     ranking: Ranking,
     chunk_id: str,
@@ -99,14 +93,14 @@ def find_changes(
     chunks: int,
     progress: Progress | None = None,
 ) -> LeastChanges:
-    """Look for the least change of each parameter alone; what runs is the engine's own search.
+    """Look for the least change of each parameter alone; what runs is `ask`.
 
     `ranking` is what `ranked` was asked with, `places` those of the chunk, `chunks` how many the
     index holds: up to 20,000 an index is searched again, at most once for each number of
     candidates. `progress` is told of every parameter and before every search, and may raise to
     stop it. A chunk in the list needs no change. Raises what a search raises.
     """
-    problem = _Problem(engine, ranked, ranking, chunk_id, progress)
+    problem = _Problem(ask, ranked, ranking, chunk_id, progress)
     needs = None
     if chunk_id in ranked.pool.chunks:
         found = problem.solve(ranked.pool, Parameter)

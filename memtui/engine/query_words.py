@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, islice
-from typing import Protocol
 
 from memtui.engine.words_to_try import MOST_WORDS, WordsToTry
 from memtui.model import Chunk, LegStatus, Ranked, Ranking, Reason
@@ -24,16 +23,7 @@ _PAIRED = 5
 _DEGRADED = frozenset({LegStatus.FAILED, LegStatus.PENDING})
 
 Progress = Callable[[str], None]
-
-
-class Searching(Protocol):
-    """What is asked of an engine."""
-
-    def search(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
-        """Search and wait for the whole answer."""
-
-    def words_to_try(self, ranked: Ranked, chunk_id: str, limit: int = MOST_WORDS) -> WordsToTry:
-        """The words that could be added, and whether changed queries can be searched."""
+Ask = Callable[..., Ranked]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +35,7 @@ class _Changed:
 
 @dataclass(slots=True)
 class _Trial:
-    engine: Searching
+    ask: Ask
     ranked: Ranked
     ranking: Ranking
     chunk_id: str
@@ -62,7 +52,7 @@ class _Trial:
                 self.progress(change.query)
             self.tried += 1
             typing = self.ranked.pool.typing
-            answer = self.engine.search(change.query, ranking=self.ranking, typing=typing)
+            answer = self.ask(change.query, ranking=self.ranking, typing=typing)
             reason = _degraded(self.ranked, answer)
             if reason is not Reason.OK:
                 self.degraded = reason
@@ -81,7 +71,8 @@ class _Trial:
 
 
 def word_changes(
-    engine: Searching,
+    ask: Ask,
+    words_to_try: Callable[[Ranked, str], WordsToTry],
     ranked: Ranked,
     ranking: Ranking,
     chunk: Chunk,
@@ -95,17 +86,17 @@ def word_changes(
     Required words that the chunk lacks are also taken out together; two and three words are added
     together where nothing else does it. At most 40 searches; `progress` is called before each of
     them with its query and may raise to stop. Nothing is tried for a chunk in the list, nor where
-    the engine says that changed queries cannot be searched as the query was. Raises what a search
-    raises.
+    `words_to_try` says that changed queries cannot be searched as the query was. Raises what a
+    search raises.
     """
     if any(hit.chunk.id == chunk.id for hit in ranked.hits):
         return WordChanges((), 0)
-    offer = engine.words_to_try(ranked, chunk.id, MOST_WORDS)
+    offer = words_to_try(ranked, chunk.id)
     if offer.reason is not Reason.OK:
         return WordChanges((), 0, offer.reason)
     query = ranked.pool.query
     missing = terms.missing if terms is not None and terms.sent else ()
-    trial = _Trial(engine, ranked, ranking, chunk.id, progress)
+    trial = _Trial(ask, ranked, ranking, chunk.id, progress)
     shorter = list(_shorter(query, missing, syntax=not ranked.pool.sized))
     singles = (_longer(query, (word,)) for word in offer.words[:MOST_WORDS])
     found = trial.run(shorter)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.binding import Binding
@@ -14,7 +15,6 @@ from memtui.model import IndexState, IndexStatus
 from memtui.text.sanitize import safe_line
 from memtui.tui import provider_words as words
 from memtui.tui.actions_inquiry import InquiryActions
-from memtui.tui.door import EngineDoor
 from memtui.tui.messages import (
     ChangePriced,
     IndexExamined,
@@ -26,6 +26,9 @@ from memtui.tui.messages import (
 from memtui.tui.widgets import foreign_status
 from memtui.tui.widgets.index_status import IndexStatusPane
 from memtui.tui.widgets.status_bar import StatusBar
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
 
 PRICE = "price the rebuild"
 BRIEF_SECONDS = 0.5
@@ -57,7 +60,7 @@ class IndexActions(InquiryActions):
         """Show the newest snapshot of the index status."""
         if self.engine is None:
             return
-        status = self.engine.status()
+        status = self.engine.index.status()
         is_other = self.status is None or status.provider != self.status.provider
         is_brief = self._is_brief_sync(status)
         self.status = status
@@ -94,8 +97,8 @@ class IndexActions(InquiryActions):
             self._price_change(self.engine, change)
 
     @work(thread=True, exclusive=True, group="change", exit_on_error=False, description=PRICE)
-    def _price_change(self, engine: EngineDoor, change: str) -> None:
-        self.post_message(ChangePriced(change, engine.rebuild_cost()))
+    def _price_change(self, engine: Engine, change: str) -> None:
+        self.post_message(ChangePriced(change, engine.index.rebuild_cost()))
 
     @on(ChangePriced)
     def change_priced(self, message: ChangePriced) -> None:
@@ -161,7 +164,7 @@ class IndexActions(InquiryActions):
         self._sync_asked = True
         if self.is_foreign:
             self.tell(f"{foreign_status.LOOKS_AGAIN}.")
-        self.engine.sync()
+        self.engine.index.sync()
 
     def action_rebuild(self) -> None:
         """Ask before indexing everything again, with the price."""
@@ -174,8 +177,8 @@ class IndexActions(InquiryActions):
         self._price_rebuild(self.engine)
 
     @work(thread=True, exclusive=True, group="price", exit_on_error=False, description=PRICE)
-    def _price_rebuild(self, engine: EngineDoor) -> None:
-        self.post_message(RebuildPriced(engine.rebuild_cost()))
+    def _price_rebuild(self, engine: Engine) -> None:
+        self.post_message(RebuildPriced(engine.index.rebuild_cost()))
 
     @on(RebuildPriced)
     def rebuild_priced(self, message: RebuildPriced) -> None:
@@ -189,7 +192,7 @@ class IndexActions(InquiryActions):
     def _rebuild_confirmed(self, confirmed: bool | None) -> None:
         if confirmed and self.engine is not None:
             self._sync_asked = True
-            self.engine.rebuild()
+            self.engine.index.rebuild()
 
     def stop_running(self) -> bool:
         """Stop the search or the indexing that runs; false when nothing does."""
@@ -203,7 +206,7 @@ class IndexActions(InquiryActions):
         if self.status.state is not IndexState.INDEXING:
             return False
         self._stop_asked = True
-        self.engine.cancel()
+        self.engine.index.cancel()
         self.note("stopping…")
         return True
 

@@ -10,11 +10,11 @@ from textual.getters import query_one
 
 from memtui.model import Chunk, Ranked, Ranking
 from memtui.tui.actions_source import SourceActions
-from memtui.tui.door import EngineDoor
 from memtui.tui.messages import PinTraced
 from memtui.tui.widgets.pins import MOST, Pin, Pins, standing
 
 if TYPE_CHECKING:
+    from memtui.engine import Engine
     from memtui.model.inquiry import Inquiry, Place
     from memtui.tui.explaining.findings import Subject
 
@@ -123,7 +123,7 @@ class InquiryActions(SourceActions):
         if self.ranked is None or self.engine is None:
             self.tell(_NO_QUERY)
             return
-        prompt = PlacePrompt(self.engine.paths, self._place_in_preview())
+        prompt = PlacePrompt(self.engine.browse.paths, self._place_in_preview())
         self.app.push_screen(prompt, self._place_named)
 
     def _place_in_preview(self) -> str:
@@ -202,9 +202,9 @@ class InquiryActions(SourceActions):
             self._trace_pin(self.engine, ranked, outside[0])
 
     @work(thread=True, group="pins", exit_on_error=False, description="trace a pinned chunk")
-    def _trace_pin(self, engine: EngineDoor, ranked: Ranked, chunk_id: str) -> None:
+    def _trace_pin(self, engine: Engine, ranked: Ranked, chunk_id: str) -> None:
         try:
-            found = engine.inquire(ranked, chunk_id)
+            found = engine.explain.inquire(ranked, chunk_id)
         except Exception as error:
             # Whatever goes wrong is told in the pin's line, and the next list is tried again.
             told = str(error) or type(error).__name__

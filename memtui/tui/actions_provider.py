@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.screen import Screen
 
@@ -16,8 +16,11 @@ from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
 from memtui.tui.actions_memory import MemoryActions
 from memtui.tui.choosing import Chosen, worth_asking
-from memtui.tui.door import EngineDoor, OpenedMemory
+from memtui.tui.memories import OpenedMemory
 from memtui.tui.messages import ProviderFirstRun, ProviderSwitched
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
 
 ASKED = "provider.json"
 FOREIGN = "another program's index: its own provider is used there"
@@ -53,7 +56,7 @@ class ProviderActions(MemoryActions):
         engine = self.engine
         if engine is None:
             self.notify("Still opening.", markup=False)
-        elif engine.status().foreign is not None:
+        elif engine.index.status().foreign is not None:
             self.notify(FOREIGN, markup=False)
         elif isinstance(self.screen, ProvidersScreen):
             self.screen.show_provider(choose)
@@ -64,7 +67,7 @@ class ProviderActions(MemoryActions):
             )
             self.push_screen(screen, partial(self._provider_chosen, engine))
 
-    def _provider_chosen(self, engine: EngineDoor, chosen: Chosen | None) -> None:
+    def _provider_chosen(self, engine: Engine, chosen: Chosen | None) -> None:
         if chosen is None:
             return
         self.search_screen.is_switched = True
@@ -74,9 +77,9 @@ class ProviderActions(MemoryActions):
             )
         self._in_thread(partial(self._switch, engine, chosen), "memtui-switch")
 
-    def _switch(self, engine: EngineDoor, chosen: Chosen) -> None:
+    def _switch(self, engine: Engine, chosen: Chosen) -> None:
         try:
-            engine.switch_provider(chosen.choice)
+            engine.providers.switch(chosen.choice)
         except Exception as error:
             # The thread has nobody to tell but the screen.
             self.post_message(ProviderSwitched(chosen, str(error) or type(error).__name__))
@@ -110,14 +113,14 @@ class ProviderActions(MemoryActions):
         if asks and memory.is_new:
             self._in_thread(partial(self._look_for_choice, memory.engine), "memtui-providers")
 
-    def _look_for_choice(self, engine: EngineDoor) -> None:
+    def _look_for_choice(self, engine: Engine) -> None:
         from memtui.settings.storage import StateFolder
 
         try:
             folder = StateFolder(self._configured.state_dir)
             if folder.read_json(ASKED) is not None:
                 return
-            listings = engine.providers()
+            listings = engine.providers.available()
             if not worth_asking(listings):
                 return
             # A state folder that cannot be written would ask for ever: no question then.

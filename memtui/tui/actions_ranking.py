@@ -46,7 +46,7 @@ class RankingActions(SearchActions):
         # Imported late: ranking needs numpy, and the first paint does not.
         from memtui.ranking.trace import difference
 
-        after = self.engine.rerank(self.ranked.pool, ranking)
+        after = self.engine.search.rerank(self.ranked.pool, ranking)
         moves = difference(self.ranked, after)
         was = {hit.chunk.id: hit.rank for hit in self.ranked.hits}
         self.note(f"{change}: {effect(moves) or self._no_effect()}")

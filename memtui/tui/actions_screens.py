@@ -9,8 +9,8 @@ from textual.widgets import Input
 from memtui.bus import Bus
 from memtui.model import Chunk
 from memtui.tui.actions_provider import ProviderActions
-from memtui.tui.door import OpenedMemory
 from memtui.tui.glyphs import glyphs
+from memtui.tui.memories import OpenedMemory
 
 if TYPE_CHECKING:
     from textual.screen import Screen
@@ -75,7 +75,7 @@ class ScreenActions(ProviderActions):
 
         if isinstance(self.screen, IndexScreen | TruthScreen):
             return
-        is_foreign = self.engine is not None and self.engine.status().foreign is not None
+        is_foreign = self.engine is not None and self.engine.index.status().foreign is not None
         kind = TruthScreen if is_foreign else IndexScreen
         self.push_screen(kind(glyphs=glyphs(self.options.glyphs)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.content import Content
@@ -13,11 +14,13 @@ from textual.widgets import Input, Static
 
 from memtui.model import IndexStatus, LegStatus, Ranked
 from memtui.text.sanitize import safe_line
-from memtui.tui.door import EngineDoor
 from memtui.tui.drawing import DrawingActions
 from memtui.tui.messages import RecentLoaded, SearchAnswered, SearchErred
 from memtui.tui.search_flow import DELAY, SLOW_AFTER
 from memtui.tui.widgets import results_message as messages
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
 
 REFRESH_SECONDS = 0.5
 """At most two refreshes a second while the index changes under the list."""
@@ -52,7 +55,7 @@ class SearchActions(DrawingActions):
         self.show_problems(event.value)
         self.let_keys_go_first()
         if self.engine is not None:
-            self.engine.hold_indexing()
+            self.engine.index.hold()
         if self._debounce is not None:
             self._debounce.stop()
         if not self.flow.wanted:
@@ -107,7 +110,7 @@ class SearchActions(DrawingActions):
         # memtui's own query language takes the last word as unfinished until another follows.
         asks_this_machine = not (self.is_foreign or self.flow.remote)
         self._typing = asks_this_machine or self.flow.submitted != text
-        sequence = self.engine.submit(text, ranking=self.ranking, typing=self._typing)
+        sequence = self.engine.search.submit(text, ranking=self.ranking, typing=self._typing)
         self.flow.ask(text, sequence)
         if not quiet:
             self.query_bar.show_searching()
@@ -148,7 +151,7 @@ class SearchActions(DrawingActions):
         ):
             return
         if self.engine is not None and not self._ranks_as_asked(ranked):
-            ranked = self.engine.rerank(ranked.pool, self.ranking)
+            ranked = self.engine.search.rerank(ranked.pool, self.ranking)
         # The first row of a part of the answer was nobody's choice.
         is_refresh = same_query and self.shown_complete
         keep = self.selected_id if is_refresh or self.selected_by_user else None
@@ -158,6 +161,7 @@ class SearchActions(DrawingActions):
             self.selected_by_user = self.selected_by_user and keep in ranked.pool.chunks
         with self.panes_later(complete=message.complete):
             self.show_ranked(ranked, keep=keep, entered=entered)
+        self.paint_rows()
         if message.complete:
             self.when_drawn(self._answer_drawn)
 
@@ -240,8 +244,8 @@ class SearchActions(DrawingActions):
             self._load_recent(self.engine)
 
     @work(thread=True, exclusive=True, group="recent", exit_on_error=False, description=_RECENT)
-    def _load_recent(self, engine: EngineDoor) -> None:
-        self.post_message(RecentLoaded(engine.recent(RECENT), engine))
+    def _load_recent(self, engine: Engine) -> None:
+        self.post_message(RecentLoaded(engine.browse.recent(RECENT), engine))
 
     @on(RecentLoaded)
     def recent_loaded(self, message: RecentLoaded) -> None:

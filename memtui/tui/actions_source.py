@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual import events, on, work
 from textual.getters import query_one
 
 from memtui.model import citation
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui.actions_profiles import ProfileActions
-from memtui.tui.door import EngineDoor
 from memtui.tui.editing import edit_place
 from memtui.tui.messages import HistoryLoaded, SourceLoaded
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.start_rows import FILE, QUERY
 from memtui.tui.widgets.why_panel import WhyPanel
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
 
 SLOW_READ = 0.1
 """Seconds after which the chunk itself is shown in place of the note that is being read."""
@@ -123,9 +127,9 @@ class SourceActions(ProfileActions):
             self._read_source(self.engine, path)
 
     @work(thread=True, group="source", exit_on_error=False, description="read a note")
-    def _read_source(self, engine: EngineDoor, path: str) -> None:
+    def _read_source(self, engine: Engine, path: str) -> None:
         try:
-            source = engine.source(path)
+            source = engine.browse.source(path)
         except Exception as error:
             # Whatever a file can do to its reader is told in the preview's place, not raised here.
             told = f"{type(error).__name__}: {error}"
@@ -176,7 +180,7 @@ class SourceActions(ProfileActions):
             return
         self.refresh()
         if self.engine is not None:
-            self.engine.sync()
+            self.engine.index.sync()
         self.reload_source()
 
     def forget_notes(self) -> None:

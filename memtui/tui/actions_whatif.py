@@ -10,11 +10,11 @@ from textual.content import Content
 
 from memtui.model import Ranked, Ranking
 from memtui.tui.actions_ranking import RankingActions, effect, needs_search
-from memtui.tui.door import EngineDoor
 from memtui.tui.options import UiOptions
 from memtui.tui.rankings_undo import RankingHistory
 
 if TYPE_CHECKING:
+    from memtui.engine import Engine
     from memtui.tui.explaining.findings import Subject
 
 _BORDER = 4
@@ -32,7 +32,7 @@ class WhatIfActions(RankingActions):
     def __init__(self, options: UiOptions) -> None:
         super().__init__(options)
         self._changes = RankingHistory()
-        self._changes_of: EngineDoor | None = None
+        self._changes_of: Engine | None = None
 
     # --- undo -----------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class WhatIfActions(RankingActions):
 
         known = self._configured_list
         if known is None or known[0] != configured or known[1].pool is not ranked.pool:
-            known = configured, self.engine.rerank(ranked.pool, configured)
+            known = configured, self.engine.search.rerank(ranked.pool, configured)
             self._configured_list = known
         return f"vs config: {effect(difference(known[1], ranked)) or 'the same list'}"
 

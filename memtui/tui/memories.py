@@ -6,17 +6,32 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from memtui.bus import Bus
+from memtui.model import Ranking
 from memtui.model.status import ForeignAgent
-from memtui.tui.door import EngineDoor, OpenedMemory
 
 if TYPE_CHECKING:
-    from memtui.engine.foreign import ForeignEngine, ForeignTarget
+    from memtui.engine import Engine
+    from memtui.engine.foreign import ForeignTarget
     from memtui.engine.query_vectors import GivenVectors
 
-EngineFactory = Callable[[Bus], EngineDoor | OpenedMemory]
+
+@dataclass(frozen=True, slots=True)
+class OpenedMemory:
+    """An engine and what the interface starts from."""
+
+    engine: Engine
+    ranking: Ranking | None = None
+    """What `0` goes back to; `None`: the configured one."""
+    root: Path | None = None
+    """The folder of the notes; `None`: the one of the options."""
+    is_new: bool = False
+    """Whether it was never indexed before it was opened."""
+
+
+EngineFactory: TypeAlias = "Callable[[Bus], Engine | OpenedMemory]"
 
 
 class AgentSource(Protocol):
@@ -25,7 +40,7 @@ class AgentSource(Protocol):
     def find(self) -> Sequence[ForeignAgent]:
         """Every agent; one whose index cannot be read has its `problem`."""
 
-    def open(self, agent: ForeignAgent, bus: Bus) -> EngineDoor | OpenedMemory:
+    def open(self, agent: ForeignAgent, bus: Bus) -> Engine | OpenedMemory:
         """Open the index of an agent; raises `MemtuiError`."""
 
 
@@ -76,18 +91,18 @@ def open_target(
     profile: str | None = None,
 ) -> OpenedMemory:
     """Open an index that another program made; raises `IndexMissing`, `IndexUnusable`."""
-    from memtui.engine.foreign import ForeignEngine
+    from memtui.engine import Engine
 
-    return foreign_memory(ForeignEngine.open(target, bus=bus, given=given, profile=profile))
+    return foreign_memory(Engine.open_agent(target, bus=bus, given=given, profile=profile))
 
 
-def foreign_memory(engine: ForeignEngine) -> OpenedMemory:
+def foreign_memory(engine: Engine) -> OpenedMemory:
     """An open foreign engine, starting from what its agent is configured for."""
     return OpenedMemory(engine, engine.ranking, engine.root)
 
 
-def as_memory(opened: EngineDoor | OpenedMemory) -> OpenedMemory:
+def as_memory(opened: Engine | OpenedMemory) -> OpenedMemory:
     """What a factory gave, as a memory."""
     if isinstance(opened, OpenedMemory):
         return opened
-    return OpenedMemory(opened, is_new=opened.status().generation == 0)
+    return OpenedMemory(opened, is_new=opened.index.status().generation == 0)

@@ -12,9 +12,11 @@ from memtui.bus import Bus
 from memtui.model import Ranked
 from memtui.model.status import ForeignAgent, ProbeResult, ProviderListing
 from memtui.tui.choosing import Chosen
-from memtui.tui.door import EngineDoor, OpenedMemory, RebuildCost, RecentFile, SourceText
+from memtui.tui.memories import OpenedMemory
 
 if TYPE_CHECKING:
+    from memtui.engine import Engine
+    from memtui.engine.source import RebuildCost, RecentFile, SourceText
     from memtui.model.inquiry import Inquiry
 
 
@@ -112,7 +114,7 @@ class SourceLoaded(Message):
     path: str
     source: SourceText | None
     error: str = ""
-    engine: EngineDoor | None = None
+    engine: Engine | None = None
     """Whose note it is."""
 
 
@@ -121,7 +123,7 @@ class RecentLoaded(Message):
     """The notes that changed last, for the empty query."""
 
     files: Sequence[RecentFile]
-    engine: EngineDoor | None = None
+    engine: Engine | None = None
     """Whose notes they are."""
 
 
@@ -183,7 +185,7 @@ class ProviderFirstRun(Message):
     """A new index, nobody decided about the provider, and there is something to choose from."""
 
     listings: Sequence[ProviderListing]
-    engine: EngineDoor
+    engine: Engine
 
 
 @dataclass

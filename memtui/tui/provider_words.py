@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
@@ -20,8 +21,10 @@ from memtui.model import (
 from memtui.model.status import ProbeResult, ProviderListing
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.door import RebuildCost
 from memtui.tui.glyphs import UNICODE, Glyphs
+
+if TYPE_CHECKING:
+    from memtui.engine.source import RebuildCost
 
 HERE = "this program"
 """Where text goes that is sent nowhere."""

@@ -33,9 +33,9 @@ class Case:
 Ask = Callable[[Engine, Case], object]
 
 EVERY: Mapping[str, Ask] = {
-    "keyword terms": lambda engine, case: engine.keyword_terms(case.ranked, case.chunk_id),
-    "leg places": lambda engine, case: engine.leg_places(case.ranked, case.chunk_id),
-    "inquiry": lambda engine, case: engine.inquire(case.ranked, case.chunk_id),
+    "keyword terms": lambda engine, case: engine.explain.keyword_terms(case.ranked, case.chunk_id),
+    "leg places": lambda engine, case: engine.explain.leg_places(case.ranked, case.chunk_id),
+    "inquiry": lambda engine, case: engine.explain.inquire(case.ranked, case.chunk_id),
 }
 IN_POOL: Mapping[str, Ask] = {"waterfall": lambda engine, case: explain(case.ranked, case.chunk_id)}
 
@@ -56,7 +56,7 @@ def measure_explaining(plan: Plan) -> Iterator[Measurement]:
     everything = [str(row[0]) for row in rows]
     with registered(provider) as settings, made.open(settings) as engine:
         for question in questions[:WARM_QUESTIONS]:
-            engine.inquire(engine.search(question.text), everything[0])
+            engine.explain.inquire(engine.search.ask(question.text), everything[0])
         asked = questions[WARM_QUESTIONS:]
         yield from _measure(engine, "a hit", _hits(engine, asked), {**EVERY, **IN_POOL}, size)
         yield from _measure(engine, "outside", _outside(engine, asked, everything), EVERY, size)
@@ -69,13 +69,13 @@ def _measure(
         ours, theirs = Series(), Series()
         for case in cases:
             # In this order, as a person does it: what the search computed is at hand.
-            theirs.add(*timed(lambda text=case.question.text: engine.search(text)))  # type: ignore[misc]
+            theirs.add(*timed(lambda text=case.question.text: engine.search.ask(text)))  # type: ignore[misc]
             ours.add(*timed(lambda ask=ask, case=case: ask(engine, case)))  # type: ignore[misc]
         yield Measurement(f"{part}, {name}, {size:,}", ours, "ms", "search", theirs, AIM)
 
 
 def _hits(engine: Engine, questions: Sequence[Question]) -> list[Case]:
-    ranked = [(question, engine.search(question.text)) for question in questions]
+    ranked = [(question, engine.search.ask(question.text)) for question in questions]
     return [Case(question, one, one.hits[-1].chunk.id) for question, one in ranked]
 
 
@@ -87,8 +87,10 @@ def _outside(
     deep = replace(engine.ranking, min_candidates=DEEP, max_candidates=DEEP)
     cases = []
     for number, question in enumerate(questions):
-        ranked = engine.search(question.text)
-        found = list(engine.search(question.text, ranking=deep).pool.chunks) if number % 2 else []
+        ranked = engine.search.ask(question.text)
+        found = (
+            list(engine.search.ask(question.text, ranking=deep).pool.chunks) if number % 2 else []
+        )
         beyond = [chunk_id for chunk_id in found if chunk_id not in ranked.pool.chunks]
         outside = beyond[-1] if beyond else chosen.choice(everything)
         cases.append(Case(question, ranked, outside))

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from memtui.engine.foreign import ForeignEngine, ForeignTarget
+from memtui.engine import Engine
+from memtui.engine.foreign import ForeignTarget
 from memtui.engine.given_vectors import GivenVectors
 from memtui.index.database import Connection
 from memtui.index.foreign.audit import examine
@@ -81,7 +82,7 @@ def measure_foreign(plan: Plan) -> Iterator[Measurement]:
         given = GivenVectors(store.database, vectors)
         yield from _opening(store, plan)
         target = ForeignTarget(store.database, workspace=store.workspace)
-        with ForeignEngine.open(target, given=given, env={}, examine=False) as engine:
+        with Engine.open_agent(target, given=given, env={}, examine=False) as engine:
             cases = [_case(engine, text, vectors[text]) for text in texts]
             yield from _first(store, plan, engine, cases)
             yield from _later(store, engine, cases)
@@ -95,8 +96,8 @@ def _asked(number: int, question: str) -> str:
     return question if number % 2 else " ".join(question.split()[-2:])
 
 
-def _case(engine: ForeignEngine, text: str, vector: Any) -> Case:
-    facts = engine.search(text).pool.states[Leg.KEYWORD].facts
+def _case(engine: Engine, text: str, vector: Any) -> Case:
+    facts = engine.search.ask(text).pool.states[Leg.KEYWORD].facts
     whole = str(facts["match"])
     keywords = str(facts["keywords"]).split()
     matches = dict.fromkeys([whole, *(f'"{word}"' for word in keywords)])
@@ -141,7 +142,7 @@ def _opening(store: ForeignStore, plan: Plan) -> Iterator[Measurement]:
     target = ForeignTarget(store.database)
 
     def ours(_: int) -> None:
-        ForeignEngine.open(target, env={}, examine=False).close()
+        Engine.open_agent(target, env={}, examine=False).close()
 
     def theirs(_: int) -> None:
         connection = _connect(store.database)
@@ -166,7 +167,7 @@ def _connect(database: Path) -> Connection:
 
 
 def _first(
-    store: ForeignStore, plan: Plan, engine: ForeignEngine, cases: Sequence[Case]
+    store: ForeignStore, plan: Plan, engine: Engine, cases: Sequence[Case]
 ) -> Iterator[Measurement]:
     """From the start of a process to its first result; with and without the query's vector."""
     place = plan.place / f"case-{store.generation.number}"
@@ -218,15 +219,13 @@ def _series(runs: Sequence[Mapping[str, float]]) -> Series:
     return series
 
 
-def _later(
-    store: ForeignStore, engine: ForeignEngine, cases: Sequence[Case]
-) -> Iterator[Measurement]:
+def _later(store: ForeignStore, engine: Engine, cases: Sequence[Case]) -> Iterator[Measurement]:
     """Queries of an open index, whole and leg by leg."""
     bare = Bare(_connect(store.database), _statements(store), engine.ranking.candidates)
     legs = {Leg.KEYWORD: Series(), Leg.VECTOR: Series()}
 
     def ours(case: Case) -> None:
-        ranked = engine.search(case.text)
+        ranked = engine.search.ask(case.text)
         for leg, series in legs.items():
             series.wall.append(ranked.pool.states[leg].elapsed_ms)
 
@@ -244,19 +243,17 @@ def _later(
     bare.connection.close()
 
 
-def _toggles(
-    store: ForeignStore, engine: ForeignEngine, cases: Sequence[Case]
-) -> Iterator[Measurement]:
+def _toggles(store: ForeignStore, engine: Engine, cases: Sequence[Case]) -> Iterator[Measurement]:
     """Ranking a pool again with everything on, the first time and later."""
     deep = replace(engine.ranking, min_candidates=200, k=10)
-    pools = [engine.search(case.text, ranking=deep).pool for case in cases]
+    pools = [engine.search.ask(case.text, ranking=deep).pool for case in cases]
     pools = sorted(pools, key=lambda pool: -len(pool.chunks))[:TOGGLES]
     full = replace(
         deep, mmr=replace(deep.mmr, enabled=True), decay=replace(deep.decay, enabled=True)
     )
 
     def toggle(pair: tuple[CandidatePool, Ranking]) -> None:
-        engine.rank(*pair)
+        engine.machine.rank(*pair)
 
     held = [len(pool.chunks) for pool in pools]
     note = f"pools of {min(held)} to {max(held)} candidates, decay and MMR on"

@@ -29,7 +29,8 @@ def main(how: str, case: dict[str, Any]) -> None:
 
 
 def _engine(case: dict[str, Any], *, examine: bool) -> Any:
-    from memtui.engine.foreign import ForeignEngine, ForeignTarget
+    from memtui.engine import Engine
+    from memtui.engine.foreign import ForeignTarget
 
     given = None
     if case["vector"] is not None:
@@ -38,9 +39,9 @@ def _engine(case: dict[str, Any], *, examine: bool) -> Any:
         given = load_given(Path(case["vector"]))
     workspace = Path(case["workspace"]) if examine else None
     target = ForeignTarget(Path(case["database"]), workspace=workspace)
-    engine = ForeignEngine.open(target, given=given, env={}, examine=examine)
-    yield len(engine.search(case["query"]).hits)
-    yield len(engine.search(case["query"]).hits)
+    engine = Engine.open_agent(target, given=given, env={}, examine=examine)
+    yield len(engine.search.ask(case["query"]).hits)
+    yield len(engine.search.ask(case["query"]).hits)
     engine.close()
 
 

@@ -147,10 +147,10 @@ def _rebuild(plan: Plan) -> Iterator[Measurement]:
         chunks = _chunks(paths, root)
         data = next(folders)
         with Engine.open(root, settings_for("none"), data_dir=data) as engine:
-            engine.sync(wait=True)
+            engine.index.sync(wait=True)
             yield from _bytes_by_table(next(data.rglob("index-*.db")), size)
             took, alone = paired(
-                lambda _: engine.rebuild(wait=True),
+                lambda _: engine.index.rebuild(wait=True),
                 lambda _: _same_rows(paths, next(folders), chunks),
                 range(plan.rounds),
                 SECONDS,
@@ -205,8 +205,8 @@ def _unchanged(plan: Plan, root: Path, data: Path, files: int) -> tuple[Series, 
 
 def _index(root: Path, settings: Settings, data: Path) -> None:
     with Engine.open(root, settings, data_dir=data) as engine:
-        engine.sync(wait=True)
-        failure = engine.status().errors
+        engine.index.sync(wait=True)
+        failure = engine.index.status().errors
         assert not failure, failure
 
 

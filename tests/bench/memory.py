@@ -81,7 +81,7 @@ def resident(place: Store) -> None:
     provider = StoredProvider({question.text: question.vector for question in questions})
     with registered(provider) as settings, place.open(settings) as engine:
         for question in questions:
-            engine.search(question.text)
+            engine.search.ask(question.text)
         status = Path("/proc/self/status").read_text(encoding="ascii")
     sizes = dict(line.split(":", 1) for line in status.splitlines())
     wanted = ("VmRSS", "RssAnon")

@@ -103,7 +103,7 @@ def _hybrid(
     legs = {Leg.KEYWORD: words, Leg.VECTOR: vectors}
 
     def ours(question: Question) -> None:
-        ranked = engine.search(question.text)
+        ranked = engine.search.ask(question.text)
         for leg, series in legs.items():
             series.wall.append(ranked.pool.states[leg].elapsed_ms)
 
@@ -138,7 +138,7 @@ def _hybrid(
         yield Measurement(f"  {leg} leg, {size:,}", series, "ms", peer, reference, size=size)
     few = asked[: PLAIN_QUESTIONS_LARGE if size >= 1_000_000 else PLAIN_QUESTIONS]
     plain = _plain(connection)
-    found, slow = paired(lambda question: engine.search(question.text), plain, few)
+    found, slow = paired(lambda question: engine.search.ask(question.text), plain, few)
     yield Measurement(f"  plain SQL, {size:,}", found, "ms", "plain SQL", slow, size=size)
 
 
@@ -181,7 +181,7 @@ def measure_query_embedding(plan: Plan) -> Iterator[Measurement]:
 def pool_of_candidates(engine: Engine, question: Question) -> CandidatePool:
     """A real pool cut down to exactly 200 chunks, best first of both legs."""
     deep = replace(engine.ranking, min_candidates=CANDIDATES, max_candidates=CANDIDATES)
-    pool = engine.search(question.text, ranking=deep).pool
+    pool = engine.search.ask(question.text, ranking=deep).pool
     both = zip_longest(pool.hits[Leg.VECTOR], pool.hits[Leg.KEYWORD])
     ranked = dict.fromkeys(hit.chunk_id for pair in both for hit in pair if hit is not None)
     kept = set(list(ranked)[:CANDIDATES])

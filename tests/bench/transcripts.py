@@ -49,7 +49,7 @@ def measure_transcripts(plan: Plan) -> Iterator[Measurement]:
 
     def ours(_: int) -> None:
         with _engine(place) as engine:
-            engine.sync(wait=True)
+            engine.index.sync(wait=True)
 
     def theirs(_: int) -> None:
         assert stat_all(folder) == count
@@ -123,19 +123,19 @@ def _index_and_search(place: Path) -> dict[str, float]:
     with _engine(place) as engine:
         base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         began = perf_counter()
-        engine.sync()
+        engine.index.sync()
         while not engine.wait_idle(_PAUSE) and perf_counter() - began < _PATIENCE:
             asked = perf_counter()
             try:
-                engine.search(f"what was said in file{len(took) % 1000:04d}")
+                engine.search.ask(f"what was said in file{len(took) % 1000:04d}")
             except IndexMissing:
                 # The writer has not made the file yet.
                 continue
             took.append((perf_counter() - asked) * MILLISECONDS)
             anonymous = max(anonymous, anonymous_bytes())
         seconds = perf_counter() - began
-        assert not engine.status().errors, engine.status().errors
-        chunks = engine.status().chunks
+        assert not engine.index.status().errors, engine.index.status().errors
+        chunks = engine.index.status().chunks
     took.sort()
     return {
         "seconds": seconds,

@@ -30,6 +30,7 @@ from memtui.model import IndexState
 from memtui.settings import Settings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
+from memtui.tui.pauses import short_pauses
 from tests.bench.measure import MILLISECONDS, Measurement, Plan, Series, percentile
 from tests.bench.transcripts import anonymous_bytes, corpus_of, in_a_process
 from tests.tui.harness import until
@@ -88,15 +89,18 @@ class _Typist:
         return [late * MILLISECONDS for late in self._probe.late]
 
 
-class _Timed(Engine):
-    """Notes when each search was asked for."""
+def _timed(engine: Engine) -> Engine:
+    """Note when each search is asked for."""
+    submit = engine.search.submit
 
-    def submit(self, text: str, **options: Any) -> int:
-        """Ask as the engine does."""
+    def timed(text: str, **options: Any) -> int:
         asked = perf_counter()
-        sequence = super().submit(text, **options)
+        sequence = submit(text, **options)
         _asked[sequence] = asked
         return sequence
+
+    engine.search.submit = timed  # type: ignore[method-assign]
+    return engine
 
 
 _asked: dict[int, float] = {}
@@ -130,8 +134,10 @@ async def _indexing(place: Path, patience: float) -> dict[str, Any]:
 
     def open_engine(bus: Bus) -> Engine:
         bus.subscribe(SearchReady, ready)
-        return _Timed.open(
-            place / "notes", settings, bus=bus, data_dir=place / "data", warm=True, homes=homes
+        return _timed(
+            Engine.open(
+                place / "notes", settings, bus=bus, data_dir=place / "data", warm=True, homes=homes
+            )
         )
 
     app = MemtuiApp(open_engine, UiOptions(theme="memtui-dark", root=place / "notes"))
@@ -140,16 +146,18 @@ async def _indexing(place: Path, patience: float) -> dict[str, Any]:
         engine = app.search_screen.engine
         assert isinstance(engine, Engine)
         began, most = perf_counter(), 0
-        engine.sync()
+        engine.index.sync()
         await until(pilot, _has_begun(engine), 120)
         typist = _Typist(app)
-        while engine.status().state is IndexState.INDEXING and perf_counter() - began < patience:
+        while (
+            engine.index.status().state is IndexState.INDEXING and perf_counter() - began < patience
+        ):
             most = max(most, anonymous_bytes())
             await asyncio.sleep(_SAMPLE_SECONDS)
         late, seconds = typist.stop(), perf_counter() - began
-        is_whole = engine.status().state is not IndexState.INDEXING
-        status = engine.status()
-        engine.cancel()
+        is_whole = engine.index.status().state is not IndexState.INDEXING
+        status = engine.index.status()
+        engine.index.cancel()
         assert not status.errors, status.errors
     app.close_engine()
     return {
@@ -164,7 +172,7 @@ async def _indexing(place: Path, patience: float) -> dict[str, Any]:
 
 def _has_begun(engine: Engine) -> Callable[[], bool]:
     def begun() -> bool:
-        progress = engine.status().progress
+        progress = engine.index.status().progress
         return progress is not None and progress.done > 0
 
     return begun
@@ -175,7 +183,8 @@ def measured(place: Path, patience: float = _PATIENCE) -> dict[str, Any]:
     shutil.rmtree(place / "data", ignore_errors=True)
     idle = asyncio.run(_idle())
     base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    found = asyncio.run(_indexing(place, patience))
+    with short_pauses():
+        found = asyncio.run(_indexing(place, patience))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {**found, "idle": idle, "base": base, "peak": peak}
 

@@ -75,7 +75,7 @@ def until(engine: Engine, told: Callable[[SyncProgressed], bool]) -> threading.E
 
 def assert_no_key(engine: Engine, folder: Path) -> None:
     """Look for the key in what is shown and in every file."""
-    said = engine.status()
+    said = engine.index.status()
     assert KEY not in json.dumps(asdict(said), default=str) + repr(said)
     files = [path for path in (folder / "data").rglob("*") if path.is_file()]
     assert files
@@ -86,8 +86,8 @@ def assert_no_key(engine: Engine, folder: Path) -> None:
 def test_an_index_by_a_batch(name: str, tmp_path: Path) -> None:
     with batch_server(name) as server, opened(server, tmp_path) as engine:
         waiting = until(engine, lambda seen: seen.phase == f"batch: waiting for {name}")
-        engine.sync(wait=True)
-        said = engine.status()
+        engine.index.sync(wait=True)
+        said = engine.index.status()
         assert (said.vectors, said.state, said.errors) == (NOTES, IndexState.READY, ())
         assert said.last_sync is not None
         assert (said.last_sync.usage.texts, said.last_sync.usage.tokens) == (NOTES, NOTES * TOKENS)
@@ -101,16 +101,16 @@ def test_a_batch_outlives_the_program(tmp_path: Path) -> None:
         server.states = [WAITING["openai"]]
         with opened(server, tmp_path) as engine:
             waiting = until(engine, lambda seen: seen.phase.startswith("batch: waiting"))
-            engine.sync()
+            engine.index.sync()
             assert waiting.wait(WAIT)
             assert list((tmp_path / "data").rglob(STORE_NAME))
             assert_no_key(engine, tmp_path)
         for job in server.jobs.values():
             job.states.append("completed")
         with opened(server, tmp_path) as engine:
-            engine.sync(wait=True)
-            assert (engine.status().vectors, len(server.jobs)) == (NOTES, 1)
-            assert engine.status().state is IndexState.READY
+            engine.index.sync(wait=True)
+            assert (engine.index.status().vectors, len(server.jobs)) == (NOTES, 1)
+            assert engine.index.status().state is IndexState.READY
     assert not list((tmp_path / "data").rglob(STORE_NAME))
 
 
@@ -118,15 +118,15 @@ def test_a_note_written_meanwhile_is_found_by_keyword(tmp_path: Path) -> None:
     with batch_server("voyage") as server, opened(server, tmp_path) as engine:
         server.states = [WAITING["voyage"]]
         waiting = until(engine, lambda seen: seen.phase.startswith("batch: waiting"))
-        engine.sync()
+        engine.index.sync()
         assert waiting.wait(WAIT)
         (tmp_path / "workspace" / "late.md").write_text("a zebra crossed\n", encoding="utf-8")
         indexed = until(engine, lambda seen: seen.phase == "files" and seen.done == seen.total > 0)
-        engine.sync()
+        engine.index.sync()
         assert indexed.wait(WAIT)
         again = until(engine, lambda seen: seen.phase.startswith("batch: waiting"))
         assert again.wait(WAIT)
-        assert [hit.chunk.path for hit in engine.search("zebra").hits] == ["late.md"]
+        assert [hit.chunk.path for hit in engine.search.ask("zebra").hits] == ["late.md"]
         assert len(server.jobs) == 1
 
 
@@ -136,39 +136,39 @@ def test_the_index_of_another_model_follows_the_files_until_the_batch_is_done(
     with batch_server("openai") as server, registered_hashed():
         plain = {"provider": HASHED, "model": None, "dimensions": None, "base_url": None}
         with opened(server, tmp_path, **plain) as engine:
-            engine.sync(wait=True)
-            assert engine.status().vectors == NOTES
+            engine.index.sync(wait=True)
+            assert engine.index.status().vectors == NOTES
         server.inline = True
         server.states = [WAITING["openai"]]
         with opened(server, tmp_path) as engine:
             waiting = until(engine, lambda seen: seen.phase.startswith("batch: waiting"))
-            engine.sync()
+            engine.index.sync()
             assert waiting.wait(WAIT)
             late = tmp_path / "workspace" / "late.md"
             late.write_text("a zebra crossed\n", encoding="utf-8")
             indexed = until(engine, lambda seen: seen.phase == "files" and seen.done == seen.total)
             again = until(engine, lambda seen: indexed.is_set() and seen.phase.startswith("batch"))
-            engine.sync()
+            engine.index.sync()
             assert again.wait(WAIT)
-            assert [hit.chunk.path for hit in engine.search("zebra").hits][:1] == ["late.md"]
-            assert engine.status().generation == 1
+            assert [hit.chunk.path for hit in engine.search.ask("zebra").hits][:1] == ["late.md"]
+            assert engine.index.status().generation == 1
             for job in server.jobs.values():
                 job.states.append("completed")
             assert engine.wait_idle(WAIT)
-            said = engine.status()
+            said = engine.index.status()
             assert (said.generation, said.vectors, len(server.jobs)) == (2, NOTES + 1, 1)
             assert server.steps().count("inline") == 3, "a probe for each run, and the late note"
             assert said.usage.texts == NOTES + 1, "those of the batch are counted"
             assert said.errors == ()
-            assert engine.search("zebra").pool.states[Leg.VECTOR].status is LegStatus.OK
+            assert engine.search.ask("zebra").pool.states[Leg.VECTOR].status is LegStatus.OK
 
 
 def test_what_goes_wrong_is_in_the_status(tmp_path: Path) -> None:
     with batch_server("gemini") as server, opened(server, tmp_path) as engine:
         server.inline = True
         server.fail("create", Answer(KEY.encode(), 404))
-        engine.sync(wait=True)
-        said = engine.status()
+        engine.index.sync(wait=True)
+        said = engine.index.status()
         assert (said.vectors, said.state) == (NOTES, IndexState.READY)
         assert said.provider.state is Reason.OK
         assert ["no more batches" in error.message for error in said.errors] == [True]
@@ -178,6 +178,6 @@ def test_what_goes_wrong_is_in_the_status(tmp_path: Path) -> None:
 def test_no_batch_is_sent_unless_asked_for(tmp_path: Path) -> None:
     with batch_server("openai") as server, opened(server, tmp_path, batch=False) as engine:
         server.inline = True
-        engine.sync(wait=True)
-        assert engine.status().vectors == NOTES
+        engine.index.sync(wait=True)
+        assert engine.index.status().vectors == NOTES
         assert set(server.steps()) == {"inline"}

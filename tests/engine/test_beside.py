@@ -69,8 +69,8 @@ def engine(provider: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with Engine.open(
         tmp_path / "workspace", SETTINGS, data_dir=tmp_path / "data", now=lambda: NOW, bus=Bus()
     ) as opened:
-        opened.sync(wait=True)
-        opened.search("first of all")
+        opened.index.sync(wait=True)
+        opened.search.ask("first of all")
         expected = {Leg.KEYWORD: 0.001, Leg.VECTOR: 0.01}
         monkeypatch.setattr(Retriever, "_expectations", lambda *_: expected)
         provider.threads.clear()
@@ -84,13 +84,13 @@ def found(pool: CandidatePool) -> dict[Leg, list[tuple[str, float]]]:
 def test_the_answers_are_those_of_one_leg_after_the_other(
     engine: Engine, provider: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    beside = [engine.search(query) for query in QUERIES]
+    beside = [engine.search.ask(query) for query in QUERIES]
     names = provider.threads[:]
     assert names
     assert all(name.startswith(BESIDE) for name in names)
     monkeypatch.setattr(Retriever, "_search_beside", lambda *_: None)
     for query, ranked in zip(QUERIES, beside, strict=True):
-        alone = engine.search(query)
+        alone = engine.search.ask(query)
         assert found(alone.pool) == found(ranked.pool)
         assert [hit.score for hit in alone.hits] == [hit.score for hit in ranked.hits]
         assert alone.pool.states[Leg.VECTOR].status is ranked.pool.states[Leg.VECTOR].status
@@ -98,7 +98,7 @@ def test_the_answers_are_those_of_one_leg_after_the_other(
 
 def test_a_model_that_fails_there_fails_its_leg_alone(engine: Engine, provider: Watched) -> None:
     provider.fails = True
-    states = engine.search("omada router").pool.states
+    states = engine.search.ask("omada router").pool.states
     assert states[Leg.VECTOR].reason is Reason.PROVIDER_FAILED
     assert states[Leg.KEYWORD].status is LegStatus.OK
 
@@ -110,7 +110,7 @@ def test_a_keyword_leg_that_fails_leaves_the_vectors(
         raise DatabaseError("disk I/O error")
 
     monkeypatch.setattr(KeywordLeg, "search", fail)
-    pool = engine.search("omada router").pool
+    pool = engine.search.ask("omada router").pool
     assert pool.states[Leg.KEYWORD].reason is Reason.INDEX_FAILED
     assert pool.hits[Leg.VECTOR]
 
@@ -123,9 +123,9 @@ def test_a_newer_search_begins_when_the_older_one_is_over(
     queue = engine.bus.queue((SearchReady, SearchFailed))
     provider.gate.clear()
     provider.asked.clear()
-    engine.submit("omada")
+    engine.search.submit("omada")
     assert provider.asked.wait(20)
-    newest = engine.submit("omada router")
+    newest = engine.search.submit("omada router")
     assert len(provider.threads) == 1
     provider.gate.set()
     assert answer(queue, newest).ranked.hits

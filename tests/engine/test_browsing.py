@@ -75,12 +75,12 @@ def root(tmp_path: Path) -> Path:
 def engine(root: Path, tmp_path: Path) -> Iterator[Engine]:
     data = tmp_path / "data"
     with Engine.open(root, settings(), data_dir=data, now=lambda: NOW) as opened:
-        opened.sync(wait=True)
+        opened.index.sync(wait=True)
         yield opened
 
 
 def all_chunks(engine: Engine) -> list[Chunk]:
-    return [chunk for file in engine.memory_files() for chunk in engine.chunks_of(file.path)]
+    return [chunk for file in engine.browse.files() for chunk in engine.browse.chunks_of(file.path)]
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -92,18 +92,18 @@ def test_every_file_says_how_it_stands_to_the_index(tmp_path: Path) -> None:
     outside.mkdir()
     (outside / "lab.md").write_text("# Lab\n\nA bench and a scope.\n", "utf-8")
     with Engine.open(root, settings("../outside"), data_dir=tmp_path / "data") as engine:
-        assert {file.state for file in engine.memory_files()} == {FileState.NOT_INDEXED}
-        assert {file.reason for file in engine.memory_files()} == {Reason.NOT_YET_INDEXED}
-        engine.sync(wait=True)
-        assert {file.state for file in engine.memory_files()} == {FileState.CURRENT}
+        assert {file.state for file in engine.browse.files()} == {FileState.NOT_INDEXED}
+        assert {file.reason for file in engine.browse.files()} == {Reason.NOT_YET_INDEXED}
+        engine.index.sync(wait=True)
+        assert {file.state for file in engine.browse.files()} == {FileState.CURRENT}
         (root / "memory/2026-11-01.md").write_text("# Day 1\n\nOther words.\n", "utf-8")
         (root / "memory/2026-11-02.md").unlink()
         (root / "memory/new.md").write_text("# New\n\nJust written.\n", "utf-8")
         (root / "memory/link.md").symlink_to(root / "MEMORY.md")
         (root / "memory/2026-11-05.md").chmod(0)
-        files = {file.path: file for file in engine.memory_files()}
+        files = {file.path: file for file in engine.browse.files()}
         readable = os.access(root / "memory/2026-11-05.md", os.R_OK)
-        assert engine.file_of("../outside/lab.md") == outside / "lab.md"
+        assert engine.browse.file_of("../outside/lab.md") == outside / "lab.md"
     states = {path: (file.state, file.reason) for path, file in files.items()}
     assert states["memory/2026-11-01.md"] == (FileState.CHANGED, Reason.STALE)
     assert states["memory/2026-11-02.md"] == (FileState.STALE, Reason.VANISHED)
@@ -119,11 +119,11 @@ def test_every_file_says_how_it_stands_to_the_index(tmp_path: Path) -> None:
 
 
 def test_days_count_up_their_files(engine: Engine) -> None:
-    days = engine.days({"memory/2026-11-04.md": 3, "memory/twin.md": 9})
+    days = engine.browse.days({"memory/2026-11-04.md": 3, "memory/twin.md": 9})
     assert [one.day.day for one in days] == list(range(1, 13))
     assert {one.day.day: one.recalls for one in days}[4] == 3
     assert sum(one.chunks for one in days) == 12
-    assert all(one.recalls is None for one in engine.days())
+    assert all(one.recalls is None for one in engine.browse.days())
 
 
 # --- one chunk ------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def test_days_count_up_their_files(engine: Engine) -> None:
 def test_a_record_holds_what_can_be_counted_by_hand(engine: Engine, hashed: HashedProvider) -> None:
     chunks = all_chunks(engine)
     chunk = next(one for one in chunks if one.path == "memory/2026-11-03.md")
-    record = engine.chunk_record(chunk.id)
+    record = engine.browse.chunk_record(chunk.id)
     assert record is not None
     counts = Counter(chunk.text.replace(".", "").replace("#", "").lower().split())
     assert record.tokens == sum(counts.values())
@@ -148,25 +148,25 @@ def test_a_record_holds_what_can_be_counted_by_hand(engine: Engine, hashed: Hash
     assert record.norm == pytest.approx(float(np.linalg.norm(hashed.embed_query(chunk.text))))
     assert (record.dimensions, record.provider, record.vector_state) == (64, "hashed", Reason.OK)
     assert (record.chunk.day, record.chunk.day_from) == (date(2026, 11, 3), Reason.FILE_NAME)
-    memory = engine.chunk_record(engine.chunks_of("MEMORY.md")[0].id)
+    memory = engine.browse.chunk_record(engine.browse.chunks_of("MEMORY.md")[0].id)
     assert memory is not None
     assert memory.chunk.day_from is Reason.EVERGREEN
     assert engine.ranking.decay.dates is DateRule.MEMTUI
-    assert engine.chunk_record("0" * 64) is None
+    assert engine.browse.chunk_record("0" * 64) is None
 
 
 def test_frequencies_follow_what_is_removed(engine: Engine, root: Path) -> None:
-    chunk = engine.chunks_of("memory/京都.md")[0]
-    day = engine.chunks_of("memory/2026-11-03.md")[0]
-    before = engine.chunk_record(day.id)
+    chunk = engine.browse.chunks_of("memory/京都.md")[0]
+    day = engine.browse.chunks_of("memory/2026-11-03.md")[0]
+    before = engine.browse.chunk_record(day.id)
     (root / "memory/2026-11-09.md").unlink()
-    engine.sync(wait=True)
-    after = engine.chunk_record(day.id)
+    engine.index.sync(wait=True)
+    after = engine.browse.chunk_record(day.id)
     assert before is not None
     assert after is not None
     assert {term.term: term.document_frequency for term in before.terms}["dai"] == 13
     assert {term.term: term.document_frequency for term in after.terms}["dai"] == 12
-    record = engine.chunk_record(chunk.id)
+    record = engine.browse.chunk_record(chunk.id)
     assert record is not None
     assert {"京都", "清水"} <= {term.term for term in record.terms}
 
@@ -177,9 +177,9 @@ def test_without_vectors_a_record_says_why(root: Path, tmp_path: Path) -> None:
         index=IndexSettings(watch=False),
     )
     with Engine.open(root, none, data_dir=tmp_path / "other") as engine:
-        engine.sync(wait=True)
-        chunk = engine.chunks_of("MEMORY.md")[0]
-        record, found = engine.chunk_record(chunk.id), engine.neighbours(chunk.id)
+        engine.index.sync(wait=True)
+        chunk = engine.browse.chunks_of("MEMORY.md")[0]
+        record, found = engine.browse.chunk_record(chunk.id), engine.browse.neighbours(chunk.id)
     assert record is not None
     assert (record.norm, record.provider, record.vector_state) == (None, "", Reason.NO_VECTORS)
     assert (found.by_vector, found.vector_state) == ((), Reason.NO_VECTORS)
@@ -196,7 +196,7 @@ def test_neighbours_are_those_of_a_brute_force_search(
     terms = {}
     frequency: Counter[str] = Counter()
     for one in chunks:
-        record = engine.chunk_record(one.id)
+        record = engine.browse.chunk_record(one.id)
         assert record is not None
         terms[one.id] = {term.term for term in record.terms}
         frequency.update(terms[one.id])
@@ -206,7 +206,7 @@ def test_neighbours_are_those_of_a_brute_force_search(
 
     for chunk in chunks:
         others = [one for one in chunks if one.id != chunk.id]
-        found = engine.neighbours(chunk.id, 5)
+        found = engine.browse.neighbours(chunk.id, 5)
         cosines = {one.id: float(vectors[one.id] @ vectors[chunk.id]) for one in others}
         expected = sorted((max(0.0, c) for c in cosines.values()), reverse=True)[:5]
         assert [one.score for one in found.by_vector] == pytest.approx(expected, abs=1e-6)
@@ -229,11 +229,11 @@ def test_neighbours_are_those_of_a_brute_force_search(
 
 
 def test_near_duplicates_are_both_told(engine: Engine) -> None:
-    third, fourth = (engine.chunks_of(f"memory/2026-11-0{n}.md")[0] for n in (3, 4))
-    found = engine.neighbours(third.id).duplicates
+    third, fourth = (engine.browse.chunks_of(f"memory/2026-11-0{n}.md")[0] for n in (3, 4))
+    found = engine.browse.neighbours(third.id).duplicates
     assert [one.chunk.path for one in found] == ["memory/copy.md"]
     assert 0.6 < found[0].score < 1
-    twins = engine.neighbours(fourth.id)
+    twins = engine.browse.neighbours(fourth.id)
     assert [(one.chunk.path, one.score) for one in twins.duplicates] == [("memory/twin.md", 1.0)]
     assert twins.by_words[0].chunk.path == "memory/twin.md"
     assert twins.by_words[0].shared
@@ -245,17 +245,17 @@ def test_near_duplicates_are_both_told(engine: Engine) -> None:
 def test_answered_queries_are_those_of_a_search(engine: Engine) -> None:
     queries = ["router hall", "day 3", "清水寺", "nothing of this", "  ", "day 3"]
     expected = {
-        query: [hit.chunk.id for hit in engine.search(query).hits]
+        query: [hit.chunk.id for hit in engine.search.ask(query).hits]
         for query in set(queries)
         if query.strip()
     }
     for chunk in all_chunks(engine):
-        answered = engine.answered_queries(chunk.id, queries)
+        answered = engine.browse.answered_queries(chunk.id, queries)
         assert {one.query: one.rank for one in answered} == {
             query: ids.index(chunk.id) + 1 for query, ids in expected.items() if chunk.id in ids
         }
         assert [one.rank for one in answered] == sorted(one.rank for one in answered)
-    recalled = engine.recalled(queries)
+    recalled = engine.browse.recalled(queries)
     assert sum(recalled.values()) == sum(map(len, expected.values()))
 
 
@@ -263,7 +263,7 @@ def test_a_second_look_asks_nothing_until_the_index_changes(
     engine: Engine, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    retrieve = engine.retrieve
+    retrieve: Callable[..., CandidatePool] = engine.machine.retrieve
 
     def noted(
         request: SearchRequest, cancelled: Callable[[], bool], partial: Partial
@@ -271,24 +271,24 @@ def test_a_second_look_asks_nothing_until_the_index_changes(
         asked.append(request.text)
         return retrieve(request, cancelled, partial)
 
-    monkeypatch.setattr(engine, "retrieve", noted)
+    monkeypatch.setattr(engine.machine, "retrieve", noted)
     told: list[tuple[int, int]] = []
-    first = engine.recalled(["router", "day 3"], progressed=lambda *done: told.append(done))
+    first = engine.browse.recalled(["router", "day 3"], progressed=lambda *done: told.append(done))
     assert asked == ["router", "day 3"]
     assert told == [(0, 2), (1, 2), (2, 2)]
-    assert engine.recalled(["day 3", "router"]) == first
+    assert engine.browse.recalled(["day 3", "router"]) == first
     assert len(asked) == 2
     (root / "memory/more.md").write_text("# Router\n\nThe router again.\n", "utf-8")
-    engine.sync(wait=True)
-    assert "memory/more.md" in engine.recalled(["router"])
+    engine.index.sync(wait=True)
+    assert "memory/more.md" in engine.browse.recalled(["router"])
     assert len(asked) == 3
 
 
 def test_a_failed_leg_is_not_remembered(engine: Engine, hashed: HashedProvider) -> None:
     hashed.fail_next = 1
-    engine.recalled(["a query without vector"])
+    engine.browse.recalled(["a query without vector"])
     calls = hashed.calls
-    engine.recalled(["a query without vector"])
+    engine.browse.recalled(["a query without vector"])
     assert hashed.calls == calls + 1
 
 
@@ -304,7 +304,7 @@ def test_a_typed_search_goes_before_the_history(root: Path, tmp_path: Path) -> N
             done.set()
 
     with Engine.open(root, settings(), data_dir=tmp_path / "data", bus=bus) as engine:
-        engine.sync(wait=True)
+        engine.index.sync(wait=True)
         bus.subscribe(SearchReady, ready)
         queries = [f"day {number} router" for number in range(60)]
         finished: list[int] = []
@@ -312,20 +312,20 @@ def test_a_typed_search_goes_before_the_history(root: Path, tmp_path: Path) -> N
         def progressed(count: int, total: int) -> None:
             finished.append(count)
             if count == 5:
-                engine.submit("router hall")
+                engine.search.submit("router hall")
             if count == 8:
                 assert done.wait(20)
 
-        engine.recalled(queries, progressed=progressed)
+        engine.browse.recalled(queries, progressed=progressed)
     assert len(answers) == 1
     assert finished[-1] == 60
 
 
 def test_the_history_can_be_cancelled(engine: Engine) -> None:
     with pytest.raises(Cancelled):
-        engine.recalled([f"day {n}" for n in range(9)], cancelled=_after(4))
+        engine.browse.recalled([f"day {n}" for n in range(9)], cancelled=_after(4))
     with pytest.raises(Cancelled):
-        engine.care(cancelled=_after(3))
+        engine.browse.care(cancelled=_after(3))
 
 
 def _after(times: int) -> Callable[[], bool]:
@@ -345,11 +345,11 @@ def test_care_finds_what_was_planted_and_writes_nothing(engine: Engine, root: Pa
     (memory / "keys.md").write_text("# Keys\n\nOPENAI_API_KEY=sk-Zk81QpX0vT7mWb42LdYc9\n", "utf-8")
     (memory / "links.md").write_text("# Links\n\nSee [gone](gone.md) and [[copy]].\n", "utf-8")
     (memory / "empty.md").write_text("# Empty\n", "utf-8")
-    engine.sync(wait=True)
+    engine.index.sync(wait=True)
     before = {
         path: (path.stat().st_mtime_ns, path.read_bytes()) for path in sorted(root.rglob("*.md"))
     }
-    report = engine.care()
+    report = engine.browse.care()
     assert {
         path: (path.stat().st_mtime_ns, path.read_bytes()) for path in sorted(root.rglob("*.md"))
     } == before
@@ -374,7 +374,7 @@ def test_care_finds_what_was_planted_and_writes_nothing(engine: Engine, root: Pa
         name = path.relative_to(root).as_posix()
         stat = path.stat()
         note = read_document(SourceFile(name, path, "memory", stat.st_size, 0, 0))
-        hits = engine.search(first_words(note)).hits
+        hits = engine.search.ask(first_words(note)).hits
         is_found = not first_words(note) or name in {hit.chunk.path for hit in hits}
         assert (name in unreachable) is not is_found
     assert "Zk81QpX0vT7mWb42LdYc9" not in repr(report)
@@ -385,8 +385,8 @@ def test_care_finds_what_was_planted_and_writes_nothing(engine: Engine, root: Pa
 def test_without_an_index_care_looks_at_the_notes_alone(root: Path, tmp_path: Path) -> None:
     (root / "memory/links.md").write_text("# Links\n\nSee [gone](gone.md).\n", "utf-8")
     with Engine.open(root, settings(), data_dir=tmp_path / "none") as engine:
-        report = engine.care()
-        assert engine.recalled(["router"]) == {}
-        assert engine.neighbours("0" * 64).vector_state is Reason.NO_INDEX
+        report = engine.browse.care()
+        assert engine.browse.recalled(["router"]) == {}
+        assert engine.browse.neighbours("0" * 64).vector_state is Reason.NO_INDEX
     assert {one.rule for one in report.findings} == {CareRule.BROKEN_LINK}
     assert set(report.skipped) == {CareRule.NEAR_DUPLICATE, CareRule.UNREACHABLE}

@@ -261,14 +261,14 @@ def test_the_status_says_when_live_vectors_alone_are_too_many(tmp_path: Path) ->
     )
     large = Service("large", dimensions=2048, batch_size=64)
     with registered(large), Engine.open(root, settings, data_dir=tmp_path / "data") as engine:
-        engine.sync(wait=True)
-        (warning,) = engine.status().warnings
+        engine.index.sync(wait=True)
+        (warning,) = engine.index.status().warnings
         assert "index.cache_mb" in warning
-        assert engine.status().vectors == 140
+        assert engine.index.status().vectors == 140
         for number in range(100):
             (root / f"{number}.md").unlink()
-        engine.sync(wait=True)
-        assert engine.status().warnings == ()
+        engine.index.sync(wait=True)
+        assert engine.index.status().warnings == ()
 
 
 def test_a_program_that_writes_meanwhile_only_puts_the_shrinking_off(tmp_path: Path) -> None:

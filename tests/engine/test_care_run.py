@@ -32,7 +32,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
     with Engine.open(
         tmp_path / "workspace", settings, data_dir=tmp_path / "data", now=lambda: NOW
     ) as opened:
-        opened.sync(wait=True)
+        opened.index.sync(wait=True)
         yield opened
 
 
@@ -43,14 +43,14 @@ def after(times: int) -> Callable[[], bool]:
 
 def test_links_ask_the_index_once_a_folder(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    file_of = engine._shelf.file_of
+    file_of: Callable[[str], Path | None] = engine.machine._shelf.file_of
 
     def counted(path: str) -> Path | None:
         asked.append(path)
         return file_of(path)
 
-    monkeypatch.setattr(engine._shelf, "file_of", counted)
-    report = engine.care()
+    monkeypatch.setattr(engine.machine._shelf, "file_of", counted)
+    report = engine.browse.care()
     found = [one for one in report.findings if one.rule is CareRule.BROKEN_LINK]
     assert len(found) == 3 * NOTES
     assert sorted(asked) == ["_", "memory/_"]
@@ -61,6 +61,6 @@ def test_a_look_stops_within_a_folder(engine: Engine) -> None:
         discover(Scope(engine.root), cancelled=after(10))
     for times in (0, 3, 30, NOTES + 5, 2 * NOTES, 4 * NOTES):
         with pytest.raises(Cancelled):
-            engine.care(cancelled=after(times))
+            engine.browse.care(cancelled=after(times))
     with pytest.raises(Cancelled):
-        engine._shelf.files(after(NOTES + 3))
+        engine.machine._shelf.files(after(NOTES + 3))

@@ -66,13 +66,13 @@ def engine(homes: Homes) -> Iterator[Engine]:
 
 
 def listed(engine: Engine) -> dict[str, ConversationListing]:
-    return {listing.path: listing for listing in engine.conversations()}
+    return {listing.path: listing for listing in engine.conversations.listings()}
 
 
 def counted(engine: Engine) -> dict[str, ConversationListing]:
     found: dict[str, ConversationListing] = {}
-    engine.count_conversations(
-        engine.conversations(), lambda listing: found.update({listing.path: listing})
+    engine.conversations.count(
+        engine.conversations.listings(), lambda listing: found.update({listing.path: listing})
     )
     return found
 
@@ -102,13 +102,13 @@ def test_planted_calls_are_all_found_and_no_secret_shows(
     planted = plant(kind, 7, turns=40, damage=damage)
     path = written(homes, planted)
     with opened(homes) as engine:
-        calls = sorted(engine.memory_calls(), key=lambda call: call.line)
+        calls = sorted(engine.conversations.memory_calls(), key=lambda call: call.line)
         listing = listed(engine)[path]
-        conversation = engine.conversation(path)
+        conversation = engine.conversations.read(path)
         wholes = list(conversation.wholes())
         shown = [calls, listing, conversation.turns, wholes, conversation.malformed]
         assert conversation.listing == listing
-        assert engine.replay(calls[0]).problem
+        assert engine.conversations.replay(calls[0]).problem
     assert [(call.line, call.tool, call.query, call.answer_line) for call in calls] == [
         (call.line, call.tool, call.query, call.answer_line) for call in planted.calls
     ]
@@ -131,9 +131,9 @@ def test_what_the_index_counts_is_what_reading_counts(homes: Homes) -> None:
         read = counted(engine)
         assert all(read[path].state is Reason.DISABLED for path in paths)
     with opened(homes, "openclaw", "claude-code", "codex", write=True) as engine:
-        engine.sync(wait=True)
+        engine.index.sync(wait=True)
         held = listed(engine)
-        sources = {source.name: source for source in engine.transcript_sources()}
+        sources = {source.name: source for source in engine.conversations.sources()}
     for path in paths:
         mine, theirs = read[path], held[path]
         assert theirs.chunks
@@ -162,7 +162,7 @@ def test_each_transcript_says_how_it_stands(homes: Homes) -> None:
     with opened(homes, "openclaw", write=True) as engine:
         before = counted(engine)
         assert listed(engine)[PATH].state is Reason.NOT_YET_INDEXED
-        engine.sync(wait=True)
+        engine.index.sync(wait=True)
         after = listed(engine)
         homes.openclaw("a.jsonl", [began(), said("user", "another gate")])
         assert listed(engine)[PATH].state is Reason.STALE
@@ -196,12 +196,12 @@ def test_coverage_names_what_is_not_indexed_and_why(homes: Homes) -> None:
     homes.openclaw("dream.jsonl", [began(), dreaming(), said("user", "a dream")])
     homes.openclaw(f"x.checkpoint.{'0' * 8}-0000-4000-8000-{'0' * 12}.jsonl", began())
     with opened(homes, "claude-code:-gar*", "openclaw", write=True) as engine:
-        waiting = {source.name: source for source in engine.transcript_sources()}
-        engine.sync(wait=True)
-        sources = {source.name: source for source in engine.transcript_sources()}
-        assert [one.path for one in engine.conversations() if one.state is Reason.DISABLED] == [
-            "claude-code/-pond/b.jsonl"
-        ]
+        waiting = {source.name: source for source in engine.conversations.sources()}
+        engine.index.sync(wait=True)
+        sources = {source.name: source for source in engine.conversations.sources()}
+        assert [
+            one.path for one in engine.conversations.listings() if one.state is Reason.DISABLED
+        ] == ["claude-code/-pond/b.jsonl"]
     assert [(one.path, one.reason) for one in waiting["claude-code"].skipped] == [
         ("claude-code/-garden/a.jsonl", Reason.NOT_YET_INDEXED),
         ("claude-code/-pond/b.jsonl", Reason.DISABLED),
@@ -229,12 +229,12 @@ def test_nothing_is_read_twice_and_a_change_is_seen(
     with monkeypatch.context() as patch:
         patch.setattr("memtui.engine.conversations.passes.open_lines", refuse)
         patch.setattr("memtui.engine.conversations.passes.open_stream", refuse)
-        assert len(engine.memory_calls()) == 1
+        assert len(engine.conversations.memory_calls()) == 1
         assert listed(engine)[PATH].turns == 1
     with file.open("ab") as stream:
         stream.write(asked("shed", "c2"))
     assert listed(engine)[PATH].turns is None
-    assert [call.query for call in engine.memory_calls([PATH])] == ["gate", "shed"]
+    assert [call.query for call in engine.conversations.memory_calls([PATH])] == ["gate", "shed"]
 
 
 def test_counting_and_reading_stop_when_they_are_told(homes: Homes, engine: Engine) -> None:
@@ -242,13 +242,15 @@ def test_counting_and_reading_stop_when_they_are_told(homes: Homes, engine: Engi
         homes.openclaw(f"{number}.jsonl", [began(), said("user", "x")])
     seen: list[str] = []
     with pytest.raises(Cancelled):
-        engine.count_conversations(
-            engine.conversations(), lambda one: seen.append(one.path), cancelled=lambda: bool(seen)
+        engine.conversations.count(
+            engine.conversations.listings(),
+            lambda one: seen.append(one.path),
+            cancelled=lambda: bool(seen),
         )
     assert len(seen) == 1
     for stopped in (
-        engine.conversation,
-        lambda path, **named: engine.memory_calls([path], **named),
+        engine.conversations.read,
+        lambda path, **named: engine.conversations.memory_calls([path], **named),
     ):
         with pytest.raises(Cancelled):
             stopped("sessions/main/1.jsonl", cancelled=lambda: True)
@@ -282,7 +284,7 @@ def test_turns_are_cut_and_read_again_whole(homes: Homes, engine: Engine) -> Non
             said("assistant", "the END"),
         ],
     )
-    conversation = engine.conversation(PATH)
+    conversation = engine.conversations.read(PATH)
     assert [(turn.line, turn.kind) for turn in conversation.turns] == [
         (1, TurnKind.OTHER),
         (2, TurnKind.MESSAGE),
@@ -307,24 +309,24 @@ def test_turns_are_cut_and_read_again_whole(homes: Homes, engine: Engine) -> Non
 
 def test_a_conversation_that_grows_stays_what_was_read(homes: Homes, engine: Engine) -> None:
     file = homes.openclaw("a.jsonl", [began(), said("user", "one"), b'{"type":"message"'])
-    conversation = engine.conversation(PATH)
+    conversation = engine.conversations.read(PATH)
     assert conversation.malformed == [(3, "cut off: no line end")]
     with file.open("ab") as stream:
         stream.write(b',"message":{"role":"user","content":"two"}}\n' + said("user", "one more"))
     assert conversation.whole(1).text == "one"
     assert conversation.find("one") == [1]
-    again = engine.conversation(PATH)
+    again = engine.conversations.read(PATH)
     assert [turn.text for turn in again.turns[1:]] == ["one", "two", "one more"]
     assert not again.malformed
 
 
 def test_all_of_a_conversation_that_grew_or_shrank(homes: Homes, engine: Engine) -> None:
     file = homes.openclaw("a.jsonl", [began(), said("user", "one"), b'{"type":"message"'])
-    conversation = engine.conversation(PATH)
+    conversation = engine.conversations.read(PATH)
     with file.open("ab") as stream:
         stream.write(b',"message":{"role":"user","content":"two"}}\n' + said("user", "three"))
     assert list(conversation.wholes()) == list(conversation.turns)
-    again = engine.conversation(PATH)
+    again = engine.conversations.read(PATH)
     os.truncate(file, len(began()))
     with pytest.raises(MemtuiError, match="rewritten"):
         list(again.wholes())
@@ -332,7 +334,7 @@ def test_all_of_a_conversation_that_grew_or_shrank(homes: Homes, engine: Engine)
 
 def test_a_turn_that_goes_on_otherwise_is_another(homes: Homes, engine: Engine) -> None:
     homes.openclaw("a.jsonl", [began(), said("user", "one")])
-    conversation = engine.conversation(PATH)
+    conversation = engine.conversations.read(PATH)
     homes.openclaw("a.jsonl", [began(), said("user", "one and only")])
     with pytest.raises(MemtuiError, match="rewritten"):
         conversation.whole(1)
@@ -342,7 +344,7 @@ def test_names_of_tools_and_ids_are_masked_and_read_again(homes: Homes, engine: 
     block = {"type": "toolCall", "id": SECRET, "name": f"mcp__{SECRET}__find", "arguments": {}}
     message = {"role": "assistant", "content": [block]}
     homes.openclaw("a.jsonl", [began(), line({"type": "message", "message": message})])
-    conversation = engine.conversation(PATH)
+    conversation = engine.conversations.read(PATH)
     whole = list(conversation.wholes())
     assert whole == [conversation.turns[0], conversation.whole(1)]
     assert (whole[1].tool, whole[1].call_id) == ("mcp__sk-pro…b1a0__find", "sk-pro…b1a0")
@@ -352,7 +354,7 @@ def test_a_conversation_that_is_rewritten_or_gone_is_one_clear_error(
     homes: Homes, engine: Engine
 ) -> None:
     file = homes.openclaw("a.jsonl", [began(), said("user", "one"), said("user", "two")])
-    conversation = engine.conversation(PATH)
+    conversation = engine.conversations.read(PATH)
     homes.openclaw("a.jsonl", [began(), said("user", "six"), said("user", "two")])
     with pytest.raises(MemtuiError, match=r"was rewritten since it was read \(open it again\)"):
         conversation.whole(1)
@@ -367,7 +369,7 @@ def test_a_conversation_that_is_rewritten_or_gone_is_one_clear_error(
         with pytest.raises(MemtuiError, match="cannot be read any more: no such file"):
             ask()
     with pytest.raises(MemtuiError, match=r"no conversation sessions/main/a\.jsonl"):
-        engine.conversation(PATH)
+        engine.conversations.read(PATH)
 
 
 def test_packed_files_and_rows_of_a_database_read_the_same(homes: Homes, engine: Engine) -> None:
@@ -397,14 +399,14 @@ def test_packed_files_and_rows_of_a_database_read_the_same(homes: Homes, engine:
         "sessions/files/p.jsonl.reset.2026-10-01T10-00-00Z.zst",
         "sessions/rows/s9.jsonl",
     ]
-    read = [engine.conversation(path) for path in paths]
+    read = [engine.conversations.read(path) for path in paths]
     assert [turn.kind for turn in read[0].turns][-2:] == [TurnKind.TOOL_RESULT, TurnKind.MALFORMED]
     for other in read[1:]:
         assert list(other.turns)[:-1] == list(read[0].turns)[:-1]
         assert other.whole(3) == read[0].whole(3)
         assert other.find("xxx") == read[0].find("xxx") == [3]
         assert other.listing.malformed == 1
-    assert [call.query for call in engine.memory_calls([paths[2]])] == ["gate"]
+    assert [call.query for call in engine.conversations.memory_calls([paths[2]])] == ["gate"]
     assert read[2].listing.session == "s9"
     assert database.stat().st_mtime_ns == before
     assert not list(database.parent.glob("*-wal"))
@@ -417,7 +419,7 @@ def test_memory_of_a_huge_conversation_is_bounded(homes: Homes, engine: Engine) 
         for _ in range(100):
             stream.write(much.encode() + b"\n")
         stream.write(said("assistant", "z" * 2 * LIMIT))
-    conversation = engine.conversation(PATH)
+    conversation = engine.conversations.read(PATH)
     assert sum(len(turn.text) for turn in conversation.turns) < 101 * SHOWN
     assert conversation.turns[-1].kind is TurnKind.MALFORMED
     assert conversation.turns[-1].text.startswith("longer than a line may be")
@@ -443,8 +445,8 @@ def test_what_is_no_transcript_is_said(homes: Homes, tmp_path: Path) -> None:
         assert found["y.jsonl"].kind is TranscriptKind.CODEX
         assert found["y.jsonl"].title == "the mulch"
         with pytest.raises(MemtuiError, match="no transcript of a program that is known"):
-            engine.conversation(found["x.jsonl"].path)
-        [source] = [one for one in engine.transcript_sources() if one.kind is None]
+            engine.conversations.read(found["x.jsonl"].path)
+        [source] = [one for one in engine.conversations.sources() if one.kind is None]
         assert [skipped.reason for skipped in source.skipped if "pipe" in skipped.path] == [
             Reason.NOT_REGULAR
         ]
@@ -473,7 +475,7 @@ def test_a_long_first_line_is_no_reason_to_refuse_a_transcript(
     file.parent.mkdir()
     file.write_bytes(line(meta) + codex("user", "hello"))
     with opened(homes, paths=[str(file)], max_line_bytes=1 << 22) as engine:
-        (listing,) = engine.conversations()
+        (listing,) = engine.conversations.listings()
         assert listing.state is Reason.NOT_YET_INDEXED
         (known,) = counted(engine).values()
     assert (known.kind, known.turns, known.title) == (TranscriptKind.CODEX, 1, "hello")
@@ -481,7 +483,7 @@ def test_a_long_first_line_is_no_reason_to_refuse_a_transcript(
 
 def test_long_reading_asks_often_whether_to_stop(homes: Homes, engine: Engine) -> None:
     homes.openclaw("a.jsonl", [began(), *(said("user", "tea") for _ in range(50))])
-    conversation = engine.conversation(PATH)
+    conversation = engine.conversations.read(PATH)
     asked_times = 0
 
     def cancelled() -> bool:
@@ -505,7 +507,7 @@ def test_words_are_found_wherever_a_line_keeps_them(homes: Homes, engine: Engine
             b'{"type":"message","message":{"role":"user","content":"\\u0067ate"}}\n',
         ],
     )
-    find = engine.conversation(PATH).find
+    find = engine.conversations.read(PATH).find
     assert [
         find(text) for text in ("gate", "the shed", "custom openclaw", "gate shed", "Gl\u00fcck")
     ] == [
@@ -518,7 +520,8 @@ def test_many_threads_may_ask_at_once(homes: Homes, engine: Engine) -> None:
         homes.openclaw(f"{number}.jsonl", [began(), said("user", "x"), asked("gate")])
     found: list[int] = []
     threads = [
-        threading.Thread(target=lambda: found.append(len(engine.memory_calls()))) for _ in range(4)
+        threading.Thread(target=lambda: found.append(len(engine.conversations.memory_calls())))
+        for _ in range(4)
     ]
     for thread in threads:
         thread.start()

@@ -48,17 +48,17 @@ def test_changes_do_it_and_nothing_else_does(memory: Memory, name: str) -> None:
 def test_what_is_tried_is_asked_as_the_list_was(memory: Memory, typing: bool, k: int) -> None:
     # As the beginning of a word `config` finds one note more, which takes rank 13.
     engine, query = memory.engine, "router config"
-    ranked = engine.search(query, typing=typing)
+    ranked = engine.search.ask(query, typing=typing)
     assert ranked.pool.typing is typing
-    found = engine.inquire_at(ranked, Place("memory/2026-01-20.md", 3))
+    found = engine.explain.inquire_at(ranked, Place("memory/2026-01-20.md", 3))
     assert found.chunk is not None
-    chunk_id, count = found.chunk.id, engine.status().chunks
+    chunk_id, count = found.chunk.id, engine.index.status().chunks
     least = find_changes(
-        engine, ranked, engine.ranking, chunk_id, found.leg_places, chunks=count
+        engine.search.ask, ranked, engine.ranking, chunk_id, found.leg_places, chunks=count
     ).found
     offered = {change.parameter: change.new for change in least.changes}
     assert offered[Parameter.K] == k
     for change in least.changes:
         tried = apply(engine.ranking, change.parameter, change.new)
-        shown = engine.search(query, ranking=tried, typing=typing).hits
+        shown = engine.search.ask(query, ranking=tried, typing=typing).hits
         assert shown[change.rank_after - 1].chunk.id == chunk_id

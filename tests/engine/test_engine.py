@@ -68,7 +68,7 @@ def engine(root: Path, tmp_path: Path) -> Iterator[Engine]:
 
 
 def paths(engine: Engine, query: str) -> list[str]:
-    return [hit.chunk.path for hit in engine.search(query).hits]
+    return [hit.chunk.path for hit in engine.search.ask(query).hits]
 
 
 def answer(queue: EventQueue, sequence: int) -> SearchReady:
@@ -82,19 +82,19 @@ def answer(queue: EventQueue, sequence: int) -> SearchReady:
 
 
 def test_before_the_first_index_a_search_says_so(engine: Engine) -> None:
-    assert engine.status().state is IndexState.NO_INDEX
+    assert engine.index.status().state is IndexState.NO_INDEX
     with pytest.raises(IndexMissing):
-        engine.search("router")
-    assert list(engine.recent()) == []
-    assert engine.rebuild_cost().chunks == 0
+        engine.search.ask("router")
+    assert list(engine.browse.recent()) == []
+    assert engine.index.rebuild_cost().chunks == 0
 
 
 def test_both_legs_answer_after_a_sync(engine: Engine) -> None:
-    engine.sync(wait=True)
-    status = engine.status()
+    engine.index.sync(wait=True)
+    status = engine.index.status()
     assert status.state is IndexState.READY
     assert (status.files, status.chunks, status.vectors) == (6, 6, 6)
-    ranked = engine.search("omada router vlan")
+    ranked = engine.search.ask("omada router vlan")
     assert {state.status for state in ranked.pool.states.values()} == {LegStatus.OK}
     assert {hit.chunk.path for hit in ranked.hits[:2]} == {
         "memory/2026-11-18.md",
@@ -106,12 +106,12 @@ def test_both_legs_answer_after_a_sync(engine: Engine) -> None:
 
 @pytest.mark.parametrize(("query", "path"), [("清水寺", "kyoto"), ("lotus tea", "mai")])
 def test_queries_find_their_notes(engine: Engine, query: str, path: str) -> None:
-    engine.sync(wait=True)
+    engine.index.sync(wait=True)
     assert path in paths(engine, query)[0]
 
 
 def test_filters_narrow_both_legs(engine: Engine) -> None:
-    engine.sync(wait=True)
+    engine.index.sync(wait=True)
     assert set(paths(engine, "router path:2026-11-18*")) == {"memory/2026-11-18.md"}
     dated = paths(engine, "router after:2026-11-01 before:2026-11-19")
     assert "memory/2026-11-18.md" in dated
@@ -119,52 +119,52 @@ def test_filters_narrow_both_legs(engine: Engine) -> None:
 
 
 def test_every_change_of_the_files_is_followed_by_a_sync(engine: Engine, root: Path) -> None:
-    engine.sync(wait=True)
+    engine.index.sync(wait=True)
     (root / "memory/2026-11-18.md").rename(root / "memory/2026-11-17.md")
     (root / "memory/people/mai.md").write_text("Mai now prefers jasmine.\n", encoding="utf-8")
     (root / "memory/2026-02-01.md").unlink()
     (root / "memory/new.md").write_text("A heron stood in the pond.\n", encoding="utf-8")
-    engine.sync(wait=True)
+    engine.index.sync(wait=True)
     assert "memory/2026-11-17.md" in paths(engine, "omada router")
     assert "memory/2026-11-18.md" not in paths(engine, "omada router")
     assert paths(engine, "jasmine")[0] == "memory/people/mai.md"
     assert paths(engine, '"192.168.1.1"') == []
     assert paths(engine, "heron")[0] == "memory/new.md"
-    assert engine.status().files == 6
+    assert engine.index.status().files == 6
 
 
 def test_a_rerank_needs_no_index(engine: Engine, root: Path) -> None:
-    engine.sync(wait=True)
-    ranked = engine.search("omada router vlan")
+    engine.index.sync(wait=True)
+    ranked = engine.search.ask("omada router vlan")
     engine.close()
     ranking = replace(ranked.ranking, mmr=Mmr(enabled=True), decay=Decay(enabled=True))
-    again = engine.rerank(ranked.pool, ranking)
+    again = engine.search.rerank(ranked.pool, ranking)
     assert len(again.hits) + len(again.drops) == len(ranked.pool.chunks)
-    assert engine.rerank(ranked.pool, ranked.ranking).hits == ranked.hits
+    assert engine.search.rerank(ranked.pool, ranked.ranking).hits == ranked.hits
     for fusion in Fusion:
-        assert engine.rerank(ranked.pool, replace(ranking, fusion=fusion)).hits
+        assert engine.search.rerank(ranked.pool, replace(ranking, fusion=fusion)).hits
 
 
 def test_the_latest_of_many_searches_is_answered(root: Path, tmp_path: Path) -> None:
     bus = Bus()
     queue = bus.queue((SearchReady, SearchFailed))
     with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", bus=bus) as engine:
-        engine.sync(wait=True)
+        engine.index.sync(wait=True)
         for end in range(1, 6):
-            engine.submit("router"[:end])
-        last = engine.submit("router")
+            engine.search.submit("router"[:end])
+        last = engine.search.submit("router")
         ranked = answer(queue, last).ranked
         assert ranked.pool.query == "router"
         assert queue.get(timeout=0.05) is None
 
 
 def test_typing_makes_the_last_word_a_prefix(engine: Engine) -> None:
-    engine.sync(wait=True)
-    found = engine.search("omad", typing=True)
+    engine.index.sync(wait=True)
+    found = engine.search.ask("omad", typing=True)
     assert "memory/2026-11-18.md" in {
         hit.chunk.path for hit in found.hits if Leg.KEYWORD in hit.legs
     }
-    whole = engine.search("omad", typing=False)
+    whole = engine.search.ask("omad", typing=False)
     assert all(Leg.KEYWORD not in hit.legs for hit in whole.hits)
 
 
@@ -172,12 +172,12 @@ def test_a_failing_provider_leaves_the_keyword_leg(root: Path, tmp_path: Path) -
     broken = HashedProvider(fail_next=10_000)
     data = tmp_path / "data"
     with registered_hashed(broken), Engine.open(root, SETTINGS, data_dir=data) as engine:
-        engine.sync(wait=True)
-        ranked = engine.search("omada router")
+        engine.index.sync(wait=True)
+        ranked = engine.search.ask("omada router")
         assert ranked.hits
         assert ranked.pool.states[Leg.KEYWORD].status is LegStatus.OK
         assert ranked.pool.states[Leg.VECTOR].status is not LegStatus.OK
-        status = engine.status()
+        status = engine.index.status()
         assert status.state is IndexState.DEGRADED
         assert status.errors
 
@@ -185,25 +185,25 @@ def test_a_failing_provider_leaves_the_keyword_leg(root: Path, tmp_path: Path) -
 def test_without_a_provider_search_is_by_keyword(root: Path, tmp_path: Path) -> None:
     settings = Settings(embedding=EmbeddingSettings(provider="none"))
     with Engine.open(root, settings, data_dir=tmp_path / "data") as engine:
-        engine.sync(wait=True)
-        ranked = engine.search("omada router")
+        engine.index.sync(wait=True)
+        ranked = engine.search.ask("omada router")
         assert ranked.hits
         assert ranked.pool.states[Leg.VECTOR].reason is Reason.DISABLED
-        assert engine.status().state is IndexState.READY
+        assert engine.index.status().state is IndexState.READY
 
 
 def test_a_rebuild_swaps_a_new_generation_in(root: Path, tmp_path: Path) -> None:
     bus = Bus()
     swaps = bus.queue(IndexSwapped)
     with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", bus=bus) as engine:
-        engine.sync(wait=True)
-        before = engine.status().generation
+        engine.index.sync(wait=True)
+        before = engine.index.status().generation
         assert swaps.get(timeout=20) == IndexSwapped(before)
         expected = paths(engine, "omada router")
-        assert engine.rebuild_cost().cached == 6
-        engine.rebuild(wait=True)
-        assert engine.status().generation > before
-        assert swaps.get(timeout=20) == IndexSwapped(engine.status().generation)
+        assert engine.index.rebuild_cost().cached == 6
+        engine.index.rebuild(wait=True)
+        assert engine.index.status().generation > before
+        assert swaps.get(timeout=20) == IndexSwapped(engine.index.status().generation)
         assert paths(engine, "omada router") == expected
 
 
@@ -215,49 +215,49 @@ def test_searches_go_on_while_a_rebuild_runs(root: Path, tmp_path: Path) -> None
         text = f"# Note {number}\n\nThe router has port {number}.\n" * 30
         (root / f"memory/note-{number}.md").write_text(text, encoding="utf-8")
     with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", bus=bus) as engine:
-        engine.sync(wait=True)
+        engine.index.sync(wait=True)
         finished.clear()
-        engine.rebuild()
+        engine.index.rebuild()
         searches = 0
         while not finished.is_set() or searches == 0:
-            assert engine.search("router port").hits
+            assert engine.search.ask("router port").hits
             searches += 1
 
 
 def test_a_source_is_current_changed_or_gone(engine: Engine, root: Path) -> None:
-    engine.sync(wait=True)
+    engine.index.sync(wait=True)
     path = "memory/people/mai.md"
-    assert engine.source(path).state == "current"
-    assert engine.source(path).lines[0] == "# Mai"
+    assert engine.browse.source(path).state == "current"
+    assert engine.browse.source(path).lines[0] == "# Mai"
     (root / path).write_text("# Other\n", encoding="utf-8")
-    assert engine.source(path).state == "changed"
-    assert engine.source(path).lines == ["# Other", ""]
+    assert engine.browse.source(path).state == "changed"
+    assert engine.browse.source(path).lines == ["# Other", ""]
     (root / path).unlink()
-    gone = engine.source(path)
+    gone = engine.browse.source(path)
     assert gone.state == "gone"
     assert gone.lines[0] == "# Mai"
 
 
 def test_a_look_at_the_files_finds_what_waits(engine: Engine, root: Path) -> None:
-    engine.refresh_status()
-    assert engine.status().pending_count == 6
-    engine.sync(wait=True)
-    engine.refresh_status()
-    assert engine.status().pending == ()
+    engine.index.refresh_status()
+    assert engine.index.status().pending_count == 6
+    engine.index.sync(wait=True)
+    engine.index.refresh_status()
+    assert engine.index.status().pending == ()
     (root / "memory/new.md").write_text("new\n", encoding="utf-8")
     (root / "MEMORY.md").unlink()
-    engine.refresh_status()
-    status = engine.status()
+    engine.index.refresh_status()
+    status = engine.index.status()
     assert status.state is IndexState.STALE
     assert set(status.pending) == {"memory/new.md", "MEMORY.md"}
 
 
 def test_chunk_ranges_and_recent_files(engine: Engine) -> None:
-    engine.sync(wait=True)
-    (only,) = engine.chunk_ranges("MEMORY.md")
+    engine.index.sync(wait=True)
+    (only,) = engine.browse.chunk_ranges("MEMORY.md")
     assert (only.start_line, only.end_line) == (1, 4)
-    assert len(engine.recent(3)) == 3
-    assert list(engine.chunk_ranges("no such file")) == []
+    assert len(engine.browse.recent(3)) == 3
+    assert list(engine.browse.chunk_ranges("no such file")) == []
 
 
 def test_the_watcher_brings_a_change_into_the_results(root: Path, tmp_path: Path) -> None:
@@ -279,32 +279,32 @@ def test_a_second_engine_follows_the_first(root: Path, tmp_path: Path) -> None:
         Engine.open(root, SETTINGS, data_dir=data, bus=bus) as follower,
     ):
         with pytest.raises(WriterLocked):
-            follower.require_writer()
-        writer.sync(wait=True)
+            follower.index.require_writer()
+        writer.index.sync(wait=True)
         assert paths(follower, "omada router")
         while not isinstance(event := changes.get(timeout=20), IndexSwapped):
             assert event is not None, "the follower never told of the first index"
         (root / "memory/owl.md").write_text("An owl in the barn.\n", encoding="utf-8")
-        writer.sync(wait=True)
+        writer.index.sync(wait=True)
         assert paths(follower, "owl barn")[0] == "memory/owl.md"
         while not isinstance(event := changes.get(timeout=20), IndexChanged):
             assert event is not None, "the follower never told that the index changed"
-        while follower.status().files != 7:
+        while follower.index.status().files != 7:
             assert changes.get(timeout=20) is not None
 
 
 def test_reading_alone_writes_nothing(root: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     with Engine.open(root, SETTINGS, data_dir=data, write=False) as engine:
-        assert engine.status().state is IndexState.NO_INDEX
+        assert engine.index.status().state is IndexState.NO_INDEX
     assert not data.exists()
 
 
 def test_closing_twice_and_searching_afterwards_is_harmless(engine: Engine) -> None:
-    engine.sync(wait=True)
+    engine.index.sync(wait=True)
     engine.close()
     engine.close()
-    assert engine.submit("router") > 0
+    assert engine.search.submit("router") > 0
 
 
 def test_a_subscriber_that_fails_ends_no_thread_and_is_named(root: Path, tmp_path: Path) -> None:
@@ -315,11 +315,11 @@ def test_a_subscriber_that_fails_ends_no_thread_and_is_named(root: Path, tmp_pat
 
     bus.subscribe(SyncFinished, fail)
     with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", bus=bus) as engine:
-        engine.sync(wait=True)
+        engine.index.sync(wait=True)
         (root / "memory/owl.md").write_text("An owl.\n", encoding="utf-8")
-        engine.sync(wait=True)
-        assert engine.status().files == 7
-        assert any("boom" in error.message for error in engine.status().errors)
+        engine.index.sync(wait=True)
+        assert engine.index.status().files == 7
+        assert any("boom" in error.message for error in engine.index.status().errors)
 
 
 def test_an_index_folder_that_depends_on_the_current_folder_is_refused(root: Path) -> None:

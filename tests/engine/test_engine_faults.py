@@ -44,7 +44,7 @@ def data(root: Path, tmp_path: Path) -> Path:
     """A data folder with an index that is up to date."""
     folder = tmp_path / "data"
     with Engine.open(root, SETTINGS, data_dir=folder) as engine:
-        engine.sync(wait=True)
+        engine.index.sync(wait=True)
     return folder
 
 
@@ -82,29 +82,29 @@ def test_a_search_keeps_to_the_generation_it_began_with(
             found = ask(self, leg, query, limit, cancelled, typing)
             if not swapped:
                 swapped.append(leg)
-                engine._indexer.rebuild()
-                assert engine._indexer.wait_idle(30)
+                engine.machine._indexer.rebuild()
+                assert engine.machine._indexer.wait_idle(30)
             return found
 
         monkeypatch.setattr(Retriever, "_ask", ask_then_swap)
-        ranked = engine.search("omada router")
+        ranked = engine.search.ask("omada router")
         for state in ranked.pool.states.values():
             assert state.status is LegStatus.OK, state.detail
-        assert engine.search("omada router").pool.generation > ranked.pool.generation
+        assert engine.search.ask("omada router").pool.generation > ranked.pool.generation
 
 
 @pytest.mark.parametrize("dimensions", [64, 128, 32])
 def test_vectors_of_another_model_are_not_compared(root: Path, data: Path, dimensions: int) -> None:
     other = HashedProvider(model="other", dimensions=dimensions)
     with registered_hashed(other), Engine.open(root, SETTINGS, data_dir=data) as engine:
-        ranked = engine.search("omada router")
+        ranked = engine.search.ask("omada router")
         state = ranked.pool.states[Leg.VECTOR]
         assert (state.status, state.reason) == (LegStatus.SKIPPED, Reason.NO_VECTORS)
         assert "hashed-trigrams" in state.detail
         assert ranked.pool.states[Leg.KEYWORD].status is LegStatus.OK
         assert ranked.hits
-        engine.sync(wait=True)
-        assert engine.search("omada router").pool.states[Leg.VECTOR].status is LegStatus.OK
+        engine.index.sync(wait=True)
+        assert engine.search.ask("omada router").pool.states[Leg.VECTOR].status is LegStatus.OK
 
 
 def test_a_provider_whose_libraries_break_leaves_the_keyword_leg(root: Path, data: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_provider_whose_libraries_break_leaves_the_keyword_leg(root: Path, dat
 
     create_with(fail)
     with Engine.open(root, SETTINGS, data_dir=data) as engine:
-        ranked = engine.search("omada router")
+        ranked = engine.search.ask("omada router")
         state = ranked.pool.states[Leg.VECTOR]
         assert (state.status, state.reason) == (LegStatus.FAILED, Reason.PROVIDER_FAILED)
         assert state.detail.startswith("hashed: RuntimeError: compiled for another numpy; tried")
@@ -130,13 +130,13 @@ def test_the_status_follows_a_provider_that_answers_again(root: Path, tmp_path: 
 
     create_with(create)
     with Engine.open(root, SETTINGS, data_dir=tmp_path / "data") as engine:
-        engine.sync(wait=True)
-        assert engine.status().provider.state is Reason.PROVIDER_FAILED
+        engine.index.sync(wait=True)
+        assert engine.index.status().provider.state is Reason.PROVIDER_FAILED
         broken = False
-        engine._holder.retry()
-        engine.search("router")
-        assert engine.status().provider.state is Reason.OK
-        assert engine.status().state is IndexState.DEGRADED, "the vectors are still missing"
+        engine.machine._holder.retry()
+        engine.search.ask("router")
+        assert engine.index.status().provider.state is Reason.OK
+        assert engine.index.status().state is IndexState.DEGRADED, "the vectors are still missing"
 
 
 def test_the_first_search_does_not_wait_for_a_slow_model(root: Path, data: Path) -> None:
@@ -153,8 +153,8 @@ def test_the_first_search_does_not_wait_for_a_slow_model(root: Path, data: Path)
         registered_hashed(Slow()),
         Engine.open(root, SETTINGS, data_dir=data, bus=bus) as engine,
     ):
-        engine._holder.get()
-        sequence = engine.submit("omada router")
+        engine.machine._holder.get()
+        sequence = engine.search.submit("omada router")
         first = queue.get(timeout=20)
         release.set()
         assert isinstance(first, SearchReady)
@@ -171,11 +171,11 @@ def test_a_look_at_the_files_is_forgotten_when_the_watcher_syncs(
     done = bus.queue(SyncFinished)
     with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", bus=bus, watch=True) as engine:
         assert done.get(timeout=30) is not None
-        engine.refresh_status()
-        assert engine.status().files == len(NOTES)
+        engine.index.refresh_status()
+        assert engine.index.status().files == len(NOTES)
         (root / "memory/fresh.md").write_text("A kingfisher.\n", encoding="utf-8")
         assert done.get(timeout=30) is not None
-        assert engine.status().files == len(NOTES) + 1
+        assert engine.index.status().files == len(NOTES) + 1
 
 
 def test_a_note_with_a_name_that_cannot_be_written_plainly_is_shown(
@@ -184,18 +184,18 @@ def test_a_note_with_a_name_that_cannot_be_written_plainly_is_shown(
     # The index doubles a U+FFFD, as it writes bytes that are no UTF-8 with one.
     (root / "memory/caf\ufffd.md").write_text("A heron.\n", encoding="utf-8")
     with Engine.open(root, SETTINGS, data_dir=tmp_path / "data") as engine:
-        engine.sync(wait=True)
-        path = engine.search("heron").hits[0].chunk.path
+        engine.index.sync(wait=True)
+        path = engine.search.ask("heron").hits[0].chunk.path
         assert path == "memory/caf\ufffd\ufffd.md"
-        assert engine.source(path).state == "current"
+        assert engine.browse.source(path).state == "current"
 
 
 def test_reading_makes_no_cache(root: Path, data: Path) -> None:
     for file in data.glob("*/cache.db*"):
         file.unlink()
     with Engine.open(root, SETTINGS, data_dir=data, write=False) as engine:
-        assert engine.search("omada router").hits
-        cost = engine.rebuild_cost()
+        assert engine.search.ask("omada router").hits
+        cost = engine.index.rebuild_cost()
         assert (cost.chunks, cost.cached) == (len(NOTES), 0)
     assert not list(data.glob("*/cache.db*"))
 
@@ -206,14 +206,14 @@ def test_a_damaged_index_is_named_and_never_another_error(root: Path, data: Path
     path.write_bytes(content[:PAGE_SIZE] + b"\xa5" * (len(content) - PAGE_SIZE))
     with Engine.open(root, SETTINGS, data_dir=data, write=False) as engine:
         for read in (
-            lambda: engine.search("router"),
-            engine.recent,
-            engine.refresh_status,
-            lambda: engine.source("MEMORY.md"),
+            lambda: engine.search.ask("router"),
+            engine.browse.recent,
+            engine.index.refresh_status,
+            lambda: engine.browse.source("MEMORY.md"),
         ):
             with pytest.raises(IndexUnusable, match="damaged"):
                 read()
-        assert engine.rebuild_cost().chunks == 0
+        assert engine.index.rebuild_cost().chunks == 0
 
 
 def test_a_subscriber_that_fails_does_not_end_the_engine_thread(root: Path, data: Path) -> None:
@@ -224,12 +224,12 @@ def test_a_subscriber_that_fails_does_not_end_the_engine_thread(root: Path, data
 
     with Engine.open(root, SETTINGS, data_dir=data, bus=bus) as engine:
         subscription = bus.subscribe((SearchReady, SearchFailed), fail)
-        engine.submit("router")
+        engine.search.submit("router")
         assert engine.wait_idle()
         subscription.close()
-        assert engine.search("router").hits
-        assert [error.where for error in engine.status().errors] == ["bus"]
-        assert "the screen is gone" in engine.status().errors[0].message
+        assert engine.search.ask("router").hits
+        assert [error.where for error in engine.index.status().errors] == ["bus"]
+        assert "the screen is gone" in engine.index.status().errors[0].message
 
 
 def test_an_interruption_at_its_very_end_leaves_no_snapshot_open(data: Path) -> None:

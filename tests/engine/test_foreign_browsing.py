@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memtui.engine.foreign import ForeignEngine, find_target
+from memtui.engine import Engine
+from memtui.engine.foreign import find_target
 from memtui.index.foreign.opening import open_foreign
 from memtui.index.foreign.rows import read_vectors
 from memtui.model import Chunk, Reason
@@ -34,7 +35,7 @@ def state(tmp_path: Path, request: pytest.FixtureRequest) -> State:
     return make_state(tmp_path / ".openclaw", str(request.param))
 
 
-def opened(state: State, workspace: Path | None = None) -> ForeignEngine:
+def opened(state: State, workspace: Path | None = None) -> Engine:
     target = find_target(
         agent="main",
         index=None,
@@ -42,42 +43,42 @@ def opened(state: State, workspace: Path | None = None) -> ForeignEngine:
         env={"OPENCLAW_STATE_DIR": str(state.folder)},
         home=state.folder.parent,
     )
-    return ForeignEngine.open(target, now=lambda: NOW, env={}, examine=False)
+    return Engine.open_agent(target, now=lambda: NOW, env={}, examine=False)
 
 
 @pytest.fixture
-def engine(state: State) -> Iterator[ForeignEngine]:
+def engine(state: State) -> Iterator[Engine]:
     with opened(state) as found:
         yield found
 
 
-def all_chunks(engine: ForeignEngine) -> list[Chunk]:
-    return [chunk for file in engine.memory_files() for chunk in engine.chunks_of(file.path)]
+def all_chunks(engine: Engine) -> list[Chunk]:
+    return [chunk for file in engine.browse.files() for chunk in engine.browse.chunks_of(file.path)]
 
 
 def test_everything_is_told_and_nothing_is_changed(state: State) -> None:
     before = hash_tree(state.folder)
     with opened(state) as engine:
-        files, chunks = engine.memory_files(), all_chunks(engine)
+        files, chunks = engine.browse.files(), all_chunks(engine)
         assert len(files) == FILES
         assert {file.state for file in files} == {FileState.CURRENT}
         assert sum(file.chunks for file in files) == len(chunks) in CHUNKS.values()
         assert [file.path for file in files] == sorted(file.path for file in files)
         for file in files:
-            assert engine.file_of(file.path) == state.workspace / file.path
-        days = engine.days()
+            assert engine.browse.file_of(file.path) == state.workspace / file.path
+        days = engine.browse.days()
         assert sum(len(day.paths) for day in days) == sum(file.day is not None for file in files)
-        record = engine.chunk_record(chunks[0].id)
+        record = engine.browse.chunk_record(chunks[0].id)
         assert record is not None
         assert (record.dimensions, record.vector_state) == (DIMS, Reason.OK)
-        assert engine.neighbours(chunks[0].id, 3).by_vector
-        assert engine.recalled(["OAuth refresh token"])
-        engine.care()
-        assert engine.chunk_record("0" * 64) is None
+        assert engine.browse.neighbours(chunks[0].id, 3).by_vector
+        assert engine.browse.recalled(["OAuth refresh token"])
+        engine.browse.care()
+        assert engine.browse.chunk_record("0" * 64) is None
     assert hash_tree(state.folder) == before
 
 
-def test_vectors_and_terms_are_those_of_the_tables(engine: ForeignEngine, state: State) -> None:
+def test_vectors_and_terms_are_those_of_the_tables(engine: Engine, state: State) -> None:
     found = open_foreign(state.database)
     table = found.layout.chunks
     held = found.connection.execute(f"SELECT rowid, id FROM {table}").fetchall()
@@ -90,7 +91,7 @@ def test_vectors_and_terms_are_those_of_the_tables(engine: ForeignEngine, state:
     found.close()
     chunks = all_chunks(engine)
     for chunk in chunks[::9]:
-        record, near = engine.chunk_record(chunk.id), engine.neighbours(chunk.id, 4)
+        record, near = engine.browse.chunk_record(chunk.id), engine.browse.neighbours(chunk.id, 4)
         assert record is not None
         own = vectors[chunk.id]
         assert record.norm == pytest.approx(float(np.linalg.norm(own)))
@@ -106,7 +107,7 @@ def test_vectors_and_terms_are_those_of_the_tables(engine: ForeignEngine, state:
         assert [one.score for one in near.by_vector] == pytest.approx(expected, abs=1e-5)
         assert record.tokens == sum(term.count for term in record.terms)
     texts = [chunk.text.lower() for chunk in chunks]
-    record = engine.chunk_record(chunks[0].id)
+    record = engine.browse.chunk_record(chunks[0].id)
     assert record is not None
     rare = Counter({term.term: term.document_frequency for term in record.terms})
     for term in [term for term in rare if term.isascii() and term.isalpha()][:20]:
@@ -121,7 +122,7 @@ def test_what_changed_is_told_file_by_file(state: State) -> None:
     (state.workspace / "memory/new.md").write_text("# New\n\nNot indexed.\n", "utf-8")
     (state.workspace / "memory/link.md").symlink_to(note)
     with opened(state) as engine:
-        files = {file.path: file for file in engine.memory_files()}
+        files = {file.path: file for file in engine.browse.files()}
     assert files["memory/router.md"].state is FileState.CHANGED
     assert files["memory/auth.md"].state is FileState.STALE
     new, link = files["memory/new.md"], files["memory/link.md"]
@@ -134,10 +135,10 @@ def test_without_a_workspace_the_rules_over_notes_say_so(state: State) -> None:
     moved = state.folder.parent / "alone.sqlite"
     moved.write_bytes(state.database.read_bytes())
     target = find_target(agent=None, index=moved, workspace=None, env={}, home=state.folder)
-    with ForeignEngine.open(target, now=lambda: NOW, env={}, examine=False) as engine:
-        files, report = engine.memory_files(), engine.care()
-        assert engine.file_of(files[0].path) is None
-        assert len(engine.chunks_of(files[0].path)) == files[0].chunks
+    with Engine.open_agent(target, now=lambda: NOW, env={}, examine=False) as engine:
+        files, report = engine.browse.files(), engine.browse.care()
+        assert engine.browse.file_of(files[0].path) is None
+        assert len(engine.browse.chunks_of(files[0].path)) == files[0].chunks
     assert all("workspace is not known" in file.detail for file in files)
     assert set(report.skipped) == set(CareRule) - {CareRule.NEAR_DUPLICATE}
     assert report.looked_at[CareRule.NEAR_DUPLICATE] > 0
@@ -149,7 +150,7 @@ def test_a_chunk_without_a_vector_says_so(state: State) -> None:
     empty = "'[]'" if _table(state) == "chunks" else "x''"
     edit(state.database, f"UPDATE {_table(state)} SET embedding = {empty}")
     with opened(state) as engine:
-        record, near = engine.chunk_record(chunk.id), engine.neighbours(chunk.id)
+        record, near = engine.browse.chunk_record(chunk.id), engine.browse.neighbours(chunk.id)
     assert record is not None
     assert (record.norm, record.vector_state) == (None, Reason.NO_VECTOR)
     assert (near.by_vector, near.vector_state) == ((), Reason.NO_VECTOR)

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from memtui.bus import Bus, Event, ForeignExamined, SearchFailed, SearchReady
-from memtui.engine.foreign import ForeignEngine, ForeignTarget, find_target, reading
-from memtui.engine.foreign.engine import FIRST_ANSWER_SECONDS
+from memtui.engine import Engine
+from memtui.engine.foreign import ForeignTarget, find_target, reading
+from memtui.engine.foreign.machine import FIRST_ANSWER_SECONDS
 from memtui.engine.foreign.profile import choose_profile
 from memtui.engine.foreign.retriever import ForeignIndex
 from memtui.engine.given_vectors import GivenVectors, load_given
@@ -90,9 +91,9 @@ def a_vector(tmp_path: Path, state: State) -> GivenVectors:
 
 
 @contextmanager
-def engine_of(state: State, **options: Any) -> Iterator[ForeignEngine]:
+def engine_of(state: State, **options: Any) -> Iterator[Engine]:
     changes = options.pop("target", {})
-    with ForeignEngine.open(
+    with Engine.open_agent(
         target_of(state, **changes), now=lambda: NOW, env={}, **options
     ) as engine:
         yield engine
@@ -105,16 +106,16 @@ def configure(state: State, content: dict[str, Any]) -> None:
 # --- without a trace ----------------------------------------------------------------------------
 
 
-def use_everything(engine: ForeignEngine) -> int:
-    ranked = engine.search(QUERY)
-    engine.rerank(ranked.pool, replace(engine.ranking, mmr=Mmr(enabled=True)))
+def use_everything(engine: Engine) -> int:
+    ranked = engine.search.ask(QUERY)
+    engine.search.rerank(ranked.pool, replace(engine.ranking, mmr=Mmr(enabled=True)))
     path = ranked.hits[0].chunk.path
-    engine.source(path)
-    engine.chunk_ranges(path)
-    engine.recent()
-    engine.refresh_status()
+    engine.browse.source(path)
+    engine.browse.chunk_ranges(path)
+    engine.browse.recent()
+    engine.index.refresh_status()
     assert engine.wait_idle()
-    assert engine.status().foreign is not None
+    assert engine.index.status().foreign is not None
     return len(ranked.hits)
 
 
@@ -133,18 +134,18 @@ def test_a_writing_agent_is_left_as_it_was(state: State, tmp_path: Path) -> None
         before = hash_tree(state.folder)
         with engine_of(state, given=given) as engine:
             assert use_everything(engine) > 0
-            assert len(engine.search(WORD).pool.hits[Leg.KEYWORD]) == 1
+            assert len(engine.search.ask(WORD).pool.hits[Leg.KEYWORD]) == 1
         assert hash_tree(state.folder) == before
 
 
 def test_the_agent_can_fold_its_log_back_while_memtui_is_open(sidecar: State) -> None:
     with other_program(sidecar.database) as program, engine_of(sidecar) as engine:
-        engine.search(QUERY)
+        engine.search.ask(QUERY)
         assert engine.wait_idle()
         program.close()
         assert not sidecar.beside("-wal").exists()
         assert not sidecar.beside("-shm").exists()
-        assert engine.search(WORD).hits
+        assert engine.search.ask(WORD).hits
 
 
 # --- following the index ------------------------------------------------------------------------
@@ -152,15 +153,15 @@ def test_the_agent_can_fold_its_log_back_while_memtui_is_open(sidecar: State) ->
 
 def test_a_commit_is_seen_by_the_next_search(state: State) -> None:
     with other_program(state.database) as program, engine_of(state) as engine:
-        first = engine.search(WORD).hits
+        first = engine.search.ask(WORD).hits
         program.commit()
-        second = engine.search(WORD).hits
+        second = engine.search.ask(WORD).hits
     assert len(second) == len(first) + 1
 
 
 def test_an_exchanged_file_is_opened_again(sidecar: State) -> None:
     with engine_of(sidecar) as engine:
-        assert not engine.search(WORD).hits
+        assert not engine.search.ask(WORD).hits
         other = sidecar.database.with_suffix(".other")
         other.write_bytes(sidecar.database.read_bytes())
         edit(
@@ -169,7 +170,7 @@ def test_an_exchanged_file_is_opened_again(sidecar: State) -> None:
             f" SELECT '{WORD}', id, path, source, model, start_line, end_line FROM chunks LIMIT 1",
         )
         os.replace(other, sidecar.database)
-        assert engine.search(WORD).hits
+        assert engine.search.ask(WORD).hits
 
 
 def test_a_file_that_goes_bad_is_named_and_a_good_one_taken_back(sidecar: State) -> None:
@@ -177,8 +178,8 @@ def test_a_file_that_goes_bad_is_named_and_a_good_one_taken_back(sidecar: State)
     answers = bus.queue((SearchReady, SearchFailed))
     good = sidecar.database.read_bytes()
 
-    def answer(engine: ForeignEngine) -> Event:
-        engine.submit(QUERY, typing=False)
+    def answer(engine: Engine) -> Event:
+        engine.search.submit(QUERY, typing=False)
         while True:
             event = answers.get(timeout=30)
             assert event is not None
@@ -269,7 +270,7 @@ def test_a_text_that_is_not_utf8_is_one_line(sidecar: State) -> None:
     index = ForeignIndex(sidecar.database)
     with engine_of(sidecar) as engine:
         for ask in (
-            lambda: engine.refresh_status(),
+            lambda: engine.index.refresh_status(),
             lambda: index.read(
                 lambda opened: list(rows.all_chunks(opened.connection, opened.layout))
             ),
@@ -286,7 +287,7 @@ def test_a_text_that_is_not_utf8_is_one_line(sidecar: State) -> None:
 
 def test_the_profile_is_chosen_by_the_index(state: State, release: str) -> None:
     with engine_of(state) as engine:
-        status = engine.status()
+        status = engine.index.status()
     assert status.foreign is not None
     assert status.foreign.profile == PROFILE[release] == engine.ranking.profile
     assert status.foreign.chosen_because
@@ -366,7 +367,7 @@ def test_a_profile_that_is_asked_for_replaces_the_chosen_one(sidecar: State) -> 
     with engine_of(sidecar, profile="openclaw-2026.9") as engine:
         assert engine.ranking == PROFILES["openclaw-2026.9"]
     with pytest.raises(SettingsError, match="memini is not how"):
-        ForeignEngine.open(target_of(sidecar), profile="memini", env={})
+        Engine.open_agent(target_of(sidecar), profile="memini", env={})
 
 
 # --- legs ---------------------------------------------------------------------------------------
@@ -374,7 +375,7 @@ def test_a_profile_that_is_asked_for_replaces_the_chosen_one(sidecar: State) -> 
 
 def test_both_legs_with_a_vector_from_a_file(state: State, tmp_path: Path) -> None:
     with engine_of(state, given=a_vector(tmp_path, state)) as engine:
-        ranked = engine.search(QUERY)
+        ranked = engine.search.ask(QUERY)
     states = ranked.pool.states
     assert {leg.status for leg in states.values()} == {LegStatus.OK}
     assert states[Leg.VECTOR].facts["backend"] == "sqlite-vec"
@@ -395,7 +396,7 @@ def test_the_vector_of_a_known_text_comes_from_the_embedding_cache(state: State)
     finally:
         opened.close()
     with engine_of(state) as engine:
-        found = engine.search(str(text)).pool
+        found = engine.search.ask(str(text)).pool
     assert found.states[Leg.VECTOR].facts["query_vector"] == "cache"
     assert found.hits[Leg.VECTOR][0].raw == pytest.approx(1.0, abs=1e-6)
 
@@ -404,9 +405,9 @@ def test_without_a_vector_the_keyword_leg_reproduces_and_says_what_is_missing(
     state: State, tmp_path: Path
 ) -> None:
     with engine_of(state, given=a_vector(tmp_path, state)) as engine:
-        whole = engine.search(QUERY)
+        whole = engine.search.ask(QUERY)
     with engine_of(state) as engine:
-        alone = engine.search(QUERY)
+        alone = engine.search.ask(QUERY)
     missing = alone.pool.states[Leg.VECTOR]
     assert (missing.status, missing.reason) == (LegStatus.FAILED, Reason.NOT_REPRODUCIBLE)
     assert missing.detail.startswith("not reproducible here: needs openai")
@@ -442,8 +443,8 @@ def test_no_text_goes_where_the_agent_sends_none(
         if content is not None:
             (state.folder / "openclaw.json").write_text(content, encoding="utf-8")
         target = target_of(state)
-        with ForeignEngine.open(target, env={"OPENAI_API_KEY": "k"}) as engine:
-            leg = engine.search(QUERY).pool.states[Leg.VECTOR]
+        with Engine.open_agent(target, env={"OPENAI_API_KEY": "k"}) as engine:
+            leg = engine.search.ask(QUERY).pool.states[Leg.VECTOR]
         assert not proxy.seen
     assert leg.reason is Reason.NOT_REPRODUCIBLE
     assert why in leg.detail
@@ -455,9 +456,9 @@ def test_a_broken_configuration_is_told_and_not_compared_with(tmp_path: Path) ->
     target = target_of(state)
     assert not target.is_configured
     with engine_of(state) as engine:
-        assert engine.search(QUERY).hits
-        engine.refresh_status()
-        status = engine.status()
+        assert engine.search.ask(QUERY).hits
+        engine.index.refresh_status()
+        status = engine.index.status()
     assert status.foreign is not None
     assert status.foreign.truth is not None
     findings = {finding.code: finding for finding in status.foreign.truth.findings}
@@ -476,7 +477,7 @@ def test_the_examination_waits_a_second_for_a_search_at_most() -> None:
 def test_an_agent_without_a_provider_searches_by_keywords(sidecar: State) -> None:
     configure(sidecar, {"agents": {"defaults": {"memorySearch": {"provider": "none"}}}})
     with engine_of(sidecar) as engine:
-        ranked = engine.search(QUERY)
+        ranked = engine.search.ask(QUERY)
     assert ranked.pool.states[Leg.VECTOR].status is LegStatus.SKIPPED
     assert ranked.hits
     assert all(set(hit.legs) == {Leg.KEYWORD} for hit in ranked.hits)
@@ -485,10 +486,10 @@ def test_an_agent_without_a_provider_searches_by_keywords(sidecar: State) -> Non
 def test_without_a_vector_the_list_is_that_of_an_agent_without_a_provider(sidecar: State) -> None:
     query = "OAuth zzyzx"
     with engine_of(sidecar) as engine:
-        missing = engine.search(query)
+        missing = engine.search.ask(query)
     configure(sidecar, {"agents": {"defaults": {"memorySearch": {"provider": "none"}}}})
     with engine_of(sidecar) as engine:
-        without = engine.search(query)
+        without = engine.search.ask(query)
     assert missing.hits
     assert [(hit.chunk.id, hit.score) for hit in missing.hits] == [
         (hit.chunk.id, hit.score) for hit in without.hits
@@ -501,7 +502,7 @@ def test_an_agent_with_hybrid_search_off_searches_by_vectors(
     hybrid = {"hybrid": {"enabled": False}}
     configure(sidecar, {"agents": {"defaults": {"memorySearch": {"query": hybrid}}}})
     with engine_of(sidecar, given=a_vector(tmp_path, sidecar)) as engine:
-        ranked = engine.search(QUERY)
+        ranked = engine.search.ask(QUERY)
     assert ranked.pool.states[Leg.KEYWORD].reason is Reason.DISABLED
     assert all(set(hit.legs) == {Leg.VECTOR} for hit in ranked.hits)
     assert all(stage.stage is not Stage.DECAY for hit in ranked.hits for stage in hit.stages)
@@ -512,10 +513,10 @@ def test_vectors_without_the_extension_give_the_same_hits(
 ) -> None:
     given = a_vector(tmp_path, state)
     with engine_of(state, given=given) as engine:
-        by_extension = engine.search(QUERY)
+        by_extension = engine.search.ask(QUERY)
     monkeypatch.setattr("memtui.index.database._load_vector_extension", lambda connection: None)
     with engine_of(state, given=given) as engine:
-        by_scan = engine.search(QUERY)
+        by_scan = engine.search.ask(QUERY)
     assert by_scan.pool.states[Leg.VECTOR].facts["backend"] == "scan"
     scores = {hit.chunk_id: hit.raw for hit in by_extension.pool.hits[Leg.VECTOR]}
     for hit in by_scan.pool.hits[Leg.VECTOR]:
@@ -525,16 +526,16 @@ def test_vectors_without_the_extension_give_the_same_hits(
 
 def test_blank_and_wordless_queries_find_nothing(state: State, tmp_path: Path) -> None:
     with engine_of(state, given=a_vector(tmp_path, state)) as engine:
-        assert not engine.search("").hits
-        assert not engine.search(" \ufeff\n").pool.chunks
-        assert engine.search("🙂 ???").pool.states[Leg.KEYWORD].reason is Reason.NO_TERMS
+        assert not engine.search.ask("").hits
+        assert not engine.search.ask(" \ufeff\n").pool.chunks
+        assert engine.search.ask("🙂 ???").pool.states[Leg.KEYWORD].reason is Reason.NO_TERMS
 
 
 def test_a_pool_fits_one_candidate_count(sidecar: State, tmp_path: Path) -> None:
     with engine_of(sidecar, given=a_vector(tmp_path, sidecar)) as engine:
-        small = engine.search(QUERY)
-        large = engine.search(QUERY, ranking=replace(engine.ranking, k=12))
-        again = engine.rerank(large.pool, engine.ranking)
+        small = engine.search.ask(QUERY)
+        large = engine.search.ask(QUERY, ranking=replace(engine.ranking, k=12))
+        again = engine.search.rerank(large.pool, engine.ranking)
     assert (small.pool.limit, large.pool.limit) == (24, 48)
     assert small.pool.sized
     assert len(large.pool.hits[Leg.VECTOR]) == 48
@@ -549,11 +550,11 @@ def test_a_note_that_changed_is_shown_as_it_was_indexed(state: State) -> None:
     note = state.workspace / path
     indexed = note.read_text(encoding="utf-8")
     with engine_of(state) as engine:
-        assert engine.source(path).state == "current"
+        assert engine.browse.source(path).state == "current"
         note.write_text("# Another day\n" + indexed, encoding="utf-8")
-        changed = engine.source(path)
+        changed = engine.browse.source(path)
         note.unlink()
-        gone = engine.source(path)
+        gone = engine.browse.source(path)
     assert changed.state == "changed"
     assert changed.on_disk is not None
     assert changed.on_disk[0] == "# Another day"
@@ -624,8 +625,8 @@ def test_times_that_are_none_do_not_keep_the_recent_files_back(sidecar: State) -
 def test_without_a_workspace_the_indexed_text_is_shown(sidecar: State) -> None:
     target = {"workspace": None, "config": None, "search": None}
     with engine_of(sidecar, target=target) as engine:
-        source = engine.source("memory/router.md")
-        assert engine.search(QUERY).hits
+        source = engine.browse.source("memory/router.md")
+        assert engine.search.ask(QUERY).hits
     assert source.lines
     assert "the workspace is not known" in source.detail
 
@@ -639,7 +640,7 @@ def test_the_truth_follows_in_the_background(state: State) -> None:
         event = events.get(timeout=60)
         assert isinstance(event, ForeignExamined)
         assert event.problem == ""
-        status = engine.status()
+        status = engine.index.status()
     assert status.foreign is not None
     assert status.foreign.truth is not None
     assert "memory/new.md" in status.pending
@@ -648,10 +649,10 @@ def test_the_truth_follows_in_the_background(state: State) -> None:
 
 def test_what_writes_is_refused(sidecar: State) -> None:
     with engine_of(sidecar) as engine:
-        for refused in (engine.rebuild, engine.require_writer):
+        for refused in (engine.index.rebuild, engine.index.require_writer):
             with pytest.raises(IndexUnusable, match="belongs to the agent's program"):
                 refused()
-        assert engine.rebuild_cost().chunks == 0
+        assert engine.index.rebuild_cost().chunks == 0
 
 
 def test_an_agent_that_is_not_there_is_named_with_those_that_are(sidecar: State) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memtui.engine.foreign import ForeignEngine, find_target
+from memtui.engine import Engine
+from memtui.engine.foreign import find_target
 from memtui.engine.foreign.filtering import fits_file
 from memtui.engine.foreign.retriever import Asked
 from memtui.engine.foreign.target import ForeignTarget
@@ -42,8 +43,8 @@ def target_of(state: State) -> ForeignTarget:
 
 
 @pytest.fixture
-def engine(state: State) -> Iterator[ForeignEngine]:
-    with ForeignEngine.open(target_of(state), now=lambda: NOW, env={}, examine=False) as opened:
+def engine(state: State) -> Iterator[Engine]:
+    with Engine.open_agent(target_of(state), now=lambda: NOW, env={}, examine=False) as opened:
         yield opened
 
 
@@ -56,23 +57,23 @@ def in_pool(ranked: Ranked) -> set[str]:
     return {pool.chunks[hit.chunk_id].path for hits in pool.hits.values() for hit in hits}
 
 
-def test_filters_mask_both_legs_and_are_no_words(engine: ForeignEngine) -> None:
-    whole = engine.search(QUERY)
+def test_filters_mask_both_legs_and_are_no_words(engine: Engine) -> None:
+    whole = engine.search.ask(QUERY)
     assert len(in_pool(whole)) > 2
     wanted = rows_of(whole)[-1][0]
-    named = engine.search(f"path:{wanted} {QUERY}")
+    named = engine.search.ask(f"path:{wanted} {QUERY}")
     assert in_pool(named) == {wanted}
     assert named.pool.query == f"path:{wanted} {QUERY}"
     days = Filters(after=date(2026, 11, 12), before=date(2026, 11, 13))
-    dated = in_pool(engine.search(f"{QUERY} after:2026-11-12 before:2026-11-13"))
+    dated = in_pool(engine.search.ask(f"{QUERY} after:2026-11-12 before:2026-11-13"))
     assert dated == {path for path in in_pool(whole) if fits_file(days, path, "memory", 0)}
     assert dated
-    assert not engine.search(f"{QUERY} source:sessions").hits
-    everything = engine.search(f"{QUERY} path:*.md source:MEMORY")
+    assert not engine.search.ask(f"{QUERY} source:sessions").hits
+    everything = engine.search.ask(f"{QUERY} path:*.md source:MEMORY")
     assert rows_of(everything) == rows_of(whole)
     assert [hit.score for hit in everything.hits] == [hit.score for hit in whole.hits]
     assert everything.pool.hits == whole.pool.hits
-    assert not engine.search(f"{QUERY} path:no-such-file").hits
+    assert not engine.search.ask(f"{QUERY} path:no-such-file").hits
 
 
 def test_each_leg_finds_the_best_of_the_mask(state: State) -> None:
@@ -80,13 +81,13 @@ def test_each_leg_finds_the_best_of_the_mask(state: State) -> None:
     target = target_of(state)
     vector = np.random.default_rng(5).normal(size=DIMS)
     given = GivenVectors(Path("given.json"), {"the": vector})
-    with ForeignEngine.open(target, now=lambda: NOW, env={}, examine=False, given=given) as engine:
-        deep = engine.search("the", ranking=replace(engine.ranking, min_candidates=500)).pool
+    with Engine.open_agent(target, now=lambda: NOW, env={}, examine=False, given=given) as engine:
+        deep = engine.search.ask("the", ranking=replace(engine.ranking, min_candidates=500)).pool
         assert all(state.status is LegStatus.OK for state in deep.states.values())
         shallow = replace(engine.ranking, k=1)
         seen = 0
-        for path in [file.path for file in engine.memory_files()][::3]:
-            pool = engine.search(f'the path:"{path}"', ranking=shallow).pool
+        for path in [file.path for file in engine.browse.files()][::3]:
+            pool = engine.search.ask(f'the path:"{path}"', ranking=shallow).pool
             for leg in Leg:
                 far = [hit for hit in deep.hits[leg] if deep.chunks[hit.chunk_id].path == path]
                 best = [(hit.chunk_id, hit.raw) for hit in pool.hits[leg]]
@@ -96,38 +97,38 @@ def test_each_leg_finds_the_best_of_the_mask(state: State) -> None:
         assert seen > 8
 
 
-def test_the_trace_says_what_a_filter_left_out(engine: ForeignEngine) -> None:
-    best = rows_of(engine.search(QUERY))[0]
-    ranked = engine.search(f"{QUERY} path:no-such-file before:2026-02-30 before:2020-01-01")
-    inquiry = engine.inquire_at(ranked, Place(*best))
+def test_the_trace_says_what_a_filter_left_out(engine: Engine) -> None:
+    best = rows_of(engine.search.ask(QUERY))[0]
+    ranked = engine.search.ask(f"{QUERY} path:no-such-file before:2026-02-30 before:2020-01-01")
+    inquiry = engine.explain.inquire_at(ranked, Place(*best))
     told = [step for step in inquiry.steps if step.reason is Reason.FILTERED]
     assert told
     assert {word for step in told for word in step.words} >= {"path:no-such-file"}
-    chunk = engine.chunks_of(best[0])[0]
-    places = engine.leg_places(ranked, chunk.id)
+    chunk = engine.browse.chunks_of(best[0])[0]
+    places = engine.explain.leg_places(ranked, chunk.id)
     assert {place.reason for place in places.values()} == {Reason.FILTERED}
-    kept = engine.search(f"{QUERY} path:{best[0]}")
-    rank = engine.leg_places(kept, kept.hits[0].chunk.id)[Leg.KEYWORD].rank
+    kept = engine.search.ask(f"{QUERY} path:{best[0]}")
+    rank = engine.explain.leg_places(kept, kept.hits[0].chunk.id)[Leg.KEYWORD].rank
     assert rank is not None
-    assert rank.position < len(engine.chunks_of(best[0]))
+    assert rank.position < len(engine.browse.chunks_of(best[0]))
 
 
-def test_a_query_without_a_filter_is_read_as_it_stands(engine: ForeignEngine) -> None:
+def test_a_query_without_a_filter_is_read_as_it_stands(engine: Engine) -> None:
     for text in (
         *("router", "  router   vlan ", "path: router", "after:yesterday router", "http://a:1 x"),
         *('"path:x" router', "re:path:x", "source:", "before:2026-02-30 router"),
     ):
         assert split_filters(text) == (text, Filters())
-        asked = Asked(text, engine.ranking, engine.facts.mode, engine.facts.scope)
-        retrieve = partial(engine._retriever.retrieve, asked, lambda: False)
-        exact = engine._loop.call(retrieve).result()
-        pool = engine.search(text).pool
+        asked = Asked(text, engine.ranking, engine.machine.facts.mode, engine.machine.facts.scope)
+        retrieve = partial(engine.machine._retriever.retrieve, asked, lambda: False)
+        exact = engine.machine._loop.call(retrieve).result()
+        pool = engine.search.ask(text).pool
         assert (pool.query, pool.hits, list(pool.chunks)) == (text, exact.hits, list(exact.chunks))
 
 
-def test_a_mask_follows_the_index_and_takes_any_path(state: State, engine: ForeignEngine) -> None:
-    path = rows_of(engine.search(QUERY))[0][0]
-    assert in_pool(engine.search(f"{QUERY} path:o'dd")) == set()
+def test_a_mask_follows_the_index_and_takes_any_path(state: State, engine: Engine) -> None:
+    path = rows_of(engine.search.ask(QUERY))[0][0]
+    assert in_pool(engine.search.ask(f"{QUERY} path:o'dd")) == set()
     odd = "memory/o'dd%_é.md"
     with closing(connect(state.database)) as connection:
         listed = connection.execute("SELECT name FROM sqlite_master").fetchall()
@@ -139,7 +140,7 @@ def test_a_mask_follows_the_index_and_takes_any_path(state: State, engine: Forei
         f"UPDATE {name} SET path = 'memory/o''dd%_é.md' WHERE path = '{path}'" for name in names
     ]
     edit(state.database, *renames)
-    found = engine.search(f"{QUERY} path:o'dd%_É")
+    found = engine.search.ask(f"{QUERY} path:o'dd%_É")
     assert in_pool(found) == {odd}
 
 

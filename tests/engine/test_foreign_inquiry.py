@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from memtui.engine.foreign import ForeignEngine, find_target
+from memtui.engine import Engine
+from memtui.engine.foreign import find_target
 from memtui.engine.foreign.retriever import tables_of
 from memtui.engine.given_vectors import GivenVectors
 from memtui.engine.places import parse_place
-from memtui.engine.query_words import word_changes
 from memtui.errors import IndexMissing
 from memtui.index.foreign.opening import open_foreign
 from memtui.index.foreign.rows import read_vectors
@@ -44,7 +44,7 @@ def sidecar(tmp_path: Path) -> State:
 
 
 @contextmanager
-def engine_of(state: State, **options: Any) -> Iterator[ForeignEngine]:
+def engine_of(state: State, **options: Any) -> Iterator[Engine]:
     found = find_target(
         agent="main",
         index=None,
@@ -53,7 +53,7 @@ def engine_of(state: State, **options: Any) -> Iterator[ForeignEngine]:
         home=state.folder.parent,
     )
     target = replace(found, **options.pop("target", {}))
-    with ForeignEngine.open(target, now=lambda: NOW, env={}, examine=False, **options) as engine:
+    with Engine.open_agent(target, now=lambda: NOW, env={}, examine=False, **options) as engine:
         yield engine
 
 
@@ -69,9 +69,9 @@ def given(state: State, *queries: str) -> GivenVectors:
     return GivenVectors(Path("given.json"), by_query, None if queries else values)
 
 
-def ask(engine: ForeignEngine, place: str, query: str = QUERY) -> Inquiry:
-    ranked = engine.search(query)
-    found = engine.inquire_at(ranked, parse_place(place))
+def ask(engine: Engine, place: str, query: str = QUERY) -> Inquiry:
+    ranked = engine.search.ask(query)
+    found = engine.explain.inquire_at(ranked, parse_place(place))
     check(ranked, found)
     return found
 
@@ -96,11 +96,11 @@ def step(inquiry: Inquiry, at: Station | Stage) -> TraceStep:
 def test_every_chunk_of_the_index_has_an_answer_that_agrees_with_the_list(state: State) -> None:
     with engine_of(state, given=given(state)) as engine:
         for query in (QUERY, "standup notes", "the", "", "zzz", SHOWN):
-            ranked = engine.search(query)
-            for path in engine.paths()[::3]:
-                check(ranked, engine.inquire_at(ranked, Place(path)))
-                for chunk in engine.chunk_ranges(path)[:2]:
-                    found = engine.inquire(ranked, chunk.chunk_id)
+            ranked = engine.search.ask(query)
+            for path in engine.browse.paths()[::3]:
+                check(ranked, engine.explain.inquire_at(ranked, Place(path)))
+                for chunk in engine.browse.chunk_ranges(path)[:2]:
+                    found = engine.explain.inquire(ranked, chunk.chunk_id)
                     check(ranked, found)
                     assert found.in_pool == any(one.at is Stage.FUSION for one in found.steps)
 
@@ -117,8 +117,8 @@ def test_a_word_of_an_and_that_a_note_lacks(state: State) -> None:
 
 def test_what_one_leg_misses_the_other_gives(state: State) -> None:
     with engine_of(state, given=given(state)) as engine:
-        ranked = engine.search("zebra crossing in the fog")
-        found = engine.inquire(ranked, ranked.hits[0].chunk.id)
+        ranked = engine.search.ask("zebra crossing in the fog")
+        found = engine.explain.inquire(ranked, ranked.hits[0].chunk.id)
     assert found.shown
     keyword, vector = step(found, Station.KEYWORD_LEG), step(found, Station.VECTOR_LEG)
     assert (keyword.outcome, keyword.reason) == (Outcome.MISSED, Reason.TERM_MISSING)
@@ -135,8 +135,8 @@ def test_the_rank_for_one_keyword_is_not_taken_for_that_of_the_leg(tmp_path: Pat
     state.database.unlink()
     recorded.build(AGENT_BLOB, state.database)
     with engine_of(state) as engine:
-        ranked = engine.search('error: "E1107" (staging) AND NOT nginx*')
-        found = engine.inquire_at(ranked, Place("memory/2026-07-29.md", 75))
+        ranked = engine.search.ask('error: "E1107" (staging) AND NOT nginx*')
+        found = engine.explain.inquire_at(ranked, Place("memory/2026-07-29.md", 75))
     pool = step(found, Station.KEYWORD_POOL)
     assert (pool.outcome, pool.reason) == (Outcome.LOST, Reason.OUTSIDE_CANDIDATES)
     assert (pool.rank, pool.of) == (None, None)
@@ -156,7 +156,7 @@ def test_a_tokenizer_that_drops_short_words(sidecar: State) -> None:
         f"INSERT INTO chunks_fts({names}) SELECT {names} FROM chunks",
     )
     with engine_of(sidecar) as engine:
-        assert engine.status().tokenizer.startswith("trigram")
+        assert engine.index.status().tokenizer.startswith("trigram")
         found = ask(engine, SHOWN, "be it")
         assert lost(found) == (Station.KEYWORD_LEG, Reason.TOKENIZER_DROPS)
         assert found.steps[-1].words == ("be", "it")
@@ -289,15 +289,15 @@ def test_without_a_workspace_no_file_is_judged(sidecar: State) -> None:
 
 def test_a_closed_engine_says_so_in_one_line(sidecar: State) -> None:
     with engine_of(sidecar) as engine:
-        ranked = engine.search(QUERY)
+        ranked = engine.search.ask(QUERY)
         chunk = ranked.hits[0].chunk
-        assert lost(engine.inquire(ranked, "nothing")) == (Station.INDEXED, Reason.VANISHED)
+        assert lost(engine.explain.inquire(ranked, "nothing")) == (Station.INDEXED, Reason.VANISHED)
     for call in (
-        lambda: engine.inquire(ranked, chunk.id),
-        lambda: engine.inquire_at(ranked, Place(SHOWN)),
-        lambda: engine.passages(ranked, chunk.id),
-        lambda: engine.words_to_try(ranked, chunk.id),
-        engine.paths,
+        lambda: engine.explain.inquire(ranked, chunk.id),
+        lambda: engine.explain.inquire_at(ranked, Place(SHOWN)),
+        lambda: engine.explain.passages(ranked, chunk.id),
+        lambda: engine.explain.words_to_try(ranked, chunk.id),
+        engine.browse.paths,
     ):
         with pytest.raises(IndexMissing, match="the index is closed"):
             call()
@@ -306,29 +306,29 @@ def test_a_closed_engine_says_so_in_one_line(sidecar: State) -> None:
 def test_a_row_whose_chunk_is_gone_is_a_hit_all_the_same(sidecar: State) -> None:
     edit(sidecar.database, f"DELETE FROM chunks WHERE path = '{SHOWN}'")
     with engine_of(sidecar) as engine:
-        ranked = engine.search(QUERY)
+        ranked = engine.search.ask(QUERY)
         hit = next(hit for hit in ranked.hits if hit.chunk.path == SHOWN)
-        found = engine.inquire(ranked, hit.chunk.id)
+        found = engine.explain.inquire(ranked, hit.chunk.id)
         check(ranked, found)
         assert step(found, Station.INDEXED).reason is Reason.VANISHED
-        assert engine.passages(ranked, hit.chunk.id).text == hit.chunk.text
+        assert engine.explain.passages(ranked, hit.chunk.id).text == hit.chunk.text
 
 
 def test_passages_are_those_of_memtuis_own_model_and_say_so(sidecar: State) -> None:
     with engine_of(sidecar) as engine:
-        ranked = engine.search(QUERY)
-        passages = engine.passages(ranked, ranked.hits[0].chunk.id)
+        ranked = engine.search.ask(QUERY)
+        passages = engine.explain.passages(ranked, ranked.hits[0].chunk.id)
         assert passages.model == "all-MiniLM-L6-v2-int8"
         assert [p.cosine for p in passages.found] == sorted(
             (p.cosine for p in passages.found), reverse=True
         )
         best = passages.found[0]
         assert "skew" in passages.text[best.start : best.end]
-        assert engine.facts.identity.model != passages.model
-        foreign_script = engine.search("时钟偏差")
-        reason = engine.passages(foreign_script, ranked.hits[0].chunk.id).reason
+        assert engine.machine.facts.identity.model != passages.model
+        foreign_script = engine.search.ask("时钟偏差")
+        reason = engine.explain.passages(foreign_script, ranked.hits[0].chunk.id).reason
         assert reason is Reason.SCRIPT_NOT_SUPPORTED
-        assert engine.passages(ranked, "nothing").reason is Reason.VANISHED
+        assert engine.explain.passages(ranked, "nothing").reason is Reason.VANISHED
 
 
 # --- queries ------------------------------------------------------------------------------------
@@ -337,10 +337,10 @@ def test_passages_are_those_of_memtuis_own_model_and_say_so(sidecar: State) -> N
 def test_a_very_long_query_is_explained_as_far_as_it_is_searched(state: State) -> None:
     query = f"  {QUERY} " + "token " * 900 + "unsearchable"
     with engine_of(state) as engine:
-        ranked = engine.search(query)
+        ranked = engine.search.ask(query)
         sent = ranked.pool.states[Leg.KEYWORD].facts["match"]
-        wanted = engine.search(QUERY).hits[0].chunk
-        found = engine.inquire(ranked, wanted.id)
+        wanted = engine.search.ask(QUERY).hits[0].chunk
+        found = engine.explain.inquire(ranked, wanted.id)
         check(ranked, found)
         assert found.terms is not None
         assert found.terms.match == sent
@@ -349,7 +349,7 @@ def test_a_very_long_query_is_explained_as_far_as_it_is_searched(state: State) -
         assert found.terms.score is not None
         place = found.leg_places[Leg.KEYWORD].rank
         assert place is not None
-        release = release_of(engine.facts.choice.profile)
+        release = release_of(engine.machine.facts.choice.profile)
     opened = open_foreign(state.database)
     try:
         explained = explain_openclaw(
@@ -364,17 +364,17 @@ def test_a_very_long_query_is_explained_as_far_as_it_is_searched(state: State) -
 def test_words_are_tried_by_real_searches(state: State) -> None:
     with engine_of(state) as engine:
         ranking = replace(engine.ranking, k=1)
-        ranked = engine.search(f"{QUERY} zebra", ranking=ranking)
-        wanted = engine.search(QUERY).hits[0].chunk
+        ranked = engine.search.ask(f"{QUERY} zebra", ranking=ranking)
+        wanted = engine.search.ask(QUERY).hits[0].chunk
         assert wanted.id not in {hit.chunk.id for hit in ranked.hits}
-        inquiry = engine.inquire(ranked, wanted.id)
+        inquiry = engine.explain.inquire(ranked, wanted.id)
         assert inquiry.terms is not None
         assert inquiry.terms.missing == ("zebra",)
-        found = word_changes(engine, ranked, ranking, wanted, inquiry.terms)
+        found = engine.explain.word_changes(ranked, ranking, wanted, inquiry.terms)
         assert found.changes[0].removed == ("zebra",)
         assert found.changes[0].query == QUERY
         for change in found.changes:
-            again = engine.search(change.query, ranking=ranking)
+            again = engine.search.ask(change.query, ranking=ranking)
             assert again.hits[change.rank_after - 1].chunk.id == wanted.id
 
 
@@ -383,24 +383,26 @@ def test_no_words_are_tried_where_their_vector_is_not_to_be_had(
     sidecar: State, queries: tuple[str, ...]
 ) -> None:
     with engine_of(sidecar, given=given(sidecar, *queries)) as engine:
-        ranked = engine.search("zebra fog")
+        ranked = engine.search.ask("zebra fog")
         assert ranked.pool.states[Leg.VECTOR].status is LegStatus.OK
-        chunk = engine.search(QUERY, ranking=replace(engine.ranking, k=50)).pool.chunks
+        chunk = engine.search.ask(QUERY, ranking=replace(engine.ranking, k=50)).pool.chunks
         outside = next(c for c in chunk.values() if c.id not in {h.chunk.id for h in ranked.hits})
-        found = word_changes(engine, ranked, engine.ranking, outside, None)
+        found = engine.explain.word_changes(ranked, engine.ranking, outside, None)
     assert (found.changes, found.tried, found.reason) == ((), 0, Reason.NOT_REPRODUCIBLE)
 
 
 def test_no_service_elsewhere_is_asked_for_words(sidecar: State) -> None:
     with engine_of(sidecar) as engine:
-        identity = engine.facts.identity
+        identity = engine.machine.facts.identity
     search = {"provider": identity.provider, "model": identity.model}
     remote = {"remote": {"apiKey": "sk-nobody", "baseUrl": "https://embeddings.example"}}
     text = json.dumps({"agents": {"defaults": {"memorySearch": search | remote}}})
     (sidecar.folder / "openclaw.json").write_text(text)
     with engine_of(sidecar, given=given(sidecar, QUERY)) as engine:
-        ranked = engine.search(QUERY)
+        ranked = engine.search.ask(QUERY)
         chunk = ranked.hits[0].chunk
         assert ranked.pool.states[Leg.VECTOR].status is LegStatus.OK
-        found = word_changes(engine, ranked, engine.ranking, replace(chunk, id="another"), None)
+        found = engine.explain.word_changes(
+            ranked, engine.ranking, replace(chunk, id="another"), None
+        )
     assert (found.changes, found.tried, found.reason) == ((), 0, Reason.PENDING)

@@ -12,7 +12,8 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from memtui.engine.foreign import ForeignEngine, find_target
+from memtui.engine import Engine
+from memtui.engine.foreign import find_target
 from memtui.engine.foreign.leg_states import failed
 from memtui.engine.given_vectors import GivenVectors
 from memtui.engine.query_vectors import QueryVector, QueryVectors
@@ -56,8 +57,8 @@ def ask(state: State, query: str, vector: Sequence[float] | None = None) -> Rank
     )
     values = np.array(vector if vector is not None else a_vector(state), dtype=np.float64)
     given = GivenVectors(Path("given.json"), {}, values)
-    with ForeignEngine.open(target, now=lambda: NOW, env={}, given=given) as engine:
-        return engine.search(query, ranking=replace(engine.ranking, k=200, min_score=-9.0))
+    with Engine.open_agent(target, now=lambda: NOW, env={}, given=given) as engine:
+        return engine.search.ask(query, ranking=replace(engine.ranking, k=200, min_score=-9.0))
 
 
 def a_vector(state: State) -> list[float]:

@@ -66,13 +66,13 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def engine(root: Path, tmp_path: Path, provider: HashedProvider) -> Iterator[Engine]:
     with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", now=lambda: NOW) as opened:
-        opened.sync(wait=True)
+        opened.index.sync(wait=True)
         yield opened
 
 
 def ask(engine: Engine, place: str, query: str = QUERY, ranking: Ranking | None = None) -> Inquiry:
-    ranked = engine.search(query, ranking=ranking)
-    found = engine.inquire_at(ranked, parse_place(place))
+    ranked = engine.search.ask(query, ranking=ranking)
+    found = engine.explain.inquire_at(ranked, parse_place(place))
     listed = [hit.rank for hit in ranked.hits if found.chunk and hit.chunk.id == found.chunk.id]
     assert ([found.rank] if found.shown else []) == listed
     assert (found.first_failure is None) == found.shown
@@ -209,19 +209,19 @@ def test_before_the_first_index_everything_waits_for_it(
     root: Path, tmp_path: Path, provider: HashedProvider
 ) -> None:
     with Engine.open(root, SETTINGS, data_dir=tmp_path / "one", now=lambda: NOW) as engine:
-        engine.sync(wait=True)
-        ranked = engine.search(QUERY)
-        passages = engine.passages(ranked, ranked.hits[0].chunk.id)
+        engine.index.sync(wait=True)
+        ranked = engine.search.ask(QUERY)
+        passages = engine.explain.passages(ranked, ranked.hits[0].chunk.id)
         assert passages.found
     with Engine.open(root, SETTINGS, data_dir=tmp_path / "two", now=lambda: NOW) as empty:
-        found = empty.inquire_at(ranked, Place("MEMORY.md"))
+        found = empty.explain.inquire_at(ranked, Place("MEMORY.md"))
         assert lost(found) == (Station.INDEXED, Reason.NO_INDEX)
-        assert empty.paths() == ()
-        assert empty.words_to_try(ranked, ranked.hits[0].chunk.id).words == ()
+        assert empty.browse.paths() == ()
+        assert empty.explain.words_to_try(ranked, ranked.hits[0].chunk.id).words == ()
     for call in (
-        lambda: engine.inquire(ranked, ranked.hits[0].chunk.id),
-        lambda: engine.inquire_at(ranked, Place("MEMORY.md")),
-        engine.paths,
+        lambda: engine.explain.inquire(ranked, ranked.hits[0].chunk.id),
+        lambda: engine.explain.inquire_at(ranked, Place("MEMORY.md")),
+        engine.browse.paths,
     ):
         with pytest.raises(IndexMissing, match="the index is closed"):
             call()
@@ -230,38 +230,41 @@ def test_before_the_first_index_everything_waits_for_it(
 def test_a_chunk_that_vanished_since_the_search_has_one_clear_answer(
     engine: Engine, root: Path
 ) -> None:
-    ranked = engine.search(QUERY)
+    ranked = engine.search.ask(QUERY)
     first = ranked.hits[0].chunk
     (root / first.path).write_text("Something else.\n")
-    engine.sync(wait=True)
-    found = engine.inquire(ranked, first.id)
+    engine.index.sync(wait=True)
+    found = engine.explain.inquire(ranked, first.id)
     assert (found.rank, found.first_failure) == (1, None)
     assert step(found, Station.INDEXED).reason is Reason.VANISHED
-    assert engine.passages(ranked, first.id).text == first.text
-    other = engine.search("lotus tea")
+    assert engine.explain.passages(ranked, first.id).text == first.text
+    other = engine.search.ask("lotus tea")
     assert first.id not in other.pool.chunks or other.pool.chunks[first.id] == first
-    nowhere = engine.inquire(ranked, "0" * 64)
+    nowhere = engine.explain.inquire(ranked, "0" * 64)
     assert lost(nowhere) == (Station.INDEXED, Reason.VANISHED)
 
 
 def test_a_note_indexed_since_the_search_was_no_candidate_of_it(engine: Engine, root: Path) -> None:
-    ranked = engine.search(QUERY)
+    ranked = engine.search.ask(QUERY)
     (root / "memory/new.md").write_text("The Omada router has a VLAN.\n")
-    engine.sync(wait=True)
-    found = engine.inquire_at(ranked, Place("memory/new.md"))
+    engine.index.sync(wait=True)
+    found = engine.explain.inquire_at(ranked, Place("memory/new.md"))
     assert step(found, Station.VECTOR_LEG).outcome is Outcome.PASSED
     assert lost(found) == (Station.VECTOR_POOL, Reason.NOT_YET_INDEXED)
     assert {one.rank for one in found.steps} == {None}
-    assert engine.inquire_at(engine.search(QUERY), Place("memory/new.md")).shown
+    assert engine.explain.inquire_at(engine.search.ask(QUERY), Place("memory/new.md")).shown
 
 
 def test_after_a_rebuild_the_cosine_is_still_that_of_the_chunk(engine: Engine, root: Path) -> None:
-    ranked = engine.search(QUERY)
-    before = {hit.chunk.id: engine.leg_places(ranked, hit.chunk.id) for hit in ranked.hits}
+    ranked = engine.search.ask(QUERY)
+    before = {hit.chunk.id: engine.explain.leg_places(ranked, hit.chunk.id) for hit in ranked.hits}
     (root / "MEMORY.md").unlink()
-    engine.rebuild(wait=True)
+    engine.index.rebuild(wait=True)
     for chunk_id, places in before.items():
-        known, now = places[Leg.VECTOR].rank, engine.leg_places(ranked, chunk_id)[Leg.VECTOR].rank
+        known, now = (
+            places[Leg.VECTOR].rank,
+            engine.explain.leg_places(ranked, chunk_id)[Leg.VECTOR].rank,
+        )
         if now is not None:
             assert known is not None
             assert now.raw == known.raw
@@ -280,11 +283,11 @@ def test_after_a_rebuild_the_cosine_is_still_that_of_the_chunk(engine: Engine, r
 )  # fmt: skip
 def test_a_path_is_found_however_it_is_written(engine: Engine, root: Path, written: str) -> None:
     place = Place(written.format(root=root))
-    found = engine.inquire_at(engine.search("lotus tea"), place)
+    found = engine.explain.inquire_at(engine.search.ask("lotus tea"), place)
     assert found.chunk is not None
     assert found.chunk.path == "memory/people/mai.md"
     assert found.rank == 1
-    by_text = engine.inquire_at(engine.search("lotus tea"), parse_place(str(place)))
+    by_text = engine.explain.inquire_at(engine.search.ask("lotus tea"), parse_place(str(place)))
     assert by_text.chunk == found.chunk
 
 
@@ -293,13 +296,13 @@ def test_a_path_is_found_however_it_is_written(engine: Engine, root: Path, writt
 )
 def test_names_are_found_by_their_end(engine: Engine, root: Path, name: str, written: str) -> None:
     (root / "memory" / name).write_text("A quince.\n")
-    engine.sync(wait=True)
+    engine.index.sync(wait=True)
     assert ask(engine, written, "quince").place.path == f"memory/{name}"
 
 
 def test_a_name_that_several_files_have_names_them(engine: Engine, root: Path) -> None:
     (root / "memory/people/one.md").write_text("Another.\n")
-    engine.sync(wait=True)
+    engine.index.sync(wait=True)
     found = ask(engine, "one.md")
     assert lost(found) == (Station.DISCOVERED, Reason.NO_FILE)
     assert found.steps[-1].other == "it could be memory/copies/one.md, memory/people/one.md"
@@ -309,13 +312,13 @@ def test_hostile_names_are_found(engine: Engine, root: Path) -> None:
     names = [b"memory/\xff\xfe bad.md", "memory/rtl\u202e.md".encode(), b"memory/a#L3.md"]
     for name in names:
         (root / os.fsdecode(name)).write_text("A hostile quince.\n")
-    engine.sync(wait=True)
-    ranked = engine.search("hostile quince")
+    engine.index.sync(wait=True)
+    ranked = engine.search.ask("hostile quince")
     for path in (*(hit.chunk.path for hit in ranked.hits[:3]), *map(os.fsdecode, names)):
-        found = engine.inquire_at(ranked, Place(path))
+        found = engine.explain.inquire_at(ranked, Place(path))
         assert found.shown, path
-    assert list(engine.paths()) == sorted(engine.paths())
-    assert len(engine.paths()) == len(NOTES) + 3
+    assert list(engine.browse.paths()) == sorted(engine.browse.paths())
+    assert len(engine.browse.paths()) == len(NOTES) + 3
 
 
 # --- the legs ---------------------------------------------------------------------------------
@@ -402,7 +405,7 @@ def test_a_model_that_sees_nothing_in_a_note(engine: Engine) -> None:
 def test_a_vector_that_cannot_be_compared(
     engine: Engine, statement: str, reason: Reason, other: str
 ) -> None:
-    status = engine.status()
+    status = engine.index.status()
     database = IndexFolder(Path(status.index_dir)).path(status.generation)
     connection = open_database(database)
     (row,) = connection.execute("SELECT id FROM files WHERE path LIKE '%mai.md'").fetchall()
@@ -423,8 +426,8 @@ def test_a_script_that_the_model_does_not_read(engine: Engine, provider: HashedP
     shown = ask(engine, "2026-11-18.md", "京都 vlan")
     assert step(shown, Station.VECTOR_LEG).outcome is Outcome.SKIPPED
     assert step(shown, Station.VECTOR_LEG).reason is Reason.SCRIPT_NOT_SUPPORTED
-    ranked = engine.search("京都 vlan")
-    passages = engine.passages(ranked, ranked.hits[0].chunk.id)
+    ranked = engine.search.ask("京都 vlan")
+    passages = engine.explain.passages(ranked, ranked.hits[0].chunk.id)
     assert (passages.found, passages.reason) == ((), Reason.SCRIPT_NOT_SUPPORTED)
 
 
@@ -435,18 +438,18 @@ def test_a_provider_that_fails_may_be_what_lost_it(
     found = ask(engine, "mai.md", "unheard of vlan")
     assert lost(found) == (Station.VECTOR_LEG, Reason.PROVIDER_FAILED)
     assert "told to fail" in found.steps[-1].other
-    ranked = engine.search("lotus tea")
-    assert engine.passages(ranked, ranked.hits[0].chunk.id).reason is Reason.PROVIDER_FAILED
+    ranked = engine.search.ask("lotus tea")
+    assert engine.explain.passages(ranked, ranked.hits[0].chunk.id).reason is Reason.PROVIDER_FAILED
 
 
 # --- the pool and the stages ------------------------------------------------------------------
 
 
 def test_the_true_rank_beyond_the_limit_of_both_pools(engine: Engine) -> None:
-    ranked = engine.search(QUERY)
+    ranked = engine.search.ask(QUERY)
     firsts = {hit.chunk_id for hits in ranked.pool.hits.values() for hit in hits[:2]}
     last = next(hit for hit in ranked.pool.hits[Leg.KEYWORD] if hit.chunk_id not in firsts)
-    found = engine.inquire(engine.rerank(ranked.pool, small(engine)), last.chunk_id)
+    found = engine.explain.inquire(engine.search.rerank(ranked.pool, small(engine)), last.chunk_id)
     keyword, vector = step(found, Station.KEYWORD_POOL), step(found, Station.VECTOR_POOL)
     assert keyword.outcome is Outcome.MISSED
     assert vector.outcome is Outcome.LOST
@@ -468,10 +471,10 @@ def test_below_the_minimum_score(engine: Engine) -> None:
 
 
 def test_cut_at_k(engine: Engine) -> None:
-    ranked = engine.search(QUERY)
+    ranked = engine.search.ask(QUERY)
     last = ranked.hits[-1]
-    found = engine.inquire(
-        engine.rerank(ranked.pool, replace(engine.ranking, k=last.rank - 1)), last.chunk.id
+    found = engine.explain.inquire(
+        engine.search.rerank(ranked.pool, replace(engine.ranking, k=last.rank - 1)), last.chunk.id
     )
     assert lost(found) == (Stage.CUT, Reason.CUT_AT_K)
     assert found.steps[-1].rank == last.rank
@@ -480,7 +483,7 @@ def test_cut_at_k(engine: Engine) -> None:
 
 def test_pushed_down_by_decay(engine: Engine) -> None:
     base = replace(engine.ranking, search_mode=KEYWORD_ONLY)
-    ranked = engine.search("configured twenty", ranking=base)
+    ranked = engine.search.ask("configured twenty", ranking=base)
     assert ranked.hits[0].chunk.path == "memory/2026-02-01.md"
     decayed = replace(base, k=1, decay=Decay(enabled=True, half_life_days=10))
     found = ask(engine, "2026-02-01.md", "configured twenty", decayed)
@@ -501,7 +504,7 @@ def test_pushed_down_by_decay(engine: Engine) -> None:
 
 def test_pushed_down_by_mmr_names_the_chunk_it_repeats(engine: Engine) -> None:
     ranking = replace(engine.ranking, search_mode=KEYWORD_ONLY, mmr=Mmr(enabled=True, lambda_=0.1))
-    plain = engine.search("omada attic", ranking=replace(ranking, mmr=Mmr()))
+    plain = engine.search.ask("omada attic", ranking=replace(ranking, mmr=Mmr()))
     assert [hit.chunk.path for hit in plain.hits[:2]] == [
         "memory/copies/one.md",
         "memory/copies/two.md",
@@ -542,12 +545,12 @@ def test_of_a_file_the_chunk_that_comes_nearest_is_meant(engine: Engine, root: P
     (root / "memory/long.md").write_text(
         "\n".join(part[:200] for part in parts[:5]) + parts[5][-60:]
     )
-    engine.sync(wait=True)
-    ranked = engine.search(QUERY)
-    found = engine.inquire_at(ranked, Place("long.md"))
+    engine.index.sync(wait=True)
+    ranked = engine.search.ask(QUERY)
+    found = engine.explain.inquire_at(ranked, Place("long.md"))
     assert found.chunk is not None
-    outside = engine.search(QUERY, ranking=small(engine))
-    far = engine.inquire_at(outside, Place("long.md"))
+    outside = engine.search.ask(QUERY, ranking=small(engine))
+    far = engine.explain.inquire_at(outside, Place("long.md"))
     assert far.chunk is not None
     assert "Omada" in far.chunk.text
 
@@ -560,10 +563,10 @@ def test_of_a_file_no_chunk_that_the_query_shuts_out_is_meant(engine: Engine, ro
     )
     for number in range(60):
         (root / f"memory/{number}.md").write_text("Here: deep quince.\n")
-    engine.sync(wait=True)
-    assert len(engine.chunk_ranges("memory/long.md")) > 1
-    ranked = engine.search('lantern "deep quince"', ranking=small(engine))
-    found = engine.inquire_at(ranked, Place("memory/long.md"))
+    engine.index.sync(wait=True)
+    assert len(engine.browse.chunk_ranges("memory/long.md")) > 1
+    ranked = engine.search.ask('lantern "deep quince"', ranking=small(engine))
+    found = engine.explain.inquire_at(ranked, Place("memory/long.md"))
     assert found.chunk is not None
     assert "deep quince" in found.chunk.text
     assert lost(found)[1] is Reason.OUTSIDE_CANDIDATES

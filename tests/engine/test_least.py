@@ -56,7 +56,7 @@ def find(
 ) -> LeastChanges:
     ranked = engine.search("query", ranking=BASE)
     engine.asked.clear()
-    return find_changes(engine, ranked, BASE, chunk_id, places or {}, chunks=chunks)
+    return find_changes(engine.search, ranked, BASE, chunk_id, places or {}, chunks=chunks)
 
 
 def by_parameter(least: LeastChanges) -> dict[Parameter, Change]:
@@ -99,7 +99,7 @@ def test_a_smaller_multiplier_can_take_the_rivals_away() -> None:
     heavy = replace(BASE, vector_weight=0.02, keyword_weight=0.98)
     ranked = engine.search("query", ranking=heavy)
     assert "c000" not in {hit.chunk.id for hit in ranked.hits}
-    least = find_changes(engine, ranked, heavy, "c000", {}, chunks=120)
+    least = find_changes(engine.search, ranked, heavy, "c000", {}, chunks=120)
     change = by_parameter(least)[Parameter.CANDIDATE_MULTIPLIER]
     # With 18 candidates three of the rivals are left, with 24 all six.
     assert (change.new, change.rank_after) == (3, 4)
@@ -124,5 +124,5 @@ def test_progress_is_told_before_every_search_and_can_stop_it() -> None:
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        find_changes(engine, ranked, BASE, "c023", {}, chunks=120, progress=stop)
+        find_changes(engine.search, ranked, BASE, "c023", {}, chunks=120, progress=stop)
     assert told[-1] is Parameter.CANDIDATE_MULTIPLIER

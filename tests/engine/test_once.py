@@ -45,7 +45,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def data(root: Path, tmp_path: Path) -> Path:
     with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", now=lambda: NOW) as engine:
-        engine.sync(wait=True)
+        engine.index.sync(wait=True)
     return tmp_path / "data"
 
 
@@ -63,9 +63,9 @@ def by_engine(
 ) -> tuple[Ranked, IndexStatus]:
     opened = Engine.open(root, settings, data_dir=data, now=lambda: NOW, write=False)
     with opened as engine:
-        ranked = engine.search(question)
-        engine.refresh_status()
-        return ranked, engine.status()
+        ranked = engine.search.ask(question)
+        engine.index.refresh_status()
+        return ranked, engine.index.status()
 
 
 def once(root: Path, data: Path, settings: Settings, question: str) -> tuple[Ranked, IndexStatus]:

@@ -33,13 +33,13 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     for name, text in NOTES.items():
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
     with Engine.open(folder.parent, SETTINGS, data_dir=tmp_path / "data") as opened:
-        opened.sync(wait=True)
+        opened.index.sync(wait=True)
         yield opened
 
 
 def submitted(engine: Engine, text: str) -> object:
     queue = engine.bus.queue((SearchReady, SearchFailed))
-    sequence = engine.submit(text, typing=False)
+    sequence = engine.search.submit(text, typing=False)
     while event := queue.get(timeout=20):
         assert not isinstance(event, SearchFailed)
         if isinstance(event, SearchReady) and event.sequence == sequence and event.complete:
@@ -55,20 +55,20 @@ def test_a_typed_search_finds_what_the_one_before_it_left_out(engine: Engine) ->
 
 def test_a_search_that_may_be_the_only_one_leaves_nothing_to_do(engine: Engine) -> None:
     for has_more in (True, False):
-        engine.search(QUERY)
+        engine.search.ask(QUERY)
         assert engine.wait_idle()
-        assert engine._retriever.can_prepare is has_more
+        assert engine.machine._retriever.can_prepare is has_more
 
 
 def test_an_explanation_is_of_the_words_that_took_part(engine: Engine) -> None:
-    engine.search(QUERY)
-    engine.search(QUERY)
+    engine.search.ask(QUERY)
+    engine.search.ask(QUERY)
     assert engine.wait_idle()
-    ranked = engine.search(QUERY)
+    ranked = engine.search.ask(QUERY)
     match = ranked.pool.states[Leg.KEYWORD].facts["match"]
     assert match == '"router" OR "vlan" OR "omada" OR "gateway"'
     best = ranked.hits[0]
-    told = engine.keyword_terms(ranked, best.chunk.id)
+    told = engine.explain.keyword_terms(ranked, best.chunk.id)
     assert told is not None
     assert (told.match, told.pruned) == (match, ())
     assert told.score == best.legs[Leg.KEYWORD].raw

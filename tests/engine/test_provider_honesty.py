@@ -43,27 +43,27 @@ def test_an_index_with_vectors_stays_while_nobody_makes_those_of_the_new_one(
 ) -> None:
     scene.first.remote = remote
     with scene.open(provider="spare", fallback="none") as engine:
-        engine.sync(wait=True)
+        engine.index.sync(wait=True)
         if remote:
             scene.first.refusal = refusal
         else:
             scene.first.unloadable = refusal
-        engine.switch_provider(EmbeddingChoice("first"))
-        assert engine._indexer.wait_idle(WAIT)
+        engine.providers.switch(EmbeddingChoice("first"))
+        assert engine.machine._indexer.wait_idle(WAIT)
         (scene.root / "memory/late.md").write_text("A note about a zeppelin.\n", encoding="utf-8")
-        engine.sync(wait=True)
-        status = engine.status()
+        engine.index.sync(wait=True)
+        status = engine.index.status()
         assert (status.provider.actual, status.state) == (None, IndexState.DEGRADED)
         assert (status.generation, status.files) == (1, len(NOTES) + 1)
         assert status.vectors == len(NOTES)
         leg = vector_leg(engine)
         assert (leg.status, leg.facts["provider"]) == (LegStatus.OK, "spare")
-        assert engine.search("zeppelin").hits[0].chunk.path == "memory/late.md"
+        assert engine.search.ask("zeppelin").hits[0].chunk.path == "memory/late.md"
         assert scene.meta()["provider"] == "spare"
         scene.first.refusal = scene.first.unloadable = None
         ring(engine, scene.clock, FIRST_PROBE_SECONDS)
         settled(engine, "first")
-        until(lambda: engine.status().vectors == len(NOTES) + 1)
+        until(lambda: engine.index.status().vectors == len(NOTES) + 1)
         assert scene.meta()["provider"] == "first"
         assert vector_leg(engine).facts["provider"] == "first"
 
@@ -71,38 +71,38 @@ def test_an_index_with_vectors_stays_while_nobody_makes_those_of_the_new_one(
 def test_who_only_follows_says_whose_vectors_it_searches(scene: Scene) -> None:
     """Its own provider works, and is not the one that made the index."""
     with scene.open() as writer, scene.open() as follower:
-        follower._indexer._poll_seconds = 0.02
-        writer.sync(wait=True)
-        until(lambda: follower.status().generation == writer.status().generation)
+        follower.machine._indexer._poll_seconds = 0.02
+        writer.index.sync(wait=True)
+        until(lambda: follower.index.status().generation == writer.index.status().generation)
         assert vector_leg(follower).facts["provider"] == "first"
         scene.first.refusal = KEY_REFUSED
         vector_leg(writer, "garden")
         settled(writer, "spare")
         scene.first.refusal = None
-        until(lambda: follower.status().generation == writer.status().generation)
+        until(lambda: follower.index.status().generation == writer.index.status().generation)
         assert vector_leg(follower, "router").facts["provider"] == "spare"
-        until(lambda: follower.status().provider.state is Reason.FALLBACK)
-        state = follower.status().provider
+        until(lambda: follower.index.status().provider.state is Reason.FALLBACK)
+        state = follower.index.status().provider
         assert (state.requested, state.actual, state.model) == ("first", "spare", "model-two")
         assert "HTTP 401" in state.detail
         ring(writer, scene.clock, FIRST_PROBE_SECONDS)
         settled(writer, "first")
-        until(lambda: follower.status().generation == writer.status().generation)
+        until(lambda: follower.index.status().generation == writer.index.status().generation)
         assert vector_leg(follower, "kyoto").facts["provider"] == "first"
-        until(lambda: follower.status().provider.state is Reason.OK)
+        until(lambda: follower.index.status().provider.state is Reason.OK)
 
 
 def test_a_model_that_changes_its_dimensions_behind_its_name(scene: Scene) -> None:
     scene.first.knows_dimensions = False
     with scene.open(fallback="none") as writer:
-        writer.sync(wait=True)
+        writer.index.sync(wait=True)
     scene.first.dimensions = 8
     with scene.open(fallback="none") as engine:
         assert vector_leg(engine).reason is Reason.DIMENSIONS_DIFFER
         (scene.root / "memory/late.md").write_text("A later note.\n", encoding="utf-8")
-        engine.sync(wait=True)
+        engine.index.sync(wait=True)
         # The index has changed, so that its vectors are looked at again.
-        found = engine.search("later")
+        found = engine.search.ask("later")
         assert found.hits[0].chunk.path == "memory/late.md"
 
 
@@ -111,15 +111,15 @@ def test_a_rebuild_cures_vectors_of_other_dimensions_though_the_cache_has_them(
 ) -> None:
     scene.first.knows_dimensions = False
     with scene.open(fallback="none") as engine:
-        engine.sync(wait=True)
+        engine.index.sync(wait=True)
     scene.first.dimensions = 8
     with scene.open(fallback="none") as engine:
         (scene.root / "memory/late.md").write_text("A later note.\n", encoding="utf-8")
-        engine.sync(wait=True)
-        assert "a rebuild makes all of them anew" in engine.status().errors[0].message
-        engine.rebuild(wait=True)
+        engine.index.sync(wait=True)
+        assert "a rebuild makes all of them anew" in engine.index.status().errors[0].message
+        engine.index.rebuild(wait=True)
         assert vector_leg(engine).status is LegStatus.OK
-        status = engine.status()
+        status = engine.index.status()
         assert (status.state, status.vectors) == (IndexState.READY, len(NOTES) + 1)
     assert scene.meta()["dimensions"] == "8"
 
@@ -131,14 +131,14 @@ def test_settings_that_no_longer_fit_the_model_are_an_outage(
         raise SettingsError("512 dimensions of 384", hint="leave it empty")
 
     with scene.open() as engine:
-        engine.sync(wait=True)
+        engine.index.sync(wait=True)
     monkeypatch.setattr(scene.first, "create", create)
     unregister("first")
     with registered(scene.first), scene.open() as engine:
-        assert engine.search("heron").hits, "the keyword search goes on"
-        engine.sync(wait=True)
+        assert engine.search.ask("heron").hits, "the keyword search goes on"
+        engine.index.sync(wait=True)
         settled(engine, "spare")
-        state = engine.status().provider
+        state = engine.index.status().provider
         assert state.failure is Failure.BAD_SETTING
         assert state.detail.startswith("first: 512 dimensions of 384; spare answers instead")
 
@@ -151,8 +151,8 @@ def test_a_cache_that_cannot_shrink_is_no_failure_of_the_index(
 
     monkeypatch.setattr(EmbeddingCache, "is_above", full)
     with scene.open() as engine:
-        engine.sync(wait=True)
-        status = engine.status()
+        engine.index.sync(wait=True)
+        status = engine.index.status()
         assert status.state is IndexState.READY
         (record,) = status.errors
         assert (record.where, record.message) == (
@@ -164,11 +164,11 @@ def test_a_cache_that_cannot_shrink_is_no_failure_of_the_index(
 def test_a_provider_that_is_let_go_of_in_mid_call_is_not_out_of_order(scene: Scene) -> None:
     closed = ProviderError("the provider is closed", failure=Failure.CLOSED)
     with scene.open() as engine:
-        engine.sync(wait=True)
+        engine.index.sync(wait=True)
         scene.first.refusal = closed
         for query in ("one", "two", "three", "four"):
             assert vector_leg(engine, query).status is LegStatus.FAILED
-        assert engine.status().provider.state is Reason.OK
+        assert engine.index.status().provider.state is Reason.OK
         assert scene.spare.choices == []
 
 
@@ -177,16 +177,16 @@ def test_of_two_changes_at_once_the_later_one_counts(
 ) -> None:
     """A recipe that is worked out first and handed on last would be that of nobody who answers."""
     with scene.open() as engine:
-        engine.sync(wait=True)
-        use, first, gone_on = engine._indexer.use, threading.Event(), threading.Event()
+        engine.index.sync(wait=True)
+        use, first, gone_on = engine.machine._indexer.use, threading.Event(), threading.Event()
 
         def slow_at_first(recipe: object) -> None:
             if not first.is_set():
                 first.set()
                 gone_on.wait(0.3)
-            use(recipe)  # type: ignore[arg-type]
+            use(recipe)
 
-        monkeypatch.setattr(engine._indexer, "use", slow_at_first)
+        monkeypatch.setattr(engine.machine._indexer, "use", slow_at_first)
         scene.first.model = "model-three"
         one = threading.Thread(target=_switch, args=(engine, "first"))
         one.start()
@@ -203,7 +203,7 @@ def test_of_two_changes_at_once_the_later_one_counts(
 
 def test_a_question_that_closing_interrupts_says_that_the_index_is_closed(scene: Scene) -> None:
     with scene.open() as engine:
-        engine.sync(wait=True)
+        engine.index.sync(wait=True)
         begun = threading.Event()
 
         def begin(*arguments: object) -> int:
@@ -216,7 +216,7 @@ def test_a_question_that_closing_interrupts_says_that_the_index_is_closed(scene:
             counted = "WITH RECURSIVE c(x) AS (SELECT begin() UNION ALL SELECT x + 1 FROM c)"
             return connection.execute(f"{counted} SELECT count(*) FROM c").fetchall()
 
-        asked = engine._loop.call(lambda: engine._retriever.read(endless))
+        asked = engine.machine._loop.call(lambda: engine.machine._retriever.read(endless))
         assert begun.wait(WAIT)
         engine.close()
         with pytest.raises(IndexMissing, match="closed"):
@@ -224,4 +224,4 @@ def test_a_question_that_closing_interrupts_says_that_the_index_is_closed(scene:
 
 
 def _switch(engine: Engine, name: str) -> None:
-    engine.switch_provider(EmbeddingChoice(name))
+    engine.providers.switch(EmbeddingChoice(name))

@@ -205,8 +205,8 @@ def test_an_index_or_a_named_state(case: Case, provider: str, tmp_path: Path) ->
     with embedding_server(case.fault(provider), stays=case.stays) as server:
         scene = Scene(tmp_path, provider, server)
         with scene.open(batch_timeout=case.seconds, query_timeout=case.seconds) as engine:
-            engine.sync(wait=True)
-            said, count = engine.status(), scene.assert_every_vector_is_right()
+            engine.index.sync(wait=True)
+            said, count = engine.index.status(), scene.assert_every_vector_is_right()
             scene.assert_no_key(said)
             if case.failure is None:
                 assert said.provider.state is Reason.OK
@@ -216,18 +216,18 @@ def test_an_index_or_a_named_state(case: Case, provider: str, tmp_path: Path) ->
                 assert (said.vectors, count) == (0, 0)
                 assert said.state is not IndexState.READY
                 assert case.failure.value in {said.provider.failure, *named(said)}
-                assert engine.search("router").hits, "the keyword search goes on"
+                assert engine.search.ask("router").hits, "the keyword search goes on"
             wanted = KEY if provider in KEY_VARIABLES else ""
             assert {key_in(seen) for seen in server.seen} == {wanted}
             server.faults, server.stays = [], False
             if case.failure is not Failure.TIMEOUT:
-                engine.sync(wait=True)
-                assert_whole(scene, engine.status())
+                engine.index.sync(wait=True)
+                assert_whole(scene, engine.index.status())
         if case.failure is Failure.TIMEOUT:
             # Times so short that a server hangs in them are too short for a busy machine.
             with scene.open() as engine:
-                engine.sync(wait=True)
-                assert_whole(scene, engine.status())
+                engine.index.sync(wait=True)
+                assert_whole(scene, engine.index.status())
         assert scene.assert_every_vector_is_right() == len(NOTES)
 
 
@@ -250,8 +250,8 @@ def test_a_text_that_is_refused_costs_no_other_its_vector(
     with embedding_server(picky, stays=True) as server:
         scene = Scene(tmp_path, provider, server)
         with scene.open() as engine:
-            engine.sync(wait=True)
-            said = engine.status()
+            engine.index.sync(wait=True)
+            said = engine.index.status()
             refused = sum("router" in text for text in NOTES.values())
             assert (said.vectors, said.chunks) == (len(NOTES) - refused, len(NOTES))
             assert scene.assert_every_vector_is_right() == len(NOTES) - refused
@@ -262,7 +262,7 @@ def test_a_text_that_is_refused_costs_no_other_its_vector(
             requests = len(server.seen)
             assert requests <= 9
             for _ in range(5):
-                engine._indexer.sync()
+                engine.machine._indexer.sync()
                 assert engine.wait_idle()
             assert len(server.seen) <= requests + 10, "what is refused is not sent for ever"
 
@@ -274,8 +274,8 @@ def test_a_redirect_carries_no_key_and_no_text(provider: str, tmp_path: Path) ->
         server.faults, server.stays = [status(307, location=elsewhere)], True
         scene = Scene(tmp_path, provider, server)
         with scene.open() as engine:
-            engine.sync(wait=True)
-            said = engine.status()
+            engine.index.sync(wait=True)
+            said = engine.index.status()
             assert said.provider.failure is Failure.REDIRECTED
             assert (said.vectors, scene.assert_every_vector_is_right()) == (0, 0)
             scene.assert_no_key(said)
@@ -288,12 +288,12 @@ def test_a_model_that_sees_nothing_leaves_the_keyword_search(provider: str, tmp_
     with embedding_server(zeros, stays=True) as server:
         scene = Scene(tmp_path, provider, server)
         with scene.open() as engine:
-            engine.sync(wait=True)
-            assert engine.status().provider.state is Reason.OK
-            found = engine.search("router")
+            engine.index.sync(wait=True)
+            assert engine.index.status().provider.state is Reason.OK
+            found = engine.search.ask("router")
             assert {hit.chunk.path for hit in found.hits} == {"MEMORY.md", "memory/2026-11-18.md"}
             assert found.pool.states[Leg.VECTOR].status is not LegStatus.OK
-            scene.assert_no_key(engine.status())
+            scene.assert_no_key(engine.index.status())
         assert not [vector for _, _, vector in scene.vectors().values() if vector and any(vector)]
 
 
@@ -302,7 +302,7 @@ def test_closing_does_not_wait_for_a_service_that_hangs(provider: str, tmp_path:
     with embedding_server(hanging, stays=True) as server:
         scene = Scene(tmp_path, provider, server)
         with scene.open() as engine:
-            engine.sync()
+            engine.index.sync()
             assert server.arrived.wait(10)
             begun = time.monotonic()
         assert time.monotonic() - begun < 2.0
@@ -341,11 +341,11 @@ def test_a_storm_of_faults_ends_in_the_index_of_a_calm_run(
         rounds = 0
         with scene.open(dimensions=16) as engine:
             server.faults, server.chance = faults, 0.3
-            while (said := engine.status()).vectors < CHUNKS or said.vectors < said.chunks:
+            while (said := engine.index.status()).vectors < CHUNKS or said.vectors < said.chunks:
                 assert rounds < 40, "it does not get on"
-                engine.sync(wait=True)
+                engine.index.sync(wait=True)
                 rounds += 1
-            scene.assert_no_key(engine.status())
+            scene.assert_no_key(engine.index.status())
         assert rounds > 1
         # Every text was answered well once, whatever else failed around it.
         assert engine_usage(made) == CHUNKS

@@ -86,7 +86,7 @@ def contents_of(root: Path, data: Path) -> Contents:
 
 def made_in_calm_weather(root: Path, data: Path) -> Contents:
     with registered(Service("stormy")), Engine.open(root, SETTINGS, data_dir=data) as engine:
-        engine.sync(wait=True)
+        engine.index.sync(wait=True)
     return contents_of(root, data)
 
 
@@ -103,12 +103,12 @@ def test_repeated_syncs_end_in_the_index_of_a_run_without_faults(tmp_path: Path,
     rounds = 0
     with registered(service), Engine.open(root, SETTINGS, data_dir=data) as engine:
         before = -1
-        while (status := engine.status()).vectors < CHUNKS:
+        while (status := engine.index.status()).vectors < CHUNKS:
             assert status.vectors > before or rounds < 60, "it does not get on"
             before = status.vectors
-            engine.sync(wait=True)
+            engine.index.sync(wait=True)
             rounds += 1
-        assert engine.status().provider.actual == "stormy"
+        assert engine.index.status().provider.actual == "stormy"
     assert rounds > 1
     assert sum(storm.failed.values()) > 50
     assert len(storm.failed) == 7

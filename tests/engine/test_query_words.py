@@ -42,23 +42,23 @@ class Counting:
     def search(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
         """Count, and search."""
         self.queries.append(text)
-        ranked = self.engine.search(text, ranking=ranking, typing=typing)
+        ranked = self.engine.search.ask(text, ranking=ranking, typing=typing)
         if len(self.queries) <= self._lose:
             return ranked
         failed = LegState(LegStatus.FAILED, Reason.PROVIDER_FAILED)
         states = {**ranked.pool.states, Leg.VECTOR: failed}
         return replace(ranked, pool=replace(ranked.pool, states=states))
 
-    def words_to_try(self, ranked: Ranked, chunk_id: str, limit: int = MOST_WORDS) -> WordsToTry:
+    def words_to_try(self, ranked: Ranked, chunk_id: str, limit: int = 12) -> WordsToTry:
         """Those of the engine."""
-        return self.engine.words_to_try(ranked, chunk_id, limit)
+        return self.engine.explain.words_to_try(ranked, chunk_id, limit)
 
 
 def missed(
     engine: Engine, query: str, path: str, ranking: Ranking, *, typing: bool = False
 ) -> tuple[Ranked, Chunk]:
-    ranked = engine.search(query, ranking=ranking, typing=typing)
-    found = engine.inquire_at(ranked, Place(path))
+    ranked = engine.search.ask(query, ranking=ranking, typing=typing)
+    found = engine.explain.inquire_at(ranked, Place(path))
     assert found.chunk is not None
     assert not found.shown
     return ranked, found.chunk
@@ -70,8 +70,12 @@ def tried(
     wanted = engine.ranking
     ranked, chunk = missed(engine, query, path, wanted, typing=typing)
     counting = Counting(engine)
-    terms = engine.keyword_terms(ranked, chunk.id)
-    return word_changes(counting, ranked, wanted, chunk, terms), counting, chunk
+    terms = engine.explain.keyword_terms(ranked, chunk.id)
+    return (
+        word_changes(counting.search, counting.words_to_try, ranked, wanted, chunk, terms),
+        counting,
+        chunk,
+    )
 
 
 @pytest.mark.parametrize("typing", [False, True])
@@ -95,7 +99,7 @@ def test_every_suggestion_was_searched_and_shows_the_chunk(
     assert len(set(counting.queries)) == len(counting.queries)
     for change in found.changes:
         assert change.query in counting.queries
-        again = engine.search(change.query, typing=typing)
+        again = engine.search.ask(change.query, typing=typing)
         assert again.hits[change.rank_after - 1].chunk.id == chunk.id
         for word in change.added:
             assert word.lower() not in STOP_WORDS
@@ -106,13 +110,15 @@ def test_every_suggestion_was_searched_and_shows_the_chunk(
 
 
 def test_a_word_that_a_phrase_requires_is_taken_out(engine: Engine) -> None:
-    shown = engine.search("router vlan").hits[0].chunk
+    shown = engine.search.ask("router vlan").hits[0].chunk
     query = 'router vlan "no note says this"'
-    ranked = engine.search(query)
+    ranked = engine.search.ask(query)
     assert not ranked.hits
-    terms = engine.keyword_terms(ranked, shown.id)
+    terms = engine.explain.keyword_terms(ranked, shown.id)
     assert terms is not None
-    found = word_changes(engine, ranked, engine.ranking, shown, terms)
+    found = word_changes(
+        engine.search.ask, engine.explain.words_to_try, ranked, engine.ranking, shown, terms
+    )
     assert found.changes[0].removed == ("no note says this",)
     assert found.changes[0].query == "router vlan"
 
@@ -120,13 +126,15 @@ def test_a_word_that_a_phrase_requires_is_taken_out(engine: Engine) -> None:
 def test_several_words_together_where_one_does_not_do_it(engine: Engine) -> None:
     ranking = replace(engine.ranking, k=1, search_mode=SearchMode.KEYWORD_ONLY)
     sizes = set()
-    for path in engine.paths():
-        ranked = engine.search("router", ranking=ranking)
-        inquiry = engine.inquire_at(ranked, Place(path))
+    for path in engine.browse.paths():
+        ranked = engine.search.ask("router", ranking=ranking)
+        inquiry = engine.explain.inquire_at(ranked, Place(path))
         if inquiry.chunk is None or inquiry.shown:
             continue
         counting = Counting(engine)
-        found = word_changes(counting, ranked, ranking, inquiry.chunk, inquiry.terms)
+        found = word_changes(
+            counting.search, counting.words_to_try, ranked, ranking, inquiry.chunk, inquiry.terms
+        )
         assert len(counting.queries) <= MOST_SEARCHES
         added = {len(change.added) for change in found.changes}
         assert len(added) <= 1
@@ -139,7 +147,9 @@ def test_several_words_together_where_one_does_not_do_it(engine: Engine) -> None
 def test_a_search_without_a_leg_of_the_first_counts_for_nothing(engine: Engine) -> None:
     ranked, chunk = missed(engine, "router config", "USER.md", engine.ranking)
     counting = Counting(engine, lose=0)
-    found = word_changes(counting, ranked, engine.ranking, chunk, None)
+    found = word_changes(
+        counting.search, counting.words_to_try, ranked, engine.ranking, chunk, None
+    )
     assert found.changes == ()
     assert found.reason is Reason.PROVIDER_FAILED
     assert found.tried == len(counting.queries) > 0
@@ -155,26 +165,36 @@ def test_progress_may_stop_it(engine: Engine) -> None:
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        word_changes(counting, ranked, engine.ranking, chunk, None, progress=progress)
+        word_changes(
+            counting.search,
+            counting.words_to_try,
+            ranked,
+            engine.ranking,
+            chunk,
+            None,
+            progress=progress,
+        )
     assert counting.queries == seen[:2]
 
 
 def test_nothing_is_tried_for_a_chunk_in_the_list(engine: Engine) -> None:
-    ranked = engine.search("router config")
+    ranked = engine.search.ask("router config")
     counting = Counting(engine)
-    found = word_changes(counting, ranked, engine.ranking, ranked.hits[0].chunk, None)
+    found = word_changes(
+        counting.search, counting.words_to_try, ranked, engine.ranking, ranked.hits[0].chunk, None
+    )
     assert (found, counting.queries) == (WordChanges((), 0), [])
 
 
 def test_the_words_to_try_are_rare_and_new(engine: Engine) -> None:
     ranked, chunk = missed(engine, "router config", "USER.md", engine.ranking)
-    words = engine.words_to_try(ranked, chunk.id).words
+    words = engine.explain.words_to_try(ranked, chunk.id).words
     assert 0 < len(words) <= MOST_WORDS
-    holding = [len(engine.search(w).pool.hits[Leg.KEYWORD]) for w in words if not w.isdigit()]
+    holding = [len(engine.search.ask(w).pool.hits[Leg.KEYWORD]) for w in words if not w.isdigit()]
     assert holding == sorted(holding)
     assert all(len(word) > 1 for word in words)
     assert not {"router", "routers", "config"} & {word.lower() for word in words}
-    assert engine.words_to_try(ranked, "nothing").words == ()
+    assert engine.explain.words_to_try(ranked, "nothing").words == ()
 
 
 @pytest.mark.parametrize(

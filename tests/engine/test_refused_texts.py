@@ -51,8 +51,8 @@ def sent(scene: Scene, word: str) -> int:
 
 
 def sync_by_itself(engine: Engine) -> None:
-    engine._indexer.sync()
-    assert engine._indexer.wait_idle(WAIT)
+    engine.machine._indexer.sync()
+    assert engine.machine._indexer.wait_idle(WAIT)
 
 
 @pytest.mark.parametrize("error", [TOO_LONG, BAD])
@@ -63,19 +63,19 @@ def test_the_other_texts_of_the_batch_get_their_vectors(
     scene.first.batch_size = batch_size
     scene.first.alter = refusing("kyoto", error)
     with scene.open() as engine:
-        engine.sync(wait=True)
-        status = engine.status()
+        engine.index.sync(wait=True)
+        status = engine.index.status()
         assert (status.chunks, status.vectors) == (len(NOTES), len(NOTES) - 1)
         assert (status.state, status.provider.state) == (IndexState.DEGRADED, Reason.OK)
         expected = f"no vector for memory/kyoto.md:1-4: {error}"
         assert [record.message for record in status.errors] == [expected]
         assert status.warnings == (expected,)
         assert vector_leg(engine).status is LegStatus.OK
-        assert engine._holder._primary.misses == 0
+        assert engine.machine._holder._primary.misses == 0
         scene.first.alter = None
-        engine.sync(wait=True)
-        assert engine.status().state is IndexState.READY
-        assert engine.status().warnings == ()
+        engine.index.sync(wait=True)
+        assert engine.index.status().state is IndexState.READY
+        assert engine.index.status().warnings == ()
 
 
 def test_a_refused_text_alone_never_lets_the_fallback_answer(scene: Scene) -> None:
@@ -84,9 +84,9 @@ def test_a_refused_text_alone_never_lets_the_fallback_answer(scene: Scene) -> No
     for _ in range(2):
         with scene.open() as engine:
             for _ in range(5):
-                engine.sync(wait=True)
-            assert engine.status().provider.actual == "first"
-            assert engine.status().vectors == len(NOTES) - 1
+                engine.index.sync(wait=True)
+            assert engine.index.status().provider.actual == "first"
+            assert engine.index.status().vectors == len(NOTES) - 1
     assert scene.spare.choices == []
 
 
@@ -94,8 +94,8 @@ def test_many_refused_texts_side_by_side_are_no_outage(scene: Scene) -> None:
     scene.first.alter = refusing("#")
     (scene.root / "memory/plain.md").write_text("A plain note.\n", encoding="utf-8")
     with scene.open() as engine:
-        engine.sync(wait=True)
-        status = engine.status()
+        engine.index.sync(wait=True)
+        status = engine.index.status()
         assert (status.vectors, status.provider.state) == (1, Reason.OK)
         (record,) = status.errors
         assert record.message.startswith("no vector for memory/")
@@ -107,7 +107,7 @@ def test_it_is_not_sent_at_every_sync(scene: Scene) -> None:
     with scene.open() as engine:
         sync_by_itself(engine)
         scene.first.texts.clear()
-        alarm = engine._pending.alarm
+        alarm = engine.machine._pending.alarm
         for left in range(MOST_TRIES - 1, 0, -1):
             assert alarm.left() is not None, f"{left} tries are left"
             sync_by_itself(engine)
@@ -118,20 +118,20 @@ def test_it_is_not_sent_at_every_sync(scene: Scene) -> None:
         (scene.root / "memory/new.md").write_text("A new note.\n", encoding="utf-8")
         sync_by_itself(engine)
         assert done.get(timeout=WAIT) is not None
-        status = engine.status()
+        status = engine.index.status()
         assert (status.vectors, status.chunks) == (len(NOTES), len(NOTES) + 1)
         assert status.state is IndexState.DEGRADED
         assert "memory/kyoto.md:1-4" in status.warnings[0]
         assert sent(scene, "kyoto") == tries
-        engine.sync(wait=True)
+        engine.index.sync(wait=True)
         assert sent(scene, "kyoto") == tries + 1, "the user asked for work"
 
 
 def test_a_service_that_refuses_everything_is_replaced(scene: Scene) -> None:
     scene.first.refusal = BAD
     with scene.open() as engine:
-        engine.sync(wait=True)
-        status = engine.status()
+        engine.index.sync(wait=True)
+        status = engine.index.status()
         assert status.provider.state is Reason.FALLBACK
         assert status.vectors == status.chunks
     assert scene.meta()["provider"] == "spare"

@@ -10,7 +10,7 @@ import pytest
 
 from memtui.engine import Engine
 from memtui.engine.conversations.replay import results_wanted, without_limit
-from memtui.engine.foreign import ForeignEngine, find_target
+from memtui.engine.foreign import find_target
 from memtui.errors import IndexUnusable
 from memtui.model import Ranking, Reason
 from memtui.model.conversations import MemoryCall, RecallChange, Recalled, TranscriptKind
@@ -52,7 +52,7 @@ def engine(tmp_path: Path, homes: Homes) -> Iterator[Engine]:
         (root / path).write_text(text)
     settings = Settings.model_validate({"embedding": {"provider": "none"}})
     with Engine.open(root, settings, data_dir=tmp_path / "d", homes=homes.homes) as engine:
-        engine.sync(wait=True)
+        engine.index.sync(wait=True)
         yield engine
 
 
@@ -80,12 +80,12 @@ def test_what_came_back_then_is_beside_what_comes_back_now(homes: Homes, engine:
             ),
         ],
     )
-    [call] = engine.memory_calls()
+    [call] = engine.conversations.memory_calls()
     assert (call.query, call.path, call.line, call.answer_line) == ("gate code", PATH, 3, 4)
-    replayed = engine.replay(call)
+    replayed = engine.conversations.replay(call)
     assert not replayed.problem
     assert not replayed.is_same
-    now = [hit.chunk.path for hit in engine.search("gate code").hits]
+    now = [hit.chunk.path for hit in engine.search.ask("gate code").hits]
     assert set(now) == {"MEMORY.md", "memory/shed.md", "memory/gates.md"}
     rows = {(row.path, row.rank_then): row for row in replayed.rows}
     assert [row.path for row in replayed.rows if row.rank_now] == now
@@ -99,23 +99,23 @@ def test_what_came_back_then_is_beside_what_comes_back_now(homes: Homes, engine:
         "memory/shed.md4": Reason.NO_CHUNK_AT_LINE,
     }
     assert rows["memory/kyoto.md", 2].chunk_id
-    [kyoto] = engine.chunk_ranges("memory/kyoto.md")
+    [kyoto] = engine.browse.chunk_ranges("memory/kyoto.md")
     assert rows["memory/kyoto.md", 2].chunk_id == kyoto.chunk_id
 
 
 def test_as_many_are_asked_for_as_the_call_asked_for(engine: Engine) -> None:
-    hits = engine.search("gate").hits
+    hits = engine.search.ask("gate").hits
     then = [Recalled(hit.chunk.path, hit.chunk.start_line, hit.chunk.end_line) for hit in hits]
     assert len(then) == 3
-    assert engine.replay(call_of("gate", *then)).is_same
-    one = engine.replay(call_of("gate", *then, maxResults=1))
+    assert engine.conversations.replay(call_of("gate", *then)).is_same
+    one = engine.conversations.replay(call_of("gate", *then, maxResults=1))
     assert [row.change.value for row in one.rows] == ["same", "left", "left"]
     assert [row.why for row in one.rows] == [None, Reason.CUT_AT_K, Reason.CUT_AT_K]
-    assert engine.replay(without_limit(call_of("gate", *then, maxResults=1))).is_same
+    assert engine.conversations.replay(without_limit(call_of("gate", *then, maxResults=1))).is_same
     floor = Ranking(k=3, min_score=2.0)
-    low = engine.replay(call_of("gate", *then), ranking=floor)
+    low = engine.conversations.replay(call_of("gate", *then), ranking=floor)
     assert {row.why for row in low.rows} == {Reason.BELOW_MIN_SCORE}
-    reversed_ = engine.replay(call_of("gate", *reversed(then)))
+    reversed_ = engine.conversations.replay(call_of("gate", *reversed(then)))
     assert [row.change.value for row in reversed_.rows] == ["moved", "same", "moved"]
 
 
@@ -123,15 +123,15 @@ def test_transcripts_are_looked_for_once_for_all_places(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[None] = []
-    paths = engine._library.paths
+    paths = engine.machine._library.paths
 
     def counted() -> frozenset[str]:
         looked.append(None)
-        return paths()
+        return frozenset(paths())
 
-    monkeypatch.setattr(engine._library, "paths", counted)
+    monkeypatch.setattr(engine.machine._library, "paths", counted)
     gone = [Recalled(f"memory/gone{number}.md", 1, 2) for number in range(20)]
-    replayed = engine.replay(call_of("orchard", *gone))
+    replayed = engine.conversations.replay(call_of("orchard", *gone))
     assert sum(row.change is RecallChange.LEFT for row in replayed.rows) == 20
     assert len(looked) == 1
 
@@ -145,13 +145,13 @@ def test_how_many_results_a_call_wants() -> None:
 
 
 def test_what_cannot_be_asked_again_is_said(tmp_path: Path, homes: Homes, engine: Engine) -> None:
-    assert engine.replay(call_of(" ")).problem == "the call has no query"
+    assert engine.conversations.replay(call_of(" ")).problem == "the call has no query"
     unknown = MemoryCall(PATH, 3, TranscriptKind.OPENCLAW, "memory_search", "gate", None)
-    rows = engine.replay(unknown).rows
+    rows = engine.conversations.replay(unknown).rows
     assert {row.change for row in rows} == {RecallChange.ENTERED}
     settings = Settings.model_validate({"embedding": {"provider": "none"}})
     with Engine.open(engine.root, settings, data_dir=tmp_path / "none", write=False) as other:
-        replayed = other.replay(call_of("gate", Recalled("MEMORY.md", 1, 3)))
+        replayed = other.conversations.replay(call_of("gate", Recalled("MEMORY.md", 1, 3)))
     assert replayed.rows == ()
     assert "no index" in replayed.problem
     assert "\n" not in replayed.problem
@@ -176,23 +176,23 @@ def test_an_agents_conversations_over_its_own_index(tmp_path: Path, release: str
     target = find_target(
         agent="main", index=None, workspace=None, env={"HOME": str(tmp_path)}, home=tmp_path
     )
-    with ForeignEngine.open(target, env={}, examine=False) as engine:
-        [listing] = engine.conversations()
+    with Engine.open_agent(target, env={}, examine=False) as engine:
+        [listing] = engine.conversations.listings()
         stored = "sessions/main/a.jsonl" if release == AGENT_BLOB else "sessions/a.jsonl"
         assert (listing.path, listing.agent, listing.chunks) == (stored, "main", None)
         assert listing.state in {Reason.DISABLED, Reason.NOT_YET_INDEXED}
-        [call] = engine.memory_calls()
-        replayed = engine.replay(call)
+        [call] = engine.conversations.memory_calls()
+        replayed = engine.conversations.replay(call)
         assert not replayed.problem
         now = [row for row in replayed.rows if row.rank_now is not None]
-        hits = engine.search("router").hits
+        hits = engine.search.ask("router").hits
         assert [row.chunk_id for row in now] == [hit.chunk.id for hit in hits]
         assert sum(row.rank_then is not None for row in replayed.rows) == 1
-        assert engine.conversation(stored).find("which") == [1]
-        [source] = engine.transcript_sources()
+        assert engine.conversations.read(stored).find("which") == [1]
+        [source] = engine.conversations.sources()
         assert (source.name, source.found) == ("openclaw:main", 1)
         with pytest.raises(IndexUnusable, match="memtui only reads it"):
-            engine.use_transcripts(["openclaw"])
+            engine.conversations.use_sources(["openclaw"])
     assert hash_tree(state.folder) == before
 
 
@@ -223,14 +223,14 @@ def test_conversations_in_the_rows_of_an_agents_database(tmp_path: Path) -> None
         target = find_target(
             agent=None, index=index, workspace=None, env={"HOME": str(tmp_path)}, home=tmp_path
         )
-        with ForeignEngine.open(target, env={}, examine=False) as engine:
-            [listing] = engine.conversations()
+        with Engine.open_agent(target, env={}, examine=False) as engine:
+            [listing] = engine.conversations.listings()
             assert (listing.path, listing.session) == ("sessions/main/s1.jsonl", "s1")
             assert (listing.chunks, listing.agent) == (2, "main")
-            assert [call.query for call in engine.memory_calls()] == ["router"]
-            assert [turn.text for turn in engine.conversation(listing.path).turns][
+            assert [call.query for call in engine.conversations.memory_calls()] == ["router"]
+            assert [turn.text for turn in engine.conversations.read(listing.path).turns][
                 1
             ] == "which router?"
-            [source] = engine.transcript_sources()
+            [source] = engine.conversations.sources()
             assert (source.found, source.indexed, source.chunks) == (1, 1, 2)
     assert hash_tree(tmp_path) == before

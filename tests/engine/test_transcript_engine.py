@@ -61,30 +61,30 @@ def engine(tmp_path: Path, root: Path, homes: Homes) -> Iterator[Engine]:
 def test_a_source_is_indexed_from_when_it_is_chosen(engine: Engine, homes: Homes) -> None:
     homes.openclaw("a.jsonl", [began(), said("user", "who waters the tomatoes")])
     homes.codex("rollout-x.jsonl", [codex_began(), codex("user", "who waters the roses")])
-    engine.sync(wait=True)
-    assert engine.status().sources == (SourceCount("memory", 1, 1),)
-    engine.use_transcripts(["openclaw:main"])
+    engine.index.sync(wait=True)
+    assert engine.index.status().sources == (SourceCount("memory", 1, 1),)
+    engine.conversations.use_sources(["openclaw:main"])
     engine.wait_idle()
-    assert engine.status().sources == (
+    assert engine.index.status().sources == (
         SourceCount("memory", 1, 1),
         SourceCount("sessions", 1, 1),
     )
-    hits = engine.search("source:sessions tomatoes").hits
+    hits = engine.search.ask("source:sessions tomatoes").hits
     assert [hit.chunk.path for hit in hits] == [PATH]
-    assert engine.search("source:memory tomatoes").hits == ()
-    engine.use_transcripts(["codex"])
+    assert engine.search.ask("source:memory tomatoes").hits == ()
+    engine.conversations.use_sources(["codex"])
     engine.wait_idle()
-    assert [hit.chunk.path for hit in engine.search("waters").hits] == [
+    assert [hit.chunk.path for hit in engine.search.ask("waters").hits] == [
         "codex/2026/10/01/rollout-x.jsonl"
     ]
-    engine.use_transcripts(["openclaw"])
-    engine.use_transcripts(["openclaw:main", "codex"])
+    engine.conversations.use_sources(["openclaw"])
+    engine.conversations.use_sources(["openclaw:main", "codex"])
     homes.openclaw("b.jsonl", [began(), said("user", "who waters the leeks")], agent="new")
-    engine.sync(wait=True)
-    assert len(engine.search("waters").hits) == 3, "a wider name takes in an agent that is new"
-    engine.use_transcripts([])
+    engine.index.sync(wait=True)
+    assert len(engine.search.ask("waters").hits) == 3, "a wider name takes in an agent that is new"
+    engine.conversations.use_sources([])
     engine.wait_idle()
-    assert engine.status().sources == (SourceCount("memory", 1, 1),)
+    assert engine.index.status().sources == (SourceCount("memory", 1, 1),)
 
 
 def test_a_preview_has_a_line_for_each_line_of_the_file(engine: Engine, homes: Homes) -> None:
@@ -98,9 +98,9 @@ def test_a_preview_has_a_line_for_each_line_of_the_file(engine: Engine, homes: H
         said("assistant", "word " * 2000),
     ]
     file = homes.openclaw("a.jsonl", parts)
-    engine.use_transcripts(["openclaw"])
+    engine.conversations.use_sources(["openclaw"])
     engine.wait_idle()
-    shown = engine.source(PATH)
+    shown = engine.browse.source(PATH)
     assert (shown.state, len(shown.lines)) == ("current", len(parts))
     assert shown.lines[1].startswith("User: my key is OPENAI_API_KEY=sk-pro…")
     assert shown.lines[2] == "· tool call memory_search 17 B"
@@ -110,35 +110,35 @@ def test_a_preview_has_a_line_for_each_line_of_the_file(engine: Engine, homes: H
     assert len(shown.lines[6]) == 2000
     assert SECRET not in "".join(shown.lines)
     assert "\x1b" not in "".join(shown.lines)
-    assert engine.chunk_ranges(PATH)[0][:2] == (2, 7)
+    assert engine.browse.chunk_ranges(PATH)[0][:2] == (2, 7)
     with file.open("ab") as stream:
         stream.write(said("user", "more"))
-    assert engine.source(PATH).state == "changed"
-    assert engine.source(PATH).lines[7] == "User: more"
+    assert engine.browse.source(PATH).state == "changed"
+    assert engine.browse.source(PATH).lines[7] == "User: more"
     file.unlink()
-    gone = engine.source(PATH)
+    gone = engine.browse.source(PATH)
     assert gone.state == "gone"
     assert gone.lines[1].startswith("User: my key is")
 
 
 def test_a_conversation_that_is_not_indexed_can_be_previewed(engine: Engine, homes: Homes) -> None:
     homes.codex("rollout-x.jsonl", [codex_began(), codex("user", "the fence")])
-    shown = engine.source("codex/2026/10/01/rollout-x.jsonl")
+    shown = engine.browse.source("codex/2026/10/01/rollout-x.jsonl")
     assert (shown.state, shown.lines[1]) == ("current", "User: the fence")
 
 
 def test_a_chunk_of_a_conversation_can_be_asked_about(engine: Engine, homes: Homes) -> None:
     file = homes.openclaw("a.jsonl", [said("user", "tomatoes and basil")])
-    engine.use_transcripts(["openclaw"])
+    engine.conversations.use_sources(["openclaw"])
     engine.wait_idle()
-    ranked = engine.search("tomatoes")
+    ranked = engine.search.ask("tomatoes")
     chunk = ranked.hits[0].chunk
-    engine.inquire(ranked, chunk.id)
-    here = engine.inquire_at(ranked, Place(PATH, 1))
+    engine.explain.inquire(ranked, chunk.id)
+    here = engine.explain.inquire_at(ranked, Place(PATH, 1))
     assert here.place.path == PATH
     assert Reason.NO_FILE not in {step.reason for step in here.steps}
     file.unlink()
-    gone = engine.inquire_at(ranked, Place(PATH, 1))
+    gone = engine.explain.inquire_at(ranked, Place(PATH, 1))
     assert Reason.VANISHED in {step.reason for step in gone.steps}
 
 
@@ -153,15 +153,15 @@ def test_a_start_without_changes_opens_no_transcript(
         os.utime(file, (1_700_000_000, 1_700_000_000))
     chosen, data = settings("openclaw"), tmp_path / "data"
     with Engine.open(root, chosen, data_dir=data, homes=homes.homes) as engine:
-        engine.sync(wait=True)
-        assert engine.status().sources[-1] == SourceCount("sessions", 2000, 20)
+        engine.index.sync(wait=True)
+        assert engine.index.status().sources[-1] == SourceCount("sessions", 2000, 20)
     _opened = []
     try:
         with Engine.open(root, chosen, data_dir=data, homes=homes.homes) as engine:
-            engine.sync(wait=True)
-            stats = engine.status().last_sync
-            engine.refresh_status()
-            assert engine.status().pending_count == 0
+            engine.index.sync(wait=True)
+            stats = engine.index.status().last_sync
+            engine.index.refresh_status()
+            assert engine.index.status().pending_count == 0
         assert not [name for name in _opened if name.endswith(".jsonl")]
     finally:
         _opened = None
@@ -182,6 +182,6 @@ def test_a_conversation_is_followed_while_it_grows(
         assert ended.acquire(timeout=20)
         with file.open("ab") as stream:
             stream.write(said("assistant", "and basil"))
-        while not engine.search("basil").hits:
+        while not engine.search.ask("basil").hits:
             assert ended.acquire(timeout=20)
-        assert engine.search("basil").hits[0].chunk.path == PATH
+        assert engine.search.ask("basil").hits[0].chunk.path == PATH

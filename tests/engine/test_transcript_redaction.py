@@ -53,7 +53,7 @@ def opened(
     )
     data = tmp_path / "data"
     with Engine.open(tmp_path / "notes", settings, data_dir=data, homes=homes.homes) as engine:
-        engine.sync(wait=True)
+        engine.index.sync(wait=True)
         yield engine
 
 
@@ -95,7 +95,7 @@ def test_the_index_of_a_release_holds_exactly_its_text(
         folded = normalise(case["input"]) == case["input"]
         wanted[f"masked-{number}.jsonl"] = f"User: {case['output'] if folded else '***'}"
     with opened(tmp_path, homes, profile) as engine:
-        assert not engine.status().errors
+        assert not engine.index.status().errors
         assert held(tmp_path) == wanted
 
 
@@ -117,17 +117,17 @@ def test_what_a_release_lets_through_is_in_its_index_and_never_shown(
         texts = held(tmp_path)
         assert texts["a.jsonl"] == (RELEASE if is_exact else RELEASE.replace(AWS, MASKED_AWS))
         assert AWS not in texts["rollout-x.jsonl"], "other programs have no list of their own"
-        ranked = engine.search("harbor")
+        ranked = engine.search.ask("harbor")
         assert len(ranked.hits) == 2
         assert MASKED_AWS in shown(ranked)
         assert AWS not in shown(ranked)
         chunk = next(hit.chunk for hit in ranked.hits if "OPENAI" in hit.chunk.text)
         assert snippet_text(chunk) == texts["a.jsonl"], "MMR compares what the index holds"
-        record = engine.chunk_record(chunk.id)
+        record = engine.browse.chunk_record(chunk.id)
         assert record is not None
         assert AWS not in json_text(record_entry(record))
         (homes.folder / "openclaw/agents/main/sessions/a.jsonl").unlink()
-        assert AWS not in "".join(engine.source(chunk.path).lines)
+        assert AWS not in "".join(engine.browse.source(chunk.path).lines)
 
 
 def test_another_list_has_conversations_read_anew(tmp_path: Path, homes: Homes) -> None:
@@ -135,20 +135,20 @@ def test_another_list_has_conversations_read_anew(tmp_path: Path, homes: Homes) 
     with opened(tmp_path, homes, "openclaw-2026.7") as engine:
         before = held(tmp_path)["a.jsonl"]
         for profile in ("memtui", "openclaw-2026.7"):
-            ranked = engine.search("harbor", ranking=PROFILES[profile])
+            ranked = engine.search.ask("harbor", ranking=PROFILES[profile])
             assert AWS not in shown(ranked)
-        engine.sync(wait=True)
+        engine.index.sync(wait=True)
         assert held(tmp_path)["a.jsonl"] == before, "what is chosen on screen reads nothing anew"
     with opened(tmp_path, homes, "openclaw-2026.7") as engine:
-        stats = engine.status().last_sync
+        stats = engine.index.status().last_sync
         assert stats is not None
         assert stats.chunks_written == 0
     with opened(tmp_path, homes, "openclaw-2026.7", "wide") as engine:
         assert held(tmp_path)["a.jsonl"] == RELEASE.replace(AWS, MASKED_AWS)
-        assert engine.search(AWS).hits == ()
+        assert engine.search.ask(AWS).hits == ()
     with opened(tmp_path, homes, "openclaw-2026.7") as engine:
         assert held(tmp_path)["a.jsonl"] == before
-        assert AWS not in shown(engine.search("harbor"))
+        assert AWS not in shown(engine.search.ask("harbor"))
 
 
 def test_a_change_of_lists_that_was_stopped_leaves_nothing_mixed(

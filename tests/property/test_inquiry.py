@@ -38,7 +38,11 @@ def engine(tmp_path_factory: pytest.TempPathFactory, indexed_demo: Path) -> Iter
 
 @pytest.fixture(scope="module")
 def chunk_ids(engine: Engine) -> list[str]:
-    return [chunk.chunk_id for path in engine.paths() for chunk in engine.chunk_ranges(path)]
+    return [
+        chunk.chunk_id
+        for path in engine.browse.paths()
+        for chunk in engine.browse.chunk_ranges(path)
+    ]
 
 
 def number(step: TraceStep, name: str) -> float:
@@ -55,11 +59,11 @@ def test_inquiries_agree_with_the_list(
     query = " ".join(data.draw(st.lists(st.sampled_from(WORDS), max_size=4)))
     profiles = st.sampled_from([replace(one, k=3) for one in PROFILES.values()])
     ranking = data.draw(st.one_of(rankings(), profiles))
-    ranked = engine.search(query, ranking=ranking)
+    ranked = engine.search.ask(query, ranking=ranking)
     asked = data.draw(st.sets(st.sampled_from(chunk_ids), max_size=12))
     listed = {chunk_id for chunk_id in ranked.pool.chunks if data.draw(st.booleans())}
     for chunk_id in sorted(asked | set(sorted(listed)[:20])):
-        check(ranked, ranking, chunk_id, engine.inquire(ranked, chunk_id))
+        check(ranked, ranking, chunk_id, engine.explain.inquire(ranked, chunk_id))
 
 
 def check(ranked: Ranked, ranking: Ranking, chunk_id: str, found: Inquiry) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from memtui.bus import Bus
-from memtui.engine.foreign import ForeignEngine, find_target
+from memtui.engine import Engine
+from memtui.engine.foreign import find_target
 from memtui.engine.given_vectors import load_given
 from memtui.memory.documents import split_lines
-from memtui.tui.door import OpenedMemory
-from memtui.tui.memories import foreign_memory
+from memtui.tui.memories import OpenedMemory, foreign_memory
 from tests.support import recorded
 from tests.support.openclaw import SIDECAR, edit, make_state
 
@@ -52,7 +52,7 @@ class AgentStage:
             self._recorded(changed=scene == "changed")
         (self._state / "openclaw.json").write_text(_CONFIG[scene], encoding="utf-8")
         target = find_target(agent="main", index=None, workspace=None, env={}, home=self._home)
-        engine = ForeignEngine.open(target, bus=bus, env={}, given=self._given, now=lambda: PRESENT)
+        engine = Engine.open_agent(target, bus=bus, env={}, given=self._given, now=lambda: PRESENT)
         return foreign_memory(engine)
 
     def _recorded(self, *, changed: bool) -> None:

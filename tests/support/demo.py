@@ -35,8 +35,8 @@ def _index(folder: Path) -> None:
     from tests.support.recorded_model import recorded_model
 
     with recorded_model(), Engine.open(demo_root(), Settings(), data_dir=folder) as engine:
-        engine.sync(wait=True)
-        status = engine.status()
+        engine.index.sync(wait=True)
+        status = engine.index.status()
         assert status.vectors == status.chunks > 0, "run `python -m tests.screenshots`"
 
 

@@ -66,24 +66,24 @@ def settled(engine: Engine, provider: str) -> None:
     """Wait until a provider answers and its index is live and complete."""
 
     def is_so() -> bool:
-        status = engine.status()
+        status = engine.index.status()
         return (
             status.provider.actual == provider
             and status.state in (IndexState.READY, IndexState.DEGRADED)
-            and engine._indexer.wait_idle(WAIT)
+            and engine.machine._indexer.wait_idle(WAIT)
         )
 
     until(is_so)
 
 
 def vector_leg(engine: Engine, query: str = "heron") -> LegState:
-    return engine.search(query).pool.states[Leg.VECTOR]
+    return engine.search.ask(query).pool.states[Leg.VECTOR]
 
 
 def ring(engine: Engine, clock: HandClock, seconds: float) -> None:
     """Let time pass."""
     clock.now += seconds
-    engine._holder.alarm.look()
+    engine.machine._holder.alarm.look()
 
 
 @contextmanager

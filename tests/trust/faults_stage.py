@@ -109,7 +109,7 @@ class Stage:
     def status(self) -> IndexStatus:
         """What the engine says of itself."""
         assert self.app.search_screen.engine is not None
-        return self.app.search_screen.engine.status()
+        return self.app.search_screen.engine.index.status()
 
     @property
     def index(self) -> IndexFolder:
@@ -281,7 +281,7 @@ class Stage:
             with Engine.open(
                 self.root, self.settings, data_dir=self.place / "fresh", watch=False
             ) as engine:
-                engine.sync(wait=True)
+                engine.index.sync(wait=True)
             (fresh,) = (self.place / "fresh").iterdir()
         return _read(self.index.folder, self.place), _read(fresh, self.place)
 

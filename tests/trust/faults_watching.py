@@ -122,7 +122,7 @@ async def _while_drawing(stage: Stage, action: Callable[[], object]) -> float:
 
 
 def _watcher_of(stage: Stage) -> Watcher:
-    watcher = getattr(stage.app.search_screen.engine, "_watcher", None)
+    watcher = getattr(getattr(stage.app.search_screen.engine, "machine", None), "_watcher", None)
     assert isinstance(watcher, Watcher)
     return watcher
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import ProviderIdentity
-from memtui.engine.foreign import ForeignEngine, find_target
+from memtui.engine import Engine
+from memtui.engine.foreign import find_target
 from memtui.engine.given_vectors import GivenVectors
 from memtui.errors import MemtuiError
 from memtui.index.database import open_database
@@ -210,24 +211,24 @@ def _use(state: State, query: str) -> None:
         return
     vectors = GivenVectors(Path("given.json"), {}, np.full(DIMS, 0.0625))
     engine = _told(
-        lambda: ForeignEngine.open(target, now=lambda: NOW, env={}, given=vectors, examine=False)
+        lambda: Engine.open_agent(target, now=lambda: NOW, env={}, given=vectors, examine=False)
     )
     if engine is None:
         return
     with engine:
-        ranked = _told(lambda: engine.search(query))
-        _told(engine.refresh_status)
-        _told(lambda: engine.recent(5))
-        for warning in engine.status().warnings:
+        ranked = _told(lambda: engine.search.ask(query))
+        _told(engine.index.refresh_status)
+        _told(lambda: engine.browse.recent(5))
+        for warning in engine.index.status().warnings:
             _one_line(warning)
-        _told(engine.memory_files)
-        _told(lambda: engine.days())
+        _told(engine.browse.files)
+        _told(lambda: engine.browse.days())
         for hit in ranked.hits[:2] if ranked is not None else ():
             chunk = hit.chunk
-            _told(lambda path=chunk.path: engine.source(path))  # type: ignore[misc]
-            _told(lambda path=chunk.path: engine.chunks_of(path))  # type: ignore[misc]
-            _told(lambda name=chunk.id: engine.chunk_record(name))  # type: ignore[misc]
-            _told(lambda name=chunk.id: engine.neighbours(name))  # type: ignore[misc]
+            _told(lambda path=chunk.path: engine.browse.source(path))  # type: ignore[misc]
+            _told(lambda path=chunk.path: engine.browse.chunks_of(path))  # type: ignore[misc]
+            _told(lambda name=chunk.id: engine.browse.chunk_record(name))  # type: ignore[misc]
+            _told(lambda name=chunk.id: engine.browse.neighbours(name))  # type: ignore[misc]
 
 
 def _told(ask: Callable[[], T]) -> T | None:

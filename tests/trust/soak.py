@@ -118,16 +118,16 @@ def _engine(options: Options, events: int) -> _Lived:
     root = options.place / "engine"
     notes, samples, done = Notes(root, options.seed), Samples(), 0
     with Engine.open(root, _settings(), data_dir=options.place / "data", watch=True) as engine:
-        engine.sync(wait=True)
+        engine.index.sync(wait=True)
         fill_word_caches()
         for number in range(0, events, _TOGETHER):
             for _ in range(min(_TOGETHER, events - number)):
                 notes.save()
-                engine.search(notes.query())
+                engine.search.ask(notes.query())
                 done += 2
-            engine.sync(wait=True)
+            engine.index.sync(wait=True)
             if _is_time(number, events, _REBUILDS):
-                engine.rebuild(wait=True)
+                engine.index.rebuild(wait=True)
             if _is_time(number, events, _SAMPLES):
                 engine.wait_idle()
                 samples.take(done)
@@ -192,7 +192,7 @@ async def _come_to_rest(app: MemtuiApp, pilot: Pilot[int], engine: Engine) -> No
     screen.preview_place, screen.sort, screen.near_wanted = PLACES[0], SORTS[0], None
     screen.apply_layout()
     await press(pilot, "0")
-    await asyncio.to_thread(engine.sync, wait=True)
+    await asyncio.to_thread(engine.index.sync, wait=True)
     screen.query_input.value = _AT_REST
     flow = screen.flow
     await until(pilot, lambda: flow.answered == _AT_REST and flow.complete, 60)

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 
+from memtui.engine.services import Cancelled as IsCancelled
+from memtui.engine.services import Progressed
+from memtui.engine.source import SourceText
 from memtui.errors import Cancelled
 from memtui.model import Chunk, Ranking, Reason
 from memtui.model.browsing import DayTotals, FileState, MemoryFile
-from memtui.tui.door_browse import Cancelled as IsCancelled
-from memtui.tui.door_browse import Progressed
 from tests.tui.samples import NOW, SampleEngine, SampleSource, make_chunk
 
 
@@ -126,7 +127,7 @@ class BrowseEngine(SampleEngine):
             raise OSError(self.fails)
         return self.files
 
-    def source(self, path: str) -> SampleSource:
+    def source(self, path: str) -> SourceText:
         self.calls.append(f"source {path}")
         if path in self.sources:
             return self.sources[path]

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from memtui.engine.services import Cancelled as IsCancelled
+from memtui.engine.services import Progressed
 from memtui.errors import Cancelled, MemtuiError
 from memtui.model import Chunk, Ranking, Reason
 from memtui.model.browsing import (
@@ -22,8 +24,6 @@ from memtui.model.browsing import (
     Neighbour,
     Neighbours,
 )
-from memtui.tui.door_browse import Cancelled as IsCancelled
-from memtui.tui.door_browse import Progressed
 from tests.tui.samples import CHUNKS, SampleEngine
 
 _WORD = re.compile(r"\w+")

@@ -217,7 +217,7 @@ class ConversationEngine(SampleEngine):
     used: list[tuple[str, ...]] = field(default_factory=list)
     opened: list[SampleConversation] = field(default_factory=list)
 
-    def conversations(self) -> Sequence[ConversationListing]:
+    def listed_conversations(self) -> Sequence[ConversationListing]:
         """The conversations of the sample."""
         if self.fails:
             raise MemtuiError(self.fails)

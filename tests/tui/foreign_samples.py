@@ -11,7 +11,8 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from memtui.bus import Bus, ForeignExamined
-from memtui.engine.foreign import ForeignEngine, ForeignTarget, find_target
+from memtui.engine import Engine
+from memtui.engine.foreign import ForeignTarget, find_target
 from memtui.errors import IndexUnusable
 from memtui.model import IndexState, IndexStatus, Ranking
 from memtui.model.status import (
@@ -28,8 +29,7 @@ from memtui.model.status import (
     Truth,
 )
 from memtui.tui.app import MemtuiApp
-from memtui.tui.door import EngineDoor, OpenedMemory
-from memtui.tui.memories import foreign_memory
+from memtui.tui.memories import OpenedMemory, foreign_memory
 from memtui.tui.options import UiOptions
 from tests.support.openclaw import State, make_state
 from tests.tui.harness import screen_text, settle, until
@@ -135,7 +135,7 @@ class SampleAgents:
         """The agents of the sample."""
         return self.agents
 
-    def open(self, agent: ForeignAgent, bus: Bus) -> EngineDoor | OpenedMemory:
+    def open(self, agent: ForeignAgent, bus: Bus) -> Engine | OpenedMemory:
         """Open a sample engine."""
         self.opened.append(agent.name)
         if agent.name in self.broken:
@@ -165,7 +165,7 @@ class ForeignRunning:
 
     app: MemtuiApp
     pilot: Pilot[int]
-    engine: ForeignEngine
+    engine: Engine
 
     @property
     def text(self) -> str:
@@ -185,17 +185,17 @@ async def foreign_running(
     target: ForeignTarget, *, size: tuple[int, int] = (120, 40), theme: str = "memtui-dark"
 ) -> AsyncIterator[ForeignRunning]:
     """Run the application on a real foreign engine, examined and at rest."""
-    engines: list[ForeignEngine] = []
+    engines: list[Engine] = []
 
     def open_engine(bus: Bus) -> OpenedMemory:
         clock = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
-        engines.append(ForeignEngine.open(target, bus=bus, env={}, now=lambda: clock))
+        engines.append(Engine.open_agent(target, bus=bus, env={}, now=lambda: clock))
         return foreign_memory(engines[0])
 
     app = MemtuiApp(open_engine, UiOptions(theme=theme))
     async with app.run_test(size=size, notifications=True) as pilot:
         await until(pilot, lambda: app.search_screen.engine is not None, 20)
-        await until(pilot, lambda: engines[0].status().foreign is not None, 20)
+        await until(pilot, lambda: engines[0].index.status().foreign is not None, 20)
         await until(pilot, lambda: _is_examined(engines[0]), 20)
         app.search_screen.refresh_status()
         await settle(app, pilot)
@@ -203,6 +203,6 @@ async def foreign_running(
     app.close_engine()
 
 
-def _is_examined(engine: ForeignEngine) -> bool:
-    foreign = engine.status().foreign
+def _is_examined(engine: Engine) -> bool:
+    foreign = engine.index.status().foreign
     return foreign is not None and foreign.truth is not None and not foreign.examining

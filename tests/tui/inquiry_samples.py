@@ -85,7 +85,7 @@ class InquiringEngine(SampleEngine):
         self.bus.publish(SearchReady(sequence, part, False))
         self.bus.publish(SearchReady(sequence, ranked, True))
 
-    def search(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
+    def ask(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
         """Search by the same words."""
         self.calls.append(f"search {text}")
         return self.rerank(replace(self._pool(text), query=text), ranking or Ranking())

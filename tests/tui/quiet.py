@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Self
 
+from memtui.engine.engine import Engine
+from memtui.engine.least import LeastChanges, find_changes
+from memtui.engine.query_words import word_changes
+from memtui.engine.services import Cancelled, Progressed
+from memtui.engine.words_to_try import WordsToTry
 from memtui.errors import MemtuiError
-from memtui.model import Chunk, Ranking, Reason
+from memtui.model import Chunk, IndexStatus, Ranked, Ranking, Reason
 from memtui.model.browsing import (
     AnsweredQuery,
     CareReport,
@@ -21,12 +27,55 @@ from memtui.model.conversations import (
     Replayed,
     TranscriptSource,
 )
-from memtui.tui.door_browse import Cancelled, Progressed
-from memtui.tui.door_conversations import Conversation
+from memtui.model.inquiry import WordChanges
+
+_OWN_NAMES = {
+    "search": {},
+    "explain": {},
+    "browse": {"files": "memory_files"},
+    "conversations": {
+        "listings": "listed_conversations",
+        "count": "count_conversations",
+        "read": "conversation",
+        "sources": "transcript_sources",
+        "use_sources": "use_transcripts",
+    },
+    "providers": {
+        "available": "listed_providers",
+        "cost": "provider_cost",
+        "switch": "switch_provider",
+        "probe": "probe_provider",
+    },
+    "index": {"hold": "hold_indexing"},
+}
+"""What a fake engine calls the methods of the services, where not by the same name."""
 
 
-class NothingToBrowse:
+class _Service:
+    def __init__(self, engine: object, names: Mapping[str, str]) -> None:
+        self._engine = engine
+        self._names = names
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, self._names.get(name, name))
+
+
+def with_services(engine: object) -> None:
+    """Give a fake engine the six services of a real one: its own methods."""
+    for service, names in _OWN_NAMES.items():
+        object.__setattr__(engine, service, _Service(engine, names))
+
+
+class NothingToBrowse(Engine):
     """A memory without files and without conversations."""
+
+    def __new__(cls, *args: object, **options: object) -> Self:
+        made = object.__new__(cls)
+        with_services(made)
+        return made
+
+    def __init__(self) -> None:
+        return None
 
     def memory_files(self) -> Sequence[MemoryFile]:
         return ()
@@ -75,7 +124,7 @@ class NothingToBrowse:
     ) -> CareReport:
         return CareReport((), {})
 
-    def conversations(self) -> Sequence[ConversationListing]:
+    def listed_conversations(self) -> Sequence[ConversationListing]:
         return ()
 
     def count_conversations(
@@ -87,9 +136,7 @@ class NothingToBrowse:
     ) -> None:
         return None
 
-    def conversation(
-        self, path: str, *, cancelled: Callable[[], bool] = lambda: False
-    ) -> Conversation:
+    def conversation(self, path: str, *, cancelled: Callable[[], bool] = lambda: False) -> Any:
         raise MemtuiError(f"no conversation {path}")
 
     def transcript_sources(self) -> Sequence[TranscriptSource]:
@@ -106,6 +153,21 @@ class NothingToBrowse:
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Sequence[MemoryCall]:
         return ()
+
+    def ask(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
+        raise NotImplementedError
+
+    def status(self) -> IndexStatus:
+        raise NotImplementedError
+
+    def words_to_try(self, ranked: Ranked, chunk_id: str, limit: int = 12) -> WordsToTry:
+        return WordsToTry(())
+
+    def least_changes(self, *of: Any, **options: Any) -> LeastChanges:
+        return find_changes(self.ask, *of, chunks=self.status().chunks, **options)
+
+    def word_changes(self, *of: Any, **options: Any) -> WordChanges:
+        return word_changes(self.ask, self.words_to_try, *of, **options)
 
     def replay(self, call: MemoryCall, *, ranking: Ranking | None = None) -> Replayed:
         return Replayed(call, ())

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 from textual.app import App
 from textual.theme import Theme
 from textual.widget import Widget
 
+from memtui.engine.source import RebuildCost, SourceText
 from memtui.model import (
     CandidatePool,
     Chunk,
@@ -36,6 +38,7 @@ from memtui.model import (
 )
 from memtui.ranking.pipeline import rank
 from memtui.tui.theme import THEMES, variable_defaults
+from tests.tui.quiet import NothingToBrowse
 
 NOW = datetime(2026, 2, 13, 9, 30, tzinfo=UTC)
 
@@ -156,35 +159,21 @@ def hostile_ranked() -> Ranked:
     return ranked(candidates=replace(base, query=attack, chunks=chunks, hits=hits, states=states))
 
 
-@dataclass(frozen=True)
-class Source:
+def Source(
+    path: str, lines: list[str], state: str = "current", detail: str = "", **more: Any
+) -> SourceText:
     """A note as the engine would hand it out."""
-
-    path: str
-    lines: list[str]
-    state: str = "current"
-    detail: str = ""
-    hash: str = ""
-    on_disk: list[str] | None = None
+    return SourceText(path, lines, state, detail=detail, **{"hash": "", **more})
 
 
-@dataclass(frozen=True)
-class Cost:
+def Cost(**more: Any) -> RebuildCost:
     """The cost of a rebuild."""
-
-    files: int = 142
-    chunks: int = 1284
-    cached: int = 1233
-    tokens_estimate: int = 512_000
-    remote: bool = False
-    price: float | None = None
-    currency: str = ""
-    provider: str = "minilm"
-    model: str = "all-MiniLM-L6-v2-int8"
-    address: str = ""
+    model = "all-MiniLM-L6-v2-int8"
+    cost = RebuildCost(142, 1284, 1233, 512_000, False, provider="minilm", model=model)
+    return replace(cost, **more)
 
 
-def note(lines: int = 60) -> Source:
+def note(lines: int = 60) -> SourceText:
     """A Markdown note of about this many lines with the first chunk at lines 12 to 31."""
     head = [
         "---", "date: 2026-02-10", "importance: 0.8", "---", "",
@@ -270,7 +259,7 @@ def hostile_status() -> IndexStatus:
 
 
 @dataclass
-class StubEngine:
+class StubEngine(NothingToBrowse):
     """An engine that only has a status and remembers what it was asked to do."""
 
     snapshot: IndexStatus
@@ -288,7 +277,7 @@ class StubEngine:
         """Remember."""
         self.asked.append("rebuild")
 
-    def rebuild_cost(self) -> Cost:
+    def rebuild_cost(self) -> RebuildCost:
         """A fixed cost."""
         return Cost()
 

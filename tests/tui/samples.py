@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from itertools import count
+from typing import Any
 
 from memtui.bus import Bus, SearchReady
 from memtui.embedding.choice import EmbeddingChoice
+from memtui.engine.source import RebuildCost, RecentFile, SourceText
 from memtui.engine.words_to_try import MOST_WORDS, WordsToTry
 from memtui.errors import ProviderError
 from memtui.model import (
@@ -188,41 +190,16 @@ STATUS = IndexStatus(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SampleSource:
+def SampleSource(path: str, lines: list[str], state: str = "current", **more: Any) -> SourceText:
     """A note as the sample engine reads it."""
-
-    path: str
-    lines: list[str]
-    state: str = "current"
-    hash: str = ""
-    detail: str = ""
-    on_disk: list[str] | None = None
+    return SourceText(path, lines, state, **{"hash": "", **more})
 
 
-@dataclass(frozen=True, slots=True)
-class SampleRecent:
-    """A note that changed lately."""
-
-    path: str
-    mtime: datetime
-    lines: int
-
-
-@dataclass(frozen=True, slots=True)
-class SampleCost:
+def SampleCost(**more: Any) -> RebuildCost:
     """A rebuild's price."""
-
-    files: int = 142
-    chunks: int = 1284
-    cached: int = 1200
-    tokens_estimate: int = 33_600
-    remote: bool = False
-    price: float | None = None
-    currency: str = ""
-    provider: str = "minilm"
-    model: str = "all-MiniLM-L6-v2-int8"
-    address: str = ""
+    model = "all-MiniLM-L6-v2-int8"
+    cost = RebuildCost(142, 1284, 1200, 33_600, False, provider="minilm", model=model)
+    return replace(cost, **more)
 
 
 @dataclass
@@ -238,8 +215,8 @@ class SampleEngine(NothingToBrowse):
     finished: list[str] = field(default_factory=list)
     """Texts that were asked as finished ones."""
     calls: list[str] = field(default_factory=list)
-    sources: dict[str, SampleSource] = field(default_factory=dict)
-    recents: list[SampleRecent] = field(default_factory=list)
+    sources: dict[str, SourceText] = field(default_factory=dict)
+    recents: list[RecentFile] = field(default_factory=list)
     outside: tuple[Chunk, ...] = ()
     """Chunks of the index that no search finds."""
     listings: Sequence[ProviderListing] = PROVIDERS
@@ -277,7 +254,7 @@ class SampleEngine(NothingToBrowse):
         """Rank at the sample's clock."""
         return rank(pool, ranking, now=NOW)
 
-    def search(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
+    def ask(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
         """Note the search and answer it with the sample."""
         self.calls.append(f"search {text}")
         return self.rerank(replace(self.pool, query=text), ranking or Ranking())
@@ -309,7 +286,7 @@ class SampleEngine(NothingToBrowse):
         """The files of the sample, sorted."""
         return sorted({chunk.path for chunk in self.indexed})
 
-    def recent(self, limit: int = 20) -> Sequence[SampleRecent]:
+    def recent(self, limit: int = 20) -> Sequence[RecentFile]:
         """The notes that changed last."""
         return self.recents[:limit]
 
@@ -325,16 +302,16 @@ class SampleEngine(NothingToBrowse):
         """Note the call."""
         self.calls.append("cancel")
 
-    def rebuild_cost(self) -> SampleCost:
+    def rebuild_cost(self) -> RebuildCost:
         """A fixed price."""
         return SampleCost()
 
-    def providers(self) -> Sequence[ProviderListing]:
+    def listed_providers(self) -> Sequence[ProviderListing]:
         """The providers of the sample."""
         self.calls.append("providers")
         return self.listings
 
-    def provider_cost(self, choice: EmbeddingChoice) -> SampleCost:
+    def provider_cost(self, choice: EmbeddingChoice) -> RebuildCost:
         """The price of the sample, for where the provider of that name sends text."""
         self.calls.append(f"cost {choice.provider}")
         found = next(each for each in self.listings if each.name == choice.provider)
@@ -362,7 +339,7 @@ class SampleEngine(NothingToBrowse):
         """The current snapshot."""
         return self.current
 
-    def source(self, path: str) -> SampleSource:
+    def source(self, path: str) -> SourceText:
         """A note made of the sample's chunks, at their lines."""
         self.calls.append(f"source {path}")
         if path in self.sources:

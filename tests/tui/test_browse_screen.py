@@ -76,7 +76,7 @@ async def test_states_are_told_and_what_cannot_be_read_is_one_line() -> None:
         assert row.split("│")[1].split()[-1] == "now"
         assert "source memory/big.md" not in b.engine.calls
         b.engine.sources["memory/gone.md"] = SampleSource(
-            "memory/gone.md", ["old text"], "gone", "", "file gone; indexed text"
+            "memory/gone.md", ["old text"], "gone", detail="file gone; indexed text"
         )
         await b.choose("memory/gone.md")
         assert "old text" in b.run.text
@@ -136,7 +136,7 @@ async def test_filter_order_folding_and_the_filters_that_lead_to_a_search() -> N
 
 async def test_a_place_is_opened_before_there_are_files_and_the_same_day_beside_it() -> None:
     async with browsing(opened=False) as b:
-        chunks = b.engine.chunks_of("MEMORY.md")
+        chunks = b.engine.browse.chunks_of("MEMORY.md")
         b.app.open_place("MEMORY.md", chunks[1].start_line, chunks[1].id)
         await b.rest()
         assert (b.path, b.screen.view.place) == ("MEMORY.md", 1)
@@ -165,7 +165,7 @@ async def test_a_place_is_opened_before_there_are_files_and_the_same_day_beside_
         await b.rest()
         await b.press("colon")
         assert isinstance(b.app.screen, Chooser)
-        rows = len(b.engine.chunks_of("MEMORY.md"))
+        rows = len(b.engine.browse.chunks_of("MEMORY.md"))
         assert rows > 1
         await b.press("G", "enter")
         assert b.screen.view.place == rows - 1

@@ -115,7 +115,7 @@ async def test_hostile_texts_and_any_size() -> None:
     ) as run:
         engine = _engine(run)
         engine.outside = (chunk,)
-        record = engine.chunk_record(chunk.id)
+        record = engine.browse.chunk_record(chunk.id)
         assert record is not None
         engine.records[chunk.id] = replace(
             record,

@@ -294,9 +294,7 @@ async def test_a_ranking_that_takes_other_candidates_is_searched_for() -> None:
 
 async def test_a_search_that_fails_is_told_in_its_place() -> None:
     class Failing(SampleEngine):
-        def search(
-            self, text: str, *, ranking: Ranking | None = None, typing: bool = False
-        ) -> Ranked:
+        def ask(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
             raise OSError("disk [/] gone")
 
     profiles = {"memtui": BASE, "deep": replace(BASE, profile="deep", k=30)}

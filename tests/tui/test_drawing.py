@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
+from textual._compositor import ChopsUpdate
 from textual.content import Content
 
+from memtui.tui.messages import SearchAnswered
 from memtui.tui.widgets.score_bar import BAR_META
 from tests.tui.harness import running, settle, until
 
@@ -16,7 +20,7 @@ async def test_the_rows_come_before_what_is_beside_them() -> None:
         screen = run.app.search_screen
         assert screen.ranked is not None
         before, chosen = screen.near.rows, screen.selected_id
-        fewer = run.engine.rerank(screen.ranked.pool, replace(screen.ranking, k=1))
+        fewer = run.engine.search.rerank(screen.ranked.pool, replace(screen.ranking, k=1))
         with screen.panes_later(complete=True):
             screen.show_ranked(fewer, keep=None)
         assert len(screen.results.rows) == 1
@@ -34,7 +38,7 @@ async def test_where_nobody_types_everything_is_drawn_at_once() -> None:
         screen.results.focus()
         await run.pilot.pause()
         before = screen.near.rows
-        fewer = run.engine.rerank(screen.ranked.pool, replace(screen.ranking, k=1))
+        fewer = run.engine.search.rerank(screen.ranked.pool, replace(screen.ranking, k=1))
         with screen.panes_later(complete=True):
             screen.show_ranked(fewer, keep=None)
         assert len(screen.near.rows) > len(before)
@@ -61,6 +65,29 @@ async def test_a_list_that_was_hidden_is_told_its_size() -> None:
             results = screen.results
             if results.display and results.rows:
                 assert results._drawn_width == results.scrollable_content_region.width > 0
+
+
+async def test_the_rows_of_an_answer_are_written_without_waiting_for_a_tick(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running(size=(120, 40)) as run:
+        await run.search()
+        screen = run.app.search_screen
+        assert screen.ranked is not None
+        fewer = run.engine.search.rerank(screen.ranked.pool, replace(screen.ranking, k=1))
+        written: list[ChopsUpdate] = []
+
+        def display(_: object, update: Any) -> None:
+            written.append(update)
+
+        screen.ranking = fewer.ranking
+        screen.flow.ask(screen.flow.wanted, 99)
+        monkeypatch.setattr(run.app, "_display", display)
+        screen.search_answered(SearchAnswered(99, fewer, True))
+        # No message was handled in between, and no timer came.
+        rows = {y for update in written for y, _, _ in update.spans}
+        inside = screen.results.content_region
+        assert rows >= set(range(inside.y, inside.y + screen.row_lines))
 
 
 async def test_a_near_miss_stays_chosen_when_the_same_list_is_drawn_again() -> None:

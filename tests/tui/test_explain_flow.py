@@ -227,7 +227,7 @@ async def test_places_outside_the_pool_and_outside_the_index_at_80_by_24() -> No
         await run.pilot.press("a", "p", "escape")
         assert search.pinned == ()
 
-        other = run.engine.rerank(search.ranked.pool, replace(RANKING, k=1))
+        other = run.engine.search.rerank(search.ranked.pool, replace(RANKING, k=1))
         screen = await _open(run, CHUNKS[0].id, other)
         search.redraw_lists()
         await run.pilot.pause()

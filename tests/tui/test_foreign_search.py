@@ -65,7 +65,7 @@ async def test_every_release_searches_with_the_parameters_of_its_agent(
         assert 0 < len(screen.ranked.hits) <= 4
         assert f"profile openclaw-{release[:6]}" in run.text
         assert screen.status_bar.tooltip is not None
-        assert run.engine.facts.choice.because in str(screen.status_bar.tooltip)
+        assert run.engine.machine.facts.choice.because in str(screen.status_bar.tooltip)
     assert hash_tree(state.folder) == before
 
 
@@ -99,7 +99,7 @@ async def test_a_list_that_the_agent_does_not_get_is_named_so(tmp_path: Path) ->
             assert note in run.text
         # An answer may come before the examination that knows it.
         screen.results.border_subtitle = Content("")
-        run.engine.sync()
+        run.engine.index.sync()
         await until(run.pilot, lambda: note in run.text, 20)
 
 

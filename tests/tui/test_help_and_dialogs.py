@@ -11,9 +11,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Input
 
-from memtui.tui.screens.base import Modal
+from memtui.engine.source import RebuildCost
 from memtui.tui.screens.dialogs import ConfirmRebuild, FirstRunHint, cost_words
 from memtui.tui.screens.help import HelpScreen, help_groups
+from memtui.tui.screens.modal import Modal
 from memtui.tui.widgets.preview import Preview
 from tests.tui.harness import running, until
 from tests.tui.reader_samples import Cost, ReaderApp, note, screen_text
@@ -152,7 +153,7 @@ async def test_the_help_scrolls_while_typing() -> None:
         (Cost(), "", "tokens with local"),
     ],
 )
-def test_the_price_is_named(cost: Cost, provider: str, words: str) -> None:
+def test_the_price_is_named(cost: RebuildCost, provider: str, words: str) -> None:
     assert words in cost_words(cost, provider).replace("\u2009", " ")
 
 

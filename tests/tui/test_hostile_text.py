@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 
 from memtui.bus import Bus, LegDegraded, SearchFailed, SyncFailed
+from memtui.engine.source import RecentFile
 from memtui.model import (
     ErrorRecord,
     IndexState,
@@ -29,7 +30,6 @@ from tests.tui.samples import (
     NOW,
     STATUS,
     SampleEngine,
-    SampleRecent,
     SampleSource,
     make_chunk,
     make_pool,
@@ -83,7 +83,7 @@ def make_hostile(engine: SampleEngine, text: str) -> None:
         state=IndexState.DEGRADED,
     )
     engine.sources = {path: SampleSource(path, [text, text], "changed", detail=text)}
-    engine.recents = [SampleRecent(path, datetime.now(UTC), 3)]
+    engine.recents = [RecentFile(path, datetime.now(UTC), 3)]
 
 
 def check(run: Running) -> None:

@@ -10,17 +10,18 @@ from textual.geometry import Offset
 from textual.pilot import Pilot
 from textual.selection import Selection
 
+from memtui.engine.source import SourceText
 from memtui.tui.widgets.preview import Preview
 from tests.tui.reader_samples import ReaderApp, Source, chunk, note, ranked, screen_text
 
 SIZE = (60, 14)
 
 
-def _first() -> Source:
+def _first() -> SourceText:
     return note(120)
 
 
-async def _shown(pilot: Pilot[object], preview: Preview, source: Source | None) -> str:
+async def _shown(pilot: Pilot[object], preview: Preview, source: SourceText | None) -> str:
     preview.show(source, ranked().hits[0].chunk, ["router", "config"])
     await pilot.pause()
     return screen_text(pilot.app)

@@ -38,7 +38,7 @@ async def test_a_service_takes_over_is_asked_and_fails(
     first, spare = Service("first", remote=True), Service("spare")
     with registered(first, spare):
         with open_engine(tmp_path, Bus(), "spare") as engine:
-            engine.sync(wait=True)
+            engine.index.sync(wait=True)
         first.hanging.set()
         app = MemtuiApp(
             lambda bus: open_engine(tmp_path, bus, "first"), UiOptions(theme="memtui-dark")
@@ -68,7 +68,7 @@ async def _live_through(app: MemtuiApp, first: Service) -> None:
         await press(pilot, *"heron")
         await until(pilot, lambda: shows("vectors by spare until those by first are there"))
         first.hanging.clear()
-        await until(pilot, lambda: engine.status().state is IndexState.READY)
+        await until(pilot, lambda: engine.index.status().state is IndexState.READY)
         await until(pilot, lambda: shows("first/model-one 16d → api.example"))
         first.queries.clear()
         await press(pilot, *" note")

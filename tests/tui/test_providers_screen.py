@@ -12,6 +12,7 @@ from textual.widgets import Static
 
 from memtui.bus import Bus
 from memtui.embedding.choice import EmbeddingChoice, KeyPlaces
+from memtui.engine.source import RebuildCost
 from memtui.model import Failure, ProviderState, Reason
 from memtui.model.status import ProbeResult, ProviderListing
 from memtui.report.cost import price_words
@@ -128,7 +129,7 @@ async def test_the_list_tells_state_model_place_next_step_and_what_is_broken(
         await resize(run.pilot, (80, 24))
         # What cannot be looked at, tried or priced is one line.
         with monkeypatch.context() as patch:
-            patch.setattr(SampleEngine, "providers", broken)
+            patch.setattr(SampleEngine, "listed_providers", broken)
             await _press(run, "escape", "E")
             await until(run.pilot, lambda: "✗ no [/] ␛[2J such thing" in run.text)
             await _press(run, "t", "enter", "escape")
@@ -342,7 +343,7 @@ def test_only_what_was_found_beside_the_embedded_model_is_worth_asking() -> None
         (SampleCost(remote=True, price=0.00001, currency="USD"), "less than 0.0001 USD"),
     ],
 )
-def test_tokens_and_price_in_words(cost: SampleCost, words: str) -> None:
+def test_tokens_and_price_in_words(cost: RebuildCost, words: str) -> None:
     assert words in price_line(cost)
     assert price_words(0.0123) == "about 0.01"
 

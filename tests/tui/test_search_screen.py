@@ -17,6 +17,7 @@ from memtui.bus import (
     SyncFailed,
     SyncFinished,
 )
+from memtui.engine.source import RecentFile
 from memtui.model import (
     Decay,
     IndexState,
@@ -37,7 +38,6 @@ from tests.tui.samples import (
     NOW,
     STATUS,
     SampleEngine,
-    SampleRecent,
     SampleSource,
     make_pool,
 )
@@ -145,7 +145,7 @@ async def test_a_partial_answer_is_marked_and_replaced() -> None:
         screen = run.app.search_screen
         screen.query_input.value = "router"
         await until(run.pilot, lambda: bool(run.engine.asked))
-        run.app.bus.publish(SearchReady(1, run.engine.rerank(pending, Ranking()), False))
+        run.app.bus.publish(SearchReady(1, run.engine.search.rerank(pending, Ranking()), False))
         await settle(run.app, run.pilot)
         assert "~ vector pending" in run.text
         await run.pilot.press("down")
@@ -196,7 +196,7 @@ async def test_everything_below_the_minimum_points_to_the_near_misses() -> None:
 
 async def test_an_empty_query_shows_recent_notes_and_queries() -> None:
     def engine(bus: Bus) -> SampleEngine:
-        recents = [SampleRecent("memory/network.md", datetime.now(UTC), 26)]
+        recents = [RecentFile("memory/network.md", datetime.now(UTC), 26)]
         return SampleEngine(bus, recents=recents)
 
     async with running(engine) as run:

@@ -324,7 +324,7 @@ def test_a_clock_that_jumps_back_gives_no_length() -> None:
 
 def test_a_search_that_was_not_recorded_is_never_the_same() -> None:
     engine = ConversationEngine(Bus())
-    moved, same, unknown = (engine.replay(each) for each in CALLS)
+    moved, same, unknown = (engine.conversations.replay(each) for each in CALLS)
     assert outcome_words(CALLS[0], moved, UNICODE)[0] == "1 moved, 1 entered, 1 left"
     assert outcome_words(CALLS[1], same, UNICODE)[0] == "= the same 1"
     assert outcome_words(CALLS[2], unknown, UNICODE)[0] == "results not recorded, 0 now"
@@ -373,7 +373,7 @@ def test_no_row_lets_hostile_text_through_or_is_too_wide(width: int) -> None:
     )
     bad = Turn(1, TurnKind.TOOL_CALL, HOSTILE, HOSTILE, 10, tool=HOSTILE, left_out=HOSTILE)
     source = replace(SOURCES[0], name=HOSTILE, folder=HOSTILE, detail=HOSTILE)
-    replayed = engine.replay(CALLS[0])
+    replayed = engine.conversations.replay(CALLS[0])
     rows = [
         listing_row(evil, Found(2, 9), lines=2),
         call_row("a", replace(CALLS[0], tool=HOSTILE), replace(replayed, problem=HOSTILE), ASCII),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from textual import events
@@ -14,7 +14,7 @@ from memtui.model import Ranking, Reason
 from memtui.model.conversations import TurnKind
 from memtui.settings.write import SettingsFiles
 from memtui.text.sanitize import HOSTILE as HOSTILE_PATTERN
-from memtui.tui.door import OpenedMemory
+from memtui.tui.memories import OpenedMemory
 from memtui.tui.messages import IndexContentChanged
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.help import HelpScreen
@@ -99,6 +99,7 @@ async def a_text_is_found(run: Running) -> None:
     assert "not found" not in str(screen.reader.border_subtitle)
     assert not screen.query_one("#within-bar").display
 
+    other: Any
     other, at = engine(run).conversation(MAIN), screen.reader.at
     await tap(run, "slash")
     screen.within_input.value = "needle"

@@ -170,7 +170,7 @@ async def test_the_sweep_follows_a_pool_that_changes() -> None:
         search = run.app.search_screen
         search.ask(quiet=True)
         pool = replace(make_pool(), query=search.flow.wanted)
-        grown = SearchReady(search.flow.sequence, run.engine.rerank(pool, BASE), True)
+        grown = SearchReady(search.flow.sequence, run.engine.search.rerank(pool, BASE), True)
         run.app.bus.publish(grown)
         await until(run.pilot, lambda: ids(screen.list_at_cursor()) != before)
         await until(run.pilot, lambda: screen.is_exact)

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import pytest
 
+from memtui.engine.source import RebuildCost, RecentFile
 from tests.tui.harness import Running, running, until
-from tests.tui.samples import SampleCost, SampleEngine, SampleRecent
+from tests.tui.samples import SampleEngine
 
 
 class FailingEngine(SampleEngine):
@@ -18,13 +19,13 @@ class FailingEngine(SampleEngine):
     error: ClassVar[Exception] = OSError("disk [/gone]")
     failing = False
 
-    def recent(self, limit: int = 20) -> Sequence[SampleRecent]:
+    def recent(self, limit: int = 20) -> Sequence[RecentFile]:
         """Fail."""
         if self.failing:
             raise self.error
         return super().recent(limit)
 
-    def rebuild_cost(self) -> SampleCost:
+    def rebuild_cost(self) -> RebuildCost:
         """Fail."""
         raise self.error
 

@@ -17,7 +17,7 @@ import pytest
 from memtui.cli.agents import WIDTH, agent_lines
 from memtui.cli.main import run
 from memtui.cli.status_foreign import SHOWN_FILES
-from memtui.engine.foreign import ForeignEngine
+from memtui.engine import Engine
 from memtui.errors import Cancelled
 from memtui.model import IndexStatus
 from memtui.model.status import ForeignAgent, ForeignStatus, IndexGeneration, Truth
@@ -60,13 +60,13 @@ class Interface:
         *,
         demo: bool = False,
         choose: bool = False,
-        foreign: ForeignEngine | None = None,
+        foreign: Engine | None = None,
     ) -> int:
         self.roots.append(workspace.root if workspace is not None else None)
         self.choose.append(choose)
         if foreign is not None:
             with foreign:
-                self.indexes.append(foreign.facts.target.database)
+                self.indexes.append(foreign.machine.facts.target.database)
         return 0
 
 
@@ -549,13 +549,13 @@ def test_a_search_does_not_wait_for_a_long_examination(
 
     monkeypatch.setattr("memtui.index.foreign.audit.examine", long_examination)
     monkeypatch.setattr("memtui.cli.searching.EXAMINATION_SECONDS", 0.0)
-    closes = ForeignEngine.close
+    closes = Engine.close
 
-    def close(engine: ForeignEngine) -> None:
+    def close(engine: Engine) -> None:
         ended.set()
         closes(engine)
 
-    monkeypatch.setattr(ForeignEngine, "close", close)
+    monkeypatch.setattr(Engine, "close", close)
     document = memtui("search", "router", "--agent", "main", "--json").document
     assert "the index is still being examined: changed files are not marked" in document["warnings"]
     assert "file_state" not in document["hits"][0]

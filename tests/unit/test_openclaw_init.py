@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memtui.cli.main import run
-from memtui.engine.foreign import ForeignEngine
+from memtui.engine import Engine
 from memtui.memory.workspace import Found
 from memtui.ranking.profiles import profile
 from memtui.settings import Loaded, load_settings
@@ -27,7 +27,7 @@ def _never(
     *,
     demo: bool = False,
     choose: bool = False,
-    foreign: ForeignEngine | None = None,
+    foreign: Engine | None = None,
 ) -> int:
     raise AssertionError("opens nothing")
 

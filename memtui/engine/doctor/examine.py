@@ -135,7 +135,7 @@ def _index(
     try:
         with closing(Engine.open(root, settings, data_dir=data_dir, write=False)) as engine:
             listings = listed_by(engine)
-            status = engine.status()
+            status = engine.index.status()
     except MemtuiError as error:
         code = error.exit_code
         return [problem(Area.INDEX, "index", error.message, error.hint, code)], None

@@ -62,11 +62,11 @@ def listed_by(engine: Engine) -> tuple[ProviderListing, ...]:
     The requested one with how it failed, where it did when it was last asked. Raises
     `IndexUnusable` when there is an index that cannot be read.
     """
-    engine.refresh_status()
-    state = engine.status().provider
+    engine.index.refresh_status()
+    state = engine.index.status().provider
     return tuple(
         _as_last_asked(replace(listing, is_actual=listing.name == state.actual), state)
-        for listing in engine.providers()
+        for listing in engine.providers.available()
     )
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ForeignBrowsing(Browsing):
-    """The part of `ForeignEngine` that is looked at without a query; nothing is written."""
+    """The part of `ForeignMachine` that is looked at without a query; nothing is written."""
 
     facts: ForeignFacts
     _index: ForeignIndex

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class ForeignConversing(Conversations):
-    """Conversations of the agent whose index it is; a part of `ForeignEngine`."""
+    """Conversations of the agent whose index it is; a part of `ForeignMachine`."""
 
     facts: ForeignFacts
     _programs = (TranscriptKind.OPENCLAW,)

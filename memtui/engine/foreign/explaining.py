@@ -74,7 +74,7 @@ class EmbeddedModel:
 
 
 class ForeignExplaining:
-    """Answers questions about chunks; the part of `ForeignEngine` that looks at one of them.
+    """Answers questions about chunks; the part of `ForeignMachine` that looks at one of them.
 
     Reads the index on the engine thread, notes and model on the caller's. Methods raise
     `IndexMissing` once the engine is closed, and `IndexUnusable` for an index that cannot be read.

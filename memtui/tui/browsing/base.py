@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Input, Static
+from textual.worker import Worker
 
 from memtui.model import Chunk
 from memtui.model.browsing import DayTotals, MemoryFile
@@ -19,17 +20,19 @@ from memtui.tui.browsing.file_words import file_line, folder_line
 from memtui.tui.browsing.marks import marks
 from memtui.tui.browsing.outline import Heading
 from memtui.tui.browsing.tree import Sort
-from memtui.tui.door import EngineDoor, SourceText
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.base import BaseScreen
+from memtui.tui.sized_screen import SizedScreen
 from memtui.tui.widgets.file_tree import FileTree
 from memtui.tui.widgets.file_view import FileView
 from memtui.tui.widgets.long_list import LongList
 from memtui.tui.widgets.rendered_view import RenderedView
 from memtui.tui.widgets.timeline import Timeline
+from memtui.tui.worker_errors import tell_worker_error
 
 if TYPE_CHECKING:
+    from memtui.engine import Engine
+    from memtui.engine.source import SourceText
     from memtui.tui.app import MemtuiApp
 
 
@@ -46,18 +49,7 @@ class Wanted:
     """Whether somebody asked for this line or chunk, and not for the file alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class GoneText:
-    """A file that neither the disk nor the index has any more, as it was read last."""
-
-    path: str
-    lines: Sequence[str]
-    state: str = "gone"
-    detail: str = "file gone, no longer in the index"
-    on_disk: Sequence[str] | None = None
-
-
-class BrowseBase(BaseScreen[None]):
+class BrowseBase(SizedScreen[None]):
     """What the browse screen knows; the concerns are mixins over it."""
 
     file_tree = query_one("#file-tree", FileTree)
@@ -102,9 +94,9 @@ class BrowseBase(BaseScreen[None]):
         return cast("MemtuiApp", self.app)
 
     @property
-    def engine(self) -> EngineDoor | None:
+    def engine(self) -> Engine | None:
         """The engine of the application."""
-        return cast("EngineDoor | None", getattr(self.app, "engine", None))
+        return cast("Engine | None", getattr(self.app, "engine", None))
 
     @property
     def is_built(self) -> bool:
@@ -178,6 +170,10 @@ class BrowseBase(BaseScreen[None]):
         if self.sort is Sort.RECALLS and self.recall_note:
             order, told = "", self.recall_note
         self.query_one("#browse-count", Static).update(Content(f"{order}{told}"), layout=False)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Tell what went wrong beside the loop."""
+        tell_worker_error(self.app, event)
 
     # --- given by the other concerns --------------------------------------------------------------
 

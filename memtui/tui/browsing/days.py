@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.binding import Binding
@@ -14,8 +15,10 @@ from memtui.tui.browsing.places import day_filter
 from memtui.tui.browsing.reading import ReadingActions
 from memtui.tui.browsing.tree import Sort
 from memtui.tui.browsing.weeks import Measure
-from memtui.tui.door import EngineDoor
 from memtui.tui.widgets.timeline import Timeline
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
 
 DAY_BINDINGS: tuple[Binding, ...] = (
     Binding("t", "toggle_timeline", "timeline", id="browse.timeline", tooltip="Notes by day"),
@@ -89,16 +92,16 @@ class DayActions(ReadingActions):
 
     @work(thread=True, group="recalls", exit_on_error=False, description="count the recalls")
     def _recall(
-        self, engine: EngineDoor, ticket: int, queries: Sequence[str], ranking: Ranking
+        self, engine: Engine, ticket: int, queries: Sequence[str], ranking: Ranking
     ) -> None:
         try:
-            recalled = engine.recalled(
+            recalled = engine.browse.recalled(
                 queries,
                 ranking=ranking,
                 cancelled=lambda: self._counting != ticket,
                 progressed=lambda done, total: self._tell_progress(ticket, done, total),
             )
-            days = tuple(engine.days(recalled))
+            days = tuple(engine.browse.days(recalled))
         except Cancelled:
             return
         except Exception as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.binding import Binding
@@ -15,7 +16,9 @@ from memtui.tui.browsing.base import BrowseBase, Wanted
 from memtui.tui.browsing.filtering import filter_files
 from memtui.tui.browsing.messages import FilesListed, TreeArranged
 from memtui.tui.browsing.tree import Sort, build_tree
-from memtui.tui.door import EngineDoor
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
 
 SOONEST = 1.0
 """Seconds between two looks at the files while they change; more where a look takes long."""
@@ -57,11 +60,11 @@ class ListingActions(BrowseBase):
         self._list_files(self.engine)
 
     @work(thread=True, group="files", exit_on_error=False, description="list the files")
-    def _list_files(self, engine: EngineDoor) -> None:
+    def _list_files(self, engine: Engine) -> None:
         began = time.monotonic()
         try:
-            files = tuple(engine.memory_files())
-            days = tuple(engine.days(self.recalled))
+            files = tuple(engine.browse.files())
+            days = tuple(engine.browse.days(self.recalled))
         except Exception as error:
             # Whatever a folder or an index can do to its reader is told on the screen.
             told = str(error) or type(error).__name__

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
 from memtui.model import Chunk
 from memtui.model.browsing import DayTotals, MemoryFile
-from memtui.tui.browsing.markdown import RenderedLine
 from memtui.tui.browsing.outline import Heading
+from memtui.tui.browsing.rendering import RenderedLine
 from memtui.tui.browsing.tree import Folder
-from memtui.tui.door import EngineDoor, SourceText
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
+    from memtui.engine.source import SourceText
 
 
 @dataclass
 class FilesListed(Message):
     """The files and the days of a memory; `error` says why there are none."""
 
-    engine: EngineDoor
+    engine: Engine
     files: Sequence[MemoryFile] = ()
     days: Sequence[DayTotals] = ()
     error: str = ""
@@ -42,7 +46,7 @@ class TreeArranged(Message):
 class FileRead(Message):
     """A file with its chunks and headings; without a source, why it cannot be shown."""
 
-    engine: EngineDoor
+    engine: Engine
     path: str
     source: SourceText | None = None
     chunks: Sequence[Chunk] = ()

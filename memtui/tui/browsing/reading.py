@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.binding import Binding
 from textual.content import Content
 
+from memtui.engine.source import SourceText
 from memtui.model import Chunk
 from memtui.model.browsing import FileState, MemoryFile
 from memtui.model.reasons import Reason
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.browsing.base import GoneText, Wanted
+from memtui.tui.browsing.base import Wanted
 from memtui.tui.browsing.choices import chunk_choice, file_choice
 from memtui.tui.browsing.file_words import state_words
 from memtui.tui.browsing.listing import ListingActions
-from memtui.tui.browsing.markdown import render, too_much
 from memtui.tui.browsing.messages import FileRead, MarkdownRendered
 from memtui.tui.browsing.outline import Heading, headings
 from memtui.tui.browsing.places import chunk_at, same_day
-from memtui.tui.door import EngineDoor
+from memtui.tui.browsing.rendering import render, too_much
 from memtui.tui.widgets.long_list import LongList
 from memtui.tui.widgets.rendered_view import RenderedView
 from memtui.tui.widgets.row_list import Row
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
 
 LARGEST = 16_000_000
 """Bytes of a file that is shown; the editor takes more."""
@@ -105,10 +109,10 @@ class ReadingActions(ListingActions):
             self.want(Wanted(self.wanted.path, line))
 
     @work(thread=True, group="file", exit_on_error=False, description="read a file")
-    def _read(self, engine: EngineDoor, path: str) -> None:
+    def _read(self, engine: Engine, path: str) -> None:
         try:
-            source = engine.source(path)
-            chunks = tuple(engine.chunks_of(path))
+            source = engine.browse.source(path)
+            chunks = tuple(engine.browse.chunks_of(path))
             outline = headings(source.lines)
         except Exception as error:
             # Whatever a file can do to its reader is told in the preview's place.
@@ -143,7 +147,8 @@ class ReadingActions(ListingActions):
         before = self.view.current if same else None
         source = message.source
         if source.state == "gone" and not any(source.lines) and same and self.source is not None:
-            source = GoneText(source.path, self.source.lines)
+            detail = "file gone, no longer in the index"
+            source = SourceText(source.path, self.source.lines, "gone", "", detail)
         self.source = source
         place = _place(message.chunks, wanted, before)
         file = self.shown_file

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from textual.app import App
@@ -11,8 +11,10 @@ from textual.app import App
 from memtui.bus import Bus, Event
 from memtui.model.browsing import CareFinding, CareReport
 from memtui.tui.caring.rows import FindingRow
-from memtui.tui.door import EngineDoor
 from memtui.tui.following import CHANGES, changes_content
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class Looked:
 class CareMemory:
     """Counts the changes of an index, and holds the newest report about it."""
 
-    def __init__(self, engine: EngineDoor, bus: Bus) -> None:
+    def __init__(self, engine: Engine, bus: Bus) -> None:
         self.engine = engine
         self.changes = 0
         self.looked: Looked | None = None
@@ -70,7 +72,7 @@ class CareMemory:
 _MEMORIES: WeakKeyDictionary[App[Any], CareMemory] = WeakKeyDictionary()
 
 
-def care_memory(app: App[Any], engine: EngineDoor, bus: Bus) -> CareMemory:
+def care_memory(app: App[Any], engine: Engine, bus: Bus) -> CareMemory:
     """What is remembered of the memory that is open; of the one before it is forgotten."""
     memory = _MEMORIES.get(app)
     if memory is None or memory.engine is not engine:

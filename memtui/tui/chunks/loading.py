@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
 from memtui.errors import Cancelled
 from memtui.model import Chunk, Ranking
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, Neighbours
-from memtui.tui.door import EngineDoor
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
 
 TELL_SECONDS = 0.1
 """So often a count of queries is told."""
@@ -64,7 +67,7 @@ def told(error: Exception) -> str:
 
 
 def load(
-    engine: EngineDoor,
+    engine: Engine,
     chunk_id: str,
     before: Chunk | None,
     ticket: int,
@@ -73,10 +76,10 @@ def load(
     """Look a chunk up, then what is like it; `before` is the chunk as it was known."""
     # Whatever goes wrong is told in the place of what was asked for.
     try:
-        record = engine.chunk_record(chunk_id)
+        record = engine.browse.chunk_record(chunk_id)
         successor = None
         if record is None and before is not None:
-            successor = standing_at(engine.chunks_of(before.path), before)
+            successor = standing_at(engine.browse.chunks_of(before.path), before)
     except Exception as error:
         post(RecordLoaded(ticket, None, problem=told(error)))
         return
@@ -84,7 +87,7 @@ def load(
     if record is None:
         return
     try:
-        post(NeighboursLoaded(ticket, engine.neighbours(chunk_id)))
+        post(NeighboursLoaded(ticket, engine.browse.neighbours(chunk_id)))
     except Exception as error:
         post(NeighboursLoaded(ticket, None, told(error)))
 
@@ -100,7 +103,7 @@ def standing_at(chunks: Sequence[Chunk], gone: Chunk) -> Chunk | None:
 
 
 def ask(
-    engine: EngineDoor,
+    engine: Engine,
     chunk_id: str,
     queries: Sequence[str],
     ranking: Ranking,
@@ -118,7 +121,7 @@ def ask(
             post(QueriesAsked(ticket, done, total))
 
     try:
-        answered = engine.answered_queries(
+        answered = engine.browse.answered_queries(
             chunk_id, queries, ranking=ranking, cancelled=cancelled, progressed=progressed
         )
     except Cancelled:

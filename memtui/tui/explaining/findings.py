@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from memtui.model import Chunk, Ranked, Ranking
 from memtui.model.inquiry import Inquiry, Passages, Place, WordChanges
 from memtui.text.sanitize import safe_line
-from memtui.tui.door import EngineDoor
 
 if TYPE_CHECKING:
+    from memtui.engine import Engine
     from memtui.engine.least import LeastChanges
 Found: TypeAlias = "Inquiry | Passages | LeastChanges | WordChanges"
 
@@ -69,7 +69,7 @@ Tell: TypeAlias = Callable[[Part, "Found | None", str], None]
 class Gathering:
     """Finds everything out about one subject; runs on a worker thread and waits for the engine."""
 
-    engine: EngineDoor
+    engine: Engine
     ranked: Ranked
     ranking: Ranking
     """What `ranked` was asked with."""
@@ -87,7 +87,7 @@ class Gathering:
                 for part in (Part.PASSAGES, Part.LEAST, Part.WORDS):
                     self.tell(part, None, "")
                 return
-            self._part(Part.PASSAGES, lambda: self.engine.passages(self.ranked, chunk.id))
+            self._part(Part.PASSAGES, lambda: self.engine.explain.passages(self.ranked, chunk.id))
             if any(hit.chunk.id == chunk.id for hit in self.ranked.hits):
                 self.tell(Part.LEAST, None, "")
                 self.tell(Part.WORDS, None, "")
@@ -119,8 +119,8 @@ class Gathering:
     def _inquiry(self) -> Inquiry | None:
         def look() -> Inquiry:
             if isinstance(self.subject, Place):
-                return self.engine.inquire_at(self.ranked, self.subject)
-            return self.engine.inquire(self.ranked, self.subject)
+                return self.engine.explain.inquire_at(self.ranked, self.subject)
+            return self.engine.explain.inquire(self.ranked, self.subject)
 
         return cast("Inquiry | None", self._part(Part.INQUIRY, look))
 
@@ -131,27 +131,13 @@ class Gathering:
         return known.get(self.subject) if isinstance(self.subject, str) else None
 
     def _least(self, chunk: Chunk, inquiry: Inquiry | None) -> LeastChanges:
-        # Imported late: the solver needs numpy, and nothing before it does.
-        from memtui.engine.least import find_changes
-
-        return find_changes(
-            self.engine,
-            self.ranked,
-            self.ranking,
-            chunk.id,
-            inquiry.leg_places if inquiry is not None else {},
-            chunks=self.engine.status().chunks,
-            progress=self._check,
+        places = inquiry.leg_places if inquiry is not None else {}
+        return self.engine.explain.least_changes(
+            self.ranked, self.ranking, chunk.id, places, progress=self._check
         )
 
     def _words(self, chunk: Chunk, inquiry: Inquiry | None) -> WordChanges:
-        from memtui.engine.query_words import word_changes
-
-        return word_changes(
-            self.engine,
-            self.ranked,
-            self.ranking,
-            chunk,
-            inquiry.terms if inquiry is not None else None,
-            progress=self._check,
+        terms = inquiry.terms if inquiry is not None else None
+        return self.engine.explain.word_changes(
+            self.ranked, self.ranking, chunk, terms, progress=self._check
         )

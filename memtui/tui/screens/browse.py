@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -21,7 +21,6 @@ from memtui.tui.browsing.messages import PlaceFound
 from memtui.tui.browsing.places import day_filter, path_filter
 from memtui.tui.browsing.reading import READING_BINDINGS
 from memtui.tui.browsing.tree import Sort
-from memtui.tui.door import EngineDoor
 from memtui.tui.editing import edit_place
 from memtui.tui.screens.main import HEIGHTS, TOO_SMALL, WIDTHS
 from memtui.tui.widgets.file_tree import FileTree
@@ -32,6 +31,9 @@ from memtui.tui.widgets.query_bar import LONGEST
 from memtui.tui.widgets.rendered_view import RenderedView
 from memtui.tui.widgets.safe_input import SafeInput
 from memtui.tui.widgets.timeline import Timeline
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
 
 TALL = 30
 WIDE = 100
@@ -276,7 +278,7 @@ class BrowseScreen(DayActions):
     def action_sync(self) -> None:
         """Index what changed."""
         if self.engine is not None:
-            self.engine.sync()
+            self.engine.index.sync()
 
     def action_show_chunk(self) -> None:
         """Show everything that the index holds about the current chunk."""
@@ -332,8 +334,8 @@ class BrowseScreen(DayActions):
         return top
 
     @work(thread=True, group="place", exit_on_error=False, description="find the file")
-    def _find_file(self, engine: EngineDoor, path: str, line: int) -> None:
-        found = engine.file_of(path)
+    def _find_file(self, engine: Engine, path: str, line: int) -> None:
+        found = engine.browse.file_of(path)
         self.post_message(PlaceFound(path, str(found) if found is not None else None, line))
 
     @on(PlaceFound)
@@ -350,7 +352,7 @@ class BrowseScreen(DayActions):
             return
         self.refresh()
         if self.engine is not None:
-            self.engine.sync()
+            self.engine.index.sync()
         self.read_again()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -24,13 +24,15 @@ from memtui.tui.caring.detail import finding_lines, place_name, rule_lines
 from memtui.tui.caring.remembered import CareMemory, Looked, care_memory
 from memtui.tui.caring.rows import RULE_ROW, care_rows, finding_rows
 from memtui.tui.caring.words import RULES, summary
-from memtui.tui.door import EngineDoor
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.place_base import ContentChanged, PlaceScreen
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.lines_view import LinesView
 from memtui.tui.widgets.long_list import LongList
 from memtui.tui.widgets.safe_input import SafeInput
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
 
 TELL_SECONDS = 0.1
 """So often a look through the memory tells how far it is."""
@@ -145,7 +147,7 @@ class CareScreen(PlaceScreen):
         self._show_state()
 
     @work(thread=True, group="care", exit_on_error=False, description="look through the memory")
-    def _look(self, engine: EngineDoor, memory: CareMemory) -> None:
+    def _look(self, engine: Engine, memory: CareMemory) -> None:
         # Imported here: what the engine needs for it takes longer than a paint.
         from memtui.engine.browsing.care import MOST_FINDINGS
 
@@ -159,7 +161,9 @@ class CareScreen(PlaceScreen):
                 self.post_message(CareProgressed(done, total))
 
         try:
-            report = engine.care(cancelled=lambda: worker.is_cancelled, progressed=progressed)
+            report = engine.browse.care(
+                cancelled=lambda: worker.is_cancelled, progressed=progressed
+            )
             found = Looked(report, finding_rows(report.findings), MOST_FINDINGS, changes)
         except Cancelled:
             return

@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.content import Content
 
 from memtui.text.sanitize import safe_line
-from memtui.tui.screens.base import Modal
+from memtui.tui.screens.modal import Modal
 from memtui.tui.widgets.long_list import LongList
 from memtui.tui.widgets.row_list import Row
 
@@ -64,3 +64,7 @@ class Chooser(Modal[str]):
     def chosen(self, message: LongList.Chosen) -> None:
         """Keep the choice here."""
         message.stop()
+
+    def action_close(self) -> None:
+        """Take none."""
+        self.dismiss(None)

@@ -173,7 +173,7 @@ class ChunkScreen(ChunkBase):
     def _show_terms(self) -> None:
         if self.record is None or self.engine is None:
             return
-        chunks = self.engine.status().chunks
+        chunks = self.engine.index.status().chunks
         rows = term_rows(self.record.terms, self._sort, chunks, self.glyphs)
         self.terms.set_rows(rows, self.terms.chosen_id, empty="the keyword leg sees no words")
         count = fmt.count(len(self.record.terms))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual import work
 from textual.content import Content
@@ -20,9 +21,11 @@ from memtui.tui.chunks.loading import (
     ask,
     load,
 )
-from memtui.tui.door import EngineDoor
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.place_base import ContentChanged, PlaceScreen
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
 
 FOLLOW_PAUSE = 0.5
 """Seconds after a change of the index before it is read again: a sync changes it many times."""
@@ -78,7 +81,7 @@ class ChunkBase(PlaceScreen):
     @work(
         thread=True, exclusive=True, group="chunk", exit_on_error=False, description="read a chunk"
     )
-    def _load(self, engine: EngineDoor, chunk_id: str, before: Chunk | None, ticket: int) -> None:
+    def _load(self, engine: Engine, chunk_id: str, before: Chunk | None, ticket: int) -> None:
         load(engine, chunk_id, before, ticket, self.post_message)
 
     def on_record_loaded(self, message: RecordLoaded) -> None:
@@ -162,9 +165,7 @@ class ChunkBase(PlaceScreen):
             self._ask_ticket += 1
 
     @work(thread=True, group="queries", exit_on_error=False, description="ask the queries")
-    def _ask(
-        self, engine: EngineDoor, queries: Sequence[str], ranking: Ranking, ticket: int
-    ) -> None:
+    def _ask(self, engine: Engine, queries: Sequence[str], ranking: Ranking, ticket: int) -> None:
         worker = get_current_worker()
         ask(
             engine,

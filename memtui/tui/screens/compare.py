@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -13,6 +13,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
+from textual.worker import Worker
 
 from memtui.model import Drop, Hit, Ranked, Ranking
 from memtui.ranking.trace import ListComparison, compare_lists, compare_settings, find
@@ -20,10 +21,9 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.actions_ranking import needs_search
 from memtui.tui.comparing import CONFIGURED, CURRENT, Side, choices, first_names
-from memtui.tui.door import EngineDoor
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.base import BaseScreen
+from memtui.tui.screens.modal import Overlay
 from memtui.tui.verdicts import place, verdict
 from memtui.tui.widgets.butterfly import two_results
 from memtui.tui.widgets.comparison_view import (
@@ -36,6 +36,10 @@ from memtui.tui.widgets.comparison_view import (
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.result_list import query_terms
 from memtui.tui.widgets.result_row import shown_score
+from memtui.tui.worker_errors import tell_worker_error
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
 
 _SETTING_LINES = 2
 MOST_LINES = 6
@@ -52,7 +56,7 @@ class SideAnswered(Message):
     error: str = ""
 
 
-class CompareScreen(BaseScreen[str | None]):
+class CompareScreen(Overlay[str | None]):
     """Left A, right B; its result is the chunk that Enter was pressed on."""
 
     CSS_PATH = "compare.tcss"
@@ -75,7 +79,7 @@ class CompareScreen(BaseScreen[str | None]):
 
     def __init__(
         self,
-        engine: EngineDoor,
+        engine: Engine,
         ranked: Ranked,
         ranking: Ranking,
         options: UiOptions,
@@ -86,7 +90,7 @@ class CompareScreen(BaseScreen[str | None]):
         chosen: str | None = None,
         typing: bool = True,
     ) -> None:
-        """`ranking` is what `ranked` was asked with; `typing` as for `EngineDoor.search`."""
+        """`ranking` is what `ranked` was asked with; `typing` as for `Engine.search`."""
         super().__init__()
         self.engine, self.options, self.glyphs = engine, options, glyphs
         self._ranked, self._ranking = ranked, ranking
@@ -160,14 +164,14 @@ class CompareScreen(BaseScreen[str | None]):
             self._sides[which] = side
             self._search(which, side)
         else:
-            ranked = self.engine.rerank(self._ranked.pool, side.ranking)
+            ranked = self.engine.search.rerank(self._ranked.pool, side.ranking)
             self._sides[which] = replace(side, ranked=ranked)
 
     @work(thread=True, group="compare", exit_on_error=False, description="search for a comparison")
     def _search(self, which: int, side: Side) -> None:
         query = self._ranked.pool.query
         try:
-            ranked = self.engine.search(query, ranking=side.ranking, typing=self._typing)
+            ranked = self.engine.search.ask(query, ranking=side.ranking, typing=self._typing)
         except Exception as error:
             # Whatever a search can fail with is told in the side's place.
             self.post_message(SideAnswered(which, side, None, f"{type(error).__name__}: {error}"))
@@ -183,6 +187,10 @@ class CompareScreen(BaseScreen[str | None]):
         side = replace(message.asked, ranked=message.ranked, error=message.error)
         self._sides[message.which] = side
         self._show()
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Tell what went wrong beside the loop."""
+        tell_worker_error(self.app, event)
 
     # --- drawing --------------------------------------------------------------------------------
 
@@ -372,3 +380,7 @@ class CompareScreen(BaseScreen[str | None]):
             chunk_id = next((pin for pin in self._pinned if pin not in pool), self._pinned[0])
         if side.ranked is not None and chunk_id is not None:
             self._explain(side.ranked, chunk_id, side.ranking)
+
+    def action_close(self) -> None:
+        """Go back."""
+        self.dismiss(None)

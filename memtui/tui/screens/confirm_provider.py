@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -15,11 +15,13 @@ from memtui.model.status import ProviderListing
 from memtui.report.cost import price_words
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
-from memtui.tui.door import RebuildCost
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.screens.base import Modal
+from memtui.tui.screens.modal import Modal
 from memtui.tui.widgets.facts import Fact, Facts
 from memtui.tui.widgets.row_list import MARKER_PLACE, Row, RowList
+
+if TYPE_CHECKING:
+    from memtui.engine.source import RebuildCost
 
 MEANWHILE = "The present index answers until the new one is ready."
 _LABEL = 8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -14,8 +14,10 @@ from textual.widgets import Button, Static
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
-from memtui.tui.door import RebuildCost
-from memtui.tui.screens.base import Modal
+from memtui.tui.screens.modal import Modal, Passing
+
+if TYPE_CHECKING:
+    from memtui.engine.source import RebuildCost
 
 
 def cost_words(cost: RebuildCost, provider: str) -> str:
@@ -87,10 +89,9 @@ class ConfirmRebuild(Modal[bool]):
         self.dismiss(event.button.id == "yes")
 
 
-class FirstRunHint(Modal[None]):
+class FirstRunHint(Passing):
     """The five keys to begin with, shown once."""
 
-    CLOSING_KEYS = frozenset({"escape", "enter"})
     CSS_PATH = "dialogs.tcss"
     BINDING_GROUP_TITLE = "Welcome"
     KEYS: ClassVar[tuple[tuple[str, str], ...]] = (

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from textual import on
 from textual.message import Message
 from textual.timer import Timer
-from textual.worker import get_current_worker
+from textual.worker import Worker, get_current_worker
 
 from memtui.model import Chunk, Ranked, Ranking
 from memtui.model.inquiry import Place
-from memtui.tui.door import EngineDoor
 from memtui.tui.explaining.findings import Findings, Found, Gathering, Part, Subject
 from memtui.tui.explaining.page import Page, page_of
 from memtui.tui.glyphs import UNICODE, Glyphs
-from memtui.tui.screens.base import Modal
+from memtui.tui.screens.modal import Modal
+from memtui.tui.worker_errors import tell_worker_error
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
 
 STEP_PAUSE = 0.12
 """Seconds on one chunk before the engine is asked about it, for a reader who steps on."""
@@ -68,7 +71,7 @@ class ExplainBase(Modal[str | None]):
         *,
         ranking: Ranking | None = None,
         glyphs: Glyphs = UNICODE,
-        engine: EngineDoor | None = None,
+        engine: Engine | None = None,
         search: SearchDoor | None = None,
         follows: bool = False,
         folder: Path | None = None,
@@ -180,7 +183,7 @@ class ExplainBase(Modal[str | None]):
             description="explain a chunk",
         )
 
-    def _looking(self, engine: EngineDoor, ticket: int) -> Gathering:
+    def _looking(self, engine: Engine, ticket: int) -> Gathering:
         def is_left() -> bool:
             return ticket != self._ticket or get_current_worker().is_cancelled
 
@@ -212,6 +215,10 @@ class ExplainBase(Modal[str | None]):
         if isinstance(self.subject, Place) and chunk is not None and chunk.id in self._subjects:
             self._known[chunk.id] = findings
             self._line_up(chunk.id)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Tell what went wrong beside the loop."""
+        tell_worker_error(self.app, event)
 
     # --- given by the screen --------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.text import Text
 from textual import work
@@ -13,17 +13,17 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import DataTable, Static
+from textual.worker import Worker
 
 from memtui.model import IndexState, IndexStatus, ProviderState, Reason, SkippedFile
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
 from memtui.tui.actions_index import PRICE
-from memtui.tui.door import EngineDoor
 from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.messages import RebuildPriced
-from memtui.tui.screens.base import BaseScreen
 from memtui.tui.screens.dialogs import ConfirmRebuild
+from memtui.tui.screens.modal import Overlay
 from memtui.tui.widgets.facts import Fact, Facts
 from memtui.tui.widgets.index_status import (
     cache_line,
@@ -37,6 +37,10 @@ from memtui.tui.widgets.index_status import (
     watcher_line,
 )
 from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.worker_errors import tell_worker_error
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
 
 REFRESH_SECONDS = 1.0
 ERRORS_SHOWN = 20
@@ -120,7 +124,7 @@ class StatusTable(DataTable[Text]):
         return Text(safe_line(text), justify="right" if number else "left", no_wrap=True)
 
 
-class IndexScreen(BaseScreen[None]):
+class IndexScreen(Overlay[None]):
     """State, sources, waiting and skipped files, errors; brought up to date every second."""
 
     CSS_PATH = "index.tcss"
@@ -172,9 +176,9 @@ class IndexScreen(BaseScreen[None]):
         self.set_interval(REFRESH_SECONDS, self._tick)
 
     @property
-    def engine(self) -> EngineDoor | None:
+    def engine(self) -> Engine | None:
         """The engine of the application, once it is open."""
-        return cast("EngineDoor | None", getattr(self.app, "engine", None))
+        return cast("Engine | None", getattr(self.app, "engine", None))
 
     def _tick(self) -> None:
         if self.is_current:
@@ -183,7 +187,7 @@ class IndexScreen(BaseScreen[None]):
     def refresh_status(self) -> None:
         """Show the newest snapshot."""
         if self.engine is not None:
-            self.show(self.engine.status())
+            self.show(self.engine.index.status())
         else:
             self.query_one("#index-state-line", Static).update("opening the index…")
 
@@ -224,7 +228,7 @@ class IndexScreen(BaseScreen[None]):
     def action_sync(self) -> None:
         """Index what changed."""
         if self.engine is not None:
-            self.engine.sync()
+            self.engine.index.sync()
             self.refresh_status()
 
     def action_rebuild(self) -> None:
@@ -232,20 +236,28 @@ class IndexScreen(BaseScreen[None]):
         if self.engine is not None:
             self._price(self.engine)
 
+    def action_close(self) -> None:
+        """Go back to the search."""
+        self.app.pop_screen()
+
     @work(thread=True, exclusive=True, group="price", exit_on_error=False, description=PRICE)
-    def _price(self, engine: EngineDoor) -> None:
-        self.post_message(RebuildPriced(engine.rebuild_cost()))
+    def _price(self, engine: Engine) -> None:
+        self.post_message(RebuildPriced(engine.index.rebuild_cost()))
 
     def on_rebuild_priced(self, message: RebuildPriced) -> None:
         """Show the price and wait for a yes."""
         message.stop()
-        provider = self.engine.status().provider if self.engine is not None else None
+        provider = self.engine.index.status().provider if self.engine is not None else None
         name = (provider.actual or provider.requested) if provider is not None else ""
         self.app.push_screen(ConfirmRebuild(message.cost, name), self._confirmed)
 
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Tell what went wrong beside the loop."""
+        tell_worker_error(self.app, event)
+
     def _confirmed(self, confirmed: bool | None) -> None:
         if confirmed and self.engine is not None:
-            self.engine.rebuild()
+            self.engine.index.rebuild()
             self.refresh_status()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -14,7 +14,6 @@ from textual.widgets import Static
 from memtui.model import SearchMode
 from memtui.tui.actions_panes import PaneActions
 from memtui.tui.bindings import SEARCH_BINDINGS
-from memtui.tui.door import EngineDoor
 from memtui.tui.history import QueryHistory
 from memtui.tui.messages import FirstRun
 from memtui.tui.options import UiOptions
@@ -30,6 +29,9 @@ from memtui.tui.widgets.result_list import ResultList
 from memtui.tui.widgets.results_message import ResultsMessage
 from memtui.tui.widgets.status_bar import StatusBar
 from memtui.tui.widgets.why_panel import WhyPanel
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
 
 WIDTHS = [(0, "-sliver"), (40, "-small"), (60, "-narrow"), (100, "-wide"), (160, "-huge")]
 HEIGHTS = [(0, "-flat"), (10, "-low"), (16, "-short"), (30, "-tall")]
@@ -110,7 +112,7 @@ class MainScreen(PaneActions):
         """Choose the layout for the size."""
         self.apply_layout()
 
-    def engine_opened(self, engine: EngineDoor, options: UiOptions) -> None:
+    def engine_opened(self, engine: Engine, options: UiOptions) -> None:
         """Start asking: the query that was typed meanwhile, or the recent notes."""
         was_open = self.engine is not None
         self.engine = engine

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, cast
 
 from textual import work
 from textual.message import Message
+from textual.worker import Worker
 
 from memtui.bus import Event, Subscription
 from memtui.model import citation
 from memtui.text.sanitize import safe_line
-from memtui.tui.door import EngineDoor
 from memtui.tui.editing import edit_place
 from memtui.tui.following import CHANGES, changes_content
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.base import BaseScreen
+from memtui.tui.screens.modal import Overlay
+from memtui.tui.worker_errors import tell_worker_error
 
 if TYPE_CHECKING:
+    from memtui.engine import Engine
     from memtui.tui.app import MemtuiApp
 
 
@@ -48,7 +50,7 @@ class ContentChanged(Message):
         return isinstance(message, ContentChanged)
 
 
-class PlaceScreen(BaseScreen[None]):
+class PlaceScreen(Overlay[None]):
     """A screen over the memory that leads to places of its files."""
 
     def __init__(self, options: UiOptions) -> None:
@@ -63,14 +65,14 @@ class PlaceScreen(BaseScreen[None]):
         return cast("MemtuiApp", self.app)
 
     @property
-    def engine(self) -> EngineDoor | None:
+    def engine(self) -> Engine | None:
         """The engine of the application, once it is open."""
         return self.memtui.engine
 
     @property
     def remote(self) -> str:
         """Where the text of a query is sent, safe for one line; empty when it stays here."""
-        provider = self.engine.status().provider if self.engine is not None else None
+        provider = self.engine.index.status().provider if self.engine is not None else None
         if provider is None or not provider.remote:
             return ""
         return safe_line(provider.address) or "another machine"
@@ -97,6 +99,14 @@ class PlaceScreen(BaseScreen[None]):
         if self._subscription is not None:
             self._subscription.close()
 
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Tell what went wrong beside the loop."""
+        tell_worker_error(self.app, event)
+
+    def action_close(self) -> None:
+        """Go back to where it was opened."""
+        self.dismiss(None)
+
     def tell(self, text: str, *, error: bool = False, warning: bool = False) -> None:
         """Show a toast: what happened, and what to do next."""
         self.app.notify(
@@ -114,8 +124,8 @@ class PlaceScreen(BaseScreen[None]):
             self._find_file(self.engine, path, line)
 
     @work(thread=True, group="place", exit_on_error=False, description="find the file to edit")
-    def _find_file(self, engine: EngineDoor, path: str, line: int) -> None:
-        self.post_message(FileFound(path, line, engine.file_of(path)))
+    def _find_file(self, engine: Engine, path: str, line: int) -> None:
+        self.post_message(FileFound(path, line, engine.browse.file_of(path)))
 
     def on_file_found(self, message: FileFound) -> None:
         """Open the editor."""
@@ -128,7 +138,7 @@ class PlaceScreen(BaseScreen[None]):
             self.tell(edited.told, warning=not edited.is_error, error=edited.is_error)
         if edited.ran and self.engine is not None:
             self.refresh()
-            self.engine.sync()
+            self.engine.index.sync()
 
     def show_chunk_at(self, path: str, line: int) -> None:
         """Show everything about the chunk that holds a line of a file."""
@@ -136,9 +146,11 @@ class PlaceScreen(BaseScreen[None]):
             self._find_chunk(self.engine, path, line)
 
     @work(thread=True, group="place", exit_on_error=False, description="find the chunk of a line")
-    def _find_chunk(self, engine: EngineDoor, path: str, line: int) -> None:
+    def _find_chunk(self, engine: Engine, path: str, line: int) -> None:
         holding = (
-            one.id for one in engine.chunks_of(path) if one.start_line <= line <= one.end_line
+            one.id
+            for one in engine.browse.chunks_of(path)
+            if one.start_line <= line <= one.end_line
         )
         self.post_message(ChunkFound(next(holding, None)))
 

@@ -10,18 +10,18 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.worker import Worker
 
 from memtui.embedding.choice import EMBEDDED_DEFAULT
 from memtui.model.status import ProbeResult, ProviderListing
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
 from memtui.tui.choosing import Chosen, choice_named, worth_asking
-from memtui.tui.door import EngineDoor
 from memtui.tui.glyphs import glyphs
 from memtui.tui.messages import ProviderPriced, ProviderProbed, ProvidersListed
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.base import Modal
 from memtui.tui.screens.confirm_provider import Answer, ConfirmProvider
+from memtui.tui.screens.modal import Modal
 from memtui.tui.widgets.facts import Facts
 from memtui.tui.widgets.provider_rows import (
     Probe,
@@ -32,8 +32,10 @@ from memtui.tui.widgets.provider_rows import (
 )
 from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.text_block import TextBlock
+from memtui.tui.worker_errors import tell_worker_error
 
 if TYPE_CHECKING:
+    from memtui.engine import Engine
     from memtui.tui.screens.write_provider import WriteProvider
 
 TITLE = "Embedding provider"
@@ -61,7 +63,7 @@ class ProvidersScreen(Modal[Chosen | None]):
 
     def __init__(
         self,
-        engine: EngineDoor,
+        engine: Engine,
         options: UiOptions,
         *,
         listings: Sequence[ProviderListing] | None = None,
@@ -121,7 +123,7 @@ class ProvidersScreen(Modal[Chosen | None]):
     @work(thread=True, exit_on_error=False, description="look at the providers")
     def _look(self) -> None:
         try:
-            self.post_message(ProvidersListed(self._engine.providers()))
+            self.post_message(ProvidersListed(self._engine.providers.available()))
         except Exception as error:
             # Whatever a provider's library does, the dialog says so in one line.
             self.post_message(ProvidersListed((), str(error) or type(error).__name__))
@@ -197,7 +199,7 @@ class ProvidersScreen(Modal[Chosen | None]):
 
     def _failed(self, listing: ProviderListing) -> str:
         """Why the provider that was asked for does not answer."""
-        state = self._engine.status().provider
+        state = self._engine.index.status().provider
         fails = listing.is_requested and not listing.is_actual and state.failure is not None
         return words.detail_of(state) if fails else ""
 
@@ -249,7 +251,7 @@ class ProvidersScreen(Modal[Chosen | None]):
     def _try(self, name: str) -> None:
         try:
             choice, _ = choice_named(self._options.embedding, name)
-            self.post_message(ProviderProbed(name, self._engine.probe_provider(choice)))
+            self.post_message(ProviderProbed(name, self._engine.providers.probe(choice)))
         except Exception as error:
             # As for the look: it is one line of this dialog.
             self.post_message(ProviderProbed(name, None, str(error) or type(error).__name__))
@@ -269,7 +271,7 @@ class ProvidersScreen(Modal[Chosen | None]):
     def _price(self, listing: ProviderListing) -> None:
         try:
             choice, is_other = choice_named(self._options.embedding, listing.name)
-            cost = self._engine.provider_cost(choice)
+            cost = self._engine.providers.cost(choice)
         except Exception as error:
             # As for the look: it is one line of this dialog.
             said = str(error) or type(error).__name__
@@ -309,3 +311,11 @@ class ProvidersScreen(Modal[Chosen | None]):
     def _written(self, chosen: Chosen | None) -> None:
         if chosen is not None:
             self.dismiss(chosen)
+
+    def action_close(self) -> None:
+        """Keep the present provider."""
+        self.dismiss(None)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Tell what went wrong beside the loop."""
+        tell_worker_error(self.app, event)

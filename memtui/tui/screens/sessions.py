@@ -229,7 +229,7 @@ class SessionsScreen(FollowingActions):
     def action_sync(self) -> None:
         """Index what changed."""
         if self.engine is not None:
-            self.engine.sync()
+            self.engine.index.sync()
             self.tell("syncing")
             # What is not enough to be indexed yet is shown all the same.
             self.load()

@@ -12,20 +12,22 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
+from textual.worker import Worker
 
 from memtui.model.conversations import TranscriptSource
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.door import EngineDoor
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.base import Modal
+from memtui.tui.screens.modal import Modal
 from memtui.tui.sessions.source_rows import source_facts, source_row
 from memtui.tui.widgets.facts import Fact, Facts
 from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.text_block import TextBlock
+from memtui.tui.worker_errors import tell_worker_error
 
 if TYPE_CHECKING:
+    from memtui.engine import Engine
     from memtui.tui.screens.write_transcripts import WriteTranscripts
 
 TITLE = "Conversations in the index"
@@ -66,7 +68,7 @@ class TranscriptsScreen(Modal[bool]):
         Binding("escape,q,O", "close", "back", id="transcripts.close"),
     ]  # fmt: skip
 
-    def __init__(self, engine: EngineDoor, options: UiOptions) -> None:
+    def __init__(self, engine: Engine, options: UiOptions) -> None:
         super().__init__()
         self._engine = engine
         self._options = options
@@ -107,7 +109,7 @@ class TranscriptsScreen(Modal[bool]):
     @work(thread=True, exit_on_error=False, description="look for transcripts")
     def _look(self) -> None:
         try:
-            self.post_message(SourcesFound(self._engine.transcript_sources()))
+            self.post_message(SourcesFound(self._engine.conversations.sources()))
         except Exception as error:
             # Whatever a folder does to its reader, the dialog says so in one line.
             self.post_message(SourcesFound((), str(error) or type(error).__name__))
@@ -206,7 +208,7 @@ class TranscriptsScreen(Modal[bool]):
     @work(thread=True, exit_on_error=False, description="choose the transcripts")
     def _use(self, names: Sequence[str]) -> None:
         try:
-            self._engine.use_transcripts(names)
+            self._engine.conversations.use_sources(names)
         except Exception as error:
             # As for the look: it is one line of this dialog.
             self.post_message(SourcesUsed(str(error) or type(error).__name__))
@@ -252,3 +254,7 @@ class TranscriptsScreen(Modal[bool]):
     def action_close(self) -> None:
         """Leave everything as it is."""
         self.dismiss(False)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Tell what went wrong beside the loop."""
+        tell_worker_error(self.app, event)

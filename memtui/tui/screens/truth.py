@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -17,14 +17,16 @@ from memtui.model import IndexStatus
 from memtui.model.status import FileState, FileTruth, Finding, ForeignStatus, Truth
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.door import EngineDoor
 from memtui.tui.glyphs import UNICODE, Glyphs
-from memtui.tui.screens.base import BaseScreen, Modal
+from memtui.tui.screens.modal import Modal, Overlay
 from memtui.tui.widgets import foreign_status, truth_rows
 from memtui.tui.widgets.facts import Facts
 from memtui.tui.widgets.index_status import state_line
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.row_list import Row, RowList
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
 
 REFRESH_SECONDS = 1.0
 _LABEL = 12
@@ -87,8 +89,12 @@ class DetailScreen(Modal[None]):
         """Scroll by lines."""
         self.query_one("#detail-box").scroll_relative(y=lines, animate=False)
 
+    def action_close(self) -> None:
+        """Go back."""
+        self.dismiss(None)
 
-class TruthScreen(BaseScreen[None]):
+
+class TruthScreen(Overlay[None]):
     """Facts, findings, identity, files, coverage, leftovers; `s` looks at the index again."""
 
     CSS_PATH = "truth.tcss"
@@ -139,9 +145,9 @@ class TruthScreen(BaseScreen[None]):
         self.set_interval(REFRESH_SECONDS, self._tick)
 
     @property
-    def engine(self) -> EngineDoor | None:
+    def engine(self) -> Engine | None:
         """The engine of the application, once it is open."""
-        return cast("EngineDoor | None", getattr(self.app, "engine", None))
+        return cast("Engine | None", getattr(self.app, "engine", None))
 
     def now(self) -> datetime:
         """The clock that ages are counted from."""
@@ -159,7 +165,7 @@ class TruthScreen(BaseScreen[None]):
     def refresh_status(self) -> None:
         """Show the newest snapshot."""
         if self.engine is not None:
-            self.show(self.engine.status())
+            self.show(self.engine.index.status())
 
     def show(self, status: IndexStatus) -> None:
         """Show a snapshot; the lists are drawn again only for another report."""
@@ -288,7 +294,7 @@ class TruthScreen(BaseScreen[None]):
     def action_examine(self) -> None:
         """Look at the index again; nothing of it is changed."""
         if self.engine is not None:
-            self.engine.sync()
+            self.engine.index.sync()
             self.refresh_status()
 
     def action_rebuild(self) -> None:
@@ -314,3 +320,7 @@ class TruthScreen(BaseScreen[None]):
         self._bring_to_front(name)
         self.call_after_refresh(self.query_one(f"#{name}").focus)
         self.refresh_status()
+
+    def action_close(self) -> None:
+        """Go back to the search."""
+        self.app.pop_screen()

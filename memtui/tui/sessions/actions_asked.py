@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.content import Content
@@ -18,7 +19,6 @@ from memtui.model.conversations import MemoryCall, Replayed, TranscriptKind, Tur
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import provider_words
-from memtui.tui.door import EngineDoor
 from memtui.tui.sessions.actions_within import WithinActions
 from memtui.tui.sessions.asked import (
     call_row,
@@ -32,6 +32,9 @@ from memtui.tui.sessions.asked import (
 from memtui.tui.sessions.base import HUGE
 from memtui.tui.sessions.messages import CallReplayed, CallsFound
 from memtui.tui.widgets.long_list import LongList
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
 
 TOLD_SECONDS = 0.25
 """What is found is shown so often at most."""
@@ -96,7 +99,7 @@ class AskedActions(WithinActions):
             return
         self._find_calls_anew(self.engine)
 
-    def _find_calls_anew(self, engine: EngineDoor) -> None:
+    def _find_calls_anew(self, engine: Engine) -> None:
         self._calls_ticket += 1
         paths = [self._calls_of] if self._calls_of else None
         self._find_calls(engine, paths, self._calls_ticket)
@@ -105,7 +108,7 @@ class AskedActions(WithinActions):
         thread=True, exclusive=True, group="calls", exit_on_error=False,
         description="find what the memory was asked",
     )  # fmt: skip
-    def _find_calls(self, engine: EngineDoor, paths: Sequence[str] | None, ticket: int) -> None:
+    def _find_calls(self, engine: Engine, paths: Sequence[str] | None, ticket: int) -> None:
         worker = get_current_worker()
         waiting: list[MemoryCall] = []
         told = time.monotonic()
@@ -119,7 +122,9 @@ class AskedActions(WithinActions):
                 waiting.clear()
 
         try:
-            calls = engine.memory_calls(paths, found=found, cancelled=lambda: worker.is_cancelled)
+            calls = engine.conversations.memory_calls(
+                paths, found=found, cancelled=lambda: worker.is_cancelled
+            )
             message = CallsFound(ticket, tuple(calls), True)
         except Cancelled:
             return
@@ -160,14 +165,14 @@ class AskedActions(WithinActions):
             self._replay_many(self.engine, dict(self._calls), self._calls_ticket)
         self.show_calls()
 
-    def _sends(self, engine: EngineDoor) -> bool:
-        return engine.status().provider.remote
+    def _sends(self, engine: Engine) -> bool:
+        return engine.index.status().provider.remote
 
     @work(
         thread=True, exclusive=True, group="replay", exit_on_error=False,
         description="ask the memory again",
     )  # fmt: skip
-    def _replay_many(self, engine: EngineDoor, calls: dict[str, MemoryCall], ticket: int) -> None:
+    def _replay_many(self, engine: Engine, calls: dict[str, MemoryCall], ticket: int) -> None:
         worker = get_current_worker()
         ranking = self._replayed_with
         while calls and not worker.is_cancelled:
@@ -200,7 +205,7 @@ class AskedActions(WithinActions):
             self._replay_one(self.engine, self._chosen_call, call, self._calls_ticket)
 
     @work(thread=True, group="replay-one", exit_on_error=False, description="ask the memory again")
-    def _replay_one(self, engine: EngineDoor, key: str, call: MemoryCall, ticket: int) -> None:
+    def _replay_one(self, engine: Engine, key: str, call: MemoryCall, ticket: int) -> None:
         replayed = _replayed(engine, call, self._replayed_with)
         self.post_message(CallReplayed(ticket, key, replayed))
 
@@ -285,7 +290,7 @@ class AskedActions(WithinActions):
     def _not_replayed(self) -> list[Content]:
         if self.engine is None or not self._sends(self.engine):
             return [self.dim(f"asking again{self.glyphs.ellipsis}")]
-        provider = self.engine.status().provider
+        provider = self.engine.index.status().provider
         where = provider_words.place_words(provider.address, remote=provider.remote)
         return [self.dim(f"x  asks again: the query goes to {where}")]
 
@@ -371,9 +376,9 @@ def _by_key(calls: Sequence[MemoryCall]) -> dict[str, MemoryCall]:
     return keyed
 
 
-def _replayed(engine: EngineDoor, call: MemoryCall, ranking: Ranking | None) -> Replayed:
+def _replayed(engine: Engine, call: MemoryCall, ranking: Ranking | None) -> Replayed:
     try:
-        return engine.replay(call, ranking=ranking)
+        return engine.conversations.replay(call, ranking=ranking)
     except Exception as error:
         # Whatever the index does is told in the place of the comparison.
         return Replayed(call, (), safe_line(str(error) or type(error).__name__))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.content import Content
@@ -16,7 +17,6 @@ from memtui.model import Ranked
 from memtui.model.conversations import ConversationListing
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.door import EngineDoor
 from memtui.tui.sessions.base import SessionsBase
 from memtui.tui.sessions.listing import (
     NOTHING,
@@ -31,6 +31,9 @@ from memtui.tui.sessions.listing import (
 from memtui.tui.sessions.messages import ConversationsCounted, ConversationsFound
 from memtui.tui.widgets.long_list import LongList
 from memtui.tui.widgets.result_list import query_terms
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
 
 COUNTED_SECONDS = 0.25
 """What is counted is shown so often at most."""
@@ -79,10 +82,12 @@ class ListActions(SessionsBase):
         thread=True, exclusive=True, group="conversations", exit_on_error=False,
         description="list the conversations",
     )  # fmt: skip
-    def _look(self, engine: EngineDoor) -> None:
+    def _look(self, engine: Engine) -> None:
         began = time.monotonic()
         try:
-            found = ConversationsFound(engine.conversations(), engine.transcript_sources())
+            found = ConversationsFound(
+                engine.conversations.listings(), engine.conversations.sources()
+            )
         except Exception as error:
             # Whatever a folder of transcripts does to its reader is one line of this screen.
             found = ConversationsFound((), (), str(error) or type(error).__name__)
@@ -112,7 +117,7 @@ class ListActions(SessionsBase):
         thread=True, exclusive=True, group="count", exit_on_error=False,
         description="count the turns of the conversations",
     )  # fmt: skip
-    def _count(self, engine: EngineDoor, listings: Sequence[ConversationListing]) -> None:
+    def _count(self, engine: Engine, listings: Sequence[ConversationListing]) -> None:
         worker = get_current_worker()
         waiting: list[ConversationListing] = []
         told = time.monotonic()
@@ -126,7 +131,7 @@ class ListActions(SessionsBase):
                 waiting.clear()
 
         try:
-            engine.count_conversations(listings, counted, cancelled=lambda: worker.is_cancelled)
+            engine.conversations.count(listings, counted, cancelled=lambda: worker.is_cancelled)
         except Cancelled:
             return
         self.post_message(ConversationsCounted(tuple(waiting), is_all=True))

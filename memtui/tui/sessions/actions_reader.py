@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.content import Content
@@ -14,13 +15,15 @@ from memtui.model import Reason
 from memtui.model.conversations import Turn, TurnKind
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.door import EngineDoor
-from memtui.tui.door_conversations import Conversation
 from memtui.tui.sessions import words
 from memtui.tui.sessions.actions_list import ListActions
 from memtui.tui.sessions.borders import Borders
 from memtui.tui.sessions.messages import ConversationRead, WholeRead
 from memtui.tui.widgets.turn_view import TurnView
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
+    from memtui.engine.conversations.reading import OpenConversation
 
 _BETWEEN = " | "
 """What words that are apart do not become one phrase with."""
@@ -29,7 +32,7 @@ _BETWEEN = " | "
 class ReaderActions(ListActions):
     """One conversation, and what is looked for in it."""
 
-    conversation: Conversation | None = None
+    conversation: OpenConversation | None = None
     """What the reader shows."""
     _wanted: str = ""
     """The path that is being read, or was read last."""
@@ -114,11 +117,11 @@ class ReaderActions(ListActions):
         thread=True, exclusive=True, group="conversation", exit_on_error=False,
         description="read the conversation",
     )  # fmt: skip
-    def _read(self, engine: EngineDoor, path: str) -> None:
+    def _read(self, engine: Engine, path: str) -> None:
         worker = get_current_worker()
         try:
-            conversation = engine.conversation(path, cancelled=lambda: worker.is_cancelled)
-            borders = Borders(engine.chunks_of(path))
+            conversation = engine.conversations.read(path, cancelled=lambda: worker.is_cancelled)
+            borders = Borders(engine.browse.chunks_of(path))
             edges = borders.edges(conversation.turns)
             problems = dict(conversation.malformed)
             read = ConversationRead(path, conversation, borders, edges, problems)
@@ -178,7 +181,7 @@ class ReaderActions(ListActions):
         view = self.reader
         listing = self.conversation.listing if self.conversation is not None else None
         if listing is None:
-            view.border_title = Content("Conversation")
+            view.border_title = Content("OpenConversation")
             view.border_subtitle = Content("")
             return
         title = safe_line(listing.title) or listing.path
@@ -225,7 +228,7 @@ class ReaderActions(ListActions):
             self._read_whole(self.conversation, at, is_for_match)
 
     @work(thread=True, group="whole", exit_on_error=False, description="read the whole text")
-    def _read_whole(self, read: Conversation, at: int, is_for_match: bool) -> None:
+    def _read_whole(self, read: OpenConversation, at: int, is_for_match: bool) -> None:
         try:
             text, error = read.whole(at).text, ""
         except Exception as failure:

@@ -34,7 +34,7 @@ class TurnActions(AskedActions):
             self.tell(edited.told, warning=not edited.is_error, error=edited.is_error)
         if edited.ran:
             self.refresh()
-            self.engine.sync()
+            self.engine.index.sync()
 
     def action_copy_citation(self) -> None:
         """Copy `path#L12`."""

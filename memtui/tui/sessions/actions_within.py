@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.timer import Timer
@@ -13,9 +14,11 @@ from textual.worker import get_current_worker
 from memtui.errors import Cancelled
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.door_conversations import Conversation
 from memtui.tui.sessions.actions_reader import ReaderActions, turn_of, turn_with_words
 from memtui.tui.sessions.messages import TextFound
+
+if TYPE_CHECKING:
+    from memtui.engine.conversations.reading import OpenConversation
 
 TYPED_SECONDS = 0.2
 """Without keys for so long, the text that is looked for is looked for."""
@@ -126,7 +129,7 @@ class WithinActions(ReaderActions):
         thread=True, exclusive=True, group="find", exit_on_error=False,
         description="look through the conversation",
     )  # fmt: skip
-    def _find(self, read: Conversation, text: str) -> None:
+    def _find(self, read: OpenConversation, text: str) -> None:
         worker = get_current_worker()
         try:
             places = sorted(read.find(text, cancelled=lambda: worker.is_cancelled))

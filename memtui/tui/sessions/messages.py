@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
@@ -13,8 +14,10 @@ from memtui.model.conversations import (
     Replayed,
     TranscriptSource,
 )
-from memtui.tui.door_conversations import Conversation
 from memtui.tui.sessions.borders import Borders, Edge
+
+if TYPE_CHECKING:
+    from memtui.engine.conversations.reading import OpenConversation
 
 
 @dataclass
@@ -41,7 +44,7 @@ class ConversationRead(Message):
     """A transcript was read; without a conversation `error` says why it could not be."""
 
     path: str
-    conversation: Conversation | None
+    conversation: OpenConversation | None
     borders: Borders
     edges: Sequence[Edge]
     problems: Mapping[int, str]
@@ -65,7 +68,7 @@ class ConversationStat(Message):
 class WholeRead(Message):
     """The whole text of a turn was read."""
 
-    conversation: Conversation
+    conversation: OpenConversation
     """What was read."""
     at: int
     text: str
@@ -78,7 +81,7 @@ class WholeRead(Message):
 class TextFound(Message):
     """The turns that hold a text."""
 
-    conversation: Conversation
+    conversation: OpenConversation
     """What was looked through."""
     text: str
     places: Sequence[int]

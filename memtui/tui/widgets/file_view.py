@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -14,8 +14,10 @@ from textual.style import Style
 from memtui.model import Chunk
 from memtui.tui import format as fmt
 from memtui.tui.browsing.marks import UNICODE, Marks
-from memtui.tui.door import SourceText
 from memtui.tui.widgets.preview import Preview
+
+if TYPE_CHECKING:
+    from memtui.engine.source import SourceText
 
 _BORDER_CELLS = 2
 _LOOKBACK = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -20,8 +20,10 @@ from textual.style import Style
 from memtui.model import Chunk, citation
 from memtui.retrieval.matches import match_spans
 from memtui.text.sanitize import safe_line
-from memtui.tui.door import SourceText
 from memtui.tui.highlight import Highlighter, display_line
+
+if TYPE_CHECKING:
+    from memtui.engine.source import SourceText
 
 CONTEXT_LINES = 2
 SCROLL_COLUMNS = 8

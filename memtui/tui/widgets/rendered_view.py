@@ -15,7 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from memtui.text.sanitize import safe_line
-from memtui.tui.browsing.markdown import RenderedLine
+from memtui.tui.browsing.rendering import RenderedLine
 
 
 class RenderedView(ScrollView, can_focus=True):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.door import RecentFile
 from memtui.tui.widgets.result_row import QUIET, place_text
 from memtui.tui.widgets.row_list import MARKER_PLACE, Row
+
+if TYPE_CHECKING:
+    from memtui.engine.source import RecentFile
 
 QUERY = "query:"
 FILE = "file:"

@@ -44,8 +44,8 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class ForeignEngine(ForeignExplaining, ForeignConversing, ForeignBrowsing):
-    """An index that is searched exactly as its own program does; use `ForeignEngine.open`.
+class ForeignMachine(ForeignExplaining, ForeignConversing, ForeignBrowsing):
+    """An index that is searched exactly as its own program does; use `ForeignMachine.open`.
 
     Answers to `submit` come as events on `bus`. Everything that would write raises
     `IndexUnusable`: the index belongs to another program.
@@ -93,7 +93,7 @@ class ForeignEngine(ForeignExplaining, ForeignConversing, ForeignBrowsing):
         env: Mapping[str, str] | None = None,
         profile: str | None = None,
         examine: bool = True,
-    ) -> ForeignEngine:
+    ) -> ForeignMachine:
         """Open an index, choose its profile, and start the threads.
 
         `given` are vectors of queries from a file; `profile` replaces the one that is chosen.
@@ -261,7 +261,7 @@ class ForeignEngine(ForeignExplaining, ForeignConversing, ForeignBrowsing):
         if self._examiner is not None:
             self._examiner.join(2.0)
 
-    def __enter__(self) -> ForeignEngine:
+    def __enter__(self) -> ForeignMachine:
         return self
 
     def __exit__(self, *details: object) -> None:
