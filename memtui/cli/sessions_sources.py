@@ -154,7 +154,7 @@ def _told(
     found = invocation.workspace_if_any()
     if found is None:
         return []
-    from memtui.engine.conversations.going import hosts_in, text_goes
+    from memtui.engine.conversations.egress import hosts_in, text_goes
     from memtui.engine.conversations.library import Library
     from memtui.index.transcripts.scope import transcript_scope_of
 

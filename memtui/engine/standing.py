@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from memtui.index.reader import ChunkRange
 from memtui.index.scan import KnownFile, plan_changes
-from memtui.index.transcripts.by_path import file_at
 from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
+from memtui.index.transcripts.discovery import file_at
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.memory.discover import Scope, look_at
 from memtui.memory.documents import read_document, reason_of, split_lines

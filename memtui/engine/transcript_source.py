@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from memtui.engine.source import SourceText
 from memtui.index.scan import KnownFile
-from memtui.index.transcripts.opening import HashingStream, open_stream
-from memtui.index.transcripts.recognising import format_for
+from memtui.index.transcripts.reading import format_for
+from memtui.index.transcripts.streams import HashingStream, open_stream
 from memtui.memory.paths import said
-from memtui.memory.transcripts.base import TranscriptFormat, parse_record
+from memtui.memory.transcripts.records import TranscriptFormat, parse_record
 from memtui.memory.transcripts.stream import MAX_LINE_BYTES, RawLine, raw_lines, text_of
 from memtui.model import SourceFile
 from memtui.model.conversations import Turn, TurnKind
@@ -99,7 +99,7 @@ def _shown(raw: RawLine, form: TranscriptFormat | None) -> str:
         return f"· malformed: {size_words(raw.length)} that are no record"
     if form is None or not isinstance(record, dict):
         return f"· {size_words(raw.length)} of another kind"
-    turns = form.turns(record, raw.number, redacts=False)
+    turns = form.turns(record, raw.number)
     return "  ".join(_turn_words(turn) for turn in turns) or f"· record {size_words(raw.length)}"
 
 

@@ -56,8 +56,7 @@ class Transcribing:
         For this run of the program: what the settings say is for who writes them. A wider name
         that is gone by stays while all of its places are among these.
         """
-        from memtui.index.transcripts.places import places_of
-        from memtui.index.transcripts.scope import is_source
+        from memtui.index.transcripts.scope import is_source, places_of
         from memtui.settings.write import names_for
 
         scope = self._transcripts
@@ -77,8 +76,7 @@ class Transcribing:
         """
         from memtui.engine.source import read_source
         from memtui.engine.transcript_source import indexed_lines, transcript_source
-        from memtui.index.transcripts.by_path import file_at
-        from memtui.index.transcripts.discovery import SOURCE
+        from memtui.index.transcripts.discovery import SOURCE, file_at
 
         held = self._of_index(_held, path) or _Held(None, None, "")
         is_transcript = held.known is not None and held.known.source == SOURCE

@@ -18,7 +18,6 @@ from memtui.index.scan import KnownFile, Plan, identity_of_root, known_files, pl
 from memtui.index.schema import read_meta, write_meta
 from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
 from memtui.index.transcripts.scope import TranscriptScope
-from memtui.index.transcripts.state import registered_as
 from memtui.index.writer import IndexWriter
 from memtui.memory.discover import Discovery
 from memtui.memory.documents import read_document, reason_of, text_hash
@@ -27,7 +26,7 @@ from memtui.retrieval.masking import UNMASKED
 
 if TYPE_CHECKING:
     from memtui.index.database import Connection
-    from memtui.index.transcripts.registry import Registered
+    from memtui.index.transcripts.streams import Registered
 
 
 # What cuts notes and reads transcripts is imported when there is one: a search does without.
@@ -159,8 +158,10 @@ class FilesPhase:
         """The sessions that the program's list of them tells something else of than before."""
         seen = read_meta(self._connection).get(_REGISTRIES, "")
         sessions = [file for file in files if file.source == TRANSCRIPTS]
+        from memtui.index.transcripts.reading import registered_as
+        from memtui.index.transcripts.streams import look_at_registries
+
         before = partial(registered_as, self._connection)
-        from memtui.index.transcripts.registry import look_at_registries
 
         return look_at_registries(sessions, before, seen, scope.rules)
 

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from memtui.index.schema import Recipe
-from memtui.index.transcripts import places
-from memtui.index.transcripts.by_path import file_at
-from memtui.index.transcripts.discovery import discover_transcripts
+from memtui.index.transcripts.discovery import discover_transcripts, file_at
 from memtui.model import Reason
 from tests.support.conversations import Homes, claude, codex, codex_began, said
 from tests.support.indexing import Workspace
@@ -160,6 +158,6 @@ def test_a_transcript_is_found_by_its_path_as_a_look_through_all_finds_it(
     for path in (*everything, *absent, *beside):
         assert file_at(scope, path) == everything.get(path), path
     monkeypatch.setattr(os, "scandir", lambda folder: pytest.fail(f"{folder} was listed"))
-    monkeypatch.setattr(places, "_folders", lambda agents: ["main", "other"])
+    monkeypatch.setattr("memtui.index.transcripts.scope._folders", lambda agents: ["main", "other"])
     for path in (p for p in everything if "\\" not in p and "logs" not in p):
         assert file_at(scope, path) == everything[path]

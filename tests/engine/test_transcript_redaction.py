@@ -13,8 +13,8 @@ import pytest
 
 from memtui.engine import Engine
 from memtui.errors import Cancelled
-from memtui.memory.transcripts.rules import RULES
-from memtui.memory.transcripts.text import normalise
+from memtui.memory.transcripts.generated import normalise
+from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.model import Ranked
 from memtui.ranking.mmr import snippet_text
 from memtui.ranking.profiles import PROFILES

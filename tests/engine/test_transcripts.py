@@ -16,10 +16,10 @@ import zstandard
 from memtui.errors import Cancelled, IndexUnusable
 from memtui.index.database import open_database
 from memtui.index.schema import Recipe, write_meta
-from memtui.index.transcripts import discovery, events, phase
-from memtui.index.transcripts.opening import HashingStream
-from memtui.index.transcripts.state import TranscriptRow
-from memtui.memory.transcripts.rules import RULES
+from memtui.index.transcripts import discovery, phase
+from memtui.index.transcripts.reading import TranscriptRow
+from memtui.index.transcripts.streams import HashingStream
+from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.model import Reason
 from memtui.model.conversations import TranscriptKind
 from tests.support.conversations import (
@@ -414,7 +414,7 @@ def test_a_database_that_cannot_be_read_now_loses_nothing(
         ]
         assert workspace.contents().chunks == before
     with monkeypatch.context() as patched:
-        patched.setattr(events, "_read", locked)
+        patched.setattr("memtui.index.transcripts.streams._read", locked)
         skipped = workspace.sync().skipped
         assert [file.path for file in skipped if "/" in file.path] == ["sessions/main/s9.jsonl"]
         assert workspace.contents().chunks == before

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memtui.engine.conversations.recalled import PathNames, as_stored, compare, overlap
+from memtui.engine.conversations.replay import PathNames, as_stored, compare, overlap
 from memtui.model import Chunk, Hit
 from memtui.model.conversations import RecallChange, Recalled
 from tests.support.examples import examples

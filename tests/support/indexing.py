@@ -17,8 +17,8 @@ from memtui.index.job import Courtesy, Job, ProgressReporter, SyncResult
 from memtui.index.reader import LiveIndex
 from memtui.index.schema import Recipe, has_vector_table
 from memtui.index.sync import rebuild, sync
+from memtui.index.transcripts.reading import TranscriptRow, transcript_rows
 from memtui.index.transcripts.scope import TranscriptScope
-from memtui.index.transcripts.state import TranscriptRow, transcript_rows
 from memtui.memory.discover import Scope
 from memtui.model import ProviderState
 from tests.support.embedding import HashedProvider

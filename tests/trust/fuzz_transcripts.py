@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from memtui.index.transcripts.reading import Cutting, TranscriptReading
-from memtui.memory.transcripts.base import TranscriptFormat, parse_record
-from memtui.memory.transcripts.calls import CallCollector
 from memtui.memory.transcripts.formats import FORMATS, recognise
-from memtui.memory.transcripts.rules import RULES, TranscriptRules
+from memtui.memory.transcripts.memory_calls import CallCollector
+from memtui.memory.transcripts.openclaw_files import RULES, TranscriptRules
+from memtui.memory.transcripts.records import TranscriptFormat, parse_record
 from memtui.memory.transcripts.stream import RawLine, raw_lines, text_of, unpacked
 from memtui.model import ChunkSpan
 from memtui.model.conversations import TranscriptKind
@@ -119,7 +119,7 @@ def _check_counts(reading: TranscriptReading, lines: Sequence[RawLine]) -> None:
 
 
 def check_turns(given: Given) -> None:
-    """Any JSON value is a record of some kind: its turns can be shown, and hold no key."""
+    """Any JSON value is a record of some kind: its turns can be shown, and its calls hold no key."""
     line = 1 + given.number(9)
     for text in given.text().split("\n")[:20]:
         try:
@@ -136,9 +136,7 @@ def check_turns(given: Given) -> None:
             collector = CallCollector("a.jsonl", form.kind)
             for turn in form.turns(record, line):
                 assert turn.line == line
-                assert f" {NAMED_SECRET} " not in turn.text, "a key is shown"
                 turn.text.encode()
-            for turn in form.turns(record, line, redacts=False):
                 collector.add(turn)
             for call in collector.calls():
                 assert f" {NAMED_SECRET} " not in call.query, "a key is in a query"

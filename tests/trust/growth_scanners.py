@@ -15,8 +15,8 @@ from memtui.memory.care.links import NoteNames, broken_links
 from memtui.memory.care.rules import credentials, dated_facts, long_lines
 from memtui.memory.chunking import chunk_text
 from memtui.memory.dates import front_matter
+from memtui.memory.transcripts.generated import normalise, wrap
 from memtui.memory.transcripts.stream import raw_lines
-from memtui.memory.transcripts.text import normalise, wrap
 from memtui.model import Document, SourceFile
 from memtui.retrieval.matches import match_spans, snippet
 from memtui.retrieval.passages import sentences

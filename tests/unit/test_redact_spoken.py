@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memtui.memory.chunking import Packer
-from memtui.memory.transcripts.text import normalise, wrap
+from memtui.memory.transcripts.generated import normalise, wrap
 from memtui.text.redact import openclaw_redact
 from memtui.text.redact_spoken import redact_spoken
 from tests.support.examples import examples

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from memtui.memory.transcripts.answers import read_answer
-from memtui.memory.transcripts.calls import CallCollector, is_memory_search
+from memtui.memory.transcripts.memory_calls import CallCollector, is_memory_search, read_answer
 from memtui.model.conversations import MemoryCall, Recalled, TranscriptKind, Turn, TurnKind
 
 SECRET = "ghp_abcdefghijklmnopqrstuvwxyz123456"

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from memtui.memory.transcripts.formats import format_of
-from memtui.memory.transcripts.repeats import Repeats
-from memtui.memory.transcripts.rules import RULES
+from memtui.memory.transcripts.formats import format_of, line_reader
+from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
 
 FORM = format_of(TranscriptKind.CLAUDE_CODE)
@@ -35,12 +34,8 @@ def turns(one: dict[str, Any]) -> list[Turn]:
 
 
 def lines(*records: dict[str, Any]) -> tuple[list[str], dict[str, int]]:
-    reader = FORM.line_reader("a.jsonl", RULES["openclaw-2026.9"])
-    made = [
-        line.text
-        for number, one in enumerate(records, 1)
-        for line in reader.add_line(json.dumps(one), number)
-    ]
+    reader = line_reader(FORM, "a.jsonl", RULES["openclaw-2026.9"])
+    made = [line.text for number, one in enumerate(records, 1) for line in reader.add(one, number)]
     return made, dict(reader.dropped)
 
 
@@ -153,7 +148,7 @@ def test_blocks_in_their_order() -> None:
     assert [(turn.kind, turn.role, turn.text, turn.tool) for turn in found] == [
         (TurnKind.THINKING, "assistant", "hm", ""),
         (TurnKind.MESSAGE, "assistant", "I look", ""),
-        (TurnKind.TOOL_CALL, "assistant", '{"command": "ls", "apiKey": "***"}', "Bash"),
+        (TurnKind.TOOL_CALL, "assistant", '{"command": "ls", "apiKey": "k"}', "Bash"),
         (TurnKind.THINKING, "assistant", "", ""),
         (TurnKind.TOOL_CALL, "assistant", "{}", "mcp__mem__search"),
     ]
@@ -215,13 +210,13 @@ def test_copies_of_a_resumed_session_are_left_out() -> None:
 
 
 def test_what_is_remembered_of_records_is_small_and_goes_on() -> None:
-    repeats = Repeats()
+    reader = line_reader(FORM, "a.jsonl", RULES["openclaw-2026.9"])
     records = [user("x", uuid=f"{number:036d}") for number in range(1000)]
-    assert not any(repeats.is_repeat(FORM, one) for one in records)
-    assert len(repeats.held) == 8000
-    again = Repeats(repeats.held)
-    assert all(again.is_repeat(FORM, one) for one in records)
-    assert again.held == repeats.held
+    assert all(reader.add(one, 1) for one in records)
+    assert len(json.dumps(reader.state())) < 8200
+    again = line_reader(FORM, "a.jsonl", RULES["openclaw-2026.9"], reader.state())
+    assert not any(again.add(one, 1) for one in records)
+    assert again.dropped == {"duplicate": 1000}
 
 
 def test_facts() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from memtui.memory.transcripts.formats import format_of
+from memtui.memory.transcripts.formats import format_of, line_reader
 from memtui.memory.transcripts.generated import Run
-from memtui.memory.transcripts.rules import RULES
+from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
 
 FORM = format_of(TranscriptKind.CODEX)
@@ -31,12 +31,8 @@ def turn(one: dict[str, Any]) -> Turn:
 
 
 def lines(*records: dict[str, Any]) -> tuple[list[str], dict[str, int]]:
-    reader = FORM.line_reader("rollout-a.jsonl", RULES["openclaw-2026.9"])
-    made = [
-        line.text
-        for number, one in enumerate(records, 1)
-        for line in reader.add_line(json.dumps(one), number)
-    ]
+    reader = line_reader(FORM, "rollout-a.jsonl", RULES["openclaw-2026.9"])
+    made = [line.text for number, one in enumerate(records, 1) for line in reader.add(one, number)]
     return made, dict(reader.dropped)
 
 
@@ -107,9 +103,8 @@ def test_events_tell_again_what_items_told() -> None:
 
 def test_calls() -> None:
     args = json.dumps({"cmd": "ls", "api_key": "k"})
-    masked = '{"cmd": "ls", "api_key": "***"}'
     calls = [
-        (item("function_call", name="shell", arguments=args, call_id="c"), "shell", masked),
+        (item("function_call", name="shell", arguments=args, call_id="c"), "shell", args),
         (
             item(
                 "function_call", name="search", namespace="mcp__mem0", arguments="{}", call_id="c"
@@ -242,12 +237,10 @@ def test_facts() -> None:
     ],
 )
 def test_an_agent_s_agent_talks_with_nobody(source: object, run: Run | None) -> None:
-    reader = FORM.line_reader("rollout-a.jsonl", RULES["openclaw-2026.9"])
-    reader.add_line(json.dumps(item("", "session_meta", id="s", source=source)), 1)
+    reader = line_reader(FORM, "rollout-a.jsonl", RULES["openclaw-2026.9"])
+    reader.add(item("", "session_meta", id="s", source=source), 1)
     assert reader.run is run
-    again = FORM.line_reader(
-        "a", RULES["openclaw-2026.9"], state=json.loads(json.dumps(reader.state()))
-    )
-    found = again.add_line(json.dumps(message("user", "hi")), 2)
+    again = line_reader(FORM, "a", RULES["openclaw-2026.9"], json.loads(json.dumps(reader.state())))
+    found = again.add(message("user", "hi"), 2)
     assert bool(found) is (run is None)
     assert again.run is run

@@ -6,16 +6,17 @@ import dataclasses
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.memory.transcripts.base import LineReader, TranscriptLine, parse_record
-from memtui.memory.transcripts.calls import CallCollector
-from memtui.memory.transcripts.formats import format_of, recognise
-from memtui.memory.transcripts.rules import RULES
+from memtui.index.transcripts.reading import Cutting, TranscriptReading
+from memtui.memory.transcripts.formats import format_of, line_reader, recognise
+from memtui.memory.transcripts.memory_calls import CallCollector
+from memtui.memory.transcripts.openclaw_files import RULES
+from memtui.memory.transcripts.records import LineReader, TranscriptLine, parse_record
 from memtui.memory.transcripts.stream import RawLine, raw_lines, text_of
 from memtui.model.conversations import MemoryCall, TranscriptKind, Turn, TurnKind
 from tests.support.transcript_corpus import LIMIT, Damage, Planted, plant
@@ -38,28 +39,25 @@ def records(planted: Planted) -> Iterator[tuple[int, dict[str, object]]]:
             yield raw.number, record
 
 
-def turns_of(planted: Planted, *, redacts: bool) -> list[Turn]:
+def turns_of(planted: Planted) -> list[Turn]:
     form = format_of(planted.kind)
-    return [
-        turn
-        for number, record in records(planted)
-        for turn in form.turns(record, number, redacts=redacts)
-    ]
+    return [turn for number, record in records(planted) for turn in form.turns(record, number)]
 
 
 def calls_of(planted: Planted) -> list[MemoryCall]:
     collector = CallCollector("sessions/a.jsonl", planted.kind)
-    for turn in turns_of(planted, redacts=False):
+    for turn in turns_of(planted):
         collector.add(turn)
     return collector.calls()
 
 
 def read(
-    planted: Planted, lines: Iterator[RawLine], state: dict[str, object] | None = None
+    planted: Planted,
+    numbered: Iterable[tuple[int, dict[str, object]]],
+    state: dict[str, object] | None = None,
 ) -> tuple[list[TranscriptLine], LineReader]:
-    form = format_of(planted.kind)
-    reader = form.line_reader(planted.name, RULES_2026_9, state=state)
-    return [line for raw in lines for line in reader.add_line(text_of(raw), raw.number)], reader
+    reader = line_reader(format_of(planted.kind), planted.name, RULES_2026_9, state)
+    return [line for number, record in numbered for line in reader.add(record, number)], reader
 
 
 @pytest.fixture(scope="module", params=list(TranscriptKind), ids=str)
@@ -71,12 +69,19 @@ def kind(request: pytest.FixtureRequest) -> TranscriptKind:
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda d: "+".join(d)[:40] or "whole")
 def test_planted_transcripts(kind: TranscriptKind, damage: tuple[Damage, ...]) -> None:
     planted = plant(kind, 7, turns=28, damage=damage)
-    lines, reader = read(planted, raws(planted))
+    lines, reader = read(planted, records(planted))
     assert [(line.line, line.text, line.timestamp_ms) for line in lines] == planted.lines
     assert reader.run is None
     assert reader.messages == planted.messages
     assert +reader.dropped == planted.dropped
-    assert reader.malformed == planted.malformed
+    reading = TranscriptReading(format_of(kind), planted.name, RULES_2026_9, Cutting(400, 80, None))
+    for raw in raws(planted):
+        reading.add(raw)
+    facts = reading.facts("")
+    assert (facts.malformed, facts.messages) == (
+        planted.malformed + planted.too_long,
+        planted.messages,
+    )
     assert sum(raw.data is None for raw in raws(planted)) == planted.too_long
     found = recognise([record for _, record in records(planted)])
     assert found is format_of(kind)
@@ -109,8 +114,7 @@ def test_planted_calls_are_found_and_none_is_invented(
 def test_planted_secrets_reach_nothing(kind: TranscriptKind) -> None:
     planted = plant(kind, 3, turns=40, damage=tuple(Damage))
     assert len(planted.secrets) > 12
-    shown = [json.dumps(dataclasses.asdict(turn)) for turn in turns_of(planted, redacts=True)]
-    shown += [line.text for line in read(planted, raws(planted))[0]]
+    shown = [line.text for line in read(planted, records(planted))[0]]
     shown += [json.dumps(dataclasses.asdict(call), default=str) for call in calls_of(planted)]
     whole = "\n".join(shown)
     for secret in planted.secrets:
@@ -121,13 +125,13 @@ def test_planted_secrets_reach_nothing(kind: TranscriptKind) -> None:
 
 def test_planted_kinds_of_turns(kind: TranscriptKind) -> None:
     planted = plant(kind, 5, turns=40)
-    counts = Counter(turn.kind for turn in turns_of(planted, redacts=True))
+    counts = Counter(turn.kind for turn in turns_of(planted))
     assert counts[TurnKind.TOOL_CALL] == counts[TurnKind.TOOL_RESULT] + sum(
         not call.answer_line for call in planted.calls
     )
     for wanted in (TurnKind.MESSAGE, TurnKind.COMPACTION, TurnKind.OTHER):
         assert counts[wanted]
-    for turn in turns_of(planted, redacts=True):
+    for turn in turns_of(planted):
         assert turn.size == len(turn.text)
 
 
@@ -136,15 +140,10 @@ def test_reading_on_gives_what_reading_the_whole_gives(
     kind: TranscriptKind, seed: int, data: st.DataObject
 ) -> None:
     planted = plant(kind, seed, turns=9, damage=tuple(Damage))
-    lines = list(raws(planted))
-    expected, whole = read(planted, iter(lines))
-    cut = data.draw(st.integers(0, len(lines)))
-    first, reader = read(planted, iter(lines[:cut]))
-    second, again = read(planted, iter(lines[cut:]), json.loads(json.dumps(reader.state())))
+    numbered = list(records(planted))
+    expected, whole = read(planted, numbered)
+    cut = data.draw(st.integers(0, len(numbered)))
+    first, reader = read(planted, numbered[:cut])
+    second, again = read(planted, numbered[cut:], json.loads(json.dumps(reader.state())))
     assert first + second == expected
     assert again.state() == whole.state()
-    assert (again.messages, again.malformed, again.dropped) == (
-        whole.messages,
-        whole.malformed,
-        whole.dropped,
-    )

@@ -9,17 +9,16 @@ from pathlib import Path
 import pytest
 
 from memtui.errors import Cancelled
-from memtui.index.transcripts.by_path import file_at
-from memtui.index.transcripts.discovery import discover_transcripts, with_transcripts
-from memtui.index.transcripts.places import places_of
+from memtui.index.transcripts.discovery import discover_transcripts, file_at, with_transcripts
 from memtui.index.transcripts.scope import (
     TranscriptHomes,
     homes_of,
+    places_of,
     rules_of,
     transcript_scope_of,
 )
 from memtui.memory.discover import Scope, discover
-from memtui.memory.transcripts.rules import RULES
+from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.model import Reason
 from memtui.settings import Settings
 from tests.support.conversations import Homes, said

@@ -14,9 +14,8 @@ from memtui.engine.browsing.shelf import Holdings, never
 from memtui.errors import Cancelled, IndexMissing
 from memtui.index.database import number
 from memtui.index.reader import Stamp
-from memtui.index.transcripts.by_path import file_at
 from memtui.index.transcripts.discovery import SOURCE as SESSIONS
-from memtui.index.transcripts.discovery import with_transcripts
+from memtui.index.transcripts.discovery import file_at, with_transcripts
 from memtui.memory.discover import Scope, discover, is_memory
 from memtui.memory.documents import read_document, reason_of
 from memtui.memory.paths import absolute_path, said

@@ -19,11 +19,9 @@ from memtui.model.conversations import (
 
 # What reads transcripts is imported when somebody asks for them: a search does without.
 if TYPE_CHECKING:
-    from memtui.engine.conversations.finding import Indexed
-    from memtui.engine.conversations.library import Library
+    from memtui.engine.conversations.library import Indexed, Library
     from memtui.engine.conversations.reading import OpenConversation
-    from memtui.engine.conversations.recalled import PathNames
-    from memtui.engine.conversations.replay import Surroundings
+    from memtui.engine.conversations.replay import PathNames, Surroundings
     from memtui.index.database import Connection
     from memtui.index.reader import ChunkRange
     from memtui.index.transcripts.discovery import Located
@@ -88,7 +86,7 @@ class Conversations:
 
     def _locate(self, scope: TranscriptScope) -> Sequence[Located]:
         """The places of this memory's transcripts and what is in them, opted in or not."""
-        from memtui.engine.conversations.finding import everywhere
+        from memtui.engine.conversations.library import everywhere
 
         return everywhere(scope)
 
@@ -143,8 +141,7 @@ class Conversations:
         return replay(self, call, ranking or self.ranking, self._surroundings())
 
     def _surroundings(self) -> Surroundings:
-        from memtui.engine.conversations.recalled import PathNames
-        from memtui.engine.conversations.replay import Surroundings
+        from memtui.engine.conversations.replay import PathNames, Surroundings
 
         paths = tuple(self.paths())
         if self._names is None or self._names.paths != paths:
@@ -165,13 +162,13 @@ class Conversing(Conversations):
             """Every provider that can be chosen; quick."""
 
     def _text_goes(self) -> str:
-        from memtui.engine.conversations.going import hosts_of, text_goes
+        from memtui.engine.conversations.egress import hosts_of, text_goes
 
         return text_goes(hosts_of(self.providers()))
 
     def _indexed_transcripts(self) -> Mapping[str, Indexed]:
-        from memtui.engine.conversations.finding import Indexed
-        from memtui.index.transcripts.state import transcript_rows
+        from memtui.engine.conversations.library import Indexed
+        from memtui.index.transcripts.reading import transcript_rows
 
         rows = self._read(transcript_rows) or {}
         return {

@@ -1,25 +1,77 @@
-"""One transcript to be read: its turns by their places in the file, long texts left on disk."""
+"""Turns with their credentials masked, whole or cut, without masking all of a huge text."""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
-from memtui.engine.conversations.holding import HeldTurns, Place
-from memtui.engine.conversations.masking import cut, masked, masked_text
-from memtui.engine.conversations.passes import Reading
-from memtui.engine.conversations.records import CUT_OFF, Record, record_of, records
-from memtui.engine.conversations.tally import Counted, Tally
-from memtui.errors import Cancelled as Cancellation
-from memtui.errors import MemtuiError
-from memtui.index.transcripts.opening import open_lines, open_stream
+from memtui.engine.conversations.scan import (
+    CUT_OFF,
+    SHOWN,
+    Counted,
+    Reading,
+    Record,
+    Tally,
+    cut,
+    masked,
+    masked_text,
+    record_of,
+    records,
+)
+from memtui.errors import Cancelled, MemtuiError
+from memtui.index.transcripts.streams import open_lines, open_stream
 from memtui.memory.paths import said
-from memtui.memory.transcripts.base import TranscriptFormat
+from memtui.memory.transcripts.records import TranscriptFormat
 from memtui.memory.transcripts.stream import RawLine, raw_lines
 from memtui.model import SourceFile
 from memtui.model.conversations import ConversationListing, Turn, TurnKind
 from memtui.text.sanitize import safe_line
+
+_BUDGET: Final = 16_000_000
+"""Characters of all texts together; beyond them only a first line's worth is held of each."""
+_LEAST: Final = 160
+
+
+class Place(NamedTuple):
+    """Where a turn is."""
+
+    offset: int
+    """Bytes before its line in the unpacked file."""
+    line: int
+    order: int
+    """Which of the turns of its line it is, from 0."""
+
+
+class HeldTurns:
+    """Turns as they are read, with the place of each."""
+
+    def __init__(self) -> None:
+        self._turns: list[Turn] = []
+        self._offsets = array("q")
+        self._orders = array("L")
+        self._left = _BUDGET
+
+    @property
+    def turns(self) -> Sequence[Turn]:
+        """Every turn so far, texts masked and cut."""
+        return self._turns
+
+    def add(self, turn: Turn, place: Place) -> None:
+        """Take a turn whose text is neither masked nor cut."""
+        held = cut(turn, SHOWN if self._left > 0 else _LEAST)
+        self._left -= len(held.text)
+        self._turns.append(held)
+        self._offsets.append(place.offset)
+        self._orders.append(place.order)
+
+    def place(self, at: int) -> Place:
+        """Where a turn is; raises `IndexError` when there is none."""
+        turn = self._turns[at]
+        at %= len(self._turns)
+        return Place(self._offsets[at], turn.line, self._orders[at])
+
 
 MOST_MALFORMED: Final = 10_000
 """So many lines that are no record are named; all are counted."""
@@ -28,7 +80,7 @@ _OF_NO_LINE: Final = "session_meta"
 _MASKS: Final = (("***", "*"), ("…redacted…", "redacted"), ("…", "…"))
 """What masking puts into a text, and what of it tells a text that may hold it."""
 
-Cancelled = Callable[[], bool]
+CancelCheck = Callable[[], bool]
 
 
 class ConversationGone(MemtuiError):
@@ -79,7 +131,7 @@ class OpenConversation:
             raise self._changed()
         return _whole(turns[place.order], held)
 
-    def wholes(self, *, cancelled: Cancelled = lambda: False) -> Iterator[Turn]:
+    def wholes(self, *, cancelled: CancelCheck = lambda: False) -> Iterator[Turn]:
         """Every turn with its whole text, in one more reading of the file.
 
         Raises `Cancelled`, and `ConversationGone` when the file is not what was read any more.
@@ -102,7 +154,7 @@ class OpenConversation:
         if at < len(held):
             raise self._changed()
 
-    def find(self, text: str, *, cancelled: Cancelled = lambda: False) -> Sequence[int]:
+    def find(self, text: str, *, cancelled: CancelCheck = lambda: False) -> Sequence[int]:
         """The places in `turns` whose whole text holds `text`, in any case.
 
         Raises `Cancelled`, and `ConversationGone` when the file cannot be read any more.
@@ -149,7 +201,7 @@ class OpenConversation:
 
     def _turns_of(self, record: Record) -> Sequence[Turn]:
         assert record.value is not None
-        return self._format.turns(record.value, record.raw.number, redacts=False)
+        return self._format.turns(record.value, record.raw.number)
 
     def _turns_at(self, place: Place) -> Sequence[Turn]:
         """Read one line again; no turns where another stands there now."""
@@ -189,7 +241,7 @@ class OpenConversation:
 
 
 def read_conversation(
-    file: SourceFile, *, limit: int, cancelled: Cancelled = lambda: False
+    file: SourceFile, *, limit: int, cancelled: CancelCheck = lambda: False
 ) -> tuple[OpenConversation, Counted]:
     """Read all of a transcript; `limit` is in bytes a line.
 
@@ -235,12 +287,12 @@ def _is_same(turn: Turn, held: Turn) -> bool:
     return mine == theirs and (again.size == held.size or not _is_uncut(held))
 
 
-def _holding(lines: Iterable[RawLine], wanted: str, cancelled: Cancelled) -> Iterator[RawLine]:
+def _holding(lines: Iterable[RawLine], wanted: str, cancelled: CancelCheck) -> Iterator[RawLine]:
     """The lines but for those that cannot hold the text: parsing them takes the time."""
     words = _plain_words(wanted)
     for raw in lines:
         if cancelled():
-            raise Cancellation
+            raise Cancelled
         data = raw.data
         if words and data is not None and data.isascii() and b"\\u" not in data:
             lowered = data.lower()

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from memtui.engine.conversations.door import Conversations
-from memtui.engine.conversations.finding import Indexed, of_agent, of_database
+from memtui.engine.conversations.library import Indexed, of_agent, of_database
 from memtui.errors import IndexUnusable
 from memtui.index.foreign.sessions import SOURCE
 from memtui.index.transcripts.scope import TranscriptHomes, TranscriptScope
-from memtui.memory.transcripts.rules import RULES
+from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.model.conversations import TranscriptKind
 from memtui.retrieval.openclaw.stored import readable, text_of
 

@@ -16,9 +16,8 @@ from memtui.index.foreign.discovery import Found, Why, as_stored
 from memtui.index.foreign.drift import Counts, moment
 from memtui.index.foreign.findings import Code, counted, finding, listed
 from memtui.index.foreign.rows import FileRow
-from memtui.memory.transcripts import names
-from memtui.memory.transcripts.names import REGISTRY
-from memtui.memory.transcripts.rules import RULES
+from memtui.memory.transcripts import openclaw_files
+from memtui.memory.transcripts.openclaw_files import ARCHIVES, REGISTRY, RULES, file_kind, is_listed
 from memtui.model.status import FileState, FileTruth, Finding, IndexGeneration
 from memtui.settings.openclaw import known_release
 
@@ -41,9 +40,9 @@ class Sessions:
 
 def session_id(name: str, release: str) -> str | None:
     """The session of a transcript's file name; `None`: the program does not index such a file."""
-    if not names.is_listed(name, RULES[f"openclaw-{known_release(release)}"]):
+    if not is_listed(name, RULES[f"openclaw-{known_release(release)}"]):
         return None
-    return names.session_id(name) or name.removesuffix(".jsonl")
+    return openclaw_files.session_id(name) or name.removesuffix(".jsonl")
 
 
 def sessions_folder(opened: Opened, agent: str) -> Path:
@@ -70,9 +69,7 @@ def list_sessions(
         return None
     files = in_files if in_files is not None else {}
     if in_rows is not None:
-        files = {
-            name: file for name, file in files.items() if names.file_kind(name) in names.ARCHIVES
-        }
+        files = {name: file for name, file in files.items() if file_kind(name) in ARCHIVES}
     registered = _registered(folder) if folder is not None and in_rows is None else None
     unregistered: tuple[str, ...] = ()
     if registered is not None:

@@ -1,4 +1,4 @@
-"""Finding transcripts: folders are listed and file states asked; no transcript is opened."""
+"""Opted-in places that are not there: a disk that is not mounted is no deletion."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from pathlib import Path
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable
 from memtui.index.database import DatabaseError
 from memtui.index.foreign.opening import Fingerprint, fingerprint_of
-from memtui.index.transcripts.absent import absent_places
-from memtui.index.transcripts.events import EventSession, sessions_in
-from memtui.index.transcripts.places import (
+from memtui.index.transcripts.scope import (
+    AGENTS,
     ARCHIVED,
+    EVENTS_DATABASE,
     PROJECTS,
     SESSIONS,
     TranscriptPlace,
+    TranscriptScope,
     places_of,
 )
-from memtui.index.transcripts.scope import TranscriptScope
+from memtui.index.transcripts.streams import EventSession, sessions_in
 from memtui.memory.discover import Discovery
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import (
@@ -35,11 +36,87 @@ from memtui.memory.paths import (
     stored_path,
     written,
 )
-from memtui.memory.transcripts import names
-from memtui.memory.transcripts.names import FileKind
+from memtui.memory.transcripts import openclaw_files
+from memtui.memory.transcripts.openclaw_files import FileKind
 from memtui.model import Reason, SkippedFile, SourceFile
 from memtui.model.conversations import TranscriptKind
 from memtui.text.sanitize import safe_line
+
+_KEPT = "what was indexed of it stays"
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentPlace:
+    """A folder of an opted-in program that cannot be listed."""
+
+    unread: str
+    """The beginning of the stored paths of what would be in it."""
+    skipped: SkippedFile
+
+
+def absent_places(scope: TranscriptScope) -> Iterator[AbsentPlace]:
+    """The folders of opted-in programs and agents that are not there, or cannot be listed.
+
+    Of those that are opted out nothing stays, wherever their folder is.
+    """
+    for source in scope.sources:
+        name, _, part = source.partition(":")
+        kind = TranscriptKind(name)
+        home = scope.homes.of(kind)
+        if home is None:
+            continue
+        match kind:
+            case TranscriptKind.OPENCLAW:
+                yield from _openclaw(scope, home / AGENTS, source, part)
+            case TranscriptKind.CLAUDE_CODE:
+                yield from _absent(home / PROJECTS, source, f"{name}/{_literal(part)}")
+            case TranscriptKind.CODEX:
+                yield from _absent(home / SESSIONS, source, f"{name}/")
+
+
+def _openclaw(
+    scope: TranscriptScope, agents: Path, source: str, part: str
+) -> Iterator[AbsentPlace]:
+    above = f"{SESSIONS}/"
+    if (problem := _problem(agents)) is not None:
+        tail = f"{_literal(part)}{'' if not part or has_magic(part) else '/'}"
+        yield _place(agents, source, f"{above}{tail if scope.rules.stores_agent else ''}", problem)
+        return
+    with os.scandir(agents) as entries:
+        names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
+    for name in names:
+        agent, folder = written(name), agents / name / SESSIONS
+        wanted = scope.source_of(TranscriptKind.OPENCLAW, agent) == source
+        if wanted and os.path.isdir(agents / name) and not (agents / name).is_symlink():
+            prefix = f"{above}{agent}/" if scope.rules.stores_agent else above
+            if not os.path.isfile(agents / name / EVENTS_DATABASE):
+                yield from _absent(folder, f"{TranscriptKind.OPENCLAW}:{agent}", prefix)
+
+
+def _absent(folder: Path, source: str, unread: str) -> Iterator[AbsentPlace]:
+    # One that is there and may not be listed is found so by who looks into it.
+    if not os.path.isdir(folder) and (problem := _problem(folder)) is not None:
+        yield _place(folder, source, unread, problem)
+
+
+def _problem(folder: Path) -> OSError | None:
+    try:
+        with os.scandir(folder):
+            return None
+    except OSError as error:
+        return error
+
+
+def _place(folder: Path, source: str, unread: str, problem: OSError) -> AbsentPlace:
+    detail = f"{written(str(folder))}: {said(problem)}; {_KEPT}"
+    return AbsentPlace(unread, SkippedFile(source, reason_of(problem), detail))
+
+
+def _literal(pattern: str) -> str:
+    """What of a pattern comes before its first wildcard."""
+    at = next((n for n, letter in enumerate(pattern) if letter in "*?["), len(pattern))
+    return pattern[:at]
+
 
 SOURCE = "sessions"
 
@@ -200,12 +277,12 @@ class _Search:
         in_rows = self._events(prefix)
         for entry in self._list(self.place.folder, prefix):
             name = written(entry.name)
-            form = names.file_kind(entry.name)
+            form = openclaw_files.file_kind(entry.name)
             if form in _PASSED_OVER:
                 self.skip(prefix + name, Reason.IGNORED, _PASSED_OVER[form])
-            elif not names.is_listed(entry.name, rules):
+            elif not openclaw_files.is_listed(entry.name, rules):
                 continue
-            elif in_rows and form not in names.ARCHIVES:
+            elif in_rows and form not in openclaw_files.ARCHIVES:
                 detail = "the agent's database holds its conversations"
                 self.skip(prefix + name, Reason.IGNORED, detail)
             else:
@@ -319,8 +396,8 @@ class _Search:
         """Take in the file of a program that is there, if it is one of its transcripts."""
         name = os.path.basename(path)
         is_openclaw = self.place.kind is TranscriptKind.OPENCLAW
-        listed = names.is_listed(name, self.scope.rules) if is_openclaw else _MARK in name
-        if listed and names.file_kind(name) not in _PASSED_OVER:
+        listed = openclaw_files.is_listed(name, self.scope.rules) if is_openclaw else _MARK in name
+        if listed and openclaw_files.file_kind(name) not in _PASSED_OVER:
             try:
                 self._take(Path(path), stored, os.lstat(path))
             except OSError:
@@ -328,7 +405,7 @@ class _Search:
                 return
 
     def _named(self, entry: os.DirEntry[str], stored: str) -> None:
-        form = names.file_kind(entry.name)
+        form = openclaw_files.file_kind(entry.name)
         if form in _PASSED_OVER:
             self.skip(stored, Reason.IGNORED, _PASSED_OVER[form])
         else:
@@ -403,3 +480,47 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:
         return False
+
+
+def file_at(scope: TranscriptScope, path: str) -> SourceFile | None:
+    """The transcript of that stored path, opted in or not; `None` when there is none."""
+    if (named := _named_by(scope, path)) is not None:
+        return named
+    for file in discover_transcripts(scope, everything=True).files:
+        if file.path == path:
+            return file
+    return None
+
+
+def _named_by(scope: TranscriptScope, path: str) -> SourceFile | None:
+    """The transcript of a program that its stored path leads to by itself; nothing is listed."""
+    for place in places_of(scope):
+        if place.kind is None or place.database:
+            continue
+        for prefix, folder in _folders_of(place, scope):
+            rest = path.removeprefix(prefix)
+            parts = rest.split("/")
+            below = len(parts) == 1 or place.kind is not TranscriptKind.OPENCLAW
+            if rest == path or not below or not all(written(part) == part for part in parts):
+                continue
+            absolute = os.path.join(folder, *parts)
+            if {"", ".", ".."} & set(parts) or first_link(absolute, folder) is not None:
+                continue
+            if (file := taken_in(scope, place, absolute, path)) is not None:
+                return file
+    return None
+
+
+def _folders_of(place: TranscriptPlace, scope: TranscriptScope) -> Iterator[tuple[str, str]]:
+    """What the stored paths of a program begin with, and the folder that this stands for."""
+    match place.kind:
+        case TranscriptKind.OPENCLAW:
+            if not (os.path.islink(place.folder) or os.path.islink(os.path.dirname(place.folder))):
+                agent = f"{place.agent}/" if scope.rules.stores_agent else ""
+                yield f"{SOURCE}/{agent}", place.folder
+        case TranscriptKind.CLAUDE_CODE:
+            yield f"{TranscriptKind.CLAUDE_CODE}/", os.path.join(place.folder, PROJECTS)
+        case TranscriptKind.CODEX:
+            below = f"{TranscriptKind.CODEX}/"
+            yield f"{below}{ARCHIVED}/", os.path.join(place.folder, ARCHIVED)
+            yield below, os.path.join(place.folder, SESSIONS)

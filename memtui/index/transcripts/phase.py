@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Protocol
 from memtui.bus import FileIndexed, FileSkipped
 from memtui.index.database import transaction
 from memtui.index.job import Counts, Job
-from memtui.index.transcripts.opening import HashingStream, open_stream
-from memtui.index.transcripts.reading import Cutting, TranscriptReading
-from memtui.index.transcripts.recognising import agent_of, format_for, is_settled, name_of
-from memtui.index.transcripts.registry import registered_run
-from memtui.index.transcripts.scope import TranscriptScope
-from memtui.index.transcripts.state import (
+from memtui.index.transcripts.reading import (
     REGISTERED,
+    Cutting,
     Resuming,
     TranscriptFacts,
+    TranscriptReading,
+    agent_of,
+    format_for,
+    is_settled,
+    name_of,
     resuming,
     write_row,
 )
+from memtui.index.transcripts.scope import TranscriptScope
+from memtui.index.transcripts.streams import HashingStream, open_stream, registered_run
 from memtui.index.writer import IndexWriter
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import said

@@ -1,27 +1,285 @@
-"""One transcript being read: from its lines to chunks and facts, at any line ready to go on."""
+"""Whose transcript a file is: told by what it holds, else by where it is."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
 
+from memtui.index.database import number
 from memtui.index.files import within_limit
-from memtui.index.transcripts.state import TranscriptFacts
+from memtui.index.transcripts.streams import open_lines
 from memtui.memory.chunking import Packer
-from memtui.memory.transcripts.base import TranscriptFormat, parse_record
-from memtui.memory.transcripts.calls import is_memory_search
-from memtui.memory.transcripts.formats import FORMATS
+from memtui.memory.paths import written
+from memtui.memory.transcripts.formats import FORMATS, format_of, line_reader, recognise
 from memtui.memory.transcripts.generated import Run, without_channel
-from memtui.memory.transcripts.names import is_read
-from memtui.memory.transcripts.rules import TranscriptRules
+from memtui.memory.transcripts.memory_calls import is_memory_search
+from memtui.memory.transcripts.openclaw_files import TranscriptRules, is_read
+from memtui.memory.transcripts.records import TranscriptFormat, parse_record
 from memtui.memory.transcripts.stream import RawLine, text_of
-from memtui.model import ChunkSpan, Reason
+from memtui.model import ChunkSpan, Reason, SourceFile
 from memtui.model.conversations import TranscriptKind, TurnKind
+from memtui.text.ecmascript import trim
 from memtui.text.redact import redact
 from memtui.text.redact_spoken import redact_spoken
 from memtui.text.sanitize import safe_line
+
+if TYPE_CHECKING:
+    from memtui.index.database import Connection
+
+
+_LINES = 50
+_BYTES = 1 << 20
+
+
+def format_for(
+    file: SourceFile, known: object = None, *, limit: int = _BYTES
+) -> TranscriptFormat | None:
+    """How the file is read; `known` is the kind that an earlier reading found.
+
+    By its first records, else as its place suggests; `None` when neither tells. Raises `OSError`.
+    """
+    if isinstance(known, str) and known in set(TranscriptKind):
+        return format_of(TranscriptKind(known))
+    found = recognise(_first_records(file, limit))
+    if found is None and file.kind:
+        return format_of(TranscriptKind(file.kind))
+    return found
+
+
+def is_settled(next_line: int, next_byte: int) -> bool:
+    """Whether what is before that line decides whose transcript it is, whatever follows."""
+    return next_line > _LINES or next_byte > _BYTES
+
+
+def _first_records(file: SourceFile, limit: int) -> list[dict[str, Any]]:
+    records: list[dict[str, Any]] = []
+    with open_lines(file, limit=min(limit, _BYTES)) as lines:
+        try:
+            for raw in lines:
+                record = _record(raw)
+                if record is not None:
+                    records.append(record)
+                if raw.number >= _LINES or raw.offset >= _BYTES:
+                    break
+        except OSError:
+            # A packed file that is cut: who reads all of it says so.
+            return records
+    return records
+
+
+def _record(raw: RawLine) -> dict[str, Any] | None:
+    try:
+        record = parse_record(text_of(raw))
+    except ValueError:
+        # Counted when the file is read; here the next line is asked.
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def name_of(file: SourceFile) -> str:
+    """The file's name, by which a release tells archives; of a session's events, as it would be."""
+    return f"{file.session}.jsonl" if file.session else file.absolute.name
+
+
+def agent_of(file: SourceFile) -> str:
+    """The agent or project that the place of a transcript names; empty when it names none."""
+    parts = PurePosixPath(file.path).parts
+    if file.kind == TranscriptKind.OPENCLAW:
+        # agents/<agent>/sessions/<file>, agents/<agent>/agent/<database>
+        return written(file.absolute.parent.parent.name)
+    return parts[1] if file.kind == TranscriptKind.CLAUDE_CODE and len(parts) > 2 else ""
+
+
+_FACTS = (
+    "kind, agent, title, model, session, started_ms, ended_ms, turns, messages, calls, malformed, "
+    "bad_lines, left_out, reason, detail"
+)
+_RESUMING = "next_byte, next_line, prefix, state, open_chunks"
+REGISTERED = "registered"
+"""In the state of a row: what the program's list of sessions said that it is."""
+_COLUMNS = ("file_id", *_FACTS.split(", "), *_RESUMING.split(", "))
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptFacts:
+    """What is told of a transcript in lists."""
+
+    kind: TranscriptKind | None = None
+    """`None` for a file that is no transcript."""
+    agent: str = ""
+    title: str = ""
+    """The beginning of what the user said first, credentials masked."""
+    model: str = ""
+    session: str = ""
+    started_ms: int = 0
+    ended_ms: int = 0
+    turns: int = 0
+    """Messages of the user and the assistant, indexed or not."""
+    messages: int = 0
+    """Messages that are indexed."""
+    calls: int = 0
+    """Searches of the memory."""
+    malformed: int = 0
+    """Lines that are no record, lines that are too long included."""
+    bad_lines: tuple[tuple[int, Reason], ...] = ()
+    """The first 50 of them by number, each with `malformed_lines` or `line_too_long`."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How many messages are not indexed, by why."""
+    reason: Reason = Reason.OK
+    """Why the transcript has no chunks, or not all that it could have."""
+    detail: str = ""
+    """One line about `reason`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptRow:
+    """A transcript as the index holds it."""
+
+    path: str
+    facts: TranscriptFacts
+    chunks: int
+    size: int
+    """Bytes at the last sync; less than nothing while it is being read."""
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resuming:
+    """Where the reading of a transcript goes on."""
+
+    next_byte: int = 0
+    next_line: int = 1
+    prefix: str = ""
+    """sha256 hex of the bytes before `next_byte`; empty when it cannot go on."""
+    state: Mapping[str, Any] = field(default_factory=dict)
+    """What the reader and the packer say of themselves, and the facts so far."""
+    open_chunks: tuple[str, ...] = ()
+    """The ids of chunks that what comes next may change."""
+
+
+def has_transcripts(connection: Connection) -> bool:
+    """Whether the index file has the table; one of an older memtui has not."""
+    found = "SELECT count(*) FROM sqlite_master WHERE name = 'transcripts'"
+    return bool(number(connection, found))
+
+
+def transcript_rows(connection: Connection) -> dict[str, TranscriptRow]:
+    """Read what the index knows of every transcript, by path."""
+    if not has_transcripts(connection):
+        return {}
+    rows = connection.execute(
+        f"SELECT f.path, f.size, f.mtime_ns, coalesce(c.number, 0), {_FACTS} "
+        "FROM transcripts t JOIN files f ON f.id = t.file_id LEFT JOIN "
+        "(SELECT file_id, count(*) AS number FROM chunks GROUP BY file_id) c "
+        "ON c.file_id = t.file_id"
+    ).fetchall()
+    return {str(row[0]): _row(row) for row in rows}
+
+
+def transcript_row(connection: Connection, path: str) -> TranscriptRow | None:
+    """Read what the index knows of one transcript; `None` when it does not hold it."""
+    if not has_transcripts(connection):
+        return None
+    rows = connection.execute(
+        "SELECT f.path, f.size, f.mtime_ns, "
+        f"(SELECT count(*) FROM chunks WHERE file_id = f.id), {_FACTS} "
+        "FROM transcripts t JOIN files f ON f.id = t.file_id WHERE f.path = ?",
+        (path,),
+    ).fetchall()
+    return _row(rows[0]) if rows else None
+
+
+def resuming(connection: Connection, file_id: int) -> Resuming:
+    """Read where the reading of a transcript goes on."""
+    rows = connection.execute(
+        f"SELECT {_RESUMING} FROM transcripts WHERE file_id = ?", (file_id,)
+    ).fetchall()
+    if not rows:
+        return Resuming()
+    next_byte, next_line, prefix, state, open_chunks = rows[0]
+    return Resuming(
+        int(str(next_byte)),
+        int(str(next_line)),
+        str(prefix),
+        json.loads(str(state)),
+        tuple(json.loads(str(open_chunks))),
+    )
+
+
+def registered_as(connection: Connection) -> dict[str, str]:
+    """Read what each transcript was registered as when it was read, by path; empty: as nothing."""
+    rows = connection.execute(
+        f"SELECT f.path, coalesce(json_extract(t.state, '$.{REGISTERED}'), '') "
+        "FROM transcripts t JOIN files f ON f.id = t.file_id"
+    ).fetchall()
+    return {str(path): str(run) for path, run in rows}
+
+
+def write_row(
+    connection: Connection, file_id: int, facts: TranscriptFacts, goes_on: Resuming
+) -> None:
+    """Make the row of a transcript say this."""
+    values = (
+        file_id,
+        facts.kind.value if facts.kind is not None else "",
+        facts.agent,
+        facts.title,
+        facts.model,
+        facts.session,
+        facts.started_ms,
+        facts.ended_ms,
+        facts.turns,
+        facts.messages,
+        facts.calls,
+        facts.malformed,
+        json.dumps([(line, reason.value) for line, reason in facts.bad_lines]),
+        json.dumps(dict(facts.left_out), sort_keys=True),
+        facts.reason.value,
+        facts.detail,
+        goes_on.next_byte,
+        goes_on.next_line,
+        goes_on.prefix,
+        json.dumps(dict(goes_on.state), sort_keys=True),
+        json.dumps(goes_on.open_chunks),
+    )
+    connection.execute(
+        f"INSERT OR REPLACE INTO transcripts({', '.join(_COLUMNS)}) "
+        f"VALUES({', '.join('?' * len(_COLUMNS))})",
+        values,
+    )
+
+
+def _row(row: tuple[object, ...]) -> TranscriptRow:
+    path, size, mtime_ns, chunks, *facts = row
+    return TranscriptRow(
+        str(path), _facts(facts), int(str(chunks)), int(str(size)), int(str(mtime_ns))
+    )
+
+
+def _facts(values: list[object]) -> TranscriptFacts:
+    kind, agent, title, model, session, *rest = (str(value) for value in values)
+    started, ended, turns, messages, calls, malformed, bad, left_out, reason, detail = rest
+    return TranscriptFacts(
+        TranscriptKind(kind) if kind else None,
+        agent,
+        title,
+        model,
+        session,
+        int(started),
+        int(ended),
+        int(turns),
+        int(messages),
+        int(calls),
+        int(malformed),
+        tuple((line, Reason(why)) for line, why in json.loads(bad)),
+        json.loads(left_out),
+        Reason(reason),
+        detail,
+    )
+
 
 BAD_LINES_KEPT: Final = 50
 _TITLE: Final = 120
@@ -81,7 +339,7 @@ class TranscriptReading:
         reader = dict(held.get("reader") or {})
         if run is not None:
             reader["run"] = reader.get("run") or run.value
-        self._reader = self._form.line_reader(name, rules, state=reader)
+        self._reader = line_reader(self._form, name, rules, reader)
         self._began_with = self._reader.cutoff
         self._packer = Packer(cutting.tokens, cutting.overlap, held=held.get("held", ()))
         self._seen = _Seen(**held.get("seen", {}))
@@ -130,15 +388,21 @@ class TranscriptReading:
             self._bad(raw.number, Reason.LINE_TOO_LONG)
             self._seen.too_long += 1
             return []
-        if self._is_foreign:
-            return []
         text = text_of(raw)
-        before = self._reader.malformed
-        lines = self._reader.add_line(text, raw.number)
-        if self._reader.malformed > before:
-            self._bad(raw.number, Reason.MALFORMED_LINES)
-        else:
-            self._look(text, raw.number)
+        if self._is_foreign or not trim(text):
+            return []
+        try:
+            record = parse_record(text)
+        except ValueError:
+            # Counted: a cut or damaged line must not end the reading of a transcript.
+            if self._reader.is_read:
+                self._reader.malformed += 1
+                self._bad(raw.number, Reason.MALFORMED_LINES)
+            return []
+        if not isinstance(record, dict):
+            return []
+        lines = self._reader.add(record, raw.number)
+        self._note(record, raw.number)
         if self.is_void:
             return []
         spans: list[ChunkSpan] = []
@@ -176,17 +440,8 @@ class TranscriptReading:
             detail,
         )
 
-    def _look(self, text: str, number: int) -> None:
+    def _note(self, record: Mapping[str, Any], number: int) -> None:
         """Note what the record says of the whole transcript."""
-        if not text.strip():
-            return
-        try:
-            record = parse_record(text)
-        except ValueError:
-            # The reader of lines has refused it as well, and counted it.
-            return
-        if not isinstance(record, dict):
-            return
         seen = self._seen
         seen.is_recognised = seen.is_recognised or self._form.recognises(record)
         facts = self._form.facts(record)
@@ -200,7 +455,7 @@ class TranscriptReading:
             first = seen.started_ms or facts.timestamp_ms
             seen.started_ms = min(first, facts.timestamp_ms)
             seen.ended_ms = max(seen.ended_ms, facts.timestamp_ms)
-        for turn in self._form.turns(record, number, redacts=False):
+        for turn in self._form.turns(record, number):
             if turn.kind is TurnKind.MESSAGE and turn.role in ("user", "assistant"):
                 seen.turns += 1
                 if not (seen.title or self._gives_lines) and turn.role == "user":

@@ -8,22 +8,22 @@ that it writes word for word.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
-from memtui.memory.transcripts.base import (
-    LineReader,
+from memtui.memory.transcripts.generated import Dropped
+from memtui.memory.transcripts.records import (
     Record,
     RecordFacts,
+    TranscriptFormat,
+    TurnBuilder,
+    first_date,
     folder_name,
     mapping_in,
+    spoken_and_blocks,
     text_in,
+    texts_of,
 )
-from memtui.memory.transcripts.generated import Dropped, Run
-from memtui.memory.transcripts.rules import TranscriptRules
-from memtui.memory.transcripts.spoken import SpokenLines
-from memtui.memory.transcripts.times import first_date
-from memtui.memory.transcripts.turns import TurnMaker, blocks_of, texts_of
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
 
 _SPEAKERS: Final = frozenset({"user", "assistant"})
@@ -51,17 +51,16 @@ _BEGINNINGS: Final[tuple[tuple[str, Dropped], ...]] = (
 )
 
 
-class ClaudeCode:
+class ClaudeCode(TranscriptFormat):
     """How Claude Code writes its transcripts."""
 
-    kind: Final = TranscriptKind.CLAUDE_CODE
-    records_calls: Final = True
-    calls_note: Final = (
+    kind = TranscriptKind.CLAUDE_CODE
+    calls_note = (
         "Calls of tools are recorded with what came back; long answers may stand in files beside it"
     )
 
     def recognises(self, record: Record) -> bool:
-        """By a message under the type that is its role, or by the id of a session."""
+        """Look for a message under the type that is its role, or for the id of a session."""
         kind = record.get("type")
         if not isinstance(kind, str) or "payload" in record:
             return False
@@ -73,15 +72,11 @@ class ClaudeCode:
         return kind in _BY_TYPE or isinstance(record.get("sessionId"), str)
 
     def identity(self, record: Record) -> str:
-        """The record's own id, which stays when a session that is resumed is copied."""
+        """Return the record's own id, which stays when a session that is resumed is copied."""
         return text_in(record, "uuid")
 
-    def run_of(self, record: Record) -> Run | None:
-        """None: each record of an agent's agent says itself that it is one."""
-        return None
-
     def facts(self, record: Record) -> RecordFacts:
-        """The project by the working folder, and the model by the assistant's messages."""
+        """Take the project from the working folder, the model from the assistant's messages."""
         model = text_in(mapping_in(record, "message"), "model")
         return RecordFacts(
             agent=folder_name(record.get("cwd")),
@@ -90,79 +85,62 @@ class ClaudeCode:
             timestamp_ms=first_date(record.get("timestamp")),
         )
 
-    def turns(self, record: Record, line: int, *, redacts: bool = True) -> list[Turn]:
-        """The blocks of a message, one after the other; texts that follow each other are one."""
-        make = TurnMaker(line, first_date(record.get("timestamp")), redacts)
+    def turns(self, record: Record, line: int) -> list[Turn]:
+        """Return the blocks of a message; texts that follow each other are one."""
+        build = TurnBuilder(line, first_date(record.get("timestamp")))
         kind = text_in(record, "type")
         if kind in _SPEAKERS:
-            return list(_message_turns(record, kind, make))
+            return list(_message_turns(record, kind, build))
         if kind == "system" and text_in(record, "subtype").endswith("compact_boundary"):
-            return [make.turn(TurnKind.COMPACTION, "system", text_in(record, "content"))]
+            return [build.turn(TurnKind.COMPACTION, "system", text_in(record, "content"))]
         if kind == "attachment":
-            return [_attachment(mapping_in(record, "attachment"), record, make)]
+            return [_attachment(mapping_in(record, "attachment"), record, build)]
         text = text_in(record, "summary", "content", "customTitle", "aiTitle", "title")
         name = " ".join(filter(None, (kind, text_in(record, "subtype", "operation"))))
-        return [make.other(f"{name}: {text}" if text else name)]
-
-    def line_reader(
-        self,
-        name: str,
-        rules: TranscriptRules,
-        *,
-        redacts: bool = True,
-        state: Mapping[str, Any] | None = None,
-    ) -> LineReader:
-        """Lines out of what is said; neither the name nor the rules of a release matter."""
-        return SpokenLines(self, redacts=redacts, state=state)
+        return [build.other(f"{name}: {text}" if text else name)]
 
 
-def _message_turns(record: Record, role: str, make: TurnMaker) -> Iterator[Turn]:
+def _message_turns(record: Record, role: str, build: TurnBuilder) -> Iterator[Turn]:
     message = mapping_in(record, "message")
     why = _record_reason(record, role, message)
-    spoken: list[str] = []
-    for block in blocks_of(message.get("content")):
-        if block.get("type") == "text":
-            spoken.append(text_in(block, "text"))
-            continue
-        if spoken:
-            yield _said("\n".join(spoken), role, why, make)
-            spoken = []
-        yield _block_turn(block, role, why, make)
-    if spoken:
-        yield _said("\n".join(spoken), role, why, make)
+    for block in spoken_and_blocks(message.get("content")):
+        if isinstance(block, str):
+            yield _message(block, role, why, build)
+        else:
+            yield _block_turn(block, role, why, build)
 
 
-def _block_turn(block: Record, role: str, why: str, make: TurnMaker) -> Turn:
+def _block_turn(block: Record, role: str, why: str, build: TurnBuilder) -> Turn:
     kind = text_in(block, "type")
     if kind in _CALLS:
         tool = text_in(block, "name")
         server = text_in(block, "server_name")
         name = f"mcp__{server}__{tool}" if server else tool
-        return make.call(name, block.get("id"), block.get("input"), left_out=why)
+        return build.call(name, block.get("id"), block.get("input"), left_out=why)
     if kind.endswith("tool_result"):
-        return make.result(
+        return build.result(
             *("", block.get("tool_use_id"), texts_of(block.get("content"))),
             is_error=block.get("is_error") is True,
             left_out=why,
         )
     if kind.endswith("thinking"):
-        return make.turn(TurnKind.THINKING, role, text_in(block, "thinking"), left_out=why)
-    return make.other(kind, role, why)
+        return build.turn(TurnKind.THINKING, role, text_in(block, "thinking"), left_out=why)
+    return build.other(kind, role, why)
 
 
-def _said(text: str, role: str, why: str, make: TurnMaker) -> Turn:
+def _message(text: str, role: str, why: str, build: TurnBuilder) -> Turn:
     if why == Dropped.COMPACT_SUMMARY:
-        return make.turn(TurnKind.COMPACTION, "system", text, left_out=why)
+        return build.turn(TurnKind.COMPACTION, "system", text, left_out=why)
     if why or role != "user":
-        return make.message(role, text, why)
+        return build.message(role, text, why)
     kept = text
     for tag in _ASIDES:
         kept = _without(kept, f"<{tag}>", f"</{tag}>")
     if kept != text and not kept.strip():
-        return make.message(role, text, Dropped.CONTEXT)
+        return build.message(role, text, Dropped.CONTEXT)
     start = kept.lstrip()
     reason = next((code for begins, code in _BEGINNINGS if start.startswith(begins)), "")
-    return make.message(role, kept if kept == text else kept.strip(), reason)
+    return build.message(role, kept if kept == text else kept.strip(), reason)
 
 
 def _without(text: str, opening: str, closing: str) -> str:
@@ -176,7 +154,7 @@ def _without(text: str, opening: str, closing: str) -> str:
 
 
 def _record_reason(record: Record, role: str, message: Record) -> str:
-    """Why a message is left out, whatever it says."""
+    """Return why a message is left out, whatever it says."""
     origin = mapping_in(record, "origin").get("kind", "human")
     if record.get("isSidechain") is True:
         return Dropped.SIDECHAIN
@@ -191,14 +169,13 @@ def _record_reason(record: Record, role: str, message: Record) -> str:
     return ""
 
 
-def _attachment(attachment: Record, record: Record, make: TurnMaker) -> Turn:
+def _attachment(attachment: Record, record: Record, build: TurnBuilder) -> Turn:
     """What was typed while the assistant was at work is said; everything else is context."""
     kind = text_in(attachment, "type")
     prompt = texts_of(attachment.get("prompt"))
     if kind == "queued_command" and prompt and attachment.get("commandMode", "prompt") == "prompt":
         origin = mapping_in(attachment, "origin").get("kind", "human")
         why = _record_reason(record, "user", {})
-        return _said(
-            prompt, "user", why or ("" if origin == "human" else Dropped.NOTIFICATION), make
-        )
-    return make.other(" ".join(filter(None, ("attachment", kind))))
+        why = why or ("" if origin == "human" else Dropped.NOTIFICATION)
+        return _message(prompt, "user", why, build)
+    return build.other(" ".join(filter(None, ("attachment", kind))))

@@ -7,22 +7,23 @@ screen, which are left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+import json
+import re
+from typing import Final
 
-from memtui.memory.transcripts.base import (
-    LineReader,
+from memtui.memory.transcripts.generated import Dropped, Run
+from memtui.memory.transcripts.records import (
     Record,
     RecordFacts,
+    TranscriptFormat,
+    TurnBuilder,
+    first_date,
     folder_name,
+    mapping_in,
+    parsed_arguments,
     text_in,
+    texts_of,
 )
-from memtui.memory.transcripts.codex_tools import tool_turns
-from memtui.memory.transcripts.generated import Dropped, Run
-from memtui.memory.transcripts.rules import TranscriptRules
-from memtui.memory.transcripts.spoken import SpokenLines
-from memtui.memory.transcripts.times import first_date
-from memtui.memory.transcripts.turns import TurnMaker, texts_of
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
 
 _WRAPPED: Final = frozenset(
@@ -58,15 +59,14 @@ _BEGINNINGS: Final[tuple[tuple[str, Dropped], ...]] = (
 )
 
 
-class Codex:
+class Codex(TranscriptFormat):
     """How Codex CLI writes its transcripts."""
 
-    kind: Final = TranscriptKind.CODEX
-    records_calls: Final = True
-    calls_note: Final = "Calls of tools are recorded with what came back; long answers may be cut"
+    kind = TranscriptKind.CODEX
+    calls_note = "Calls of tools are recorded with what came back; long answers may be cut"
 
     def recognises(self, record: Record) -> bool:
-        """By a payload under a known type, or by the shape of the items that once stood alone."""
+        """Look for a payload under a known type, or for the items that once stood alone."""
         kind = text_in(record, "type")
         if isinstance(record.get("payload"), dict):
             return kind in _WRAPPED or (kind != "" and record.keys() <= _FIELDS)
@@ -78,18 +78,14 @@ class Codex:
             return "record_type" in record or {"id", "timestamp", "instructions"} <= record.keys()
         return kind in _ITEMS
 
-    def identity(self, record: Record) -> str:
-        """Nothing: a rollout repeats no record."""
-        return ""
-
     def run_of(self, record: Record) -> Run | None:
-        """A rollout of an agent that another one began."""
+        """Know the rollout of an agent that another one began."""
         source = _payload(record).get("source")
         is_meta = record.get("type") == "session_meta"
         return Run.SUBAGENT if is_meta and _names_subagent(source) else None
 
     def facts(self, record: Record) -> RecordFacts:
-        """The project and the session by the first record, the model by the turns' context."""
+        """Take project and session from the first record, the model from the turns' context."""
         payload = _payload(record)
         is_meta = record.get("type", "session_meta") == "session_meta"
         knows_model = is_meta or record.get("type") == "turn_context"
@@ -100,29 +96,18 @@ class Codex:
             timestamp_ms=_time(record),
         )
 
-    def turns(self, record: Record, line: int, *, redacts: bool = True) -> list[Turn]:
-        """What an item says or does; records for the screen are told by their type."""
-        make = TurnMaker(line, _time(record), redacts)
+    def turns(self, record: Record, line: int) -> list[Turn]:
+        """Return what an item says or does; of records for the screen their type."""
+        build = TurnBuilder(line, _time(record))
         payload = _payload(record)
         kind = text_in(record, "type") or "session_meta"
         if kind == "compacted":
-            return [make.turn(TurnKind.COMPACTION, "system", text_in(payload, "message"))]
+            return [build.turn(TurnKind.COMPACTION, "system", text_in(payload, "message"))]
         if kind == "event_msg":
-            return _event_turns(payload, make)
+            return _event_turns(payload, build)
         if kind == "response_item" or (payload is record and kind != "session_meta"):
-            return _item_turns(payload, make)
-        return [make.other(kind)]
-
-    def line_reader(
-        self,
-        name: str,
-        rules: TranscriptRules,
-        *,
-        redacts: bool = True,
-        state: Mapping[str, Any] | None = None,
-    ) -> LineReader:
-        """Lines out of what is said; neither the name nor the rules of a release matter."""
-        return SpokenLines(self, redacts=redacts, state=state)
+            return _item_turns(payload, build)
+        return [build.other(kind)]
 
 
 def _payload(record: Record) -> Record:
@@ -140,40 +125,117 @@ def _names_subagent(source: object) -> bool:
     return isinstance(source, dict) and any(key.startswith("subagent") for key in source)
 
 
-def _item_turns(item: Record, make: TurnMaker) -> list[Turn]:
+def _item_turns(item: Record, build: TurnBuilder) -> list[Turn]:
     kind = text_in(item, "type")
     if kind == "message":
-        return [_message(item, make)]
+        return [_message(item, build)]
     if kind == "reasoning":
         text = "\n".join(
             filter(None, (texts_of(item.get(key), _SUMMARIES) for key in ("summary", "content")))
         )
-        return [make.turn(TurnKind.THINKING, "assistant", text)]
+        return [build.turn(TurnKind.THINKING, "assistant", text)]
     if kind.startswith("compaction"):
-        return [make.turn(TurnKind.COMPACTION, "system", "")]
-    return tool_turns(item, kind, make) or [make.other(kind or "record")]
+        return [build.turn(TurnKind.COMPACTION, "system", "")]
+    return _tool_turns(item, kind, build) or [build.other(kind or "record")]
 
 
-def _message(item: Record, make: TurnMaker) -> Turn:
+def _message(item: Record, build: TurnBuilder) -> Turn:
     role = text_in(item, "role")
     text = texts_of(item.get("content"), _TEXTS)
     if role not in _SPEAKERS:
-        return make.message("system", text, Dropped.INSTRUCTIONS)
+        return build.message("system", text, Dropped.INSTRUCTIONS)
     if role == "assistant":
-        return make.message(role, text)
+        return build.message(role, text)
     start = text.lstrip()
     if start.startswith(_EDITOR) and _REQUEST in text:
         asked = text.partition(_REQUEST)[2].strip()
-        return make.message(role, asked, "" if asked else Dropped.CONTEXT)
+        return build.message(role, asked, "" if asked else Dropped.CONTEXT)
     why = next((code for begins, code in _BEGINNINGS if start.startswith(begins)), "")
-    return make.message(role, text, why)
+    return build.message(role, text, why)
 
 
-def _event_turns(event: Record, make: TurnMaker) -> list[Turn]:
+def _event_turns(event: Record, build: TurnBuilder) -> list[Turn]:
     kind = text_in(event, "type")
-    found = tool_turns(event, kind, make)
-    if found:
-        return found
+    if turns := _tool_turns(event, kind, build):
+        return turns
     text = text_in(event, "message", "text", "reason")
     why = Dropped.DUPLICATE if text else ""
-    return [make.other(f"{kind}: {text}" if text else kind, left_out=why)]
+    return [build.other(f"{kind}: {text}" if text else kind, left_out=why)]
+
+
+_ANSWERS: Final = frozenset(
+    {"function_call_output", "custom_tool_call_output", "mcp_tool_call_output"}
+)
+_HEADER: Final = re.compile(r"\AWall time: [\d.]+ seconds\nOutput:(?:\n|\Z)", re.ASCII)
+"""What newer releases put before the answer of a server's tool."""
+
+
+def _tool_turns(item: Record, kind: str, build: TurnBuilder) -> list[Turn]:
+    """Return the call or the answer that an item is, or both; empty for every other item."""
+    call_id = item.get("call_id") or item.get("id")
+    if kind in ("function_call", "custom_tool_call"):
+        arguments = item.get("arguments" if kind == "function_call" else "input")
+        return [build.call(_full_name(item), call_id, arguments)]
+    if kind in _ANSWERS:
+        output = item.get("output", item.get("result"))
+        return [build.result("", call_id, _output_text(output), is_error=_has_failed(output))]
+    if kind == "local_shell_call":
+        return [build.call("local_shell", call_id, item.get("action"))]
+    if kind == "web_search_call":
+        return [build.call("web_search", call_id, item.get("action"))]
+    if kind in ("mcp_tool_call_begin", "mcp_tool_call_end"):
+        return _mcp_turns(item, kind, call_id, build)
+    return []
+
+
+def _output_text(output: object) -> str:
+    """Return what a tool answered as text: of a string, of blocks of content, or of an object."""
+    if isinstance(output, str):
+        output = _HEADER.sub("", output)
+        value = parsed_arguments(output)
+        if isinstance(value, dict) and isinstance(value.get("output"), str):
+            return str(value["output"])
+        blocks = texts_of(value, _TEXTS)
+        return blocks or output
+    if isinstance(output, list):
+        return _HEADER.sub("", texts_of(output, _TEXTS))
+    if isinstance(output, dict):
+        for name in ("content", "output"):
+            if name in output:
+                return _output_text(output[name])
+        return json.dumps(output, ensure_ascii=False)
+    return ""
+
+
+def _has_failed(output: object) -> bool:
+    """Return whether an answer says that the tool failed."""
+    value = parsed_arguments(output) if isinstance(output, str) else output
+    if not isinstance(value, dict):
+        return False
+    if value.get("success") is False or value.get("isError") is True or "Err" in value:
+        return True
+    code = mapping_in(value, "metadata").get("exit_code")
+    return isinstance(code, int) and code != 0
+
+
+def _full_name(item: Record) -> str:
+    name, space = text_in(item, "name"), text_in(item, "namespace")
+    if not space or name.startswith(space):
+        return name
+    return f"{space}{'' if space.endswith('__') else '__'}{name}"
+
+
+def _mcp_turns(event: Record, kind: str, call_id: object, build: TurnBuilder) -> list[Turn]:
+    """The call of a server's tool, told again for the screen; nested calls are told only so."""
+    invocation = mapping_in(event, "invocation")
+    tool = f"mcp__{text_in(invocation, 'server')}__{text_in(invocation, 'tool')}"
+    why = Dropped.DUPLICATE
+    turns = [build.call(tool, call_id, invocation.get("arguments"), left_out=why)]
+    if kind == "mcp_tool_call_end":
+        result = event.get("result")
+        answer = result.get("Ok", result.get("Err")) if isinstance(result, dict) else result
+        failed = _has_failed(result) or _has_failed(answer)
+        turns.append(
+            build.result(tool, call_id, _output_text(answer), is_error=failed, left_out=why)
+        )
+    return turns

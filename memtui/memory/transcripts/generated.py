@@ -1,4 +1,4 @@
-"""What OpenClaw itself wrote into a conversation: recognised, so that it is left out of memory.
+"""What is said in a message: folded to one line, cut into lines, and known when OpenClaw wrote it.
 
 The sentences here are part of the transcript format: the program writes them word for word.
 """
@@ -11,8 +11,72 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
-from memtui.memory.transcripts.text import normalise
 from memtui.text.ecmascript import SPACE, trim
+
+WRAP_UNITS: Final = 800
+"""UTF-16 units of text in one line, without the role before it."""
+
+# A space by itself is left out: of a long text each would be a piece to be put together again.
+_SPACES = re.compile(f"(?! (?![{SPACE}]))[{SPACE}]+")
+_UNFOLDED = re.compile(f"[{SPACE.replace(' ', '')}]|  ")
+"""What is in no text that is folded already, as most are."""
+_AT_ONCE: Final = 1 << 16
+"""Characters that are folded in one go: no other thread runs meanwhile."""
+_LAST_SINGLE_UNIT = "\uffff"
+
+
+def normalise(text: str) -> str:
+    """Fold every run of white space to one space, and drop it at both ends."""
+    if len(text) <= _AT_ONCE:
+        return _folded(text).strip(" ")
+    parts: list[str] = []
+    ends_in_space = False
+    for start in range(0, len(text), _AT_ONCE):
+        part = _folded(text[start : start + _AT_ONCE])
+        if ends_in_space:
+            part = part.removeprefix(" ")
+        if part:
+            ends_in_space = part.endswith(" ")
+            parts.append(part)
+    return "".join(parts).strip(" ")
+
+
+def _folded(text: str) -> str:
+    return _SPACES.sub(" ", text) if _UNFOLDED.search(text) else text
+
+
+def wrap(text: str, units: int = WRAP_UNITS) -> Iterator[str]:
+    """Cut text into pieces of at most `units` UTF-16 units (at least 2), at spaces where there are.
+
+    The space that a piece ends at is dropped. A word longer than a piece is cut, never inside a
+    surrogate pair. Blank text gives nothing. (`splitLongSessionLine`.)
+    """
+    text = trim(text)
+    start = 0
+    while start < len(text):
+        end = _end_within(text, start, units)
+        # A space right behind the last unit ends the piece as well.
+        space = text.rfind(" ", start + 1, end + 1) if end < len(text) else -1
+        cut = space if space >= 0 else end
+        piece = trim(text[start:cut])
+        if piece:
+            yield piece
+        start = cut
+        while start < len(text) and text[start] == " ":
+            start += 1
+
+
+def _end_within(text: str, start: int, units: int) -> int:
+    """Where the whole characters end that lie within `units` UTF-16 units from `start`."""
+    head = text[start : start + units]
+    if head.isascii() or max(head) <= _LAST_SINGLE_UNIT:
+        return start + len(head)
+    used = 0
+    for index, character in enumerate(head, start):
+        used += 2 if character > _LAST_SINGLE_UNIT else 1
+        if used > units:
+            return index
+    return start + len(head)
 
 
 class Role(StrEnum):
@@ -117,20 +181,19 @@ _BOOTSTRAP: Final = "openclaw:bootstrap-context:full"
 _CRON_RUN = re.compile(r"cron:[^:]+:run:[^:]+(?::|$)")
 
 
-def said(text: str, role: Role) -> tuple[str, Dropped | None]:
-    """What a message says, on one line, or why it counts for nothing.
+def spoken_line(text: str, role: Role) -> tuple[str, Dropped | None]:
+    """Return what a message says on one line, and why it is not indexed, if so.
 
     What is around a user's message (channel envelopes) and the program's own context are taken
     off first, because they are told by their lines.
     """
     if role is Role.USER:
-        text = without_envelopes(text)
-    line = normalise(without_internal_context(text))
-    return line, why_dropped(line, role)
+        text = _without_envelopes(text)
+    line = normalise(_without_internal_context(text))
+    return line, _why_dropped(line, role)
 
 
-def why_dropped(line: str, role: Role) -> Dropped | None:
-    """Why the folded text of a message is not indexed; `None` when it is."""
+def _why_dropped(line: str, role: Role) -> Dropped | None:
     if not line:
         return Dropped.NO_TEXT
     if role is Role.USER:
@@ -138,9 +201,10 @@ def why_dropped(line: str, role: Role) -> Dropped | None:
             return Dropped.SYSTEM_WRAPPER
         if _CRON.match(line):
             return Dropped.CRON_PROMPT
-        if is_heartbeat_prompt(line):
+        start, end = _HEARTBEAT_TASKS
+        if line.startswith(_HEARTBEAT_PROMPT) or (line.startswith(start) and end in line):
             return Dropped.HEARTBEAT_PROMPT
-    if is_silent_reply(line):
+    if _is_silent_reply(line):
         return Dropped.SILENT_REPLY
     if role is Role.ASSISTANT and line == HEARTBEAT_OK:
         return Dropped.HEARTBEAT_REPLY
@@ -150,14 +214,8 @@ def why_dropped(line: str, role: Role) -> Dropped | None:
     return None
 
 
-def is_heartbeat_prompt(line: str) -> bool:
-    """Whether a folded message is the periodic wake-up, or its list of tasks."""
-    start, end = _HEARTBEAT_TASKS
-    return line.startswith(_HEARTBEAT_PROMPT) or (line.startswith(start) and end in line)
-
-
-def is_silent_reply(line: str) -> bool:
-    """Whether a message says by `NO_REPLY`, alone or as an action, that nothing is said."""
+def _is_silent_reply(line: str) -> bool:
+    """Return whether a message says by `NO_REPLY`, alone or as an action, that nothing is said."""
     if len(line) <= len(SILENT) and line.upper() == SILENT:
         return True
     if not (line.startswith("{") and line.endswith("}") and SILENT in line):
@@ -175,7 +233,7 @@ def is_silent_reply(line: str) -> bool:
     )
 
 
-def without_envelopes(text: str) -> str:
+def _without_envelopes(text: str) -> str:
     """Take off what a channel puts around a message: fenced metadata, a time, trailing context.
 
     An envelope that is not followed by a fence is something that was said.
@@ -206,7 +264,8 @@ def _outside_envelopes(lines: list[str]) -> Iterator[str]:
     at = 0
     while at < len(lines):
         line = trim(lines[at])
-        if line == _CHANNEL_CONTEXT and _is_channel_context(lines, at):
+        following = lines[at + 1 : at + 1 + _CHANNEL_LINES]
+        if line == _CHANNEL_CONTEXT and _CHANNEL_MARK.search("\n".join(following)):
             return
         follows = trim(lines[at + 1]) if at + 1 < len(lines) else ""
         if line not in _ENVELOPES or follows != _FENCE_OPEN:
@@ -219,12 +278,7 @@ def _outside_envelopes(lines: list[str]) -> Iterator[str]:
         at += 1
 
 
-def _is_channel_context(lines: list[str], at: int) -> bool:
-    following = "\n".join(lines[at + 1 : at + 1 + _CHANNEL_LINES])
-    return _CHANNEL_MARK.search(following) is not None
-
-
-def without_internal_context(text: str) -> str:
+def _without_internal_context(text: str) -> str:
     """Take out what stands between the marks of the program's context; unclosed, to the end."""
     if _INTERNAL_BEGIN not in text and _INTERNAL_END not in text:
         return text
@@ -242,7 +296,7 @@ def without_internal_context(text: str) -> str:
 
 
 def run_of(record: Mapping[str, Any], *, archived: bool) -> Run | None:
-    """The kind of run that a record shows its whole transcript to be; `None` for most records.
+    """Return the run that a record shows its whole transcript to be; `None` for most records.
 
     A cron run is told by its records only in an archive: of a live session the registry knows it.
     """
@@ -261,7 +315,7 @@ def run_of(record: Mapping[str, Any], *, archived: bool) -> Run | None:
 
 
 def is_dreaming(key: object) -> bool:
-    """Whether a run id or session key is that of a dreaming run."""
+    """Return whether a run id or session key is that of a dreaming run."""
     if not isinstance(key, str):
         return False
     parts = trim(key).split(":", 2)
@@ -269,7 +323,7 @@ def is_dreaming(key: object) -> bool:
 
 
 def is_cron_run(key: object) -> bool:
-    """Whether a session key names one run of a cron job: `agent:<id>:cron:<job>:run:<run>`."""
+    """Return whether a key is of one cron run: `agent:<id>:cron:<job>:run:<run>`."""
     if not isinstance(key, str):
         return False
     parts = [part for part in trim(key).split(":") if part]

@@ -1,174 +1,260 @@
-"""OpenClaw's sessions: from one JSON record after the other to the lines that are indexed."""
+"""OpenClaw's sessions: turns for reading, and the exact lines of a release for the index."""
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from memtui.memory.transcripts.base import TranscriptLine, parse_record
-from memtui.memory.transcripts.generated import Dropped, Role, Run, run_of, said
-from memtui.memory.transcripts.names import ARCHIVES, file_kind, is_read
-from memtui.memory.transcripts.rules import TranscriptRules
-from memtui.memory.transcripts.text import message_texts, normalise, wrap
-from memtui.memory.transcripts.times import LAST_DATE_MS, milliseconds
-from memtui.text.ecmascript import trim
-from memtui.text.redact import openclaw_redact
+from memtui.memory.transcripts.generated import (
+    Dropped,
+    Role,
+    normalise,
+    run_of,
+    spoken_line,
+    wrap,
+)
+from memtui.memory.transcripts.openclaw_files import ARCHIVES, TranscriptRules, file_kind, is_read
+from memtui.memory.transcripts.records import (
+    LAST_DATE_MS,
+    LineReader,
+    Record,
+    RecordFacts,
+    TranscriptFormat,
+    TranscriptLine,
+    TurnBuilder,
+    first_date,
+    mapping_in,
+    message_texts,
+    spoken_and_blocks,
+    text_in,
+    texts_of,
+    whole,
+)
+from memtui.model.conversations import TranscriptKind, Turn, TurnKind
+from memtui.text.redact import openclaw_redact, redact
 
-__all__ = [
-    "OpenClawTranscript",
-    "TranscriptLine",
-    "content_hash",
-    "message_line",
-    "message_of",
-    "timestamp_ms",
-]
-
+_TYPES: Final = frozenset(
+    {
+        *("compaction", "branch_summary", "custom", "custom_message", "label", "leaf", "reset"),
+        *("model_change", "thinking_level_change", "session_info"),
+    }
+)
+"""Records of the tree of entries, beside messages; each has an id and a parent's id."""
+_CALLS: Final = frozenset({"toolCall", "toolUse", "tool_use", "functionCall"})
+_INTERNAL_MODELS: Final = frozenset({"delivery-mirror", "gateway-injected"})
 _RECALL_TOOLS: Final = frozenset({"memory_search", "memory_get"})
+_KEPT_IDS: Final = 64
+"""A reset keeps some of the last messages before it, at most half a dozen."""
 
 
-class OpenClawTranscript:
+class OpenClaw(TranscriptFormat):
+    """How OpenClaw writes its transcripts."""
+
+    kind = TranscriptKind.OPENCLAW
+    calls_note = (
+        "Calls of tools are recorded with what came back, unless a clean-up took the answers out"
+    )
+
+    def recognises(self, record: Record) -> bool:
+        """Look for a message under its own key, or the type of another entry of the tree."""
+        kind = text_in(record, "type")
+        if "payload" in record:
+            return False
+        if kind == "message":
+            return isinstance(mapping_in(record, "message").get("role"), str)
+        if kind == "session":
+            return "id" in record or "version" in record
+        return kind in _TYPES and ("id" in record or "parentId" in record)
+
+    def facts(self, record: Record) -> RecordFacts:
+        """Take the session from the first record, the agent from a session key."""
+        model = text_in(record, "modelId") or text_in(mapping_in(record, "message"), "model")
+        return RecordFacts(
+            agent=_agent(record) or _agent(mapping_in(record, "data")),
+            model="" if model in _INTERNAL_MODELS else model,
+            session=text_in(record, "id") if record.get("type") == "session" else "",
+            timestamp_ms=_time(record),
+        )
+
+    def turns(self, record: Record, line: int) -> list[Turn]:
+        """Return the blocks of a message, or the one entry that another record is."""
+        build = TurnBuilder(line, _time(record))
+        kind = text_in(record, "type")
+        if kind == "message":
+            return list(_message_turns(mapping_in(record, "message"), build))
+        if kind == "compaction":
+            return [build.turn(TurnKind.COMPACTION, "system", text_in(record, "summary"))]
+        if kind == "reset":
+            return [build.turn(TurnKind.RESET, "system", text_in(record, "reason"))]
+        text = text_in(record, "summary", "modelId", "thinkingLevel", "name", "label")
+        text = text or texts_of(record.get("content"))
+        name = " ".join(filter(None, (kind, text_in(record, "customType"))))
+        return [build.other(f"{name}: {text}" if text else name)]
+
+
+class OpenClawLines(LineReader):
     """Reads one session record by record, as one release does.
 
-    The text of the index is what `add` and `add_line` return, joined by line feeds. Once `run` is
-    set the whole transcript is the program's talk with itself: every line returned before is void,
-    and no more come. A release that does not read the file gives no lines.
+    More shapes of credentials are masked than the release masks, unless its rules say otherwise.
+    A release that does not read the file gives no lines.
     """
 
     def __init__(
-        self,
-        name: str,
-        rules: TranscriptRules,
-        *,
-        run: Run | None = None,
-        redacts: bool = True,
-        masked: Callable[[str], str] = openclaw_redact,
+        self, name: str, rules: TranscriptRules, state: Mapping[str, Any] | None = None
     ) -> None:
-        """`run`: what the registry says of the session, where it says so.
-
-        `masked` takes credentials out of what is said, before it is wrapped.
-        """
-        self.run = run
-        self.dropped: Counter[Dropped] = Counter()
-        """How many messages have no line, and why."""
-        self.malformed = 0
-        """How many lines were no JSON."""
+        """`name` is that of the file, by which a release tells archives."""
+        super().__init__(state)
+        held = state or {}
+        turn = held.get("turn")
         self._rules = rules
         self.is_read = is_read(name, rules)
-        """Whether the release indexes what the file says."""
         self._archived = file_kind(name) in ARCHIVES
-        self._masked = masked if redacts else str
-        self.turn: Dropped | None = None
+        self._turn = Dropped(turn) if turn else None
         """Why everything is left out until the user speaks again."""
+        self.cutoff = held.get("cutoff", 0) if rules.cuts_at_reset else 0
+        self._planned = 0 if held.get("is_cut") else self.cutoff
+        self._ids: dict[str, int] = dict(held.get("ids", ()))
+        """Of the last messages, oldest first: the line of each."""
 
-    def add_line(self, text: str, number: int) -> list[TranscriptLine]:
-        """Read the next line of the file; blank lines and broken JSON give nothing."""
-        if not self.is_read or not trim(text):
+    def add(self, record: Record, number: int) -> list[TranscriptLine]:
+        """Read the next record; the lines of one message at most."""
+        if not self.is_read:
             return []
-        try:
-            record = parse_record(text)
-        except ValueError:
-            # Counted: a cut or damaged line must not end the reading of a transcript.
-            self.malformed += 1
-            return []
-        return self.add(record, number)
-
-    def add(self, record: object, number: int) -> list[TranscriptLine]:
-        """Read the next record; `number` is its line in the file, from 1."""
-        if not self.is_read or not isinstance(record, dict):
-            return []
-        rules = self._rules
-        if rules.drops_generated and self.run is None:
+        if self._rules.cuts_at_reset:
+            self._note_cutoff(record, number)
+        if self._rules.drops_generated and self.run is None:
             self.run = run_of(record, archived=self._archived)
-        message = message_of(record)
-        if message is None:
+        message = mapping_in(record, "message")
+        if record.get("type") != "message" or message.get("role") not in tuple(Role):
             return []
         role = Role(message["role"])
-        why = self._outer_reason(message, role) if rules.drops_generated else None
-        text = ""
-        if why is None:
-            text, why = message_line(message.get("content"), role, rules)
+        text, why = self._line_of(message, role)
         if why is not None:
             self.dropped[why] += 1
             return []
-        text = self._masked(text)
-        pieces = wrap(text) if rules.drops_generated else iter((text,))
-        when = timestamp_ms(record, message, checked=rules.checks_dates)
-        return [TranscriptLine(role, f"{role.label}: {p}", number, when) for p in pieces]
+        text = redact(text) if self._rules.masks_more else openclaw_redact(text)
+        when = first_date(
+            *(message.get("timestamp"), record.get("timestamp")),
+            latest=LAST_DATE_MS if self._rules.checks_dates else float("inf"),
+        )
+        lines = [
+            TranscriptLine(role, whole(f"{role.label}: {piece}"), number, when)
+            for piece in (wrap(text) if self._rules.drops_generated else (text,))
+        ]
+        self.messages += bool(lines)
+        return lines
 
-    def _outer_reason(self, message: Mapping[str, Any], role: Role) -> Dropped | None:
-        """Why a message is left out by where it comes from, whatever it says."""
-        origin = message.get("provenance")
-        origin = origin if isinstance(origin, dict) else {}
+    def cuts_before(self, number: int) -> bool:
+        """Return whether the line is the first behind the last reset."""
+        if not 0 < self._planned <= number:
+            return False
+        self._planned = 0
+        return True
+
+    def state(self) -> dict[str, Any]:
+        """Return what is known so far."""
+        return super().state() | {
+            "turn": self._turn,
+            "cutoff": self.cutoff,
+            "is_cut": not self._planned,
+            "ids": [list(pair) for pair in self._ids.items()],
+        }
+
+    def _line_of(self, message: Record, role: Role) -> tuple[str, Dropped | None]:
+        """Return what a message says on one line, and why that is not indexed, if so."""
+        texts = message_texts(message.get("content"))
+        if not self._rules.drops_generated:
+            # Up to 2026.2 every block is folded by itself; later the blocks are joined first.
+            line = " ".join(filter(None, map(normalise, texts)))
+            return line, None if line else Dropped.NO_TEXT
+        origin = mapping_in(message, "provenance")
         if role is Role.USER:
-            self.turn = _turn_of(origin) if self._rules.drops_whole_turns else None
+            self._turn = _turn_reason(origin) if self._rules.drops_whole_turns else None
             if origin.get("kind") == "inter_session":
-                return Dropped.INTER_SESSION
-        if self.run is not None:
-            return Dropped.GENERATED_RUN
-        return self.turn
+                return "", Dropped.INTER_SESSION
+        why = Dropped.GENERATED_RUN if self.run is not None else self._turn
+        return ("", why) if why is not None else spoken_line("\n".join(texts), role)
+
+    def _note_cutoff(self, record: Record, number: int) -> None:
+        """Find the first line that the last reset left to the present conversation.
+
+        OpenClaw 2026.9: the first entry that the reset names as kept, else the reset itself. One
+        that it cannot find cuts nothing.
+        """
+        if record.get("type") == "reset":
+            kept = record.get("firstKeptEntryId")
+            if "firstKeptEntryId" not in record:
+                self.cutoff = number
+            else:
+                self.cutoff = self._ids.get(kept, 0) if isinstance(kept, str) else 0
+            return
+        name = record.get("id")
+        speaks = mapping_in(record, "message").get("role") in tuple(Role)
+        if speaks and isinstance(name, str) and name not in self._ids:
+            self._ids[name] = number
+            if len(self._ids) > _KEPT_IDS:
+                del self._ids[next(iter(self._ids))]
 
 
-def message_of(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The message of a record when a user or the assistant speaks in it."""
-    message = record.get("message")
-    if record.get("type") != "message" or not isinstance(message, dict):
-        return None
-    return message if message.get("role") in (Role.USER, Role.ASSISTANT) else None
-
-
-def message_line(content: object, role: Role, rules: TranscriptRules) -> tuple[str, Dropped | None]:
-    """What a message says on one line, and why that is not indexed, if so.
-
-    Up to 2026.2 every block is folded by itself; later the blocks are joined first.
-    """
-    texts = message_texts(content)
-    if rules.drops_generated:
-        return said("\n".join(texts), role)
-    line = " ".join(filter(None, map(normalise, texts)))
-    return line, None if line else Dropped.NO_TEXT
-
-
-def timestamp_ms(
-    record: Mapping[str, Any], message: Mapping[str, Any], *, checked: bool = True
-) -> int:
-    """When a message was written, in ms since 1970: its own time, else the record's, else 0.
-
-    A number below 1e11 counts seconds; an ISO time without an offset is read as UTC. `checked`
-    leaves out what no JavaScript date can hold (2026.6 on).
-    """
-    for value in (message.get("timestamp"), record.get("timestamp")):
-        when = milliseconds(value)
-        if when > 0 and (when <= LAST_DATE_MS or not checked):
-            return when
-    return 0
-
-
-def content_hash(lines: Iterable[TranscriptLine], rules: TranscriptRules) -> str:
-    """The hash by which a release sees that a session changed, sha256 hex.
-
-    Up to 2026.2 of the text; then of the text, the line map and the times. Raises `ValueError`
-    for 2026.9, which hashes the provenance of every line as well, and that is not kept here.
-    """
-    if rules.stores_agent:
-        raise ValueError(f"{rules.profile} hashes what is not kept of a line")
-    held = list(lines)
-    parts = ["\n".join(line.text for line in held)]
-    if rules.hashes_lines:
-        parts.append(",".join(str(line.line) for line in held))
-        parts.append(",".join(str(line.timestamp_ms) for line in held))
-    text = "\n".join(parts)
-    # A lone surrogate becomes U+FFFD, as in JavaScript's UTF-8.
-    clean = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return hashlib.sha256(clean.encode()).hexdigest()
-
-
-def _turn_of(origin: Mapping[str, Any]) -> Dropped | None:
-    """Why the whole turn that a user's message begins is left out (2026.9)."""
+def _turn_reason(origin: Record) -> Dropped | None:
+    """Return why the whole turn that a user's message begins is left out (2026.9)."""
     if origin.get("kind") != "internal_system":
         return None
     tool = origin.get("sourceTool")
     if tool == "heartbeat":
         return Dropped.HEARTBEAT_TURN
     return Dropped.RECALLED_MEMORY if isinstance(tool, str) and tool in _RECALL_TOOLS else None
+
+
+def _message_turns(message: Record, build: TurnBuilder) -> Iterator[Turn]:
+    role = text_in(message, "role")
+    content = message.get("content")
+    if role == "toolResult":
+        yield _result(message, build)
+        return
+    if role not in tuple(Role):
+        text = texts_of(content) or text_in(message, "command", "summary")
+        entry = TurnKind.COMPACTION if role == "compactionSummary" else TurnKind.OTHER
+        yield build.turn(entry, "system", f"{role}: {text}" if text else role)
+        return
+    origin = mapping_in(message, "provenance")
+    if role == Role.USER and origin.get("kind") == "inter_session":
+        why: str = Dropped.INTER_SESSION
+    else:
+        why = spoken_line(texts_of(content), Role(role))[1] or ""
+    for block in spoken_and_blocks(content):
+        if isinstance(block, str):
+            yield build.message(role, block, why)
+            continue
+        kind = text_in(block, "type")
+        if kind in _CALLS:
+            arguments = block.get("arguments", block.get("input"))
+            yield build.call(text_in(block, "name"), block.get("id"), arguments)
+        elif kind.endswith("thinking"):
+            yield build.turn(TurnKind.THINKING, role, text_in(block, "thinking"))
+        else:
+            yield build.other(kind, role)
+
+
+def _result(message: Record, build: TurnBuilder) -> Turn:
+    """Build a tool's answer; what a search of the memory found may be in the details alone."""
+    text = texts_of(message.get("content"))
+    details = mapping_in(message, "details")
+    if isinstance(details.get("results"), list) and not text.lstrip().startswith(("{", "[")):
+        text = json.dumps(details, ensure_ascii=False)
+    return build.result(
+        text_in(message, "toolName", "name"),
+        message.get("toolCallId", message.get("toolUseId")),
+        text,
+        is_error=message.get("isError") is True,
+    )
+
+
+def _agent(record: Record) -> str:
+    key = text_in(record, "sessionKey").split(":")
+    return key[1] if len(key) > 2 and key[0] == "agent" else ""
+
+
+def _time(record: Record) -> int:
+    return first_date(mapping_in(record, "message").get("timestamp"), record.get("timestamp"))

@@ -2,48 +2,47 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memtui.memory.transcripts import text as transcript_text
+from memtui.index.transcripts.reading import Cutting, TranscriptFacts, TranscriptReading
+from memtui.memory.transcripts import generated as transcript_text
 from memtui.memory.transcripts.generated import (
     Dropped,
     Role,
     Run,
     is_cron_run,
     is_dreaming,
+    normalise,
     without_channel,
+    wrap,
 )
-from memtui.memory.transcripts.names import (
+from memtui.memory.transcripts.openclaw import OpenClaw, OpenClawLines
+from memtui.memory.transcripts.openclaw_files import (
+    RULES,
     FileKind,
+    TranscriptRules,
     file_kind,
     is_listed,
     is_read,
-    listed,
     session_id,
-    stored_path,
 )
-from memtui.memory.transcripts.openclaw import (
-    OpenClawTranscript,
-    TranscriptLine,
-    content_hash,
-    timestamp_ms,
-)
-from memtui.memory.transcripts.rules import RULES, TranscriptRules
-from memtui.memory.transcripts.text import normalise, wrap
+from memtui.memory.transcripts.records import TranscriptLine
+from memtui.memory.transcripts.stream import RawLine
+from memtui.model import Reason
+from memtui.model.conversations import Turn, TurnKind
 from memtui.text.ecmascript import SPACE
 from tests.support.examples import examples
 from tests.support.known import cases, load, text_of, utf16_length
 
 FIRST, SECOND, THIRD, FOURTH = RULES.values()
-PROFILES = {"2026.4.26": SECOND, "2026.9.6": FOURTH}
 LATER = (SECOND, THIRD, FOURTH)
 SINCE = {None: LATER, "2026.5+": (THIRD, FOURTH), "2026.6+": (THIRD, FOURTH)}
 PROFILE_IDS: dict[str, Any] = {"ids": lambda rules: rules.profile}
@@ -62,20 +61,25 @@ def assistant(content: object, **fields: object) -> dict[str, Any]:
 
 
 def read(
-    records: Iterable[object], rules: TranscriptRules = FOURTH, name: str = "s.jsonl"
-) -> tuple[list[TranscriptLine], OpenClawTranscript]:
+    records: Iterable[dict[str, Any]], rules: TranscriptRules = FOURTH, name: str = "s.jsonl"
+) -> tuple[list[TranscriptLine], OpenClawLines]:
     """Read records as their file would be; what came before a whole run is void."""
-    transcript = OpenClawTranscript(name, rules)
+    reader = OpenClawLines(name, replace(rules, masks_more=False))
     lines = [
-        line
-        for number, record in enumerate(records, 1)
-        for line in transcript.add_line(json.dumps(record), number)
+        line for number, record in enumerate(records, 1) for line in reader.add(record, number)
     ]
-    return ([] if transcript.run else lines), transcript
+    return ([] if reader.run else lines), reader
 
 
-def texts(records: Iterable[object], rules: TranscriptRules = FOURTH) -> list[str]:
+def texts(records: Iterable[dict[str, Any]], rules: TranscriptRules = FOURTH) -> list[str]:
     return [line.text for line in read(records, rules)[0]]
+
+
+def time_of(
+    record: dict[str, Any], message: dict[str, Any], rules: TranscriptRules = FOURTH
+) -> int:
+    """Return the time of the line that a message of that time gives."""
+    return read([record | user("hi", **message)], rules)[0][0].timestamp_ms
 
 
 # --- known answers ----------------------------------------------------------------------------
@@ -84,13 +88,13 @@ def texts(records: Iterable[object], rules: TranscriptRules = FOURTH) -> list[st
 @pytest.mark.parametrize("case", cases("sessions", "entry_cases"))
 def test_known_entries(case: dict[str, Any]) -> None:
     for rules in SINCE[case.get("since")]:
-        lines, transcript = read(case["records"], rules, case.get("file", "s.jsonl"))
+        lines, reader = read(case["records"], rules, case.get("file", "s.jsonl"))
         assert "\n".join(line.text for line in lines) == case["content"]
         assert [line.line for line in lines] == case["lineMap"]
         if "messageTimestampsMs" in case:
             assert [line.timestamp_ms for line in lines] == case["messageTimestampsMs"]
         if case.get("generatedByCronRun") and rules.reads_archives:
-            assert transcript.run is Run.CRON
+            assert reader.run is Run.CRON
 
 
 @pytest.mark.parametrize("case", cases("sessions", "entry_cases"))
@@ -114,24 +118,14 @@ def test_known_wrapping(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", load("sessions")["timestamps_ms"], ids=str)
 @pytest.mark.parametrize("rules", LATER, **PROFILE_IDS)
 def test_known_timestamps(case: dict[str, Any], rules: TranscriptRules) -> None:
-    found = timestamp_ms(case["record"], case["message"], checked=rules.checks_dates)
-    assert found == case["ms"]
-
-
-@pytest.mark.parametrize("case", load("sessions")["path_mapping"], ids=lambda c: c["file"])
-def test_known_paths(case: dict[str, str]) -> None:
-    answers = {key: case[key] for key in PROFILES if key in case}
-    assert answers
-    for release, path in answers.items():
-        assert stored_path(case["file"], PROFILES[release]) == path
-        assert stored_path(f"/home/me/.openclaw/{case['file']}", PROFILES[release]) == path
+    assert time_of(case["record"], case["message"], rules) == case["ms"]
 
 
 @pytest.mark.parametrize("rules", LATER, **PROFILE_IDS)
 def test_known_listing(rules: TranscriptRules) -> None:
     listing = load("sessions")["listing"]
-    assert listed(listing["included"], rules) == listing["included"]
-    assert listed(listing["excluded"], rules) == []
+    assert all(is_listed(name, rules) for name in listing["included"])
+    assert not any(is_listed(name, rules) for name in listing["excluded"])
 
 
 # --- names ------------------------------------------------------------------------------------
@@ -166,12 +160,7 @@ def test_2026_2_takes_every_jsonl_and_nothing_else() -> None:
     listing = load("sessions")["listing"]
     names = [*listing["included"], *listing["excluded"]]
     checkpoint = f"active.checkpoint.{UUID}.jsonl"
-    assert listed(names, FIRST) == ["active.jsonl", checkpoint]
-
-
-def test_paths_of_other_systems() -> None:
-    assert stored_path(r"C:\oc\agents\main\sessions\a.jsonl", FOURTH) == "sessions/main/a.jsonl"
-    assert stored_path("agents/main/elsewhere/a.jsonl", FOURTH) == "sessions/a.jsonl"
+    assert [name for name in names if is_listed(name, FIRST)] == ["active.jsonl", checkpoint]
 
 
 # --- what is left out -------------------------------------------------------------------------
@@ -207,9 +196,9 @@ PROMPT = (
 )
 def test_what_the_program_wrote_is_left_out(record: dict[str, Any], why: Dropped) -> None:
     for rules in LATER:
-        lines, transcript = read([record], rules)
+        lines, reader = read([record], rules)
         assert lines == []
-        assert transcript.dropped == {why: 1}
+        assert reader.dropped == {why: 1}
 
 
 @pytest.mark.parametrize(
@@ -235,13 +224,13 @@ def test_what_people_say_about_it_stays(record: dict[str, Any]) -> None:
 
 def test_2026_2_drops_nothing_but_what_has_no_text() -> None:
     records = [user("[cron:daily] report"), assistant("NO_REPLY"), user("  "), user("a" * 900)]
-    lines, transcript = read(records, FIRST)
+    lines, reader = read(records, FIRST)
     assert [line.text[:22] for line in lines] == [
         "User: [cron:daily] rep",
         "Assistant: NO_REPLY",
         "User: " + "a" * 16,
     ]
-    assert transcript.dropped == {Dropped.NO_TEXT: 1}
+    assert reader.dropped == {Dropped.NO_TEXT: 1}
 
 
 def test_blocks_are_joined_by_what_a_release_does() -> None:
@@ -294,18 +283,18 @@ CRON_KEY = "agent:main:cron:job-1:run:run-1"
     ids=str,
 )
 def test_whole_runs(record: dict[str, Any], name: str, run: Run | None) -> None:
-    transcript = OpenClawTranscript(name, FOURTH)
-    assert transcript.add(user("before"), 1)
-    assert transcript.add(record, 2) == []
-    assert transcript.run is run
-    assert bool(transcript.add(user("after"), 3)) is (run is None)
-    assert OpenClawTranscript(name, FIRST).add(record, 1) == []
+    reader = OpenClawLines(name, FOURTH)
+    assert reader.add(user("before"), 1)
+    assert reader.add(record, 2) == []
+    assert reader.run is run
+    assert bool(reader.add(user("after"), 3)) is (run is None)
+    assert OpenClawLines(name, FIRST).add(record, 1) == []
 
 
 def test_the_registry_can_say_that_a_session_is_a_run() -> None:
-    transcript = OpenClawTranscript("s.jsonl", FOURTH, run=Run.CRON)
-    assert transcript.add(user("hi"), 1) == []
-    assert transcript.dropped == {Dropped.GENERATED_RUN: 1}
+    reader = OpenClawLines("s.jsonl", FOURTH, {"run": "cron"})
+    assert reader.add(user("hi"), 1) == []
+    assert reader.dropped == {Dropped.GENERATED_RUN: 1}
 
 
 @pytest.mark.parametrize(
@@ -387,6 +376,162 @@ def test_envelopes_of_an_assistant_are_what_it_said() -> None:
     assert "secret-id" in texts([assistant(f"{ENVELOPE}hello")])[0]
 
 
+# --- turns ------------------------------------------------------------------------------------
+
+SECRET = "ghp_abcdefghijklmnopqrstuvwxyz123456"
+
+
+def entry(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"type": kind, "id": "e1", "parentId": None} | fields
+
+
+def turns(record: dict[str, Any]) -> list[Turn]:
+    return OpenClaw().turns(record, 4)
+
+
+def told(record: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    return [(turn.kind.value, turn.role, turn.text, turn.left_out) for turn in turns(record)]
+
+
+def test_entries() -> None:
+    assert told(message("user", "hello\n there")) == [("message", "user", "hello\n there", "")]
+    assert told(message("user", "[cron:x] go")) == [
+        ("message", "user", "[cron:x] go", "cron_prompt")
+    ]
+    assert told(entry("compaction", summary="so far")) == [("compaction", "system", "so far", "")]
+    assert told(entry("reset", reason="daily")) == [("reset", "system", "daily", "")]
+    assert told(entry("model_change", modelId="m")) == [("other", "system", "model_change: m", "")]
+    assert told(entry("custom", customType="x", data={})) == [("other", "system", "custom x", "")]
+    assert told(message("bashExecution", None, command="ls"))[0][:3] == (
+        "other",
+        "system",
+        "bashExecution: ls",
+    )
+
+
+def test_blocks() -> None:
+    blocks = [
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "text", "text": "one"},
+        {"type": "text", "text": "two"},
+        {"type": "toolCall", "id": "c1", "name": "exec", "arguments": {"a": SECRET}},
+        {"type": "image", "data": "AAAA"},
+        {"type": "text", "text": "three"},
+    ]
+    found = turns(message("assistant", blocks))
+    assert [(turn.kind, turn.text) for turn in found] == [
+        (TurnKind.THINKING, "hm"),
+        (TurnKind.MESSAGE, "one\ntwo"),
+        (TurnKind.TOOL_CALL, f'{{"a": "{SECRET}"}}'),
+        (TurnKind.OTHER, "image"),
+        (TurnKind.MESSAGE, "three"),
+    ]
+    assert (found[2].tool, found[2].call_id, found[2].line) == ("exec", "c1", 4)
+
+
+def test_answers() -> None:
+    fields = {"toolCallId": "c1", "toolName": "memory_search", "isError": True}
+    found = turns(message("toolResult", [{"type": "text", "text": "no"}], **fields))[0]
+    assert (found.kind, found.role, found.tool, found.call_id) == (
+        *(TurnKind.TOOL_RESULT, "tool"),
+        *("memory_search", "c1"),
+    )
+    assert found.is_error
+    details = {"results": [{"path": "MEMORY.md"}]}
+    stripped = message("toolResult", [], details=details, **fields)
+    assert json.loads(turns(stripped)[0].text) == details
+
+
+def test_facts() -> None:
+    facts = OpenClaw().facts
+    head = {"type": "session", "id": "s1", "timestamp": "2026-01-01T00:00:00.5Z", "cwd": "/x"}
+    assert (facts(head).session, facts(head).timestamp_ms) == ("s1", 1_767_225_600_500)
+    assert facts({"data": {"sessionKey": "agent:writer:main"}}).agent == "writer"
+    assert facts(entry("model_change", modelId="m")).model == "m"
+    assert facts(message("assistant", "x", model="n", timestamp=1_767_225_600)).model == "n"
+    assert facts(message("assistant", "x", model="delivery-mirror")).model == ""
+    when = facts(message("user", "x", timestamp=1_767_225_600) | {"timestamp": 5})
+    assert when.timestamp_ms == 1_767_225_600_000
+    assert facts(message("user", "x", timestamp=9e18)).timestamp_ms == 0
+
+
+# --- the reset that cuts ----------------------------------------------------------------------
+
+
+def said(name: str, text: str = "hi") -> dict[str, Any]:
+    return message("user", text) | {"id": name}
+
+
+def resumed(
+    records: Iterable[dict[str, Any]],
+    state: dict[str, Any] | None = None,
+    rules: TranscriptRules = FOURTH,
+) -> tuple[OpenClawLines, list[bool]]:
+    """Read on from a state; whether a chunk is cut before each record."""
+    reader = OpenClawLines("a.jsonl", rules, json.loads(json.dumps(state or {})))
+    cuts = [
+        bool(reader.add(record, number)) and reader.cuts_before(number)
+        for number, record in enumerate(records, 1)
+    ]
+    return reader, cuts
+
+
+@pytest.mark.parametrize(
+    ("reset", "cutoff"),
+    [
+        ({"reason": "new"}, 4),
+        ({"reason": "daily", "firstKeptEntryId": "b"}, 2),
+        ({"firstKeptEntryId": "nobody"}, 0),
+        ({"firstKeptEntryId": None}, 0),
+        ({"firstKeptEntryId": 3}, 0),
+    ],
+)
+def test_the_last_reset_says_where_chunks_are_cut(reset: dict[str, Any], cutoff: int) -> None:
+    records = [said("a"), said("b"), said("c"), entry("reset", **reset), said("d")]
+    reader, cuts = resumed(records)
+    assert reader.cutoff == cutoff
+    assert not any(cuts)
+    again, cuts = resumed(records, {"cutoff": cutoff})
+    assert again.cutoff == cutoff
+    assert cuts == [number == (5 if cutoff == 4 else cutoff) for number in range(1, 6)]
+    assert resumed(records, rules=THIRD)[0].cutoff == 0
+
+
+def test_a_later_reset_moves_the_cut() -> None:
+    first = [said("a"), entry("reset", reason="new"), said("b")]
+    reader, _ = resumed(first, {"cutoff": 2})
+    going_on, _ = resumed([], reader.state())
+    assert going_on.cutoff == 2
+    going_on.add(said("c"), 4)
+    assert not going_on.cuts_before(4)
+    going_on.add(entry("reset", firstKeptEntryId="c"), 5)
+    assert going_on.cutoff == 4
+
+
+def test_the_messages_that_a_reset_can_keep_are_known_after_many_others() -> None:
+    records = [said(f"m{number}") for number in range(500)]
+    reader, _ = resumed([*records, entry("reset", firstKeptEntryId="m495")])
+    assert reader.cutoff == 496
+    assert len(json.dumps(reader.state())) < 3000
+
+
+def test_a_heartbeat_turn_ends_where_it_ends_after_going_on() -> None:
+    wake = message(
+        "user", "wake", provenance={"kind": "internal_system", "sourceTool": "heartbeat"}
+    )
+    reader, _ = resumed([wake])
+    going_on, _ = resumed([assistant("I looked")], reader.state())
+    assert going_on.messages == 0
+    assert going_on.dropped == {"heartbeat_turn": 2}
+
+
+def test_a_run_is_void_after_going_on() -> None:
+    reader, _ = resumed([said("a"), {"runId": "dreaming-narrative-1"}])
+    going_on, _ = resumed([said("b")], reader.state())
+    assert going_on.run is reader.run is Run.DREAMING
+    assert going_on.dropped == {"generated_run": 1}
+
+
 # --- lines ------------------------------------------------------------------------------------
 
 
@@ -405,8 +550,23 @@ def test_credentials_never_reach_a_line() -> None:
     for rules in RULES.values():
         lines, _ = read([user(f"my key is {secret} ok")], rules)
         assert secret[6:40] not in "".join(line.text for line in lines)
-    transcript = OpenClawTranscript("s.jsonl", FOURTH, redacts=False)
-    assert secret in "".join(line.text[6:] for line in transcript.add(user(secret), 1))
+
+
+def test_more_credentials_are_masked_than_the_release_masks() -> None:
+    token = "AKIAABCDEFGHIJKLMNOP"
+    record = user("x " * 395 + token)
+    assert token in "".join(texts([record]))
+    assert "BCDEFGHIJ" not in "".join(
+        line.text for line in OpenClawLines("a", FOURTH).add(record, 1)
+    )
+
+
+def feed(line: str) -> TranscriptFacts:
+    """Return what reading a line, and a message behind it, tells of a transcript."""
+    reading = TranscriptReading(OpenClaw(), "s.jsonl", FOURTH, Cutting(400, 80, None))
+    for number, text in enumerate((line, json.dumps(user("hi"))), 1):
+        reading.add(RawLine(number, number, len(text), text.encode("utf-8", "surrogatepass"), True))
+    return reading.facts("")
 
 
 @pytest.mark.parametrize(
@@ -414,17 +574,13 @@ def test_credentials_never_reach_a_line() -> None:
     ["", "  ", "\ufeff", "null", "[]", "7", '"text"', '{"type": "message"}'],
 )
 def test_lines_that_say_nothing(line: str) -> None:
-    transcript = OpenClawTranscript("s.jsonl", FOURTH)
-    assert transcript.add_line(line, 1) == []
-    assert transcript.malformed == 0
+    assert (feed(line).malformed, feed(line).messages) == (0, 1)
 
 
 @pytest.mark.parametrize("line", ["{", '{"a": NaN}', "[" * 100_000, '{"type": "mess', "\x00"])
 def test_damaged_lines_are_counted(line: str) -> None:
-    transcript = OpenClawTranscript("s.jsonl", FOURTH)
-    assert transcript.add_line(line, 1) == []
-    assert transcript.malformed == 1
-    assert transcript.add_line(json.dumps(user("hi")), 2)[0].line == 2
+    assert feed(line).bad_lines == ((1, Reason.MALFORMED_LINES),)
+    assert feed(line).messages == 1
 
 
 @pytest.mark.parametrize(
@@ -440,8 +596,8 @@ def test_damaged_lines_are_counted(line: str) -> None:
 )
 def test_records_that_are_no_message(record: dict[str, Any]) -> None:
     for rules in RULES.values():
-        lines, transcript = read([record], rules)
-        assert (lines, transcript.dropped) == ([], {})
+        lines, reader = read([record], rules)
+        assert (lines, reader.dropped) == ([], {})
 
 
 @pytest.mark.parametrize("content", [None, 7, {}, [None, 7, {"type": "text", "text": 7}], []])
@@ -468,26 +624,15 @@ def test_content_of_other_types_has_no_text(content: object) -> None:
     ids=str,
 )
 def test_timestamps(value: object, milliseconds: int) -> None:
-    assert timestamp_ms({}, {"timestamp": value}) == milliseconds
-    assert timestamp_ms({"timestamp": value}, {}) == milliseconds
-    assert timestamp_ms({"timestamp": 9}, {"timestamp": value}) == (milliseconds or 9000)
+    assert time_of({}, {"timestamp": value}) == milliseconds
+    assert time_of({"timestamp": value}, {}) == milliseconds
+    assert time_of({"timestamp": 9}, {"timestamp": value}) == (milliseconds or 9000)
 
 
 def test_dates_that_no_javascript_date_can_hold() -> None:
     message = {"timestamp": 8_640_000_000_000_001}
-    assert timestamp_ms({"timestamp": 5}, message) == 5000
-    assert timestamp_ms({"timestamp": 5}, message, checked=False) == 8_640_000_000_000_001
-
-
-def test_hashes() -> None:
-    lines, _ = read([{}, user("a\ud800", timestamp=5), assistant("b")], THIRD)
-    text = "User: a\ufffd\nAssistant: b"
-    assert content_hash(lines, FIRST) == hashlib.sha256(text.encode()).hexdigest()
-    whole = f"{text}\n2,3\n5000,0"
-    assert content_hash(lines, SECOND) == hashlib.sha256(whole.encode()).hexdigest()
-    assert content_hash([], THIRD) == hashlib.sha256(b"\n\n").hexdigest()
-    with pytest.raises(ValueError, match=r"openclaw-2026\.9"):
-        content_hash(lines, FOURTH)
+    assert time_of({"timestamp": 5}, message) == 5000
+    assert time_of({"timestamp": 5}, message, SECOND) == 8_640_000_000_000_001
 
 
 def literal_wrap(text: str, units: int) -> list[str]:

@@ -1,0 +1,473 @@
+"""OpenClaw's transcripts as rows of the agent's database: listed and read without a trace."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
+
+from memtui.errors import IndexMissing, IndexUnusable
+from memtui.index.database import Access, DatabaseError, read_header
+from memtui.index.foreign.opening import IndexChanged, connect, fingerprint_of, foreign_errors
+from memtui.memory.documents import open_regular
+from memtui.memory.transcripts.generated import Run, is_cron_run, is_dreaming
+from memtui.memory.transcripts.openclaw_files import (
+    REGISTRY,
+    FileKind,
+    TranscriptRules,
+    file_kind,
+    session_id,
+)
+from memtui.memory.transcripts.stream import (
+    MAX_LINE_BYTES,
+    RawLine,
+    open_transcript,
+    raw_lines,
+    unpacked,
+)
+from memtui.model import SourceFile
+from memtui.model.conversations import TranscriptKind
+from memtui.text.sanitize import safe_line
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+    from memtui.index.database import Connection
+
+
+TABLE: Final = "transcript_events"
+_NEEDED: Final = frozenset({"session_id", "seq"})
+_PACKED: Final = "event_zstd"
+_PLAIN: Final = "event_json"
+_BATCH_BYTES: Final = 4 * 2**20
+_BATCH_EVENTS: Final = 2000
+_PIECE: Final = 1 << 16
+_COPY_BYTES: Final = 512 * 2**20
+_ATTEMPTS: Final = 3
+_MAGIC: Final = b"SQLite format 3\0"
+_COMMITS: Final = slice(24, 28)
+
+
+@dataclass(frozen=True, slots=True)
+class EventSession:
+    """A session as the database holds it."""
+
+    session: str
+    events: int
+    size: int
+    """Bytes of its events."""
+    changed_ms: int
+    """When the last one came, in ms since 1970; 0 when it is not said."""
+
+
+def sessions_in(database: Path) -> tuple[EventSession, ...]:
+    """List the sessions of a database; empty when it keeps no transcripts.
+
+    Raises `IndexMissing` or `IndexUnusable` for a file that cannot be read.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            with reading(database, settled=attempt == _ATTEMPTS) as connection:
+                return _listed(connection)
+        except IndexChanged:
+            if attempt == _ATTEMPTS:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def event_stream(database: Path, session: str, *, limit: int) -> io.BufferedReader:
+    """The events of a session as lines of JSON, read a few megabytes at a time.
+
+    An event of more than `limit` bytes stands as a blank line of more bytes than that. Reading
+    raises `OSError` when the database cannot be read on.
+    """
+    return io.BufferedReader(_Pieces(_pieces(database, session, limit)), _PIECE)
+
+
+@contextmanager
+def reading(database: Path, *, settled: bool = False) -> Iterator[Connection]:
+    """Connect for the block as foreign indexes are: no byte, time or file of it changes.
+
+    Raises `IndexChanged` at the end when a commit came in between; `settled` reads in a way that
+    none disturbs.
+    """
+    with foreign_errors(database):
+        real = database.resolve(strict=True)
+        seen = fingerprint_of(real)
+        header = read_header(real)
+    if not header.startswith(_MAGIC):
+        raise IndexUnusable(f"{safe_line(str(database))} is not an SQLite database")
+    with foreign_errors(database, lambda: fingerprint_of(real) == seen):
+        small = real.stat().st_size <= _COPY_BYTES
+        wanted = (Access.COPY if small else Access.LIVE) if settled else Access.IMMUTABLE
+        connection, how, copy = connect(real, seen, header, wanted)
+        try:
+            yield connection
+            if how in {Access.IMMUTABLE, Access.LOG} and (
+                fingerprint_of(real) != seen or read_header(real)[_COMMITS] != header[_COMMITS]
+            ):
+                raise IndexChanged(
+                    f"{safe_line(str(database))} changed while it was read", hint="try again"
+                )
+        finally:
+            connection.close()
+            if copy is not None:
+                copy.cleanup()
+
+
+def _columns(connection: Connection) -> frozenset[str]:
+    rows = connection.execute("SELECT name FROM pragma_table_info(?)", (TABLE,)).fetchall()
+    names = frozenset(str(row[0]) for row in rows)
+    holds_text = _PLAIN in names or _PACKED in names
+    return names if names >= _NEEDED and holds_text else frozenset()
+
+
+def _listed(connection: Connection) -> tuple[EventSession, ...]:
+    names = _columns(connection)
+    if not names:
+        return ()
+    lengths = [f"length(CAST({name} AS BLOB))" for name in (_PLAIN, _PACKED) if name in names]
+    if "event_utf8_bytes" in names:
+        lengths.insert(0, "event_utf8_bytes")
+    changed = "max(created_at)" if "created_at" in names else "0"
+    rows = connection.execute(
+        f"SELECT session_id, count(*), total(coalesce({', '.join(lengths)}, 0)), {changed}"
+        f" FROM {TABLE} WHERE session_id IS NOT NULL GROUP BY 1 ORDER BY 1"
+    ).fetchall()
+    return tuple(
+        EventSession(str(session), _whole(events), _whole(size), _whole(when))
+        for session, events, size, when in rows
+    )
+
+
+def _whole(value: object) -> int:
+    return int(value) if isinstance(value, int | float) and abs(value) < 2**63 else 0
+
+
+def _pieces(database: Path, session: str, limit: int) -> Iterator[bytes]:
+    after: object = None
+    while True:
+        batch, after = _batch(database, session, after, limit)
+        for event in batch:
+            yield from _line(event, limit)
+        if after is None:
+            return
+
+
+def _line(event: bytes | int, limit: int) -> Iterator[bytes]:
+    if isinstance(event, bytes):
+        yield event
+    else:
+        # The length, which tells two long events apart, and blanks beyond the limit.
+        yield b"%d" % event
+        for _ in range(limit // _PIECE + 1):
+            yield b" " * _PIECE
+    yield b"\n"
+
+
+def _batch(
+    database: Path, session: str, after: object, limit: int
+) -> tuple[list[bytes | int], object]:
+    """Some events behind the one numbered `after`, and the last one's number; `None` at the end."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            with reading(database, settled=attempt == _ATTEMPTS) as connection:
+                return _read(connection, session, after, limit)
+        except IndexChanged as error:
+            if attempt == _ATTEMPTS:
+                raise OSError(error.message) from error
+        except IndexUnusable as error:
+            raise OSError(error.message) from error
+        except DatabaseError as error:
+            raise OSError(safe_line(str(error))) from error
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _read(
+    connection: Connection, session: str, after: object, limit: int
+) -> tuple[list[bytes | int], object]:
+    names = _columns(connection)
+    if not names:
+        return [], None
+    chosen = [
+        f"CASE WHEN length(CAST({name} AS BLOB)) <= ?1 THEN CAST({name} AS BLOB)"
+        f" ELSE length(CAST({name} AS BLOB)) END"
+        if name in names
+        else "NULL"
+        for name in (_PLAIN, _PACKED)
+    ]
+    cursor = connection.execute(
+        f"SELECT seq, {chosen[0]}, {chosen[1]} FROM {TABLE}"
+        " WHERE session_id = ?2 AND (?3 IS NULL OR seq > ?3) ORDER BY seq LIMIT ?4",
+        (limit, session, after, _BATCH_EVENTS),
+    )
+    found: list[bytes | int] = []
+    size = 0
+    for seq, plain, packed in cursor:
+        found.append(_event(plain, packed, limit))
+        size += len(found[-1]) if isinstance(found[-1], bytes) else 0
+        if size >= _BATCH_BYTES or len(found) >= _BATCH_EVENTS:
+            cursor.close()
+            return found, seq
+    return found, None
+
+
+def _event(plain: object, packed: object, limit: int) -> bytes | int:
+    """The JSON of one event on one line; its length when that is beyond the limit."""
+    value = plain if plain is not None else packed
+    if isinstance(value, bytes) and plain is None:
+        try:
+            opened = unpacked(value, limit=limit, name=TABLE)
+        except OSError:
+            # Counted as a malformed line: one damaged event must not end the reading of all.
+            return b"\xef\xbf\xbd"
+        value = limit + 1 if opened is None else opened
+    if isinstance(value, bytes):
+        # Within JSON a line end can only stand between two tokens.
+        return value.replace(b"\n", b" ")
+    return value if isinstance(value, int) else b""
+
+
+class _Pieces(io.RawIOBase):
+    """A stream out of pieces of bytes."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        while not self._ready:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._ready = memoryview(piece)
+        target = memoryview(buffer).cast("B")
+        count = min(len(target), len(self._ready))
+        target[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+
+_READ_BYTES = 1 << 20
+
+
+@contextmanager
+def open_lines(file: SourceFile, *, limit: int = MAX_LINE_BYTES) -> Iterator[Iterator[RawLine]]:
+    """Open a transcript and read its lines, those of a file or the events of a session.
+
+    A line of more than `limit` bytes comes without its data. Raises `OSError`.
+    """
+    with open_stream(file, limit=limit) as stream:
+        yield raw_lines(stream, limit=limit)
+
+
+@contextmanager
+def open_stream(file: SourceFile, *, limit: int = MAX_LINE_BYTES) -> Iterator[BinaryIO]:
+    """Open a transcript for reading as bytes, events as lines of JSON; raises `OSError`."""
+    if file.session:
+        stream: BinaryIO = event_stream(file.absolute, file.session, limit=limit)
+    else:
+        stream = open_transcript(file.absolute)
+    try:
+        yield stream
+    finally:
+        stream.close()
+
+
+class HashingStream:
+    """Reads on in a stream and hashes what was read, up to each line end."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._hash = hashlib.sha256()
+        self._line = hashlib.sha256()
+        self._is_at_line = True
+        self._at = 0
+
+    @property
+    def as_file(self) -> BinaryIO:
+        """The same, as what reads lines takes it."""
+        return cast(BinaryIO, self)
+
+    def skip(self, offset: int) -> bool:
+        """Read up to `offset`; `False` when the stream ends before it."""
+        while self._at < offset:
+            piece = self._stream.read(min(_READ_BYTES, offset - self._at))
+            if not piece:
+                return False
+            self._took(piece)
+        self._is_at_line = True
+        return True
+
+    def digest(self) -> str:
+        """The sha256 hex of everything that was read."""
+        return self._hash.hexdigest()
+
+    def digest_before_line(self) -> str:
+        """The sha256 hex of what came before the line that was read last."""
+        return self._line.hexdigest()
+
+    def readline(self, limit: int = -1, /) -> bytes:
+        """Read a line, or a part of one that is longer than `limit` bytes."""
+        if self._is_at_line:
+            self._line = self._hash.copy()
+        data = self._stream.readline(limit)
+        self._took(data)
+        self._is_at_line = data.endswith(b"\n")
+        return data
+
+    def seekable(self) -> bool:
+        """Only to where it is."""
+        return True
+
+    def seek(self, offset: int, /) -> int:
+        """Stay where it is; anything else is refused, as it would leave bytes out of the hash."""
+        if offset != self._at:
+            raise ValueError(f"at {self._at}, asked to go to {offset}")
+        return offset
+
+    def _took(self, data: bytes) -> None:
+        self._hash.update(data)
+        self._at += len(data)
+
+
+_NODES: Final = "session_nodes"
+_LARGEST: Final = 64 * 2**20
+
+
+def registered_run(file: SourceFile, rules: TranscriptRules) -> Run | None:
+    """The run that a session is, by the keys that it has in the list; `None` for a conversation.
+
+    Archives are told by their records, as their session may have been begun anew since.
+    """
+    registry = registry_of(file, rules)
+    if registry is None:
+        return None
+    session = file.session or session_id(file.absolute.name)
+    return _run(_registered(registry, _stamp(registry)).get(session, ()))
+
+
+def registry_of(file: SourceFile, rules: TranscriptRules) -> Path | None:
+    """The list, or the database, that may tell what a session is; it need not exist."""
+    if file.kind != TranscriptKind.OPENCLAW or not rules.drops_generated:
+        return None
+    if file.session:
+        return file.absolute
+    name = file.absolute.name
+    return file.absolute.with_name(REGISTRY) if file_kind(name) is FileKind.TRANSCRIPT else None
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What the lists say now, against what they said when the index was made."""
+
+    differing: tuple[SourceFile, ...]
+    """The sessions that are something else by now."""
+    stamps: str
+    """The state of every list, for the next time; the same as before when none has changed."""
+
+
+def look_at_registries(
+    files: Sequence[SourceFile],
+    registered: Callable[[], Mapping[str, str]],
+    seen: str,
+    rules: TranscriptRules,
+) -> Registered:
+    """Find what has to be read again because a list has changed and not the session.
+
+    `registered` gives, by path, what each session in the index was registered as; `seen` the
+    stamps of then. Only lists with another stamp are opened.
+    """
+    registries: dict[Path, list[SourceFile]] = {}
+    for file in files:
+        if (registry := registry_of(file, rules)) is not None:
+            registries.setdefault(registry, []).append(file)
+    known = json.loads(seen or "{}")
+    stamps = {str(registry): [*_stamp(registry)] for registry in sorted(registries)}
+    changed = [at for at in registries if known.get(str(at)) != stamps[str(at)]]
+    before = registered() if changed else {}
+    differing = [
+        file
+        for registry in changed
+        for file in registries[registry]
+        if file.path in before and before[file.path] != (registered_run(file, rules) or "")
+    ]
+    return Registered(tuple(differing), json.dumps(stamps))
+
+
+def _run(keys: Iterable[str]) -> Run | None:
+    for key in keys:
+        if is_dreaming(key):
+            return Run.DREAMING
+        if is_cron_run(key):
+            return Run.CRON
+    return None
+
+
+def _stamp(registry: Path) -> tuple[int, ...]:
+    """The state of a list, of a database with its log; empty when there is none."""
+    found: list[int] = []
+    for path in (registry, registry.with_name(f"{registry.name}-wal")):
+        try:
+            state = path.lstat()
+        except OSError:
+            # Without a list nothing is said about any session.
+            continue
+        found += (state.st_ino, state.st_size, state.st_mtime_ns)
+    return tuple(found)
+
+
+@lru_cache(maxsize=8)
+def _registered(path: Path, stamp: tuple[int, ...]) -> Mapping[str | None, tuple[str, ...]]:
+    """The keys of each session in the list as it was then."""
+    if not stamp:
+        return {}
+    return _in_list(path) if path.name == REGISTRY else _in_database(path)
+
+
+def _in_list(path: Path) -> Mapping[str | None, tuple[str, ...]]:
+    try:
+        with open(open_regular(path), "rb") as stream:
+            data = stream.read(_LARGEST + 1)
+        listed = json.loads(data.decode("utf-8", "replace")) if len(data) <= _LARGEST else None
+    except (OSError, ValueError, RecursionError):
+        # A list that cannot be read says nothing, as one that is not there.
+        listed = None
+    found: dict[str | None, tuple[str, ...]] = {}
+    for key, entry in listed.items() if isinstance(listed, dict) else ():
+        session = entry.get("sessionId") if isinstance(entry, dict) else None
+        if isinstance(session, str):
+            found[session] = (*found.get(session, ()), key)
+    return found
+
+
+def _in_database(database: Path) -> Mapping[str | None, tuple[str, ...]]:
+    found: dict[str | None, tuple[str, ...]] = {}
+    try:
+        with reading(database) as connection:
+            columns = connection.execute(
+                "SELECT count(*) FROM pragma_table_info(?)"
+                " WHERE name IN ('session_key', 'current_session_id')",
+                (_NODES,),
+            ).fetchall()[0][0]
+            if columns != 2:
+                return {}
+            rows = connection.execute(
+                f"SELECT current_session_id, session_key FROM {_NODES}"
+                " WHERE current_session_id IS NOT NULL"
+            ).fetchall()
+    except (IndexMissing, IndexUnusable, DatabaseError, OSError):
+        # Who reads the session itself says what is wrong with the database.
+        return {}
+    for session, key in rows:
+        found[str(session)] = (*found.get(str(session), ()), str(key))
+    return found

@@ -1,0 +1,129 @@
+"""OpenClaw's session files by name, and the rules by which each release reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptRules:
+    """The rules of one release (OPENCLAW.md section 8)."""
+
+    profile: str
+    lists_every_jsonl: bool = False
+    """Takes every `.jsonl` file, and nothing else."""
+    reads_archives: bool = True
+    """Indexes conversations that were reset or deleted; else they are listed with no text."""
+    stores_agent: bool = False
+    """Has the agent's name in the stored path."""
+    drops_generated: bool = True
+    """Leaves out what the program wrote into the conversation, and wraps long lines."""
+    drops_whole_turns: bool = False
+    """Leaves out heartbeats and recalled memory with all that answers them."""
+    cuts_at_reset: bool = False
+    """No chunk holds lines from both sides of the last reset of a conversation."""
+    checks_dates: bool = True
+    """A time that no JavaScript date can hold counts as unknown."""
+    masks_more: bool = True
+    """Masks what the release masks and more; else exactly what it masks."""
+
+    @property
+    def redaction(self) -> str:
+        """The list of credentials that are masked: `wide` or `openclaw`."""
+        return "wide" if self.masks_more else "openclaw"
+
+
+RULES: Mapping[str, TranscriptRules] = MappingProxyType(
+    {
+        rules.profile: rules
+        for rules in (
+            TranscriptRules(
+                "openclaw-2026.2",
+                lists_every_jsonl=True,
+                reads_archives=False,
+                drops_generated=False,
+                checks_dates=False,
+            ),
+            TranscriptRules("openclaw-2026.4", reads_archives=False, checks_dates=False),
+            TranscriptRules("openclaw-2026.7"),
+            TranscriptRules(
+                "openclaw-2026.9", stores_agent=True, drops_whole_turns=True, cuts_at_reset=True
+            ),
+        )
+    }
+)
+
+
+REGISTRY: Final = "sessions.json"
+
+_ENDING: Final = ".jsonl"
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_CHECKPOINT = re.compile(rf".+\.checkpoint\.{_UUID}\.jsonl", re.IGNORECASE | re.ASCII)
+_ARCHIVE = re.compile(
+    r"(?P<id>.+)\.jsonl\.(?P<why>reset|deleted|bak)\."
+    r"\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}(?:\.\d{3})?Z(?:\.zst)?",
+    re.ASCII,
+)
+
+
+class FileKind(StrEnum):
+    """What a file in a sessions folder is."""
+
+    TRANSCRIPT = "transcript"
+    RESET = "reset"
+    """Put away when the conversation was started again."""
+    DELETED = "deleted"
+    """Put away when the conversation was deleted."""
+    BACKUP = "bak"
+    """A copy made before a repair."""
+    CHECKPOINT = "checkpoint"
+    """A copy made before a compaction."""
+    TRAJECTORY = "trajectory"
+    """What the runtime did, not what was said."""
+    REGISTRY = "registry"
+    OTHER = "other"
+
+
+ARCHIVES: Final = frozenset({FileKind.RESET, FileKind.DELETED})
+
+
+def file_kind(name: str) -> FileKind:
+    """Tell what a file of a sessions folder is by its name; a name with a folder is none of it."""
+    if "/" in name or "\\" in name:
+        return FileKind.OTHER
+    if name == REGISTRY:
+        return FileKind.REGISTRY
+    if name.endswith((".trajectory.jsonl", ".trajectory-path.json")):
+        return FileKind.TRAJECTORY
+    if _CHECKPOINT.fullmatch(name):
+        return FileKind.CHECKPOINT
+    if name.endswith(_ENDING) and name != _ENDING:
+        return FileKind.TRANSCRIPT
+    archive = _ARCHIVE.fullmatch(name)
+    return FileKind(archive["why"]) if archive else FileKind.OTHER
+
+
+def session_id(name: str) -> str | None:
+    """Return the session that a transcript or an archive holds; `None` for other files."""
+    kind = file_kind(name)
+    if kind is FileKind.TRANSCRIPT:
+        return name.removesuffix(_ENDING)
+    archive = _ARCHIVE.fullmatch(name) if kind in ARCHIVES else None
+    return archive["id"] if archive else None
+
+
+def is_listed(name: str, rules: TranscriptRules) -> bool:
+    """Return whether a release has the file in its index, if only with no text."""
+    if rules.lists_every_jsonl:
+        return "/" not in name and name.endswith(_ENDING)
+    return file_kind(name) is FileKind.TRANSCRIPT or file_kind(name) in ARCHIVES
+
+
+def is_read(name: str, rules: TranscriptRules) -> bool:
+    """Return whether a release indexes the text; 2026.4 lists archives and leaves them empty."""
+    return is_listed(name, rules) and (rules.reads_archives or file_kind(name) not in ARCHIVES)

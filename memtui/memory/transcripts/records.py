@@ -1,0 +1,337 @@
+"""Records of transcripts: how they are parsed, and the turns and facts that are made of them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final
+
+from memtui.memory.transcripts.generated import Role, Run
+from memtui.model.conversations import TranscriptKind, Turn, TurnKind
+from memtui.text.ecmascript import trim
+
+Record = Mapping[str, Any]
+
+LAST_DATE_MS: Final = 8_640_000_000_000_000
+"""The last moment that a JavaScript date can hold."""
+
+_BLANK: Final = re.compile(r"[ \t\r\n]*")
+_NOTHING: Final[Record] = MappingProxyType({})
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_FIRST_MILLISECONDS: Final = 1e11
+"""A smaller number counts seconds."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptLine:
+    """One line of the indexed text."""
+
+    role: Role
+    text: str
+    """One line, redacted, with the role before it."""
+    line: int
+    """The line of the file that it comes from, from 1."""
+    timestamp_ms: int
+    """Milliseconds since 1970; 0 when unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFacts:
+    """What a record says about its whole transcript; empty or 0 where it says nothing."""
+
+    agent: str = ""
+    """The agent, or the last part of the project's folder."""
+    model: str = ""
+    session: str = ""
+    timestamp_ms: int = 0
+    """Milliseconds since 1970."""
+
+
+class TranscriptFormat(ABC):
+    """How one program writes its transcripts."""
+
+    kind: TranscriptKind
+    calls_note: str
+    """One line: what they say of tool calls, and what may be missing."""
+
+    @abstractmethod
+    def recognises(self, record: Record) -> bool:
+        """Return whether a record is one of this program."""
+
+    @abstractmethod
+    def facts(self, record: Record) -> RecordFacts:
+        """Return what the record says about its whole transcript."""
+
+    @abstractmethod
+    def turns(self, record: Record, line: int) -> list[Turn]:
+        """Return the entries of the conversation that a record holds: whole texts, not masked."""
+
+    def identity(self, record: Record) -> str:
+        """Return what only copies of the record have in common; empty when nothing is."""
+        return ""
+
+    def run_of(self, record: Record) -> Run | None:
+        """Return the run that the first record shows its whole transcript to be, if any."""
+        return None
+
+
+class LineReader(ABC):
+    """Reads a transcript record by record for the index, and can go on where it stopped.
+
+    Once `run` is set the whole transcript is a program's talk with itself: every line returned
+    before is void, and no more come.
+    """
+
+    is_read = True
+    """Whether the lines of the file count; else it is only listed."""
+
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+        """`state` is that of a reading that goes on."""
+        held = state or {}
+        self.run: Run | None = Run(held["run"]) if held.get("run") else None
+        """What the whole transcript is, when nobody speaks in it."""
+        self.messages: int = held.get("messages", 0)
+        """How many messages gave lines."""
+        self.malformed: int = held.get("malformed", 0)
+        """How many lines were no JSON; counted by who parses them."""
+        self.cutoff = 0
+        """The line before which the release ends a chunk, as far as was read; 0: nowhere."""
+        self.dropped: Counter[str] = Counter(held.get("dropped", {}))
+        """How many messages have no line, by why: values of `Dropped`."""
+
+    @abstractmethod
+    def add(self, record: Record, number: int) -> list[TranscriptLine]:
+        """Read the next record, which is in line `number` of the file, from 1."""
+
+    def cuts_before(self, number: int) -> bool:
+        """Return whether a chunk ends before line `number`, true once for a reading.
+
+        By the `cutoff` of the state that the reading began with: only the last line of a file
+        tells where its last reset is. A reading that ends with another `cutoff` than it began
+        with is to be made again from the first line, with `state={"cutoff": reader.cutoff}`.
+        """
+        return False
+
+    def state(self) -> dict[str, Any]:
+        """Return what `state` takes to go on behind the last line: values that JSON can hold."""
+        return {
+            "run": self.run,
+            "messages": self.messages,
+            "malformed": self.malformed,
+            "dropped": dict(self.dropped),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TurnBuilder:
+    """Builds the turns of one record."""
+
+    line: int
+    timestamp_ms: int
+
+    def turn(self, kind: TurnKind, role: str, text: str, **fields: Any) -> Turn:
+        """Build a turn of a text; `fields` are those of `Turn`."""
+        text = whole(text)
+        return Turn(self.line, kind, role, text, len(text), self.timestamp_ms, **fields)
+
+    def message(self, role: str, text: str, left_out: str = "") -> Turn:
+        """Build what a user or an assistant says."""
+        return self.turn(TurnKind.MESSAGE, role, text, left_out=left_out)
+
+    def other(self, text: str, role: str = "system", left_out: str = "") -> Turn:
+        """Build the turn of a record, or a part of one, that nobody says."""
+        return self.turn(TurnKind.OTHER, role, text, left_out=left_out)
+
+    def call(self, tool: str, call_id: object, arguments: object, left_out: str = "") -> Turn:
+        """Build the call of a tool; arguments that are text are parsed when they are JSON."""
+        value = parsed_arguments(arguments)
+        if value is not None:
+            text = json.dumps(value, ensure_ascii=False)
+        else:
+            text = arguments if isinstance(arguments, str) else ""
+        names = {"tool": whole(tool), "call_id": _text(call_id)}
+        return self.turn(TurnKind.TOOL_CALL, "assistant", text, left_out=left_out, **names)
+
+    def result(
+        self, tool: str, call_id: object, text: str, *, is_error: bool = False, left_out: str = ""
+    ) -> Turn:
+        """Build what a tool answers."""
+        return self.turn(
+            *(TurnKind.TOOL_RESULT, "tool", text),
+            tool=whole(tool),
+            call_id=_text(call_id),
+            is_error=is_error,
+            left_out=left_out,
+        )
+
+
+def _text(value: object) -> str:
+    return whole(value) if isinstance(value, str) else ""
+
+
+def parse_record(text: str) -> object:
+    """Parse one line; raises `ValueError` when it is no JSON."""
+    try:
+        return _DECODER.decode(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def parse_several(text: str) -> list[object]:
+    """Parse what holds one JSON value behind the other; raises `ValueError` for all else."""
+    values: list[object] = []
+    at = 0
+    try:
+        while at < len(text):
+            value, end = _DECODER.raw_decode(text, at)
+            values.append(value)
+            at = _BLANK.match(text, end).end()  # type: ignore[union-attr]
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    return values
+
+
+def parsed_arguments(arguments: object) -> object:
+    """Return the arguments of a call as JSON; `None` for a text that is no JSON object."""
+    if not isinstance(arguments, str):
+        return arguments
+    if not arguments.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        return parse_record(arguments)
+    except ValueError:
+        # Cut, or in a language of the tool's own: it is shown as it is.
+        return None
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse)
+
+
+# --- fields -------------------------------------------------------------------------------
+
+
+def whole(text: str) -> str:
+    """Return a text that can be encoded: half a surrogate pair becomes U+FFFD."""
+    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
+
+
+def text_in(record: Record, *names: str) -> str:
+    """Return the first of some fields that holds a text which is not empty; else no text."""
+    for name in names:
+        value = record.get(name)
+        if isinstance(value, str) and value:
+            return value
+    return ""
+
+
+def mapping_in(record: Record, name: str) -> Record:
+    """Return a field that holds an object; else an empty one."""
+    value = record.get(name)
+    return value if isinstance(value, dict) else _NOTHING
+
+
+def folder_name(path: object) -> str:
+    """Return the last part of a folder's path, of whatever system; empty when it is no text."""
+    if not isinstance(path, str):
+        return ""
+    return re.split(r"[\\/]", path.rstrip("\\/"))[-1]
+
+
+def message_texts(content: object, types: Collection[str] = ("text",)) -> list[str]:
+    """Return the texts of a message's content: a string, or the blocks of some types in a list."""
+    if isinstance(content, str):
+        return [content]
+    if not isinstance(content, list):
+        return []
+    return [
+        block["text"]
+        for block in content
+        if isinstance(block, dict)
+        and text_in(block, "type") in types
+        and isinstance(block.get("text"), str)
+    ]
+
+
+def texts_of(content: object, types: Collection[str] = ("text",)) -> str:
+    """Return the same, joined by line feeds."""
+    return "\n".join(message_texts(content, types))
+
+
+def spoken_and_blocks(content: object) -> Iterator[str | Record]:
+    """Iterate over a message: texts that follow each other as one, every other block by itself."""
+    if isinstance(content, str):
+        yield content
+    spoken: list[str] = []
+    for block in content if isinstance(content, list) else ():
+        if not isinstance(block, dict):
+            continue
+        if block.get("type") == "text":
+            spoken.append(text_in(block, "text"))
+            continue
+        if spoken:
+            yield "\n".join(spoken)
+            spoken = []
+        yield block
+    if spoken:
+        yield "\n".join(spoken)
+
+
+# --- times --------------------------------------------------------------------------------
+
+
+def milliseconds(value: object) -> int:
+    """Return a number (below 1e11 in seconds) or an ISO date and time in ms since 1970.
+
+    A time without an offset is UTC. 0 for everything else; may be more than `LAST_DATE_MS`.
+    """
+    if isinstance(value, str):
+        return _parsed_date(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    try:
+        number = float(value)
+    except OverflowError:
+        return 0
+    if 0 < number < _FIRST_MILLISECONDS:
+        number *= 1000
+    return math.floor(number) if math.isfinite(number) else 0
+
+
+def first_date(*values: object, latest: float = LAST_DATE_MS) -> int:
+    """Return the first of some values that is a moment up to `latest`; 0 when none is."""
+    return next((when for when in map(milliseconds, values) if 0 < when <= latest), 0)
+
+
+def moment(milliseconds: int) -> datetime | None:
+    """Return a time in ms since 1970; `None` for 0 and beyond the calendar."""
+    if milliseconds <= 0:
+        return None
+    try:
+        return _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        # A number in a transcript can be anything: it says nothing about when.
+        return None
+
+
+@lru_cache(maxsize=64)
+def _parsed_date(text: str) -> int:
+    try:
+        when = datetime.fromisoformat(trim(text))
+        when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+        return (when - _EPOCH) // timedelta(milliseconds=1)
+    except (ValueError, OverflowError):
+        # What is no date says nothing about when: the next place is looked at.
+        return 0
