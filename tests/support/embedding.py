@@ -18,7 +18,14 @@ from memtui.embedding.provider import (
     clean_vectors,
     settings_fingerprint,
 )
-from memtui.embedding.registry import Availability, Registration, register, unregister
+from memtui.embedding.registry import (
+    Availability,
+    Registration,
+    provider_names,
+    register,
+    registration_of,
+    unregister,
+)
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Usage
 
@@ -125,6 +132,7 @@ def hashed_identity(choice: EmbeddingChoice | None = None) -> ProviderIdentity:
 def registered_hashed(provider: HashedProvider | None = None) -> Iterator[HashedProvider]:
     """Make `EmbeddingChoice(provider="hashed")` give `provider`, for as long as the block runs."""
     shared = provider or HashedProvider()
+    before = registration_of(HASHED) if HASHED in provider_names() else None
     register(
         Registration(
             name=HASHED,
@@ -140,6 +148,8 @@ def registered_hashed(provider: HashedProvider | None = None) -> Iterator[Hashed
         yield shared
     finally:
         unregister(HASHED)
+        if before is not None:
+            register(before)
 
 
 def text_hash(text: str) -> str:

@@ -1,0 +1,178 @@
+"""A real engine over a memory of twelve notes: indexed once a process, opened in milliseconds.
+
+    with registered_hashed():
+        memory = make_small_memory(tmp_path)
+        engine = memory.open(bus)            # also a factory for `MemtuiApp`
+
+`make_small_agent` gives the same over the small index that OpenClaw made, with vectors for queries.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import os
+import shutil
+import tarfile
+import tempfile
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import apsw
+import numpy as np
+
+from memtui.bus import Bus
+from memtui.engine.engine import Engine
+from memtui.engine.foreign import ForeignTarget, find_target
+from memtui.engine.given_vectors import GivenVectors, load_given
+from memtui.index.foreign.opening import open_foreign
+from memtui.index.generations import IndexFolder
+from memtui.index.reader import LiveIndex
+from memtui.index.transcripts.scope import TranscriptHomes
+from memtui.memory.workspace import workspace_id
+from memtui.settings import EmbeddingSettings, IndexSettings, Settings
+from tests.support.embedding import registered_hashed
+from tests.support.openclaw import AGENT_BLOB, State, make_state
+
+NOW = datetime(2026, 2, 20, 12, 0, tzinfo=UTC)
+SETTINGS = Settings(
+    embedding=EmbeddingSettings(provider="hashed", fallback="none"),
+    index=IndexSettings(watch=False),
+)
+NOTES = {
+    "MEMORY.md": (
+        "# Memory\n\n## Network\n\nRouter 192.168.10.1 (Omada ER605). DNS: AdGuard on the NAS.\n"
+        "Config lives in git.\n\n## Habits\n\nPrefers wired uplinks. The router password lives in "
+        "the vault, never in notes.\nConfig reviews on Fridays.\n"
+    ),
+    "memory/2026-02-10.md": (
+        "---\ndate: 2026-02-10\nimportance: 0.8\n---\n\n# Tuesday\n\nQuiet day. Coffee with Mara.\n\n"
+        "## Network\n\nConfigured Omada router: VLAN 20 for IoT, VLAN 30 guests; DHCP lease 12 h.\n"
+        "- [x] backup config\n- [ ] follow up with the ISP\n"
+    ),
+    "memory/2026-02-07.md": "# Saturday\n\nSet up AdGuard DNS on the NAS; the router hands it out.\n",
+    "memory/2026-01-21.md": "# Move\n\nMoved the router to the hallway. Old config exported.\n",
+    "memory/2026-01-22.md": "# Move\n\nMoved the router to the hallway. Old config exported!\n",
+    "memory/2025-11-02.md": "# First\n\nRouter config first written down: PPPoE, MTU 1492.\n",
+    "memory/2025-09-15.md": "# Bought\n\nBought the Omada ER605 router; still in the box.\n",
+    "memory/topics/homelab.md": (
+        "# Homelab\n\nThe trunk port was untagged, so the switch dropped VLAN 20 frames from the "
+        "router.\nSee [the day](../2026-02-10.md) and [nowhere](../gone.md).\n"
+    ),
+    "memory/topics/garden.md": "# Garden\n\nTomatoes want the south wall; water them at dawn.\n",
+    "memory/people/mai.md": "# Mai\n\nBirthday on the third of May. Likes lotus tea.\n",
+    "memory/trips/kyoto.md": "# 京都\n\n京都駅から清水寺まではバスで行く。\n",
+    "memory/家/网络.md": "# 网络\n\n路由器 配置: VLAN 20 给 IoT 设备, router config 备份在 git.\n",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SmallMemory:
+    """Twelve notes with their index; nothing of it is shared with another test."""
+
+    root: Path
+    data: Path
+    settings: Settings = SETTINGS
+    homes: TranscriptHomes = field(default_factory=TranscriptHomes)
+
+    def open(self, bus: Bus | None = None, **options: Any) -> Engine:
+        """Open it at a clock that stands still; the `hashed` provider must be registered."""
+        given = {"now": lambda: NOW, "homes": self.homes, **options}
+        return Engine.open(self.root, self.settings, bus=bus, data_dir=self.data, **given)
+
+
+def make_small_memory(
+    folder: Path, *, settings: Settings = SETTINGS, indexed: bool = True
+) -> SmallMemory:
+    """Write the notes below a folder, with their index; without it, where not `indexed`."""
+    root, data = folder / "notes", folder / "data"
+    write_notes(root)
+    if indexed:
+        with tarfile.open(fileobj=io.BytesIO(_index())) as archive:
+            archive.extractall(data / workspace_id(root), filter="data")
+        _take_inodes(root, IndexFolder(data / workspace_id(root)))
+    return SmallMemory(root, data, settings)
+
+
+def _take_inodes(root: Path, folder: IndexFolder) -> None:
+    """Have the index know the copied files for the ones that were indexed."""
+    live = LiveIndex(folder)
+    live.connection()
+    connection = apsw.Connection(str(folder.path(live.generation)))
+    connection.execute("PRAGMA synchronous = off; BEGIN")
+    live.close()
+    for name in NOTES:
+        inode = (root / name).stat().st_ino
+        connection.execute("UPDATE files SET inode = ? WHERE path = ?", (inode, name))
+    connection.execute("COMMIT")
+    connection.close()
+
+
+def write_notes(root: Path) -> None:
+    """Write the notes, all changed last at the same moment."""
+    for name, text in NOTES.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        os.utime(path, (NOW.timestamp() - 3600,) * 2)
+
+
+@functools.cache
+def _index() -> bytes:
+    folder = Path(tempfile.mkdtemp())
+    try:
+        memory = make_small_memory(folder, indexed=False)
+        with registered_hashed(), memory.open() as engine:
+            engine.index.sync(wait=True)
+        content = io.BytesIO()
+        with tarfile.open(fileobj=content, mode="w") as archive:
+            archive.add(memory.data / workspace_id(memory.root), ".")
+        return content.getvalue()
+    finally:
+        shutil.rmtree(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class SmallAgent:
+    """An agent's state folder with the small index of one release."""
+
+    state: State
+    given: GivenVectors
+
+    def target(self, workspace: Path | None = None) -> ForeignTarget:
+        """What `Engine.open_agent` opens."""
+        return find_target(
+            agent="main",
+            index=None,
+            workspace=workspace,
+            env={"OPENCLAW_STATE_DIR": str(self.state.folder)},
+            home=self.state.folder.parent,
+        )
+
+    def open(self, bus: Bus | None = None, **options: Any) -> Engine:
+        """Open it at a clock that stands still, every query with the same vector."""
+        clock = datetime(2026, 11, 16, 12, tzinfo=UTC)
+        given = {"now": lambda: clock, "env": {}, "given": self.given, "examine": False, **options}
+        return Engine.open_agent(self.target(), bus=bus, **given)
+
+
+def make_small_agent(folder: Path, release: str = AGENT_BLOB) -> SmallAgent:
+    """Lay out the state folder of an agent, `.openclaw` below a folder."""
+    state = make_state(folder / ".openclaw", release)
+    return SmallAgent(state, one_vector(folder / "vector.json", state))
+
+
+def one_vector(path: Path, state: State) -> GivenVectors:
+    """Give the vector of one of the index's own chunks to every query."""
+    opened = open_foreign(state.database)
+    try:
+        sql = f"SELECT embedding FROM {opened.layout.vec} LIMIT 1 OFFSET 7"
+        found = opened.connection.execute(sql).fetchall()
+    finally:
+        opened.close()
+    values = np.frombuffer(bytes(found[0][0]), dtype="<f4").tolist()  # type: ignore[arg-type]
+    path.write_text(json.dumps(values), encoding="utf-8")
+    return load_given(path)
