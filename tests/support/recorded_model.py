@@ -27,7 +27,8 @@ VECTORS = Path(__file__).parent.parent / "data" / "demo-vectors.npz"
 class Recorded:
     """The bundled model's own vectors, recorded: the same numbers on every processor.
 
-    With `recording`, the model is asked and what it says is kept for `save`.
+    With `recording`, the model is asked and what it says is kept for `save`; with `adding`, only
+    for texts that the file does not hold.
     """
 
     name, model, dimensions, fingerprint, _ = minilm.identity(EmbeddingChoice())
@@ -35,19 +36,20 @@ class Recorded:
     remote = False
     batch_size = 8
 
-    def __init__(self, *, recording: bool) -> None:
+    def __init__(self, *, recording: bool, file: Path = VECTORS, adding: bool = False) -> None:
         self._model = minilm.create(EmbeddingChoice()) if recording else None
+        self._file = file
         self._vectors: dict[str, NDArray[np.float32]] = {}
-        if not recording:
-            with np.load(VECTORS) as file:
-                self._vectors = dict(zip(file["hashes"].tolist(), file["vectors"], strict=True))
+        if adding or not recording:
+            with np.load(file) as stored:
+                self._vectors = dict(zip(stored["hashes"].tolist(), stored["vectors"], strict=True))
 
     def embed_query(
         self, text: str, *, cancelled: Callable[[], bool] | None = None
     ) -> NDArray[np.float32]:
         """Give the vector of a text; raises `ProviderError` for one that was not recorded."""
         key = hashlib.sha256(text.encode()).hexdigest()
-        if self._model is not None:
+        if self._model is not None and key not in self._vectors:
             self._vectors[key] = self._model.embed_query(text)
         if key not in self._vectors:
             raise ProviderError("not recorded", hint="run `python -m tests.screenshots`")
@@ -74,7 +76,7 @@ class Recorded:
         """Write what was recorded, in an order that does not change."""
         hashes = sorted(self._vectors)
         vectors = np.stack([self._vectors[key] for key in hashes])
-        np.savez_compressed(VECTORS, hashes=np.array(hashes), vectors=vectors)
+        np.savez_compressed(self._file, hashes=np.array(hashes), vectors=vectors)
 
 
 def stand_in(model: Recorded | Paused) -> None:
@@ -85,9 +87,11 @@ def stand_in(model: Recorded | Paused) -> None:
 
 
 @contextmanager
-def recorded_model(*, recording: bool = False) -> Iterator[Recorded]:
+def recorded_model(
+    *, recording: bool = False, file: Path = VECTORS, adding: bool = False
+) -> Iterator[Recorded]:
     """Put the recorded vectors in the place of the bundled model."""
-    model = Recorded(recording=recording)
+    model = Recorded(recording=recording, file=file, adding=adding)
     stand_in(model)
     try:
         yield model

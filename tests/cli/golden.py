@@ -1,0 +1,150 @@
+"""Recorded command lines: what each prints and its exit code.
+
+`cases.json` lists the command lines by group; `answers/<group>.json.xz` holds what they answered. In an
+argument `{4}`, `{7}` and `{9}` stand for the recorded indexes of OpenClaw 2026.4.26, 2026.7.1 and
+2026.9.6, `{vectors}` for the query vectors that belong to them and `{ws}` for a small workspace with
+hostile notes. Every group runs in a home of its own.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import math
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from memtui.memory.workspace import demo_root
+from tests.support import in_process, recorded
+
+FOLDER = Path(__file__).parent
+CASES: dict[str, list[list[str]]] = json.loads((FOLDER / "cases.json").read_text("utf-8"))
+_VOLATILE_WORDS = """
+elapsed_ms pool_ms rank_ms timings generation version python platform libraries mtime mtime_ns made_at
+at seconds rate eta pid index_dir index_bytes bytes_on_disk cache_bytes last_sync recorded_at started_at
+finished_at agent_gets file_state warnings
+"""
+VOLATILE = frozenset(_VOLATILE_WORDS.split())
+"""Keys whose values are times, places or versions, or tell how far a background look has come."""
+RELEASES = {"4": "2026.4.26", "7": "2026.7.1", "9": "2026.9.6"}
+VECTORS = FOLDER / "vectors.npz"
+"""The bundled model's vectors of every text and query: the same on every processor."""
+NOTES_MTIME = 1_793_000_000
+NOTES = {
+    "MEMORY.md": "# Facts\n\n- The router is an Omada ER605 at 192.168.10.1.\n- Invoices are due after 14 days.\n- Anna likes tea, not coffee.\n",
+    "memory/2026-10-01.md": "# Thursday\n\nMoved the router into the rack. VLAN 20 is for guests.\n\n## Work\n\nThe invoice parser fails on umlauts: Übertrag, Größe.\n",
+    "memory/2026-11-01.md": "# Sunday\n\nRouter again: the guest VLAN had no DHCP. Fixed with a reservation.\n\n```sh\nip addr show\n```\n",
+    "memory/2026-11-02.md": "# Monday\n\nRouter again: the guest VLAN had no DHCP. Fixed with a reservation.\n\nTea with Anna at four.\n",
+    "memory/deep/zh.md": "# 数据库\n\n我们决定使用数据库迁移方案。路由器放在书房。\n",
+    "memory/deep/th.md": "# บันทึก\n\nเราเตอร์อยู่ในห้องทำงาน รหัสผ่านอยู่ในตู้เซฟ\n",
+    "memory/people/anna.md": "---\ntitle: Anna\nimportance: 0.9\n---\n\nAnna Berg, anna@example.org. Works on the parser. See [router](../2026-10-01.md) and [gone](nothing.md).\n",
+    "memory/hostile.md": "# \x1b]2;OWNED\x07 [/] [@click=app.quit]x[/]\n\nrouter \u202eevil\u202c text, zero\u200bwidth\n",
+}
+
+
+def run_group(group: str, folder: Path) -> list[dict[str, Any]]:
+    """Run the command lines of a group in a home below `folder`; their answers."""
+    places = _prepare(group, folder)
+    home = folder / "home"
+    home.mkdir()
+    environment = {
+        "HOME": str(home),
+        "PATH": os.environ["PATH"],
+        "LANG": "C.UTF-8",
+        "NO_COLOR": "1",
+        "COLUMNS": "120",
+    }
+    answers = []
+    for case in CASES[group]:
+        arguments = [re.sub(r"\{(\w+)\}", lambda name: places[name[1]], word) for word in case]
+        done = in_process.call(arguments, environment=environment, folder=folder)
+        answers.append({"exit": done.returncode, "out": _parse(done.stdout, folder)})
+    return answers
+
+
+def _prepare(group: str, folder: Path) -> dict[str, str]:
+    workspace = folder / "ws"
+    for name, text in NOTES.items():
+        note = workspace / name
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(text, "utf-8")
+        os.utime(note, (NOTES_MTIME, NOTES_MTIME))
+    vectors = folder / "query_vectors.json"
+    vectors.write_bytes(gzip.decompress(recorded.QUERY_VECTORS.read_bytes()))
+    places = {"ws": str(workspace), "vectors": str(vectors)}
+    for number, release in RELEASES.items():
+        if any(f"{{{number}}}" in case for case in CASES[group]):
+            database = folder / f"openclaw-{release}.sqlite"
+            places[number] = str(recorded.build(release, database))
+    return places
+
+
+def _parse(text: str, folder: Path) -> Any:
+    """Read an output without what differs from run to run."""
+    text = text.replace(str(folder), "<dir>").replace(str(demo_root()), "<demo>")
+    text = re.sub(r"\b(ws|demo)-[0-9a-f]{12}\b", "<id>", text)
+    try:
+        return json.loads(text, object_pairs_hook=_lasting)
+    except ValueError:
+        return text
+
+
+def _lasting(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {
+        key: value
+        for key, value in pairs
+        if key not in VOLATILE and not (key == "changed" and isinstance(value, str))
+    }
+
+
+def answers_file(group: str) -> Path:
+    """Name the file with the answers of a group."""
+    return FOLDER / "answers" / f"{group}.json.xz"
+
+
+def recorded_answers(group: str) -> list[dict[str, Any]]:
+    """Read the answers that were recorded for a group."""
+    answers: list[dict[str, Any]] = json.loads(lzma.decompress(answers_file(group).read_bytes()))
+    return answers
+
+
+def record(group: str, answers: list[dict[str, Any]]) -> None:
+    """Write the answers of a group."""
+    text = json.dumps(answers, ensure_ascii=False, indent=0)
+    answers_file(group).write_bytes(lzma.compress(text.encode(), preset=9))
+
+
+def compare(
+    group: str, answers: list[dict[str, Any]], expected: list[dict[str, Any]]
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield each command line that answered otherwise, and the first differences."""
+    for case, answer, wanted in zip(CASES[group], answers, expected, strict=True):
+        if lines := list(differences(wanted, answer)):
+            yield " ".join(["memtui", *case]), lines
+
+
+def differences(old: Any, new: Any, where: str = "") -> Iterator[str]:
+    """Yield where two answers differ; numbers are equal within 1e-9."""
+    if isinstance(old, float) or isinstance(new, float):
+        numbers = isinstance(old, int | float) and isinstance(new, int | float)
+        if not (numbers and math.isclose(old, new, rel_tol=1e-9, abs_tol=1e-9)):
+            yield f"{where}: {old!r} -> {new!r}"
+    elif type(old) is not type(new):
+        yield f"{where}: {str(old)[:80]!r} -> {str(new)[:80]!r}"
+    elif isinstance(old, dict):
+        for key in sorted(old.keys() | new.keys()):
+            if key not in new:
+                yield f"{where}/{key}: gone"
+            elif key in old:
+                yield from differences(old[key], new[key], f"{where}/{key}")
+    elif isinstance(old, list):
+        if len(old) != len(new):
+            yield f"{where}: {len(old)} -> {len(new)} entries"
+        for number, (one, two) in enumerate(zip(old, new, strict=False)):
+            yield from differences(one, two, f"{where}/{number}")
+    elif old != new:
+        yield f"{where}: {str(old)[:80]!r} -> {str(new)[:80]!r}"
