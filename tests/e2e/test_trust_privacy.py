@@ -9,14 +9,17 @@ from pathlib import Path
 from tests.e2e.terminal import terminal
 from tests.trust.privacy import (
     QUERY,
+    Trace,
     all_of,
     complaints,
     holding,
     open_to_others,
+    read_trace,
     search_and_leave,
     stage_at,
+    under_umask,
+    watched,
 )
-from tests.trust.privacy_trace import Trace, read_trace, under_umask, watched
 
 CONTROL = """
 import os, socket, sys

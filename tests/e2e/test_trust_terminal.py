@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trust.terminal import commands, environment, prepare, scenes
-from tests.trust.terminal_stream import wrong_in, wrong_in_output
+from tests.trust.terminal import commands, environment, prepare, scenes, wrong_in, wrong_in_output
 
 
 def test_hostile_notes_reach_a_screen_and_a_command_as_text(tmp_path: Path) -> None:

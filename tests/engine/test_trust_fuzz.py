@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.trust.fuzz import tried
-from tests.trust.fuzz_corpus import kept_inputs, targets
-from tests.trust.fuzz_inputs import Inputs, Target
+from tests.trust.fuzz_inputs import Inputs, Target, kept_inputs, targets
 
 SEED = 7
-TEXTS = targets(("fuzz_texts", "fuzz_transcripts"))
+TEXTS = targets(("fuzz_texts",))
 
 
 @pytest.mark.parametrize("target", TEXTS, ids=lambda target: target.name)

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, cast
 
-from tests.trust.recorded import load, markdown, record
-from tests.trust.report import Options, Outcome, table
+from tests.trust.report import Options, Outcome, load, markdown, record, table
 
 TRIALS: Mapping[str, str] = {
     "faults": "tests.trust.faults",

@@ -17,13 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from tests.trust.faults_clock import SCENES as CLOCK
-from tests.trust.faults_files import SCENES as FILES
+from tests.trust.faults_scenes import CLOCK_SCENES, FILES_SCENES, STORAGE_SCENES, WATCHING_SCENES
 from tests.trust.faults_stage import Scene, play
-from tests.trust.faults_storage import SCENES as STORAGE
-from tests.trust.faults_watching import SCENES as WATCHING
 
-SCENES: Sequence[Scene] = (*STORAGE, *WATCHING, *FILES, *CLOCK)
+SCENES: Sequence[Scene] = (*STORAGE_SCENES, *WATCHING_SCENES, *FILES_SCENES, *CLOCK_SCENES)
 _LONGEST = 300
 _TOGETHER = 3
 _ANSWER = "answer.json"

@@ -24,8 +24,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from time import process_time
 
-from tests.trust.fuzz_corpus import kept_inputs, target_named, targets
-from tests.trust.fuzz_inputs import Given, Inputs, Target
+from tests.trust.fuzz_inputs import Given, Inputs, Target, kept_inputs, target_named, targets
 from tests.trust.report import Options, Outcome
 
 FAILURES = Path(tempfile.gettempdir()) / "memtui-fuzz"

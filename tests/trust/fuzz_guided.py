@@ -17,8 +17,14 @@ from time import perf_counter
 from typing import Any, Final
 
 from tests.trust.fuzz import FAILURES, Found, outcome_of
-from tests.trust.fuzz_corpus import keep_inputs, kept_inputs, target_named
-from tests.trust.fuzz_inputs import CHOICES, MOST_BYTES, Target
+from tests.trust.fuzz_inputs import (
+    CHOICES,
+    MOST_BYTES,
+    Target,
+    keep_inputs,
+    kept_inputs,
+    target_named,
+)
 from tests.trust.report import Options, Outcome
 
 _STATUS_EVERY: Final = 256

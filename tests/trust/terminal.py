@@ -1,8 +1,4 @@
-"""Hostile notes in a real terminal: every byte that the program writes is looked at.
-
-The program is led through every screen over notes, names and conversations that hold escape
-sequences; an own reading of the stream knows what Textual writes and tells everything else.
-"""
+"""A folder of notes and conversations with hostile names and contents."""
 
 from __future__ import annotations
 
@@ -10,19 +6,175 @@ import fcntl
 import json
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
 import termios
+import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from memtui.model.conversations import TranscriptKind
 from tests.bench.screens import Program, Screen
 from tests.e2e.terminal import private_environment
+from tests.support.hostile import ATTACKS
+from tests.support.transcript_records import writer_of
 from tests.trust.report import Options, Outcome
-from tests.trust.terminal_notes import MARKER, WORD, make_notes, make_sessions
-from tests.trust.terminal_stream import shown_characters, wrong_in, wrong_in_output
+
+MARKER: Final = "PWNED"
+SEQUENCES: Final = (
+    f"\x1b]2;{MARKER}\x1b\\",
+    f"\x1b]0;{MARKER}\x07",
+    f"\x1b]8;;http://{MARKER}/\x1b\\link\x1b]8;;\x1b\\",
+    f"\x1b]52;c;{MARKER}\x07",
+    f"\x1b[31m{MARKER}\x1b[2J\x1b[H\x1b[6n\x1b[?1049l",
+    f"\x1bP+q{MARKER}\x1b\\",
+    f"\x1b_{MARKER}\x1b\\\x1b^{MARKER}\x1b\\\x1bc",
+    f"\x9b31m{MARKER}\x9d2;{MARKER}\x9c\x90{MARKER}\x9c",
+    f"\u202e{MARKER}\u2066 \u2028 \u2029 \u200b \u200d\ufeff",
+    f"{MARKER}\r\x08\x0b\x0c\x00\x7f\x07\x0e\x0f",
+    "e" + "\u0301" * 400,
+    "👩‍👩‍👧‍👦" * 30 + "家族" * 30,
+    "[@click=app.quit]hi[/] [/] [/foo] $leg {0} %s",
+    "a" * 5000,
+)
+WORD: Final = "heron"
+"""In every note, so that one query finds them all."""
+_DAY = 1_795_000_000_000
+
+
+def make_notes(root: Path) -> int:
+    """Write the folder; the number of notes."""
+    memory = root / "memory"
+    memory.mkdir(parents=True)
+    texts = [*SEQUENCES, *ATTACKS]
+    for number, text in enumerate(texts):
+        day = f"2026-11-{1 + number % 20:02d}"
+        body = f"# {WORD} {text}\n\n- {text} {WORD} note {number}\n\n```sh\n{text}\n```\n\n[{text}]({text})\n"
+        name = text.replace("/", "_").replace("\0", "")[:60]
+        data = body.encode("utf-8", "surrogatepass")
+        with suppress(OSError, UnicodeEncodeError):
+            _write(memory, f"{day}-{name}.md", data)
+        _write(memory, f"{day}-{number}.md", data + b"\xff\xfe \x80 not UTF-8\n")
+    _write(memory, b"line\nbreak-\x1b]2;PWNED\x07-\xff.md", f"{WORD} in a name\n".encode())
+    (root / "MEMORY.md").write_text(f"# Memory\n\n- {WORD} \x1b]2;{MARKER}\x07\n", encoding="utf-8")
+    return sum(1 for _ in memory.iterdir())
+
+
+def _write(folder: Path, name: str | bytes, data: bytes) -> None:
+    raw = name if isinstance(name, bytes) else name.encode("utf-8", "surrogateescape")
+    with open(os.path.join(os.fsencode(folder), raw[:240]), "wb") as file:
+        file.write(data)
+
+
+def make_sessions(folder: Path) -> None:
+    """Write a conversation of each program whose every text is hostile."""
+    folder.mkdir(parents=True)
+    for kind in TranscriptKind:
+        writer = writer_of(kind)
+        records = writer.header(f"s-{MARKER}\x1b]2;x\x07", _DAY)
+        for number, text in enumerate(SEQUENCES):
+            at = _DAY + number * 60_000
+            records = records + writer.said("user", f"{WORD} {text}", at)
+            records = records + writer.said("assistant", f"{text} {WORD}", at)
+            call = writer.call("memory_search", {"query": text, text: text}, f"c{number}", at)
+            answer = writer.answer("memory_search", f"c{number}", text, at, failed=number % 2 == 0)
+            records = records + call + answer
+        lines = "".join(json.dumps(record) + "\n" for record in records)
+        name = (
+            f"rollout-{kind.value}.jsonl" if kind is TranscriptKind.CODEX else f"{kind.value}.jsonl"
+        )
+        (folder / name).write_text(lines, encoding="utf-8")
+
+
+TOKEN: Final = re.compile(
+    r"(?P<csi>(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~])"
+    r"|(?P<string>(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c))"
+    r"|(?P<escape>\x1b[ -/]*[0-OQ-WYZ\\`-~])"
+    r"|(?P<control>[\x00-\x1f\x7f-\x9f])"
+    r"|(?P<text>[^\x00-\x1f\x7f-\x9f]+)"
+)
+FROM_TEXTUAL: Final = re.compile(
+    r"\x1b\]22;[a-z-]*\x07"  # the pointer's shape
+    r"|\x1b\[(?:"
+    r"\?(?:1049|1000|1003|1015|1006|1004|1016|25|2004|2026|2048|7)[hl]"  # modes, on and off
+    r"|\?(?:2026|2048)\$p"  # whether a mode is known
+    r"|\?1;[12]S"
+    r"|[<>=]\d*(?:;\d+)*u|\?u"  # what keys tell
+    r"|\d+;\d+H|H"  # to a place
+    r"|(?:\d+(?:[;:]\d+)*)?m"  # colours
+    r"|[023]?[JK]"
+    r"|[56]n"
+    r")"
+)
+"""Every sequence that Textual's driver for Linux writes, and no other."""
+COPIED: Final = re.compile(r"\x1b\]52;c;[A-Za-z0-9+/]*={0,2}\x07")
+"""What copies a text, in base64: only after the key that asks for it."""
+_COLOURS: Final = re.compile(r"\x1b\[(?:(?:\d+(?:;\d+)*)?m|K)")
+"""Colours, and the end of a line of progress taken away."""
+LINES: Final = frozenset("\r\n")
+HIDDEN: Final = re.compile("[\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def tokens(data: bytes) -> Iterator[tuple[str, str]]:
+    """The kind and the text of everything in a stream, in order; a broken byte is `invalid`."""
+    text = data.decode("utf-8", "surrogateescape")
+    at = 0
+    while at < len(text):
+        found = TOKEN.match(text, at)
+        if found is None:
+            yield "broken", text[at : at + 20]
+            at += 1
+            continue
+        yield str(found.lastgroup), found[0]
+        at = found.end()
+
+
+def wrong_in(data: bytes, *, copies: bool = False, marker: str = "PWNED") -> list[str]:
+    """What of a screen's stream a terminal should never have been sent, each kind once."""
+    wrong: Counter[str] = Counter()
+    for kind, text in tokens(data):
+        if kind == "text":
+            hidden = HIDDEN.search(text)
+            if hidden is not None:
+                wrong[f"U+{ord(hidden[0]):04X} in text"] += 1
+        elif kind == "control":
+            if text not in LINES:
+                wrong[f"the control U+{ord(text):04X}"] += 1
+        elif not FROM_TEXTUAL.fullmatch(text) and not (copies and COPIED.fullmatch(text)):
+            wrong[f"the sequence {text[:40]!r}"] += 1
+        if kind != "text" and marker in text:
+            wrong[f"a payload in {text[:40]!r}"] += 1
+    return [f"{what}, {count} times" for what, count in wrong.items()]
+
+
+def wrong_in_output(data: bytes, *, colours: bool) -> list[str]:
+    """The same of a command's output: text, tabs and line ends; on a terminal colours."""
+    wrong: Counter[str] = Counter()
+    for kind, text in tokens(data):
+        if kind == "csi" and colours and _COLOURS.fullmatch(text):
+            continue
+        if kind == "control" and text in "\r\n\t":
+            continue
+        if kind != "text":
+            wrong[f"{kind} {text[:40]!r}"] += 1
+        elif hidden := HIDDEN.search(text):
+            wrong[f"U+{ord(hidden[0]):04X}"] += 1
+    return [f"{what}, {count} times" for what, count in wrong.items()]
+
+
+def shown_characters(data: bytes) -> int:
+    """How many characters of text are in a stream."""
+    return sum(
+        sum(not unicodedata.category(one).startswith("Z") for one in text)
+        for kind, text in tokens(data)
+        if kind == "text"
+    )
+
 
 SIZE: Final = (24, 80)
 _QUIET_SECONDS: Final = 0.4

@@ -14,8 +14,7 @@ from memtui.index.foreign.discovery import _compiled
 from memtui.memory.care.masking import is_secret, known_tokens
 from memtui.retrieval.file_filter import fits
 from memtui.retrieval.query import Filters
-from tests.trust.growth_measure import Pump
-from tests.trust.growth_patterns import expressions, pumps_of
+from tests.trust.growth import Pump, expressions, pumps_of
 
 
 def test_every_call_of_re_is_found_with_its_pattern() -> None:

@@ -7,8 +7,17 @@ from pathlib import Path
 import pytest
 
 from tests.trust.__main__ import TRIALS, main
-from tests.trust.recorded import PROGRAM, RECORDED, TITLES, load, markdown, record, trial_of
-from tests.trust.report import Outcome, table
+from tests.trust.report import (
+    PROGRAM,
+    RECORDED,
+    TITLES,
+    Outcome,
+    load,
+    markdown,
+    record,
+    table,
+    trial_of,
+)
 
 README = Path(__file__).parents[2] / "README.md"
 
