@@ -25,8 +25,16 @@ from tests.bench import (
     transcripts,
     transcripts_screen,
 )
-from tests.bench.measure import Measurement, Plan, table
-from tests.bench.recorded import MARGIN, SHARE_MARGIN, load, record, regressions
+from tests.bench.measure import (
+    MARGIN,
+    SHARE_MARGIN,
+    Measurement,
+    Plan,
+    load,
+    record,
+    regressions,
+    table,
+)
 
 SIZES = (1_000, 10_000, 100_000)
 

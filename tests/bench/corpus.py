@@ -7,16 +7,27 @@ German and 2 each Chinese, Japanese and Korean. Every chunk has a rare number.
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.bench.languages import LANGUAGES, SHARES, Language
+from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.minilm import identity
+from memtui.index.database import open_database
+from memtui.index.generations import IndexFolder
+from memtui.index.schema import Recipe, write_meta
+from memtui.memory.workspace import demo_root, workspace_id
+from tests.bench.stores import Store, store
 
 Floats = NDArray[np.float32]
 Words = NDArray[np.object_]
@@ -199,3 +210,265 @@ def _zipf(count: int, exponent: float) -> NDArray[np.float64]:
 def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     unit: NDArray[np.float64] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return unit
+
+
+VARIABLE = "MEMTUI_BENCH_DATA"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question and the documents that answer it."""
+
+    text: str
+    relevant: Mapping[str, float]
+    """Grade by the name of the document."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """Documents by name, and questions about them."""
+
+    name: str
+    documents: Mapping[str, str]
+    questions: tuple[Asked, ...]
+
+
+def data_folder() -> Path | None:
+    """The folder of data sets; `None` where none is named or it is not there."""
+    named = os.environ.get(VARIABLE, "")
+    return Path(named) if named and Path(named).is_dir() else None
+
+
+def data_sets(folder: Path) -> Iterator[DataSet]:
+    """Read every data set of a folder, by name; a conversation's turns are its documents."""
+    for path in sorted(folder.glob("*_queries.jsonl.gz")):
+        name = path.name.removesuffix("_queries.jsonl.gz")
+        queries = list(_text_lines(path))
+        documents = path.with_name(f"{name}_docs.jsonl.gz")
+        if documents.exists():
+            texts = {row["id"]: row["text"] for row in _text_lines(documents)}
+            yield DataSet(name, texts, tuple(Asked(row["q"], row["rel"]) for row in queries))
+            continue
+        turns = list(_text_lines(path.with_name(f"{name}_turns.jsonl.gz")))
+        for conversation in sorted({row["conv"] for row in turns}):
+            yield DataSet(
+                f"{name} {conversation}",
+                {row["id"]: row["text"] for row in turns if row["conv"] == conversation},
+                tuple(
+                    Asked(row["q"], dict.fromkeys(row["ev"], 1.0))
+                    for row in queries
+                    if row["conv"] == conversation
+                ),
+            )
+
+
+def own_paragraphs() -> list[str]:
+    """The paragraphs of the demo notes and of the notes in tests/data, without repetitions."""
+    roots = (demo_root(), Path(__file__).parents[1] / "data")
+    files = [path for root in roots for path in sorted(root.rglob("*.md"))]
+    texts = (path.read_text(encoding="utf-8", errors="replace") for path in files)
+    pieces = (piece.strip() for text in texts for piece in text.split("\n\n"))
+    return list(dict.fromkeys(piece for piece in pieces if len(piece) >= 40))
+
+
+def _text_lines(path: Path) -> Iterator[Any]:
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+Invention = Callable[[np.random.Generator, int], list[str]]
+
+_ENGLISH_FUNCTION = """
+    the of to and a in is that it for was on with as be at by this we not are but from or have an
+    they which one were all there been their has will would who when if more about into than them
+    can only other some could so its then two these my do our what up out me after your how no most
+    where i he you had his her she him did should because very same before until
+"""
+_ENGLISH_SYLLABLES = """
+    b c d f g h j k l m n p r s t v w br cr dr gr pl pr sl st tr sh ch th;
+    a e i o u a e i o ai ea ou;
+    - - n r l s t m ck nd;
+    - - - - - - s ing ed er ly
+"""
+_GERMAN_FUNCTION = """
+    der die und in den von zu das mit sich des auf für ist im dem nicht ein eine als auch es an
+    werden aus er hat dass sie nach wird bei einer um am sind noch wie einem über einen so zum war
+    haben nur oder aber vor zur bis mehr durch man sein wurde wenn ich wir was dann doch schon
+"""
+_GERMAN_SYLLABLES = """
+    b d f g h k l m n p r s t v w z br fr gr kl kr pf pl schl schr sch st str zw qu;
+    a e i o u ä ö ü ei au eu ie a e i;
+    - - n r l s t ch ck nz lt rt;
+    - - - - en er e ung lich keit isch te
+"""
+"""Beginnings, vowels, ends and endings of the invented words; `-` is nothing."""
+_CHINESE_FUNCTION = (
+    "的 是 在 了 和 有 我 不 这 也 就 要 都 他 她 到 说 会 对 把 被 从 还 可以 因为 所以"
+)
+_JAPANESE_FUNCTION = (
+    "の は を に が と で も から まで した する です ます この その という ので ため"
+)
+_KOREAN_FUNCTION = (
+    "그리고 하지만 그 이 저 우리 때문에 그래서 있다 없다 한다 했다 및 또는 다시 더 안 못"
+)
+
+_CJK_CHARACTERS = 1800
+_KOREAN_SYLLABLES = 700
+_KATAKANA = "アイウエオカキクケコサシスセソタチツテトナニノハヒフホマミムメモラリルレロワンガグゴジダドバビブボパプ"
+_PARTICLES = ("", "", "은", "는", "이", "가", "을", "를", "에", "에서", "의", "로", "도")
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """How one language is written, and its share of the topics."""
+
+    name: str
+    share: int
+    """Of 25 topics."""
+    function: tuple[str, ...]
+    separator: str
+    stop: str
+    """The end of a sentence."""
+    openings: tuple[str, ...]
+    """How questions begin; words apart."""
+    invent: Invention
+    """Makes distinct words, the frequent ones first."""
+
+
+def _of_syllables(table: str) -> Invention:
+    onsets, vowels, codas, endings = (
+        [part.replace("-", "") for part in parts.split()] for parts in table.split(";")
+    )
+
+    def invent(rng: np.random.Generator, count: int) -> list[str]:
+        words: dict[str, None] = {}
+        while len(words) < count:
+            for row in rng.integers(0, 1 << 30, (count, 10)).tolist():
+                syllables = 1 + (len(words) > 400) + (row[8] % 4 == 0)
+                parts = [
+                    onsets[row[2 * place] % len(onsets)] + vowels[row[2 * place + 1] % len(vowels)]
+                    for place in range(syllables)
+                ]
+                word = "".join(parts) + codas[row[7] % len(codas)]
+                words[word + endings[row[9] % len(endings)]] = None
+        return list(words)[:count]
+
+    return invent
+
+
+def _of_characters(
+    first: int, last: int, characters: int, ending: Callable[[int], str] = lambda number: ""
+) -> Invention:
+    """Words of one to three of some characters between two code points, a few of them in many."""
+
+    def invent(rng: np.random.Generator, count: int) -> list[str]:
+        alphabet = rng.permutation(np.arange(first, last))[:characters].tolist()
+        words: dict[str, None] = {}
+        while len(words) < count:
+            # A power of an even distribution: the first characters are in many of the words.
+            drawn = (rng.random((count, 3)) ** 2 * characters).astype(np.int64).tolist()
+            for row, number in zip(drawn, rng.integers(0, 1 << 30, count).tolist(), strict=True):
+                length = 2 + (number % 5 == 0) - (number % 11 == 0)
+                word = "".join(chr(alphabet[place]) for place in row[:length])
+                words[word + ending(number // 64)] = None
+        return list(words)[:count]
+
+    return invent
+
+
+def _japanese(number: int) -> str:
+    """What some of the words end in: kana, as borrowed words and verbs do."""
+    kana = (number % 7 == 0) * (1 + number % 3)
+    return "".join(_KATAKANA[(number >> 4 * step) % len(_KATAKANA)] for step in range(kana))
+
+
+def _korean(number: int) -> str:
+    return _PARTICLES[number % len(_PARTICLES)]
+
+
+LANGUAGES = (
+    Language(
+        "en", 15, tuple(_ENGLISH_FUNCTION.split()), " ", ".",
+        (
+            "what did we decide about", "when is the", "how do i", "who said that the",
+            "why was the", "where is the note on", "which of the", "is there anything about",
+            "what was wrong with", "how much did the", "do we still have the", "can you find",
+        ),
+        _of_syllables(_ENGLISH_SYLLABLES),
+    ),
+    Language(
+        "de", 4, tuple(_GERMAN_FUNCTION.split()), " ", ".",
+        ("was haben wir über", "wann ist die", "warum war der", "wo steht die notiz zu"),
+        _of_syllables(_GERMAN_SYLLABLES),
+    ),
+    Language(
+        "zh", 2, tuple(_CHINESE_FUNCTION.split()), "", "。",
+        ("什么 时候", "为什么 我们", "哪里 有", "怎么"), _of_characters(0x4E00, 0x8FFF, _CJK_CHARACTERS),
+    ),
+    Language(
+        "ja", 2, tuple(_JAPANESE_FUNCTION.split()), "", "。",
+        ("いつ", "どこ に", "なぜ この", "だれ が"),
+        _of_characters(0x4E00, 0x8FFF, _CJK_CHARACTERS, _japanese),
+    ),
+    Language(
+        "ko", 2, tuple(_KOREAN_FUNCTION.split()), " ", ".",
+        ("언제 우리", "왜 그", "어디에 있는", "무엇을 다시"),
+        _of_characters(0xAC00, 0xD7A4, _KOREAN_SYLLABLES, _korean),
+    ),
+)  # fmt: skip
+
+SHARES = tuple(place for place, one in enumerate(LANGUAGES) for _ in range(one.share))
+"""The place in `LANGUAGES` of each of 25 topics."""
+
+
+_NOTED = "UPDATE files SET size = ?, mtime_ns = ?, inode = ?, seen_ns = ? WHERE path = ?"
+
+
+def folder(corpus: Corpus, chunks: int, place: Path) -> Store:
+    """Make notes of `chunks` chunks below `place` and their index, or take what is there.
+
+    The notes are on disk as the index knows them, so that a sync finds nothing to do. The vectors
+    are invented, under the name of the embedded model: a search embeds its query by that.
+    """
+    made = Store(place / f"notes-{chunks}-v{VERSION}", place / f"noted-{chunks}-v{VERSION}", chunks)
+    index = IndexFolder(made.data / workspace_id(made.root))
+    if index.current() is not None:
+        return made
+    bare = store(corpus, chunks, place)
+    _write(corpus, chunks, made.root)
+    index.create()
+    building = index.begin()
+    shutil.copyfile(bare.database, building)
+    connection = open_database(building)
+    stats = []
+    for (path,) in connection.execute("SELECT path FROM files").fetchall():
+        found = os.stat(made.root / str(path))
+        stats.append((found.st_size, found.st_mtime_ns, found.st_ino, time.time_ns(), str(path)))
+    recipe = Recipe(identity(EmbeddingChoice()))
+    connection.execute("BEGIN IMMEDIATE")
+    connection.executemany(_NOTED, stats)
+    connection.execute("UPDATE chunks SET model = ?", (recipe.model,))
+    write_meta(connection, recipe.meta())
+    connection.execute("COMMIT")
+    connection.close()
+    index.commit(building)
+    return made
+
+
+def copy(made: Store, place: Path) -> Store:
+    """Copy an index, not its notes, so that it may be written to."""
+    taken = replace(made, data=place)
+    shutil.copytree(made.data, place)
+    return taken
+
+
+def _write(corpus: Corpus, chunks: int, root: Path) -> None:
+    for notes, _ in corpus.notes(chunks):
+        for note in notes:
+            path = root / note.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("\n".join(note.pieces), encoding="utf-8")
+            # Long enough ago for a sync to trust what it sees.
+            at = datetime(note.day.year, note.day.month, note.day.day, tzinfo=UTC).timestamp()
+            os.utime(path, (at, at))
