@@ -19,11 +19,9 @@ from tests.bench import (
     providers,
     pruning,
     recall,
-    saving,
     search,
     start,
     transcripts,
-    transcripts_screen,
 )
 from tests.bench.measure import (
     MARGIN,
@@ -54,12 +52,12 @@ MEASUREMENTS: Mapping[str, Callable[[Plan], Iterator[Measurement]]] = {
     "paint": start.measure_paint,
     "first-result": start.measure_first_result,
     "keystroke": keystroke.measure_keystroke,
-    "saving": saving.measure_saving,
+    "saving": keystroke.measure_saving,
     "memory": memory.measure_memory,
     "foreign": foreign.measure_foreign,
     "explaining": explaining.measure_explaining,
     "transcripts": transcripts.measure_transcripts,
-    "transcripts-screen": transcripts_screen.measure_transcripts_screen,
+    "transcripts-screen": transcripts.measure_transcripts_screen,
 }
 
 

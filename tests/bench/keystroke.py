@@ -1,4 +1,4 @@
-"""Programs in a pseudo-terminal: what their screen shows, and when it came to show it."""
+"""From a key, or a saved note, to the rows on a screen; programs run in a pseudo-terminal."""
 
 from __future__ import annotations
 

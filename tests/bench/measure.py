@@ -1,4 +1,4 @@
-"""One measurement beside its reference: processes, figures, ratios, limits, and what was recorded."""
+"""One measurement beside its reference: figures, ratios, limits, and what was recorded."""
 
 from __future__ import annotations
 
