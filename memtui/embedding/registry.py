@@ -18,7 +18,7 @@ _MODULES: Final[Mapping[str, str]] = MappingProxyType(
         "minilm": "minilm",
         "use-multilingual": "use_multilingual",
         "wordllama": "wordllama",
-        "gguf": "gguf.provider",
+        "gguf": "gguf",
         "openai": "remote.registrations",
         "gemini": "remote.registrations",
         "voyage": "remote.registrations",

@@ -159,18 +159,22 @@ def _bare_wordllama(_: str) -> Embed:
 
 
 def _bare_gguf(model: str) -> Embed:
-    import llama_cpp
+    import xllamacpp
 
-    loaded = llama_cpp.Llama(
-        model,
-        embedding=True,
-        n_ctx=CONTEXT,
-        n_batch=CONTEXT,
-        n_threads=THREADS["gguf"],
-        n_threads_batch=THREADS["gguf"],
-        verbose=False,
-    )
-    return lambda texts: [loaded.embed(text, normalize=True) for text in texts]
+    params = xllamacpp.CommonParams()
+    params.model.path = model
+    params.embedding = True
+    params.n_ctx = params.n_batch = params.n_ubatch = CONTEXT
+    params.n_parallel = 1
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = THREADS["gguf"]
+    params.verbosity = 0
+    server = xllamacpp.Server(params)
+
+    def embed(texts: Sequence[str]) -> Sequence[Any]:
+        answers = [server.handle_embeddings({"input": text}) for text in texts]
+        return [answer["data"][0]["embedding"] for answer in answers]
+
+    return embed
 
 
 _BARE: Final[Mapping[str, Callable[[str], Embed]]] = {

@@ -75,7 +75,7 @@ def tiny_bert(
         "tokenizer.ggml.token_type": kinds,
         "tokenizer.ggml.padding_token_id": 0,
         "tokenizer.ggml.unknown_token_id": 1,
-        "tokenizer.ggml.cls_token_id": 2,
+        "tokenizer.ggml.bos_token_id": 2,
         "tokenizer.ggml.seperator_token_id": 3,
         "tokenizer.ggml.token_type_count": 2,
     }

