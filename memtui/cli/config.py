@@ -10,8 +10,8 @@ from typing import Any
 from memtui.cli.invocation import Invocation
 from memtui.errors import SettingsError
 from memtui.settings import Loaded, Origin, ProblemCode, Source, check_settings
-from memtui.settings.files import data_dir, nearest, state_dir, user_config_file
-from memtui.settings.keys import RANKING, known_keys, tables
+from memtui.settings.files import data_dir, state_dir, user_config_file
+from memtui.settings.keys import RANKING, known_keys, nearest, tables
 from memtui.settings.sample import sample_config
 from memtui.settings.shown import shown_value
 from memtui.settings.toml import toml_value

@@ -153,7 +153,7 @@ def _flags_alone(flags: Mapping[str, Any]) -> tuple[RankingSettings, str | None]
     from memtui.settings.schema import Settings
 
     layer, _ = flag_layer(flags)
-    settings = Settings.model_validate(nested(layer.values))
+    settings = Settings.parse(nested(layer.values))
     return settings.ranking, layer.values.get(PROFILE)
 
 

@@ -1,15 +1,17 @@
-"""What can be wrong with the configuration, said so that it can be put right."""
+"""Configuration files: their places, reading them, and what can be wrong with them."""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import json
 import os
 import re
 import stat
+import tomllib
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +20,7 @@ from typing import Any, Final
 import platformdirs
 
 from memtui.errors import SettingsError
+from memtui.settings.toml import key_lines
 
 
 class ProblemCode(StrEnum):
@@ -63,20 +66,6 @@ class SettingsProblems(SettingsError):
         self.problems = tuple(problems)
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word most like `word`, or `None` when nothing is like it."""
-    import difflib
-
-    candidates = sorted(known)
-    found = difflib.get_close_matches(word[:200], candidates, n=1, cutoff=0.6)
-    if found:
-        return found[0]
-    last = word[:200].rsplit(".", 1)[-1]
-    by_last = {name.rsplit(".", 1)[-1]: name for name in reversed(candidates)}
-    found = difflib.get_close_matches(last, by_last, n=1, cutoff=0.75)
-    return by_last[found[0]] if found else None
-
-
 APPLICATION: Final = "memtui"
 CONFIG_VARIABLE: Final = "MEMTUI_CONFIG"
 PROJECT_FILE: Final = ".memtui.toml"
@@ -85,9 +74,8 @@ PROJECT_TABLE_FILE: Final = "pyproject.toml"
 
 def user_config_file(env: Mapping[str, str]) -> Path:
     """The user's configuration file: `$MEMTUI_CONFIG`, else the platform's place for it."""
-    named = env.get(CONFIG_VARIABLE)
-    if named:
-        return Path(os.path.expanduser(named))
+    if env.get(CONFIG_VARIABLE):
+        return Path(os.path.expanduser(env[CONFIG_VARIABLE]))
     return _folder(platformdirs.user_config_path) / "config.toml"
 
 
@@ -107,21 +95,17 @@ def demo_data_dir() -> Path:
 
 
 def _folder(find: Callable[..., Path]) -> Path:
-    """Ask for one of the platform's folders; raises `SettingsError` for who has no home folder.
+    """One of the platform's folders; raises `SettingsError` for who has no home folder.
 
     A relative place would be below the current folder, which may be the memory.
     """
     try:
         folder = find(APPLICATION, appauthor=False)
-    except RuntimeError as error:
-        raise _no_home() from error
-    if not folder.is_absolute():
-        raise _no_home()
-    return folder
-
-
-def _no_home() -> SettingsError:
-    return SettingsError(
+    except RuntimeError:
+        folder = Path()
+    if folder.is_absolute():
+        return folder
+    raise SettingsError(
         "there is no home folder for configuration, state and indexes",
         hint="set HOME, or XDG_CONFIG_HOME, XDG_STATE_HOME and XDG_DATA_HOME, to an absolute path",
     )
@@ -149,8 +133,6 @@ class ConfigFile:
     def place(self, path: tuple[str, ...]) -> str:
         """Where a key stands, as `file:line`; the file alone when the line cannot be told."""
         if self._lines is None:
-            from memtui.settings.toml import key_lines
-
             self._lines = key_lines(self.text)
         full = (*self.prefix, *path)
         for length in range(len(full), len(self.prefix), -1):
@@ -169,12 +151,11 @@ def read_config(path: Path, prefix: tuple[str, ...] = ()) -> ConfigFile | Proble
     """
     try:
         data = read_bytes(path)
-    except FileNotFoundError:
-        return None
-    except NotADirectoryError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        return Problem(ProblemCode.UNREADABLE, str(path), "", _reason(error))
+        why = (error.strerror or type(error).__name__) if isinstance(error, OSError) else error
+        return Problem(ProblemCode.UNREADABLE, str(path), "", f"cannot be read: {why}")
     return parse_config(path, data, prefix)
 
 
@@ -193,8 +174,6 @@ def parse_config(
         line = text.count("\n", 0, deep.start()) + 1
         return Problem(ProblemCode.SYNTAX, f"{path}:{line}", "", "a key of too many parts")
     try:
-        import tomllib
-
         document: Any = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         if prefix and ".".join(prefix) not in text:
@@ -206,8 +185,6 @@ def parse_config(
         return None
     if not isinstance(document, dict):
         return Problem(ProblemCode.WRONG_VALUE, str(path), ".".join(prefix), "must be a table")
-    import hashlib
-
     return ConfigFile(path, text, hashlib.sha256(data).hexdigest(), document, prefix)
 
 
@@ -226,12 +203,6 @@ def read_bytes(path: Path, limit: int = MAX_CONFIG_BYTES) -> bytes:
     if len(data) > limit:
         raise ValueError(f"larger than {limit} bytes")
     return data
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError):
-        return f"cannot be read: {error.strerror or type(error).__name__}"
-    return f"cannot be read: {error}"
 
 
 def _syntax_problem(path: Path, text: str, error: Exception) -> Problem:

@@ -1,71 +1,108 @@
-"""The keys of the configuration as dotted names, read off the schema."""
+"""The keys of the configuration as dotted names, read off the schema, and the names of profiles."""
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import EnumMeta
 from functools import cache
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args, get_origin
+
+from msgspec import Meta
+from msgspec.structs import fields
 
 from memtui.settings.actions import ACTION_IDS
-from memtui.settings.files import nearest
-from memtui.settings.schema import BUILT_IN, KeymapSettings, Settings
-from memtui.settings.section import FieldInfo, Section
+from memtui.settings.schema import BUILT_IN, ProfileName, Settings, Table
 from memtui.settings.toml import toml_key
 
 KEYMAP: Final = "keymap"
 KEYMAP_PRESET: Final = "keymap.preset"
 PROFILES: Final = "profiles"
 RANKING: Final = "ranking"
+NAME_RULE: Final = "a-z, 0-9, `.`, `_` and `-`, first a letter or digit, at most 64"
+LONGEST_SHOWN: Final = 80
 _PROFILE_KEY = re.compile(
     rf"""{PROFILES}\.(?:"(?P<quoted>[a-z0-9._-]+)"|(?P<bare>[a-z0-9_-]+))\.(?P<key>.+)"""
 )
+_PROFILE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A key that holds a value: its dotted name, the way to it in `Settings`, its field."""
+    """A key that holds a value: its dotted name, the way to it in `Settings`, what it takes."""
 
     key: str
     attributes: tuple[str, ...]
-    field: FieldInfo
+    type: Any
+    default: Any
+
+    @property
+    def description(self) -> str:
+        """The line that explains it."""
+        return next(meta.description for meta in _metas(self.type) if meta.description)
 
     @property
     def optional(self) -> bool:
         """Whether it can be unset; an empty string in a file unsets it."""
-        return type(None) in get_args(self.field.annotation)
+        return type(None) in _parts(self.type)
 
     @property
     def many(self) -> bool:
         """Whether it holds a list."""
-        return isinstance(self.field.default, tuple)
+        return isinstance(self.default, tuple)
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether it is on or off."""
+        return bool in _parts(self.type)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words that it takes, where it takes no others."""
+        for part in _parts(self.type):
+            if get_origin(part) is Literal:
+                return get_args(part)
+            if isinstance(part, EnumMeta):
+                return tuple(part)
+        return ()
+
+    def clamp(self, value: float) -> float:
+        """The number of its range that is nearest."""
+        for meta in _metas(self.type):
+            if meta.ge is not None:
+                value = max(value, meta.ge)
+            if meta.le is not None:
+                value = min(value, meta.le)
+        return value
 
 
-def section_of(field: FieldInfo) -> type[Section] | None:
-    """The class of a field that is a table, `None` for a field that holds a value."""
-    return type(field.default) if isinstance(field.default, Section) else None
+def _parts(annotation: Any) -> Iterator[Any]:
+    """An annotation and everything that it is made of."""
+    yield annotation
+    if get_origin(annotation) is not Literal:
+        for part in get_args(annotation):
+            yield from _parts(part)
+
+
+def _metas(annotation: Any) -> Iterator[Meta]:
+    return (part for part in _parts(annotation) if isinstance(part, Meta))
 
 
 @cache
 def leaves() -> Mapping[str, Leaf]:
     """Every key by its dotted name, but for the bindings of `[keymap]` and the own profiles."""
-    return {leaf.key: leaf for leaf in _walk(Settings, (), ())}
+    return {leaf.key: leaf for leaf in _leaves_of(Settings, (), ())}
 
 
-def _walk(model: type[Section], names: tuple[str, ...], attributes: tuple[str, ...]) -> list[Leaf]:
-    found: list[Leaf] = []
-    for attribute, field in model.model_fields.items():
-        if (model, attribute) in {(KeymapSettings, "bindings"), (Settings, PROFILES)}:
-            continue
-        path = (*names, field.name)
-        steps = (*attributes, attribute)
-        section = section_of(field)
-        if section is None:
-            found.append(Leaf(".".join(path), steps, field))
-        else:
-            found.extend(_walk(section, path, steps))
-    return found
+def _leaves_of(table: type[Table], path: tuple[str, ...], steps: tuple[str, ...]) -> Iterator[Leaf]:
+    for info in fields(table):
+        names, attributes = (*path, info.encode_name), (*steps, info.name)
+        if isinstance(info.default, Table):
+            yield from _leaves_of(type(info.default), names, attributes)
+        elif attributes not in {(KEYMAP, "bindings"), (PROFILES,)}:
+            yield Leaf(".".join(names), attributes, info.type, info.default)
 
 
 @cache
@@ -101,14 +138,20 @@ def profile_key(name: str, key: str) -> str:
 
 def profile_of(key: str) -> tuple[str, str] | None:
     """The own profile that a key belongs to and the key within it; `None` for any other key."""
-    found = _PROFILE_KEY.fullmatch(key)
-    return (found["quoted"] or found["bare"], found["key"]) if found is not None else None
+    match = _PROFILE_KEY.fullmatch(key)
+    return (match["quoted"] or match["bare"], match["key"]) if match is not None else None
 
 
 def leaf_of(key: str) -> Leaf | None:
     """What a key of any table holds; a key of a profile is as the one of `[ranking]`."""
+    if binding_id(key) is not None:
+        return Leaf(key, (), str, "")
     within = profile_of(key)
-    return leaves().get(key if within is None else f"{RANKING}.{within[1]}")
+    if within is None:
+        return leaves().get(key)
+    if within[1] == "profile":
+        return Leaf(key, ("profile",), ProfileName, BUILT_IN[0])
+    return leaves().get(f"{RANKING}.{within[1]}")
 
 
 def path_of(key: str) -> tuple[str, ...]:
@@ -121,7 +164,7 @@ def path_of(key: str) -> tuple[str, ...]:
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by dotted key as the nested mapping that `Settings` validates."""
+    """Values by dotted key as the nested mapping that `Settings` is made of."""
     result: dict[str, Any] = {}
     for key, value in values.items():
         action = binding_id(key)
@@ -139,25 +182,27 @@ def value_of(settings: Settings, key: str) -> Any:
     if action is not None:
         return settings.keymap.bindings.get(action)
     within = profile_of(key)
-    if within is not None:
-        attributes = leaves()[f"{RANKING}.{within[1]}"].attributes[1:]
-        return _followed(settings.profiles[within[0]], attributes)
-    return _followed(settings, leaves()[key].attributes)
-
-
-def _followed(value: Any, attributes: tuple[str, ...]) -> Any:
-    for attribute in attributes:
+    value: Any = settings if within is None else settings.profiles[within[0]]
+    attributes = leaves()[key if within is None else f"{RANKING}.{within[1]}"].attributes
+    for attribute in attributes if within is None else attributes[1:]:
         value = getattr(value, attribute)
     return value
 
 
-NAME_RULE: Final = "a-z, 0-9, `.`, `_` and `-`, first a letter or digit, at most 64"
-LONGEST_SHOWN: Final = 80
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word most like `word`, or `None` when nothing is like it."""
+    candidates = sorted(known)
+    close = difflib.get_close_matches(word[:200], candidates, n=1, cutoff=0.6)
+    if close:
+        return close[0]
+    last = word[:200].rsplit(".", 1)[-1]
+    by_last = {name.rsplit(".", 1)[-1]: name for name in reversed(candidates)}
+    close = difflib.get_close_matches(last, by_last, n=1, cutoff=0.75)
+    return by_last[close[0]] if close else None
 
 
 def shown_name(name: str) -> str:
-    """A name as it is told: cut where it is too long for one, quotes where there is none."""
+    """A profile's name as it is told: cut where it is too long for one, quotes for an empty one."""
     return name[:LONGEST_SHOWN] or '""'
 
 
@@ -165,7 +210,7 @@ def name_problem(name: str) -> str:
     """Why an own profile cannot have this name; empty when it can."""
     if name in BUILT_IN:
         return "is built in: an own profile needs another name"
-    return "" if _NAME.fullmatch(name) else f"cannot be a profile's name: {NAME_RULE}"
+    return "" if _PROFILE_NAME.fullmatch(name) else f"cannot be a profile's name: {NAME_RULE}"
 
 
 def nearest_profile(name: str, known: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""What a project file may not decide before its owner is trusted."""
+"""Loading the settings: files, environment and flags, each checked by itself, then merged."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import chain
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final, NamedTuple
+
+from msgspec import ValidationError, convert
 
 from memtui.settings.actions import ACTION_IDS
 from memtui.settings.files import (
@@ -21,7 +22,6 @@ from memtui.settings.files import (
     Problem,
     ProblemCode,
     SettingsProblems,
-    nearest,
     read_config,
     user_config_file,
 )
@@ -30,11 +30,13 @@ from memtui.settings.keys import (
     LONGEST_SHOWN,
     PROFILES,
     RANKING,
+    Leaf,
     binding_id,
     known_keys,
     leaf_of,
     leaves,
     name_problem,
+    nearest,
     nearest_profile,
     nested,
     path_of,
@@ -44,43 +46,76 @@ from memtui.settings.keys import (
     tables,
     value_of,
 )
-from memtui.settings.limits import ValidationError
-from memtui.settings.schema import BUILT_IN, SOURCES_ARE, SOURCES_KEY, Settings
+from memtui.settings.schema import BUILT_IN, Settings
+from memtui.settings.shown import KEY_VARIABLE, masked_text, shown_value
 from memtui.settings.storage import StateFolder
 
+ENV_PREFIX: Final = "MEMTUI_"
+MOST_HINTS: Final = 50
+RESERVED_VARIABLES: Final = frozenset({"MEMTUI_ROOT", CONFIG_VARIABLE})
+"""Variables that are not settings."""
+PROJECT_PREFIX: Final = ("tool", "memtui")
 TRUST_FILE: Final = "trusted.json"
-
 LOCAL_PROVIDERS: Final = frozenset(
     {"auto", "none", "minilm", "use-multilingual", "wordllama", "gguf"}
 )
 """Providers that send nothing anywhere."""
+SOURCES_KEY: Final = "transcripts.sources"
+SOURCES_ARE: Final = (
+    "each must be openclaw, openclaw:AGENT, claude-code, claude-code:PROJECT or codex; files and "
+    "folders belong to transcripts.paths"
+)
+
+_KEEPS_A_KEY: Final = re.compile(r"(?i)^embedding\..*(key|token|secret|password)")
+_SWITCHES: Final = {"on": True, "yes": True, "y": True, "t": True} | {
+    "off": False,
+    "no": False,
+    "n": False,
+    "f": False,
+}
+_BOUND: Final = re.compile(r"Expected `\w+` (of length )?([<>]=?) (\S+)")
+_BOUNDS: Final = {
+    ">=": "greater than or equal to",
+    "<=": "less than or equal to",
+    ">": "greater than",
+    "<": "less than",
+}
+_WRONG_TYPE: Final = re.compile(r"Expected `([^`]+)`, got .*")
+_TYPES: Final = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "array": "a list",
+}
+
+
+# --- what a project's file may not decide before its owner is trusted -----------------------------
 
 
 def _always(value: Any) -> bool:
     return True
 
 
-def _remote(value: Any) -> bool:
+def _is_remote(value: Any) -> bool:
     return value not in LOCAL_PROVIDERS
 
 
-def _outside(value: Any) -> bool:
-    """Whether a list of paths has one that leaves the folder it is given in."""
-    return any(_leaves_folder(path) for path in value)
-
-
-def _leaves_folder(path: str) -> bool:
-    if path.startswith(("~", "$", "/", "\\")) or PureWindowsPath(path).drive:
-        return True
-    parts = PurePosixPath(path.replace("\\", "/")).parts
-    return ".." in parts
+def _leaves_folder(paths: Iterable[str]) -> bool:
+    """Whether one of the paths leads out of the folder that it is given in."""
+    return any(
+        path.startswith(("~", "$", "/", "\\"))
+        or bool(PureWindowsPath(path).drive)
+        or ".." in PurePosixPath(path.replace("\\", "/")).parts
+        for path in paths
+    )
 
 
 PROTECTED: Final[Mapping[str, Callable[[Any], bool]]] = {
     "editor": _always,
     "pager": _always,
-    "embedding.provider": _remote,
-    "embedding.fallback": _remote,
+    "embedding.provider": _is_remote,
+    "embedding.fallback": _is_remote,
     "embedding.allow_remote": bool,
     "embedding.base_url": _always,
     "embedding.key_env": _always,
@@ -89,9 +124,9 @@ PROTECTED: Final[Mapping[str, Callable[[Any], bool]]] = {
     "embedding.ca_file": _always,
     "embedding.batch": bool,
     "index.data_dir": _always,
-    "memory.extra_paths": _outside,
+    "memory.extra_paths": _leaves_folder,
     "transcripts.sources": bool,
-    "transcripts.paths": _outside,
+    "transcripts.paths": _leaves_folder,
 }
 """The closed set of keys that run commands, reach other machines, or read or write elsewhere,
 each with the test of which values do."""
@@ -132,13 +167,7 @@ def _name(path: Path) -> str:
     return os.path.realpath(path)
 
 
-ENV_PREFIX: Final = "MEMTUI_"
-MOST_HINTS: Final = 50
-RESERVED_VARIABLES: Final = frozenset({"MEMTUI_ROOT", CONFIG_VARIABLE})
-"""Variables that are not settings."""
-
-_KEY_VARIABLE: Final = "embedding.key_env"
-_KEEPS_A_KEY: Final = re.compile(r"(?i)^embedding\..*(key|token|secret|password)")
+# --- layers ---------------------------------------------------------------------------------------
 
 
 class Source(StrEnum):
@@ -183,84 +212,49 @@ def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
     problems: list[Problem] = []
     raw: dict[str, Any] = {}
     paths: dict[str, tuple[str, ...]] = {}
-    _flatten(file, file.table, (), raw, paths, problems)
 
-    def place(key: str) -> str:
-        return file.place(paths.get(key, path_of(key)))
+    def wrong(path: tuple[str, ...], key: str, message: str) -> None:
+        problems.append(Problem(ProblemCode.WRONG_VALUE, file.place(path), key, message))
 
-    return _checked(source, raw, place, problems, strict=True)
-
-
-def _flatten(
-    file: ConfigFile,
-    table: Mapping[str, Any],
-    path: tuple[str, ...],
-    raw: dict[str, Any],
-    paths: dict[str, tuple[str, ...]],
-    problems: list[Problem],
-) -> None:
-    for name, value in table.items():
-        here = (*path, name)
-        key = ".".join(here)
-        if path == (PROFILES,):
-            _flatten_profile(file, name, value, raw, paths, problems)
-            continue
-        if key in leaves():
-            raw[key], paths[key] = value, here
-        elif key in tables() and isinstance(value, dict):
-            _flatten(file, value, here, raw, paths, problems)
-        elif key in tables():
-            problems.append(
-                Problem(ProblemCode.WRONG_VALUE, file.place(here), key, f"must be a table [{key}]")
-            )
-        elif isinstance(value, dict) and _leads_to_binding(key):
-            _flatten(file, value, here, raw, paths, problems)
-        elif binding_id(key) in ACTION_IDS:
-            raw[key], paths[key] = value, here
-        else:
-            problems.append(unknown_key(file.place(here), key, before=len(problems)))
-
-
-def _flatten_profile(
-    file: ConfigFile,
-    name: str,
-    value: Any,
-    raw: dict[str, Any],
-    paths: dict[str, tuple[str, ...]],
-    problems: list[Problem],
-) -> None:
-    """The keys of one own profile; a table without any is a profile, too."""
-    here = (PROFILES, name)
-    table = profile_key(name[:LONGEST_SHOWN], "").removesuffix(".")
-    wrong = name_problem(name) if isinstance(value, dict) else f"must be a table [{table}]"
-    if wrong:
-        problems.append(Problem(ProblemCode.WRONG_VALUE, file.place(here), table, wrong))
-        return
-    start = profile_key(name, "profile")
-    raw[start], paths[start] = "memtui", here
-
-    def walk(inner: Mapping[str, Any], steps: tuple[str, ...]) -> None:
-        for part, held in inner.items():
-            below = ".".join((*steps, part))
-            key, model = profile_key(name, below), f"{RANKING}.{below}"
-            if model in leaves():
-                raw[key], paths[key] = held, (*here, *steps, part)
-            elif model in tables() and isinstance(held, dict):
-                walk(held, (*steps, part))
+    def walk(table: Mapping[str, Any], path: tuple[str, ...]) -> None:
+        for name, value in table.items():
+            here = (*path, name)
+            if path == (PROFILES,):
+                start_profile(name, value)
+                continue
+            is_own = path[:1] == (PROFILES,)
+            key = profile_key(here[1], ".".join(here[2:])) if is_own else ".".join(here)
+            model = ".".join((RANKING, *here[2:])) if is_own else key
+            if model in leaves() or binding_id(key) in ACTION_IDS:
+                raw[key], paths[key] = value, here
+            elif isinstance(value, dict) and (model in tables() or _leads_to_binding(key)):
+                walk(value, here)
             elif model in tables():
-                place = file.place((*here, *steps, part))
-                message = f"must be a table [{key}]"
-                problems.append(Problem(ProblemCode.WRONG_VALUE, place, key, message))
+                wrong(here, key, f"must be a table [{key}]")
             else:
-                known = [profile_key(name, k.partition(".")[2]) for k in leaves() if _ranks(k)]
-                at = file.place((*here, *steps, part))
-                problems.append(unknown_key(at, key, known, before=len(problems)))
+                known = known_keys() | tables() - {""}
+                if is_own:
+                    ranks = (
+                        k.removeprefix(f"{RANKING}.") for k in leaves() if k.startswith(RANKING)
+                    )
+                    known = frozenset(profile_key(here[1], k) for k in ranks)
+                problems.append(_unknown_key(file.place(here), key, known, len(problems)))
 
-    walk(value, ())
+    def start_profile(name: str, value: Any) -> None:
+        """Take one own profile; a table without any key is a profile, too."""
+        table = profile_key(name[:LONGEST_SHOWN], "").removesuffix(".")
+        why = name_problem(name) if isinstance(value, dict) else f"must be a table [{table}]"
+        if why:
+            wrong((PROFILES, name), table, why)
+            return
+        start = profile_key(name, "profile")
+        raw[start], paths[start] = BUILT_IN[0], (PROFILES, name)
+        walk(value, (PROFILES, name))
 
-
-def _ranks(key: str) -> bool:
-    return key.startswith(f"{RANKING}.")
+    walk(file.table, ())
+    return _checked(
+        source, raw, lambda key: file.place(paths.get(key, path_of(key))), problems, strict=True
+    )
 
 
 def _leads_to_binding(key: str) -> bool:
@@ -269,19 +263,13 @@ def _leads_to_binding(key: str) -> bool:
     return table is not None and any(id_.startswith(f"{table}.") for id_ in ACTION_IDS)
 
 
-def unknown_key(
-    place: str, key: str, known: Iterable[str] | None = None, *, before: int = 0
-) -> Problem:
+def _unknown_key(place: str, key: str, known: Iterable[str], before: int) -> Problem:
     """The problem of a key that does not exist, with the nearest that does.
 
     After `before` = `MOST_HINTS` other problems no nearest key is looked for: a file with
     thousands of unknown keys is of another program, and must not hold up the start.
     """
-    from memtui.settings.shown import masked_text
-
-    near = None
-    if before < MOST_HINTS:
-        near = nearest(key, known_keys() | tables() - {""} if known is None else known)
+    near = nearest(key, known) if before < MOST_HINTS else None
     hint = f"did you mean {near}?" if near else "`memtui config show` lists every key"
     if _KEEPS_A_KEY.search(key):
         hint = "no key is kept here: embedding.key_env or embedding.key_command says where it is"
@@ -301,7 +289,11 @@ def environment_layer(env: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
             continue
         key = ".".join(variable.removeprefix(ENV_PREFIX).lower().split("__"))
         if key not in known_keys():
-            problems.append(_unknown_variable(variable, key))
+            near = nearest(key, known_keys())
+            hint = f"did you mean ${variable_of(near)}?" if near else ""
+            hint = hint or "`memtui config show` lists every key"
+            code, message = ProblemCode.UNKNOWN_KEY, "no such setting"
+            problems.append(Problem(code, f"${variable}", "", message, hint, fatal=False))
             continue
         variables[key] = f"${variable}"
         try:
@@ -318,22 +310,13 @@ def variable_of(key: str) -> str:
     return ENV_PREFIX + key.upper().replace(".", "__")
 
 
-def _unknown_variable(variable: str, key: str) -> Problem:
-    near = nearest(key, known_keys())
-    hint = f"did you mean ${variable_of(near)}?" if near else "`memtui config show` lists every key"
-    return Problem(
-        ProblemCode.UNKNOWN_KEY, f"${variable}", "", "no such setting", hint, fatal=False
-    )
-
-
 def _parse_list(text: str) -> list[Any]:
     if not text.lstrip().startswith("["):
         return [part.strip() for part in text.split(",") if part.strip()]
     try:
-        value = json.loads(text)
+        value: list[Any] = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError("must be a JSON array or words separated by commas") from error
-    assert isinstance(value, list)
     return value
 
 
@@ -342,12 +325,9 @@ def flag_layer(flags: Mapping[str, Any]) -> tuple[Layer, list[Problem]]:
     given = {
         key: value if isinstance(value, Flag) else Flag("", value) for key, value in flags.items()
     }
+    raw = {key: flag.value for key, flag in given.items() if flag.value is not None}
     return _checked(
-        Source.FLAG,
-        {key: flag.value for key, flag in given.items() if flag.value is not None},
-        lambda key: given[key].name if key in given else "",
-        [],
-        strict=False,
+        Source.FLAG, raw, lambda key: given[key].name if key in given else "", [], strict=False
     )
 
 
@@ -359,56 +339,66 @@ def _checked(
     *,
     strict: bool,
 ) -> tuple[Layer, list[Problem]]:
-    """Validate the values of a layer one by one, so that each problem names its key."""
+    """Check the values of a layer one by one, so that each problem names its key."""
     values: dict[str, Any] = {}
     for key, value in raw.items():
         leaf = leaf_of(key)
-        if leaf is not None and leaf.optional and value == "":
-            values[key] = None
-            continue
-        if (wrong := _wrong_start(key, value)) is not None:
-            problems.append(Problem(ProblemCode.WRONG_VALUE, place(key), key, *wrong))
-            continue
+        assert leaf is not None
         try:
-            checked = Settings.model_validate(
-                nested({key: value}), strict=None if strict else False
-            )
-        except (ValueError, OverflowError, RecursionError) as error:
-            problems.append(
-                Problem(ProblemCode.WRONG_VALUE, place(key), key, _explained(error, key, value))
-            )
-            continue
-        values[key] = value_of(checked, key)
+            values[key] = _converted(leaf, value, strict=strict)
+        except (ValueError, RecursionError) as error:
+            message, hint = _explained(leaf, value, error)
+            problems.append(Problem(ProblemCode.WRONG_VALUE, place(key), key, message, hint))
     return Layer(source, values, place), problems
 
 
-def _wrong_start(key: str, value: Any) -> tuple[str, str] | None:
-    """What is wrong with the built-in profile that an own one names, and what to do."""
-    within = profile_of(key)
-    if within is None or within[1] != "profile" or not isinstance(value, str) or value in BUILT_IN:
+def _converted(leaf: Leaf, value: Any, *, strict: bool) -> Any:
+    """The value as the settings hold it; without `strict` texts may stand for numbers."""
+    if leaf.optional and value == "":
         return None
-    message = f"no built-in profile {value[:80]!r}: own profiles do not start from one another"
-    return message, nearest_profile(value, BUILT_IN)
-
-
-def _explained(error: Exception, key: str, value: Any) -> str:
-    """What a value must be instead, in one line."""
-    if not isinstance(error, ValidationError):
-        return f"cannot be used: {type(error).__name__}"
-    message = error.message.replace("Input should be", "must be")
-    if key == SOURCES_KEY and error.kind == "string_pattern_mismatch":
-        return SOURCES_ARE
-    if error.kind == "string_pattern_mismatch":
-        message = "must be an address that starts with http:// or https://, or a plain name"
-    if key == _KEY_VARIABLE:
-        # Whoever gives no name of a variable may have given the key itself.
-        return "must be the name of an environment variable, not the key"
     if isinstance(value, str):
-        from memtui.settings.shown import shown_value
+        # An environment may have bytes that are no UTF-8.
+        value.encode()
+        if not strict:
+            value = value.strip()
+            value = _SWITCHES.get(value.lower(), value) if leaf.is_switch else value
+    return convert(value, leaf.type, strict=strict)
 
-        value = shown_value(key, value)
+
+def _explained(leaf: Leaf, value: Any, error: Exception) -> tuple[str, str]:
+    """What a value must be instead, in one line, and what to do."""
+    within = profile_of(leaf.key)
+    if within is not None and within[1] == "profile" and isinstance(value, str):
+        message = f"no built-in profile {value[:80]!r}: own profiles do not start from one another"
+        return message, nearest_profile(value, BUILT_IN)
+    if leaf.key == KEY_VARIABLE:
+        # Whoever gives no name of a variable may have given the key itself.
+        return "must be the name of an environment variable, not the key", ""
+    message = str(error).partition(" - at ")[0]
+    if leaf.key == SOURCES_KEY and "regex" in message:
+        return SOURCES_ARE, ""
+    if isinstance(error, UnicodeEncodeError):
+        message = "must be Unicode"
+    elif not isinstance(error, ValidationError):
+        return f"cannot be used: {type(error).__name__}", ""
+    elif bound := _BOUND.fullmatch(message):
+        number = f"{float(bound[3]):.15g}"
+        message = f"must be {_BOUNDS[bound[2]]} {number}"
+        if bound[1]:
+            message = (
+                f"must have {'at most' if '<' in bound[2] else 'at least'} {number} characters"
+            )
+    elif "regex" in message:
+        message = "must be an address that starts with http:// or https://, or a plain name"
+    elif leaf.choices and isinstance(value, str):
+        message = f"must be one of {', '.join(leaf.choices)}"
+    elif wrong := _WRONG_TYPE.fullmatch(message):
+        names = [name for name in wrong[1].split(" | ") if name != "null"]
+        message = f"must be {' or '.join(_TYPES.get(name, name) for name in names)}"
+    if isinstance(value, str):
+        value = shown_value(leaf.key, value)
     shown = repr(value) if isinstance(value, str | int | float | bool) else type(value).__name__
-    return f"{message}, not {shown[:80]}"
+    return f"{message}, not {shown[:80]}", ""
 
 
 def is_binding(key: str) -> bool:
@@ -416,7 +406,7 @@ def is_binding(key: str) -> bool:
     return key != KEYMAP_PRESET and binding_id(key) is not None
 
 
-PROJECT_PREFIX = ("tool", "memtui")
+# --- the settings in force ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -605,7 +595,7 @@ def merge(layers: Sequence[Layer]) -> tuple[Settings | None, list[Problem]]:
         merged = {key: value for key, value in merged.items() if _profile(key) not in anew}
         merged.update(layer.values)
     try:
-        settings = Settings.model_validate(nested(merged))
+        settings = Settings.parse(nested(merged))
     except ValidationError as error:
         return None, [Problem(ProblemCode.WRONG_VALUE, "", "", str(error))]
     return settings, _contradictions(settings, layers)
@@ -667,15 +657,13 @@ def _origins(settings: Settings, layers: Sequence[Layer]) -> dict[str, Origin]:
     return origins
 
 
-def _profile_keys(settings: Settings, layers: Sequence[Layer]) -> Iterator[str]:
+def _profile_keys(settings: Settings, layers: Sequence[Layer]) -> list[str]:
     """The keys of the own profiles, of each those of the strongest file that defines it."""
     keys: dict[str, list[str]] = {name: [] for name in settings.profiles}
-    for layer in layers:
-        found: dict[str, list[str]] = {}
+    for layer in reversed(layers):
+        keys |= {name: [] for name in layer.profiles}
         for key in layer.values:
             within = profile_of(key)
             if within is not None:
-                found.setdefault(within[0], []).append(key)
-        for name, of_it in found.items():
-            keys[name] = keys[name] or of_it
-    return chain.from_iterable(keys.values())
+                keys[within[0]].append(key)
+    return [key for of_one in keys.values() for key in of_one]

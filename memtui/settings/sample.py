@@ -63,7 +63,7 @@ def _entry(leaf: Leaf, name: str) -> str:
     if leaf.key in PROTECTED:
         note = f"\n# {_NEEDS_TRUST_WHEN.get(leaf.key, _NEEDS_TRUST)}"
     shown = _folded(toml_value(default_of(leaf.key)))
-    return f"\n# {leaf.field.description}{note}\n#{name} = {shown}\n"
+    return f"\n# {leaf.description}{note}\n#{name} = {shown}\n"
 
 
 def _folded(value: str) -> str:
@@ -81,7 +81,7 @@ def _bound(id_: str) -> str:
 
 def default_of(key: str) -> Any:
     """The default of a key; for a ranking value that is not set, that of profile `memtui`."""
-    default = leaves()[key].field.default
+    default = leaves()[key].default
     if default is not None or not key.startswith("ranking."):
         return default
     return values_of(Ranking()).get(key.removeprefix("ranking."))

@@ -1,127 +1,166 @@
-"""The settings of the embedding provider."""
-
-from __future__ import annotations
+"""The settings: their types, ranges, defaults and one-line explanations."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
-from typing import Annotated, Final, Literal, TypeVar, get_args
+from typing import Annotated, Any, Final, Literal, Self, TypeVar, get_args
+
+from msgspec import Meta, Struct, convert, field
 
 from memtui.errors import SettingsError
 from memtui.model import Decay, Fusion, Mmr, Ranking, Rerank, Stage
 from memtui.model.documents import DEFAULT_IGNORE
-from memtui.settings.section import Field, Section
 
-_PROVIDER: Final = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+ProfileName = Literal[
+    "memtui", "openclaw-2026.2", "openclaw-2026.4", "openclaw-2026.7", "openclaw-2026.9", "memini"
+]
+BUILT_IN: Final[tuple[str, ...]] = get_args(ProfileName)
+"""The names of the profiles that come with memtui."""
+DECAY_FLOORS: Final = {"documented": 0.0, "gentle": 0.8}
+
+_Part = TypeVar("_Part", Ranking, Mmr, Decay, Rerank)
+_Share = Annotated[float, Meta(ge=0, le=1)]
+_Text = Annotated[str, Meta(max_length=4096)]
+_Prefix = Annotated[str, Meta(max_length=1000)]
+_Seconds = Annotated[float, Meta(gt=0, le=3600)]
+_Provider = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}\Z")]
+_Address = Annotated[str, Meta(pattern=r"^https?://[^\s]+\Z", max_length=2048)]
+_Variable = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}\Z")]
+_TranscriptSource = Annotated[
+    str, Meta(pattern=r"^(?:openclaw(?::[^:/\\\n]+)?|claude-code(?::[^:]+)?|codex)\Z")
+]
 
 
-class EmbeddingSettings(Section):
+def about(text: str) -> Meta:
+    """Describe a key in one line, for the sample configuration."""
+    return Meta(description=text)
+
+
+class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the configuration; `parse` checks what a file has, the constructor does not."""
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> Self:
+        """Check values by name; raises `msgspec.ValidationError`, a `ValueError`."""
+        return convert(values, cls)
+
+
+class MemorySettings(Table, frozen=True):
+    """What belongs to the memory beyond the folder itself."""
+
+    extra_paths: Annotated[
+        tuple[str, ...], about("More files, folders or globs to index; ~ is your home folder.")
+    ] = ()
+    ignore: Annotated[
+        tuple[str, ...], about("Names or globs of files and folders to leave out.")
+    ] = DEFAULT_IGNORE
+    max_file_bytes: Annotated[
+        int, Meta(ge=1, le=2**31), about("Larger files are listed as skipped.")
+    ] = 64 * 2**20
+
+
+class ChunkingSettings(Table, frozen=True):
+    """How files are cut into chunks; a change asks for a rebuild."""
+
+    tokens: Annotated[
+        int, Meta(ge=16, le=8192), about("Size of a chunk, in tokens (estimated).")
+    ] = 400
+    overlap: Annotated[
+        int, Meta(ge=0, le=4096), about("Tokens that a chunk repeats from the one before it.")
+    ] = 80
+
+
+class EmbeddingSettings(Table, frozen=True):
     """Who makes the vectors."""
 
-    provider: str = Field(
-        default="auto",
-        pattern=_PROVIDER,
-        description="auto: the model that comes with memtui, unless allow_remote or model_path say "
-        "otherwise; none: keyword search alone; `memtui providers` lists the others.",
-    )
-    model: str | None = Field(
-        default=None,
-        max_length=256,
-        description="The provider's model; empty: the provider's default.",
-    )
-    dimensions: int | None = Field(
-        default=None,
-        ge=1,
-        le=16384,
-        description="Numbers a vector has, of models that can give fewer; empty: all.",
-    )
-    fallback: str = Field(
-        default="minilm",
-        pattern=_PROVIDER,
-        description="The provider that takes over when the first one fails; none: none does.",
-    )
-    allow_remote: bool = Field(
-        default=False, description="Let auto choose a remote provider whose key is found."
-    )
-    base_url: str | None = Field(
-        default=None,
-        max_length=2048,
-        pattern=r"^https?://[^\s]+$",
-        description="Address of a remote provider; empty: the provider's own.",
-    )
-    key_env: str | None = Field(
-        default=None,
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$",
-        description="Environment variable that holds the key; empty: the provider's own ones.",
-    )
-    key_command: str | None = Field(
-        default=None, max_length=4096, description="Command that prints the key."
-    )
-    keyring: bool = Field(
-        default=True,
-        description="Ask the system's keyring (service memtui), where the package keyring is.",
-    )
-    agent_keys: bool = Field(
-        default=True, description="Look for the key in an OpenClaw configuration, too."
-    )
-    model_path: str | None = Field(
-        default=None, max_length=4096, description="The model file of the provider gguf."
-    )
-    threads: int = Field(
-        default=0,
-        ge=0,
-        le=256,
-        description="CPU threads for a local model; 0: chosen by memtui.",
-    )
-    query_prefix: str | None = Field(
-        default=None,
-        max_length=1000,
-        description="Put before a query; empty: what the model wants, where that is known.",
-    )
-    document_prefix: str | None = Field(
-        default=None,
-        max_length=1000,
-        description="Put before a chunk; empty: what the model wants, where that is known.",
-    )
-    query_timeout: float = Field(
-        default=60.0, gt=0, le=3600, description="Seconds to wait for the vector of a query."
-    )
-    batch_timeout: float = Field(
-        default=120.0, gt=0, le=3600, description="Seconds to wait for the vectors of chunks."
-    )
-    concurrency: int = Field(
-        default=4, ge=1, le=32, description="Requests to a remote provider at the same time."
-    )
-    requests_per_minute: int = Field(
-        default=0, ge=0, le=10**6, description="Most requests a minute; 0: learned from answers."
-    )
-    tokens_per_minute: int = Field(
-        default=0, ge=0, le=10**9, description="Most tokens a minute; 0: learned from answers."
-    )
-    ca_file: str | None = Field(
-        default=None, max_length=4096, description="Certificates (PEM) to trust besides the usual."
-    )
-    batch: bool = Field(
-        default=False,
-        description="Use the provider's batch interface for large indexes: cheaper, slower.",
-    )
-    batch_minimum: int = Field(
-        default=1000, ge=1, le=10**7, description="Chunks from which on a batch is worth it."
-    )
-    price: float | None = Field(
-        default=None,
-        ge=0,
-        le=10**6,
-        description="Price of a million tokens; empty: the provider's list price, where known.",
-    )
+    provider: Annotated[
+        _Provider,
+        about(
+            "auto: the model that comes with memtui, unless allow_remote or model_path say "
+            "otherwise; none: keyword search alone; `memtui providers` lists the others."
+        ),
+    ] = "auto"
+    model: Annotated[
+        Annotated[str, Meta(max_length=256)] | None,
+        about("The provider's model; empty: the provider's default."),
+    ] = None
+    dimensions: Annotated[
+        Annotated[int, Meta(ge=1, le=16384)] | None,
+        about("Numbers a vector has, of models that can give fewer; empty: all."),
+    ] = None
+    fallback: Annotated[
+        _Provider,
+        about("The provider that takes over when the first one fails; none: none does."),
+    ] = "minilm"
+    allow_remote: Annotated[
+        bool, about("Let auto choose a remote provider whose key is found.")
+    ] = False
+    base_url: Annotated[
+        _Address | None, about("Address of a remote provider; empty: the provider's own.")
+    ] = None
+    key_env: Annotated[
+        _Variable | None,
+        about("Environment variable that holds the key; empty: the provider's own ones."),
+    ] = None
+    key_command: Annotated[_Text | None, about("Command that prints the key.")] = None
+    keyring: Annotated[
+        bool, about("Ask the system's keyring (service memtui), where the package keyring is.")
+    ] = True
+    agent_keys: Annotated[bool, about("Look for the key in an OpenClaw configuration, too.")] = True
+    model_path: Annotated[_Text | None, about("The model file of the provider gguf.")] = None
+    threads: Annotated[
+        int, Meta(ge=0, le=256), about("CPU threads for a local model; 0: chosen by memtui.")
+    ] = 0
+    query_prefix: Annotated[
+        _Prefix | None,
+        about("Put before a query; empty: what the model wants, where that is known."),
+    ] = None
+    document_prefix: Annotated[
+        _Prefix | None,
+        about("Put before a chunk; empty: what the model wants, where that is known."),
+    ] = None
+    query_timeout: Annotated[_Seconds, about("Seconds to wait for the vector of a query.")] = 60.0
+    batch_timeout: Annotated[_Seconds, about("Seconds to wait for the vectors of chunks.")] = 120.0
+    concurrency: Annotated[
+        int, Meta(ge=1, le=32), about("Requests to a remote provider at the same time.")
+    ] = 4
+    requests_per_minute: Annotated[
+        int, Meta(ge=0, le=10**6), about("Most requests a minute; 0: learned from answers.")
+    ] = 0
+    tokens_per_minute: Annotated[
+        int, Meta(ge=0, le=10**9), about("Most tokens a minute; 0: learned from answers.")
+    ] = 0
+    ca_file: Annotated[_Text | None, about("Certificates (PEM) to trust besides the usual.")] = None
+    batch: Annotated[
+        bool, about("Use the provider's batch interface for large indexes: cheaper, slower.")
+    ] = False
+    batch_minimum: Annotated[
+        int, Meta(ge=1, le=10**7), about("Chunks from which on a batch is worth it.")
+    ] = 1000
+    price: Annotated[
+        Annotated[float, Meta(ge=0, le=10**6)] | None,
+        about("Price of a million tokens; empty: the provider's list price, where known."),
+    ] = None
 
 
-SOURCES_KEY: Final = "transcripts.sources"
-SOURCES_ARE: Final = (
-    "each must be openclaw, openclaw:AGENT, claude-code, claude-code:PROJECT or codex; files and "
-    "folders belong to transcripts.paths"
-)
-"""What a source that is none of these is told."""
+class IndexSettings(Table, frozen=True):
+    """How the index is kept up to date, and where."""
+
+    watch: Annotated[bool, about("Follow changes of the files while memtui is open.")] = True
+    debounce_seconds: Annotated[
+        float, Meta(ge=0.05, le=60), about("Quiet time after a change before it is indexed.")
+    ] = 1.5
+    rescan_seconds: Annotated[
+        float, Meta(ge=1, le=86400), about("Time between looks for changes that no event told of.")
+    ] = 120.0
+    data_dir: Annotated[
+        _Text | None, about("Where indexes are kept; empty: the platform's folder.")
+    ] = None
+    cache_mb: Annotated[
+        int,
+        Meta(ge=1, le=10**6),
+        about("Megabytes of kept vectors; those that the index uses are never dropped."),
+    ] = 2048
 
 
 class Redaction(StrEnum):
@@ -133,217 +172,158 @@ class Redaction(StrEnum):
     OPENCLAW = "openclaw"
 
 
-_SOURCE: Final = r"^(?:openclaw(?::[^:/\\]+)?|claude-code(?::[^:]+)?|codex)$"
-
-
-class TranscriptSettings(Section):
+class TranscriptSettings(Table, frozen=True):
     """Whose conversations are indexed beside the notes; none unless they are named."""
 
-    sources: Annotated[tuple[Annotated[str, Field(pattern=_SOURCE)], ...], Field(strict=False)] = (
-        Field(
-            default=(),
-            description="Conversations to index: openclaw, openclaw:AGENT, claude-code, "
-            "claude-code:PROJECT (a glob) or codex. Credentials are masked; empty: none.",
-        )
-    )
-    paths: Annotated[tuple[str, ...], Field(strict=False)] = Field(
-        default=(),
-        description="More transcripts: files, folders or globs; whose they are is told by what "
-        "they hold.",
-    )
-    delta_bytes: int = Field(
-        default=100_000,
-        le=2**40,
-        description="Bytes by which a transcript grows before it is indexed again; 0: any.",
-    )
-    delta_messages: int = Field(
-        default=50,
-        le=10**9,
-        description="Lines by which a transcript grows before it is indexed again; 0: any.",
-    )
-    debounce_seconds: float = Field(
-        default=5.0, ge=0.1, le=3600, description="Time between two looks at the transcripts."
-    )
-    redaction: Redaction = Field(
-        default=Redaction.AUTO,
-        strict=False,
-        description="Credentials that the index masks in OpenClaw's conversations: wide, openclaw "
-        "(what the release masks, no more), auto: openclaw with a ranking.profile openclaw-*. "
-        "What is shown is always masked by the wide list.",
-    )
-    max_line_bytes: int = Field(
-        default=16 * 2**20,
-        ge=1024,
-        le=2**30,
-        description="Longer lines of a transcript are left out, and counted.",
-    )
+    sources: Annotated[
+        tuple[_TranscriptSource, ...],
+        about(
+            "Conversations to index: openclaw, openclaw:AGENT, claude-code, "
+            "claude-code:PROJECT (a glob) or codex. Credentials are masked; empty: none."
+        ),
+    ] = ()
+    paths: Annotated[
+        tuple[str, ...],
+        about(
+            "More transcripts: files, folders or globs; whose they are is told by what they hold."
+        ),
+    ] = ()
+    delta_bytes: Annotated[
+        int,
+        Meta(le=2**40),
+        about("Bytes by which a transcript grows before it is indexed again; 0: any."),
+    ] = 100_000
+    delta_messages: Annotated[
+        int,
+        Meta(le=10**9),
+        about("Lines by which a transcript grows before it is indexed again; 0: any."),
+    ] = 50
+    debounce_seconds: Annotated[
+        float, Meta(ge=0.1, le=3600), about("Time between two looks at the transcripts.")
+    ] = 5.0
+    redaction: Annotated[
+        Redaction,
+        about(
+            "Credentials that the index masks in OpenClaw's conversations: wide, openclaw "
+            "(what the release masks, no more), auto: openclaw with a ranking.profile openclaw-*. "
+            "What is shown is always masked by the wide list."
+        ),
+    ] = Redaction.AUTO
+    max_line_bytes: Annotated[
+        int,
+        Meta(ge=1024, le=2**30),
+        about("Longer lines of a transcript are left out, and counted."),
+    ] = 16 * 2**20
 
 
-ProfileName = Literal[
-    "memtui", "openclaw-2026.2", "openclaw-2026.4", "openclaw-2026.7", "openclaw-2026.9", "memini"
-]
-BUILT_IN: Final[tuple[str, ...]] = get_args(ProfileName)
-"""The names of the profiles that come with memtui."""
-
-_T = TypeVar("_T")
-_Strings = Annotated[tuple[str, ...], Field(strict=False)]
-_Weight = Annotated[float, Field(ge=0, le=1)]
-
-
-class MemorySettings(Section):
-    """What belongs to the memory beyond the folder itself."""
-
-    extra_paths: _Strings = Field(
-        default=(), description="More files, folders or globs to index; ~ is your home folder."
-    )
-    ignore: _Strings = Field(
-        default=DEFAULT_IGNORE, description="Names or globs of files and folders to leave out."
-    )
-    max_file_bytes: int = Field(
-        default=64 * 2**20, ge=1, le=2**31, description="Larger files are listed as skipped."
-    )
-
-
-class ChunkingSettings(Section):
-    """How files are cut into chunks; a change asks for a rebuild."""
-
-    tokens: int = Field(
-        default=400, ge=16, le=8192, description="Size of a chunk, in tokens (estimated)."
-    )
-    overlap: int = Field(
-        default=80, ge=0, le=4096, description="Tokens that a chunk repeats from the one before it."
-    )
-
-
-class IndexSettings(Section):
-    """How the index is kept up to date, and where."""
-
-    watch: bool = Field(
-        default=True, description="Follow changes of the files while memtui is open."
-    )
-    debounce_seconds: float = Field(
-        default=1.5, ge=0.05, le=60, description="Quiet time after a change before it is indexed."
-    )
-    rescan_seconds: float = Field(
-        default=120.0,
-        ge=1,
-        le=86400,
-        description="Time between looks for changes that no event told of.",
-    )
-    data_dir: str | None = Field(
-        default=None,
-        max_length=4096,
-        description="Where indexes are kept; empty: the platform's folder.",
-    )
-    cache_mb: int = Field(
-        default=2048,
-        ge=1,
-        le=10**6,
-        description="Megabytes of kept vectors; those that the index uses are never dropped.",
-    )
-
-
-class MmrSettings(Section):
+class MmrSettings(Table, frozen=True):
     """Maximal marginal relevance: fewer results that say the same."""
 
-    enabled: bool | None = Field(
-        default=None, description="Push down what repeats a better result."
-    )
-    lambda_: _Weight | None = Field(
-        default=None, name="lambda", description="1: relevance alone, 0: variety alone."
+    enabled: Annotated[bool | None, about("Push down what repeats a better result.")] = None
+    lambda_: Annotated[_Share | None, about("1: relevance alone, 0: variety alone.")] = field(
+        default=None, name="lambda"
     )
 
 
-class DecaySettings(Section):
+class DecaySettings(Table, frozen=True):
     """Temporal decay: old notes count less."""
 
-    enabled: bool | None = Field(default=None, description="Let old notes count less.")
-    preset: Literal["documented", "gentle"] | None = Field(
-        default=None, description="documented: floor 0; gentle: floor 0.8. `floor` wins over it."
-    )
-    half_life_days: float | None = Field(
-        default=None,
-        gt=0,
-        le=36500,
-        description="Age in days at which half of the decaying part is left.",
-    )
-    floor: _Weight | None = Field(default=None, description="The factor that no age falls below.")
+    enabled: Annotated[bool | None, about("Let old notes count less.")] = None
+    preset: Annotated[
+        Literal["documented", "gentle"] | None,
+        about("documented: floor 0; gentle: floor 0.8. `floor` wins over it."),
+    ] = None
+    half_life_days: Annotated[
+        Annotated[float, Meta(gt=0, le=36500)] | None,
+        about("Age in days at which half of the decaying part is left."),
+    ] = None
+    floor: Annotated[_Share | None, about("The factor that no age falls below.")] = None
 
 
-class RerankSettings(Section):
+class RerankSettings(Table, frozen=True):
     """Composite rerank of relevance, recency and importance."""
 
-    enabled: bool | None = Field(
-        default=None, description="Blend relevance, recency and importance."
-    )
-    relevance: _Weight | None = Field(default=None, description="Weight of the fused score.")
-    recency: _Weight | None = Field(default=None, description="Weight of the recency.")
-    importance: _Weight | None = Field(default=None, description="Weight of the note's importance.")
+    enabled: Annotated[bool | None, about("Blend relevance, recency and importance.")] = None
+    relevance: Annotated[_Share | None, about("Weight of the fused score.")] = None
+    recency: Annotated[_Share | None, about("Weight of the recency.")] = None
+    importance: Annotated[_Share | None, about("Weight of the note's importance.")] = None
 
 
-DECAY_FLOORS: Final = {"documented": 0.0, "gentle": 0.8}
-
-
-class RankingSettings(Section):
+class RankingSettings(Table, frozen=True):
     """How results are ranked; what is not set comes from the profile."""
 
-    profile: str = Field(
-        default="memtui",
-        description="The ranking that the other keys change: built in, or one of [profiles].",
-    )
-    k: int | None = Field(default=None, ge=1, le=200, description="How many results are shown.")
-    candidate_multiplier: int | None = Field(
-        default=None, ge=1, le=50, description="Candidates of each leg = k times this, 50 to 200."
-    )
-    fusion: Annotated[Fusion, Field(strict=False)] | None = Field(
-        default=None, description="weighted_sum, relative_score or rrf."
-    )
-    vector_weight: _Weight | None = Field(
-        default=None,
-        description="Weight of the vector leg; alone, the keyword leg gets the rest to 1.",
-    )
-    keyword_weight: _Weight | None = Field(
-        default=None,
-        description="Weight of the keyword leg; alone, the vector leg gets the rest to 1.",
-    )
-    rrf_k: float | None = Field(
-        default=None, gt=0, le=10000, description="Constant of reciprocal rank fusion."
-    )
-    dedup: bool | None = Field(default=None, description="Show a text that occurs twice only once.")
-    min_score: _Weight | Literal["off"] | None = Field(
-        default=None,
-        description='Results below this score are not shown; "off": no minimum.',
-    )
-    project_keys: _Strings | None = Field(
-        default=None,
-        description="Projects at work: in openclaw-2026.9 their notes count more, others' less.",
-    )
+    profile: Annotated[
+        str, about("The ranking that the other keys change: built in, or one of [profiles].")
+    ] = "memtui"
+    k: Annotated[
+        Annotated[int, Meta(ge=1, le=200)] | None, about("How many results are shown.")
+    ] = None
+    candidate_multiplier: Annotated[
+        Annotated[int, Meta(ge=1, le=50)] | None,
+        about("Candidates of each leg = k times this, 50 to 200."),
+    ] = None
+    fusion: Annotated[Fusion | None, about("weighted_sum, relative_score or rrf.")] = None
+    vector_weight: Annotated[
+        _Share | None,
+        about("Weight of the vector leg; alone, the keyword leg gets the rest to 1."),
+    ] = None
+    keyword_weight: Annotated[
+        _Share | None,
+        about("Weight of the keyword leg; alone, the vector leg gets the rest to 1."),
+    ] = None
+    rrf_k: Annotated[
+        Annotated[float, Meta(gt=0, le=10000)] | None,
+        about("Constant of reciprocal rank fusion."),
+    ] = None
+    dedup: Annotated[bool | None, about("Show a text that occurs twice only once.")] = None
+    min_score: Annotated[
+        _Share | Literal["off"] | None,
+        about('Results below this score are not shown; "off": no minimum.'),
+    ] = None
+    project_keys: Annotated[
+        tuple[str, ...] | None,
+        about("Projects at work: in openclaw-2026.9 their notes count more, others' less."),
+    ] = None
     mmr: MmrSettings = MmrSettings()
     decay: DecaySettings = DecaySettings()
     rerank: RerankSettings = RerankSettings()
 
     def apply(self, base: Ranking) -> Ranking:
         """`base`, normally the named profile, with every value that is set in its place."""
-        vector, keyword = self._weights(base)
-        return replace(
+        minimum = base.min_score if self.min_score is None else self.min_score
+        floor = self.decay.floor
+        if floor is None and self.decay.preset is not None:
+            floor = DECAY_FLOORS[self.decay.preset]
+        mmr, decay, rerank = self.mmr, self.decay, self.rerank
+        changed = _with(
             base,
-            k=_chosen(self.k, base.k),
-            candidate_multiplier=_chosen(self.candidate_multiplier, base.candidate_multiplier),
-            fusion=_chosen(self.fusion, base.fusion),
-            vector_weight=vector,
-            keyword_weight=keyword,
-            rrf_k=_chosen(self.rrf_k, base.rrf_k),
-            dedup=_chosen(self.dedup, base.dedup),
-            project_keys=_chosen(self.project_keys, base.project_keys),
-            min_score=self._minimum(base.min_score),
-            mmr=self._mmr(base.mmr),
-            decay=self._decay(base.decay),
-            rerank=self._rerank(base.rerank),
+            k=self.k,
+            candidate_multiplier=self.candidate_multiplier,
+            fusion=self.fusion,
+            rrf_k=self.rrf_k,
+            dedup=self.dedup,
+            project_keys=self.project_keys,
+            **self._weights(),
+            mmr=_with(base.mmr, enabled=mmr.enabled, lambda_=mmr.lambda_),
+            decay=_with(
+                base.decay,
+                enabled=decay.enabled,
+                half_life_days=decay.half_life_days,
+                floor=floor,
+            ),
+            rerank=_with(
+                base.rerank,
+                enabled=rerank.enabled,
+                relevance=rerank.relevance,
+                recency=rerank.recency,
+                importance=rerank.importance,
+            ),
         )
+        return replace(changed, min_score=None if minimum == "off" else minimum)
 
     def without_effect(self, base: Ranking) -> tuple[str, ...]:
         """The stages that are asked for and that the profile does not have, as dotted keys."""
-        asked = {
+        switches = {
             Stage.MMR: ("ranking.mmr.enabled", self.mmr.enabled),
             Stage.DECAY: ("ranking.decay.enabled", self.decay.enabled),
             Stage.RERANK: ("ranking.rerank.enabled", self.rerank.enabled),
@@ -351,114 +331,79 @@ class RankingSettings(Section):
             Stage.PROJECT: ("ranking.project_keys", bool(self.project_keys)),
             Stage.MIN_SCORE: ("ranking.min_score", isinstance(self.min_score, float | int)),
         }
-        return tuple(key for stage, (key, on) in asked.items() if on and stage not in base.stages)
+        return tuple(
+            key for stage, (key, on) in switches.items() if on and stage not in base.stages
+        )
 
-    def _minimum(self, base: float | None) -> float | None:
-        if isinstance(self.min_score, str):
-            return None
-        return _chosen(self.min_score, base)
-
-    def _weights(self, base: Ranking) -> tuple[float, float]:
+    def _weights(self) -> dict[str, float | None]:
+        """The weights of the legs; of one that is set alone the other is the rest to 1."""
         vector, keyword = self.vector_weight, self.keyword_weight
-        if vector is None and keyword is None:
-            return base.vector_weight, base.keyword_weight
-        if keyword is None and vector is not None:
-            return vector, round(1.0 - vector, 10)
         if vector is None and keyword is not None:
-            return round(1.0 - keyword, 10), keyword
-        return _chosen(vector, base.vector_weight), _chosen(keyword, base.keyword_weight)
-
-    def _mmr(self, base: Mmr) -> Mmr:
-        return replace(
-            base,
-            enabled=_chosen(self.mmr.enabled, base.enabled),
-            lambda_=_chosen(self.mmr.lambda_, base.lambda_),
-        )
-
-    def _decay(self, base: Decay) -> Decay:
-        preset = self.decay.preset
-        floor = base.floor if preset is None else DECAY_FLOORS[preset]
-        return replace(
-            base,
-            enabled=_chosen(self.decay.enabled, base.enabled),
-            half_life_days=_chosen(self.decay.half_life_days, base.half_life_days),
-            floor=_chosen(self.decay.floor, floor),
-        )
-
-    def _rerank(self, base: Rerank) -> Rerank:
-        return replace(
-            base,
-            enabled=_chosen(self.rerank.enabled, base.enabled),
-            relevance=_chosen(self.rerank.relevance, base.relevance),
-            recency=_chosen(self.rerank.recency, base.recency),
-            importance=_chosen(self.rerank.importance, base.importance),
-        )
+            vector = round(1.0 - keyword, 10)
+        elif keyword is None and vector is not None:
+            keyword = round(1.0 - vector, 10)
+        return {"vector_weight": vector, "keyword_weight": keyword}
 
 
-def _chosen(value: _T | None, otherwise: _T) -> _T:
-    return otherwise if value is None else value
+def _with(base: _Part, **values: Any) -> _Part:
+    """`base` with every value that is not `None`."""
+    return replace(base, **{name: value for name, value in values.items() if value is not None})
 
 
-class ProfileSettings(RankingSettings):
+class ProfileSettings(RankingSettings, frozen=True):
     """A ranking with a name of its own; what is not set comes from the built-in it starts from."""
 
-    profile: ProfileName = Field(
-        default="memtui", description="The built-in profile that it starts from."
-    )
+    profile: Annotated[ProfileName, about("The built-in profile that it starts from.")] = "memtui"
 
 
-class UiSettings(Section):
+class UiSettings(Table, frozen=True):
     """How the terminal interface looks and behaves."""
 
-    theme: str = Field(
-        default="auto",
-        min_length=1,
-        max_length=64,
-        description="auto, memtui-dark, memtui-light, memtui-high-contrast or any Textual theme.",
-    )
-    preview: Literal["auto", "right", "below", "off"] = Field(
-        default="auto", description="Where the source preview is: auto, right, below or off."
-    )
-    glyphs: Literal["unicode", "ascii"] = Field(
-        default="unicode", description="unicode, or ascii for fonts without block characters."
-    )
-    mouse: bool = Field(default=True, description="React to the mouse.")
-    history: bool = Field(default=True, description="Remember queries, in the state folder.")
+    theme: Annotated[
+        str,
+        Meta(min_length=1, max_length=64),
+        about("auto, memtui-dark, memtui-light, memtui-high-contrast or any Textual theme."),
+    ] = "auto"
+    preview: Annotated[
+        Literal["auto", "right", "below", "off"],
+        about("Where the source preview is: auto, right, below or off."),
+    ] = "auto"
+    glyphs: Annotated[
+        Literal["unicode", "ascii"],
+        about("unicode, or ascii for fonts without block characters."),
+    ] = "unicode"
+    mouse: Annotated[bool, about("React to the mouse.")] = True
+    history: Annotated[bool, about("Remember queries, in the state folder.")] = True
 
 
-class KeymapSettings(Section):
+class KeymapSettings(Table, frozen=True):
     """Which keys do what; `memtui help keys` lists the ids."""
 
-    preset: Literal["default", "vim", "emacs"] = Field(
-        default="default",
-        description="The keys that the other entries change: default, vim or emacs.",
-    )
-    bindings: dict[str, str] = Field(
-        default_factory=dict,
-        description="Keys per action id, separated by commas; empty: no key.",
-    )
+    preset: Annotated[
+        Literal["default", "vim", "emacs"],
+        about("The keys that the other entries change: default, vim or emacs."),
+    ] = "default"
+    bindings: Annotated[
+        dict[str, str], about("Keys per action id, separated by commas; empty: no key.")
+    ] = {}
 
 
-class Settings(Section):
+class Settings(Table, frozen=True):
     """Everything that can be configured."""
 
-    editor: str | None = Field(
-        default=None,
-        max_length=4096,
-        description="Command that opens a file; empty: $VISUAL or $EDITOR.",
-    )
-    pager: str | None = Field(
-        default=None, max_length=4096, description="Command that shows long help; empty: $PAGER."
-    )
+    editor: Annotated[
+        _Text | None, about("Command that opens a file; empty: $VISUAL or $EDITOR.")
+    ] = None
+    pager: Annotated[_Text | None, about("Command that shows long help; empty: $PAGER.")] = None
     memory: MemorySettings = MemorySettings()
     chunking: ChunkingSettings = ChunkingSettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
     index: IndexSettings = IndexSettings()
     transcripts: TranscriptSettings = TranscriptSettings()
     ranking: RankingSettings = RankingSettings()
-    profiles: dict[str, ProfileSettings] = Field(
-        default_factory=dict, description="Rankings with a name of their own, by name."
-    )
+    profiles: Annotated[
+        dict[str, ProfileSettings], about("Rankings with a name of their own, by name.")
+    ] = {}
     ui: UiSettings = UiSettings()
     keymap: KeymapSettings = KeymapSettings()
 

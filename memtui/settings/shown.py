@@ -11,7 +11,7 @@ import shlex
 import tomllib
 from typing import Any, Final
 
-from memtui.settings.toml import Pair, read_layout, toml_value
+from memtui.settings.toml import statements, toml_value
 from memtui.text.redact import (
     MASK,
     OPENCLAW_2026_4,
@@ -42,6 +42,8 @@ _LONG_NAME: Final = 16
 
 def shown_value(key: str, value: Any) -> Any:
     """The value of a dotted key without what is secret in it; other than texts stay as they are."""
+    if isinstance(value, dict):
+        return {name: shown_value(f"{key}.{name}", item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [shown_value(key, item) for item in value]
     if not isinstance(value, str):
@@ -117,20 +119,15 @@ def shown_text(text: str) -> str:
         tomllib.loads(text)
     except ValueError:
         return HIDDEN if text else ""
-    shown = text
-    for pair in sorted(read_layout(text).pairs(), key=lambda pair: pair.start, reverse=True):
-        if not pair.is_inline:
-            value = _shown(text[pair.value_start : pair.value_end], pair)
-            shown = shown[: pair.value_start] + value + shown[pair.value_end :]
-    return "\n".join(_comment_shown(line) for line in shown.split("\n"))
-
-
-def _shown(source: str, pair: Pair) -> str:
-    """The TOML of a value: its own where there is nothing to hide."""
-    value: Any = tomllib.loads(f"x = {source}")["x"]
-    path = pair.path[len(_TOOL) :] if pair.path[: len(_TOOL)] == _TOOL else pair.path
-    seen = shown_value(".".join(path), value)
-    return source if seen == value else toml_value(seen)
+    for one in reversed(list(statements(text))):
+        if one.is_header:
+            continue
+        value: Any = tomllib.loads(f"x = {text[one.value_start : one.end]}")["x"]
+        path = one.path[len(_TOOL) :] if one.path[: len(_TOOL)] == _TOOL else one.path
+        seen = shown_value(".".join(path), value)
+        if seen != value:
+            text = text[: one.value_start] + toml_value(seen) + text[one.end :]
+    return "\n".join(_comment_shown(line) for line in text.split("\n"))
 
 
 def _comment_shown(line: str) -> str:

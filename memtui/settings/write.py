@@ -505,7 +505,7 @@ class _World:
         for values in reversed(self._values.values()):
             mine = {**values, **change} if values is self._file else values
             merged |= {key: value for key, value in mine.items() if value is not REMOVED}
-        settings = RankingSettings.model_validate(nested(merged))
+        settings = RankingSettings.parse(nested(merged))
         return settings.apply(self._named[settings.profile])
 
     def _apply(self, change: Mapping[str, Any]) -> None:

@@ -19,20 +19,14 @@ from tests.bench import (
     providers,
     pruning,
     recall,
+    saving,
     search,
     start,
     transcripts,
+    transcripts_screen,
 )
-from tests.bench.measure import (
-    MARGIN,
-    SHARE_MARGIN,
-    Measurement,
-    Plan,
-    load,
-    record,
-    regressions,
-    table,
-)
+from tests.bench.measure import Measurement, Plan, table
+from tests.bench.recorded import MARGIN, SHARE_MARGIN, load, record, regressions
 
 SIZES = (1_000, 10_000, 100_000)
 
@@ -52,12 +46,12 @@ MEASUREMENTS: Mapping[str, Callable[[Plan], Iterator[Measurement]]] = {
     "paint": start.measure_paint,
     "first-result": start.measure_first_result,
     "keystroke": keystroke.measure_keystroke,
-    "saving": keystroke.measure_saving,
+    "saving": saving.measure_saving,
     "memory": memory.measure_memory,
     "foreign": foreign.measure_foreign,
     "explaining": explaining.measure_explaining,
     "transcripts": transcripts.measure_transcripts,
-    "transcripts-screen": transcripts.measure_transcripts_screen,
+    "transcripts-screen": transcripts_screen.measure_transcripts_screen,
 }
 
 

@@ -27,17 +27,8 @@ from memtui.model import CandidatePool, Leg, Ranking
 from tests.bench.corpus import Corpus
 from tests.bench.foreign_first import bare_nearest, bare_search, bare_words
 from tests.bench.foreign_store import GENERATIONS, MODEL, ForeignStore, foreign_store, query_vector
-from tests.bench.measure import (
-    MILLISECONDS,
-    SECONDS,
-    Measurement,
-    Plan,
-    Series,
-    environment,
-    paired,
-    repeated,
-    runs_in_turns,
-)
+from tests.bench.measure import MILLISECONDS, SECONDS, Measurement, Plan, Series, paired, repeated
+from tests.bench.processes import environment, runs_in_turns
 
 LARGEST = 100_000
 QUESTIONS = 24

@@ -23,7 +23,8 @@ from memtui.memory.workspace import demo_root
 from memtui.settings import Settings
 from memtui.text.tokens import FTS5_TOKENIZE, index_text
 from tests.bench.corpus import CHUNKS_A_FILE, VERSION, Corpus
-from tests.bench.measure import SECONDS, Judged, Limit, Measurement, Plan, Series, in_turns, paired
+from tests.bench.limits import Judged, Limit
+from tests.bench.measure import SECONDS, Measurement, Plan, Series, in_turns, paired
 from tests.bench.stores import FTS_BULK, SharedProvider, registered, set_options, settings_for
 
 NOTES = 2000

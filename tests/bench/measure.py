@@ -1,96 +1,15 @@
-"""One measurement beside its reference: figures, ratios, limits, and what was recorded."""
+"""Samples measured in turns, their percentiles and ratios, and the table that is printed."""
 
 from __future__ import annotations
 
-import json
-import os
-import platform
 import statistics
-import subprocess
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, TypeVar
 
-import apsw
-import numpy as np
-
-
-class Judged(StrEnum):
-    """Which number of a measurement an aim speaks of."""
-
-    RATIO = "ratio"
-    """Median of ours / theirs: of CPU time where both have it, else of wall time."""
-    WALL_RATIO = "wall ratio"
-    P50 = "p50"
-    """Median of ours in the measurement's unit, wall time."""
-    P95 = "p95"
-    OVER = "over"
-    """Median of ours minus median of theirs, in the measurement's unit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """A bound on one number of a measurement."""
-
-    value: float
-    of: Judged = Judged.RATIO
-    at_least: bool = False
-    """Whether the number must not be lower; else it must not be higher."""
-
-    def kept_by(self, number: float) -> bool:
-        """Whether a number is within the bound."""
-        return number >= self.value if self.at_least else number <= self.value
-
-
-_REPETITIONS = 4
-
-
-def environment(home: Path, **more: str) -> dict[str, str]:
-    """An environment whose every folder is below `home`, with nothing of the user's settings.
-
-    Modules are compiled once and kept, as where memtui is installed.
-    """
-    home.mkdir(parents=True, exist_ok=True)
-    dropped = ("MEMTUI_", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
-    folders = {
-        f"XDG_{kind}_HOME": str(home / kind.lower())
-        for kind in ("DATA", "CONFIG", "STATE", "CACHE")
-    }
-    return {**kept, **folders, "HOME": str(home), **more}
-
-
-def runs_in_turns(
-    plan: Plan, commands: Sequence[Sequence[str]], env: Mapping[str, str]
-) -> list[Series]:
-    """Run commands one after the other, again and again, after `plan.warm` turns uncounted."""
-    series = [Series() for _ in commands]
-    for number in range(plan.warm + _REPETITIONS * plan.rounds):
-        for one, command in zip(series, commands, strict=True):
-            took = run(command, env)
-            if number >= plan.warm:
-                one.add(*took)
-    return series
-
-
-def run(command: Sequence[str], env: Mapping[str, str]) -> tuple[float, float]:
-    """Run a command to its end; wall and CPU time in ms. Raises `RuntimeError` when it fails."""
-    began = perf_counter()
-    process = subprocess.Popen(
-        command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    )
-    _, status, usage = os.wait4(process.pid, 0)
-    wall = perf_counter() - began
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
-    return wall * MILLISECONDS, (usage.ru_utime + usage.ru_stime) * MILLISECONDS
-
+from tests.bench.limits import Judged, Limit
 
 T = TypeVar("T")
 
@@ -305,92 +224,3 @@ def _summary(series: Series) -> dict[str, Any]:
             if values
         },
     }
-
-
-RECORDED = Path(__file__).with_name("recorded.json")
-
-MARGIN = 0.5
-"""How much worse than recorded a ratio may be: 0.5 lets 1.0 become 1.5.
-
-Two runs of the same program on a shared machine were seen to differ by up to a third.
-"""
-
-SHARE_MARGIN = 0.005
-"""How much lower than recorded a share with a lower bound, such as recall, may be."""
-
-Entry = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Regression:
-    """A ratio that is worse than the recorded one by more than the margin."""
-
-    name: str
-    recorded: float
-    measured: float
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.measured:.3g}, recorded {self.recorded:.3g}"
-
-
-def load(path: Path = RECORDED) -> dict[str, Entry]:
-    """Read the recorded figures by name; none when nothing was recorded."""
-    if not path.exists():
-        return {}
-    found: dict[str, Entry] = json.loads(path.read_text(encoding="utf-8"))["measurements"]
-    return found
-
-
-def record(measured: Iterable[Measurement], path: Path = RECORDED) -> None:
-    """Put the figures of this run in the place of those of the same names; the others stay."""
-    entries = load(path)
-    about = _about()
-    for one in measured:
-        entries[one.name.strip()] = {**one.as_json(), "name": one.name.strip(), "run": about}
-    document = {"measurements": entries}
-    path.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-
-
-def regressions(
-    measured: Iterable[Measurement], recorded: Mapping[str, Entry], margin: float = MARGIN
-) -> list[Regression]:
-    """Find what became worse; a measurement without a reference or record is not compared."""
-    found = []
-    for one in measured:
-        entry = recorded.get(one.name.strip())
-        figures = one.as_json()
-        now = compared(figures)
-        before = None if entry is None else compared(entry)
-        if now is None or before is None:
-            continue
-        worst = before - SHARE_MARGIN if figures["at_least"] else before * (1 + margin)
-        if now < worst if figures["at_least"] else now > worst:
-            found.append(Regression(one.name.strip(), before, now))
-    return found
-
-
-def compared(entry: Entry) -> float | None:
-    """The one number of an entry that runs can be compared by.
-
-    A ratio, of CPU time where it was measured; a share that has a lower bound, such as recall.
-    """
-    if entry["at_least"]:
-        judged: float | None = entry["judged"]
-        return judged
-    ratio: Mapping[str, float | None] = entry["ratio"]
-    return ratio["wall"] if ratio["cpu"] is None else ratio["cpu"]
-
-
-def _about() -> dict[str, str]:
-    return {
-        "on": datetime.now(UTC).date().isoformat(),
-        "processor": f"{platform.machine()}, {_processors()} cores",
-        "python": platform.python_version(),
-        "sqlite": apsw.sqlite_lib_version(),
-        "numpy": np.__version__,
-        "system": sys.platform,
-    }
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

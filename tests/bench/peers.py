@@ -22,7 +22,8 @@ from memtui.retrieval.vector_search import nearest
 from memtui.retrieval.vector_view import VectorView
 from memtui.text.tokens import index_text
 from tests.bench.corpus import VERSION, Corpus, Question
-from tests.bench.measure import Limit, Measurement, Plan, Series, paired
+from tests.bench.limits import Limit
+from tests.bench.measure import Measurement, Plan, Series, paired
 from tests.bench.stores import StoredProvider, store
 
 QUESTIONS = 100

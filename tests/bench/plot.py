@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.bench.measure import Entry, load
+from tests.bench.recorded import Entry, load
 
 FOLDER = Path(__file__).parents[2] / "screenshots" / "bench"
 

@@ -14,7 +14,8 @@ from typing import Any, Final
 from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.registry import registration_of
 from tests.bench.corpus import Corpus
-from tests.bench.measure import SECONDS, Measurement, Plan, Series, environment, paired
+from tests.bench.measure import SECONDS, Measurement, Plan, Series, paired
+from tests.bench.processes import environment
 from tests.support.gguf_writer import tiny_bert
 
 Embed = Callable[[Sequence[str]], object]

@@ -22,9 +22,11 @@ from memtui.retrieval.legs import LegAnswer
 from memtui.retrieval.query import parse_query
 from memtui.retrieval.term_plan import BUDGET_SHARE
 from memtui.text.tokens import index_text
-from tests.bench.corpus import VARIABLE, Asked, Corpus, DataSet, data_folder, data_sets
-from tests.bench.measure import Judged, Limit, Measurement, Plan, Series
+from tests.bench.corpus import Corpus
+from tests.bench.limits import Judged, Limit
+from tests.bench.measure import Measurement, Plan, Series
 from tests.bench.stores import store
+from tests.bench.texts import VARIABLE, Asked, DataSet, data_folder, data_sets
 
 TOP = 10
 UNBOUNDED = 2**62

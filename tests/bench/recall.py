@@ -22,8 +22,9 @@ from memtui.embedding.registry import create_provider
 from memtui.retrieval.blas import use_one_thread
 from memtui.retrieval.vector_search import nearest
 from memtui.retrieval.vector_view import VectorView, ViewBuilder
-from tests.bench.corpus import data_folder, data_sets, own_paragraphs
-from tests.bench.measure import MILLISECONDS, Judged, Limit, Measurement, Plan, Series
+from tests.bench.limits import Judged, Limit
+from tests.bench.measure import MILLISECONDS, Measurement, Plan, Series
+from tests.bench.texts import data_folder, data_sets, own_paragraphs
 
 TOP = 24
 QUERIES = 200

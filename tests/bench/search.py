@@ -19,7 +19,8 @@ from memtui.ranking.pipeline import rank
 from memtui.retrieval.vector_load import load_view
 from memtui.text.tokens import fts_query_openclaw
 from tests.bench.corpus import Corpus, Question
-from tests.bench.measure import Judged, Limit, Measurement, Plan, Series, paired, repeated
+from tests.bench.limits import Judged, Limit
+from tests.bench.measure import Measurement, Plan, Series, paired, repeated
 from tests.bench.stores import StoredProvider, registered, store
 
 QUESTIONS = 100

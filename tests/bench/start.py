@@ -14,19 +14,12 @@ from memtui.memory.workspace import workspace_id
 from memtui.retrieval.query import parse_query
 from memtui.retrieval.term_plan import TermPlanner
 from tests.bench import bare_query
-from tests.bench.corpus import DIMENSIONS, Corpus, folder
-from tests.bench.keystroke import Program, Screen
-from tests.bench.measure import (
-    MILLISECONDS,
-    Judged,
-    Limit,
-    Measurement,
-    Plan,
-    Series,
-    environment,
-    run,
-    runs_in_turns,
-)
+from tests.bench.corpus import DIMENSIONS, Corpus
+from tests.bench.folders import folder
+from tests.bench.limits import Judged, Limit
+from tests.bench.measure import MILLISECONDS, Measurement, Plan, Series
+from tests.bench.processes import environment, run, runs_in_turns
+from tests.bench.screens import Program, Screen
 from tests.bench.stores import Store, store
 
 NOTES = 2000

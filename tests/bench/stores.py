@@ -118,7 +118,7 @@ def registered(provider: Provider) -> Iterator[Settings]:
 
 def settings_for(provider: str) -> Settings:
     """Settings with that provider and without a watcher."""
-    return Settings.model_validate({"embedding": {"provider": provider}, "index": {"watch": False}})
+    return Settings.parse({"embedding": {"provider": provider}, "index": {"watch": False}})
 
 
 @dataclass(frozen=True, slots=True)

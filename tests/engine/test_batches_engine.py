@@ -55,7 +55,7 @@ def opened(server: BatchServer, folder: Path, **embedding: object) -> Engine:
         **embedding,
     }
     settings = Settings(
-        embedding=EmbeddingSettings.model_validate(values),
+        embedding=EmbeddingSettings.parse(values),
         chunking=ChunkingSettings(tokens=48, overlap=0),
     )
     return Engine.open(root, settings, data_dir=folder / "data")

@@ -50,7 +50,7 @@ def opened(homes: Homes, *sources: str, write: bool = False, **fields: object) -
     notes = folder / "notes"
     notes.mkdir(exist_ok=True)
     (notes / "MEMORY.md").write_text("# Garden\n\nThe gate code is in the shed.\n")
-    settings = Settings.model_validate(
+    settings = Settings.parse(
         {
             "embedding": {"provider": "none"},
             "transcripts": {"sources": sources, "max_line_bytes": LIMIT, **fields},
@@ -433,7 +433,7 @@ def test_what_is_no_transcript_is_said(homes: Homes, tmp_path: Path) -> None:
     (folder / "x.jsonl").write_text('{"level": "info"}\n')
     (folder / "y.jsonl").write_bytes(codex_began() + codex("user", "the mulch"))
     os.mkfifo(folder / "pipe.jsonl")
-    settings = Settings.model_validate(
+    settings = Settings.parse(
         {"embedding": {"provider": "none"}, "transcripts": {"paths": [str(folder)]}}
     )
     root = tmp_path / "notes"

@@ -136,7 +136,7 @@ class Scene:
             **embedding,
         }
         settings = Settings(
-            embedding=EmbeddingSettings.model_validate(values),
+            embedding=EmbeddingSettings.parse(values),
             chunking=ChunkingSettings(tokens=48, overlap=0),
         )
         return Engine.open(self.root, settings, data_dir=self.data)

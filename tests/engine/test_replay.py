@@ -50,7 +50,7 @@ def engine(tmp_path: Path, homes: Homes) -> Iterator[Engine]:
     for path, text in NOTES.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
-    settings = Settings.model_validate({"embedding": {"provider": "none"}})
+    settings = Settings.parse({"embedding": {"provider": "none"}})
     with Engine.open(root, settings, data_dir=tmp_path / "d", homes=homes.homes) as engine:
         engine.index.sync(wait=True)
         yield engine
@@ -149,7 +149,7 @@ def test_what_cannot_be_asked_again_is_said(tmp_path: Path, homes: Homes, engine
     unknown = MemoryCall(PATH, 3, TranscriptKind.OPENCLAW, "memory_search", "gate", None)
     rows = engine.conversations.replay(unknown).rows
     assert {row.change for row in rows} == {RecallChange.ENTERED}
-    settings = Settings.model_validate({"embedding": {"provider": "none"}})
+    settings = Settings.parse({"embedding": {"provider": "none"}})
     with Engine.open(engine.root, settings, data_dir=tmp_path / "none", write=False) as other:
         replayed = other.conversations.replay(call_of("gate", Recalled("MEMORY.md", 1, 3)))
     assert replayed.rows == ()

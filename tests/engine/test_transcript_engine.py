@@ -31,7 +31,7 @@ sys.addaudithook(_note_opening)
 
 
 def settings(*sources: str, **transcripts: Any) -> Settings:
-    return Settings.model_validate(
+    return Settings.parse(
         {
             "embedding": {"provider": "none"},
             "transcripts": {"sources": list(sources), **transcripts},

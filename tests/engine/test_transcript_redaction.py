@@ -44,7 +44,7 @@ def opened(
     tmp_path: Path, homes: Homes, profile: str = "memtui", redaction: str = "auto"
 ) -> Iterator[Engine]:
     (tmp_path / "notes").mkdir(exist_ok=True)
-    settings = Settings.model_validate(
+    settings = Settings.parse(
         {
             "embedding": {"provider": "none"},
             "ranking": {"profile": profile},

@@ -237,13 +237,13 @@ def rankings(draw: st.DrawFn) -> Ranking:
 def test_the_fewest_keys_make_the_ranking(wanted: Ranking, name: str) -> None:
     for base in (PROFILES[base_of(wanted, PROFILES)], PROFILES[name]):
         keys = keys_for(wanted, base)
-        made_of = ProfileSettings.model_validate(_nested(keys))
+        made_of = ProfileSettings.parse(_nested(keys))
         made = made_of.apply(base)
         assert values_of(made) == values_of(wanted)
         assert rules_of(made) == rules_of(base)
         assert set_keys(made_of) == {"profile": "memtui", **keys}
         for key in keys:
-            fewer = ProfileSettings.model_validate(_nested({k: keys[k] for k in keys if k != key}))
+            fewer = ProfileSettings.parse(_nested({k: keys[k] for k in keys if k != key}))
             assert values_of(fewer.apply(base)) != values_of(wanted), key
 
 

@@ -36,7 +36,7 @@ class Scene:
 
     def open(self, **embedding: object) -> Engine:
         values = {"provider": "first", "fallback": "spare", **embedding}
-        settings = Settings(embedding=EmbeddingSettings.model_validate(values))
+        settings = Settings(embedding=EmbeddingSettings.parse(values))
         return Engine.open(self.root, settings, data_dir=self.data, bus=Bus(), clock=self.clock)
 
     def meta(self) -> dict[str, str]:

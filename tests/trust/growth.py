@@ -23,7 +23,7 @@ from itertools import pairwise, permutations
 from pathlib import Path
 from time import perf_counter, thread_time
 from types import FrameType, ModuleType
-from typing import Any, Final, get_args, get_type_hints
+from typing import Any, Final
 
 import memtui
 from memtui.index.foreign.discovery import _compiled
@@ -40,8 +40,6 @@ from memtui.retrieval.matches import _wanted, _word_pattern, match_spans, snippe
 from memtui.retrieval.passages import sentences
 from memtui.retrieval.query import Filters, parse_query
 from memtui.settings.files import parse_config
-from memtui.settings.schema import Settings
-from memtui.settings.section import FieldInfo, Section
 from memtui.settings.toml import key_lines
 from memtui.text.redact import openclaw_redact, redact
 from memtui.text.sanitize import safe
@@ -75,30 +73,9 @@ MADE_AT_RUN_TIME: Final[Mapping[str, Callable[[], Sequence[str]]]] = {
     "memtui.retrieval.matches:pattern": lambda: [
         _wanted(words).pattern.pattern for words in (("a",), ("aa", "aab*", "aaaa", "running"))
     ],
-    "memtui.settings.limits:_text_within": lambda: sorted(_patterns_of_settings(Settings)),
-    "memtui.settings.toml:_twin": lambda: [
-        rf"(?m)^[ \t]*#[ \t]?(?P<pair>{re.escape(name)}[ \t]*=[^\n]*)$" for name in ("k", '"x"')
-    ],
     "memtui.tui.widgets.turn_view:mark": lambda: ["(?i)aa", "(?i)aab"],
 }
 """Of a function that compiles what it is given: `module:function` -> patterns as it makes them."""
-
-
-def _patterns_of_settings(section: type[Section]) -> set[str]:
-    """The patterns that texts of a table and of those below it are held to."""
-    found: set[str] = set()
-    for name, annotation in get_type_hints(section, include_extras=True).items():
-        if name in section.model_fields:
-            found |= _patterns_within(annotation)
-            found |= {section.model_fields[name].limits.pattern or ""} - {""}
-    return found
-
-
-def _patterns_within(annotation: Any) -> set[str]:
-    if isinstance(annotation, type) and issubclass(annotation, Section):
-        return _patterns_of_settings(annotation)
-    found = {one.limits.pattern or "" for one in get_args(annotation) if isinstance(one, FieldInfo)}
-    return (found - {""}).union(*map(_patterns_within, get_args(annotation)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from memtui.model.conversations import TranscriptKind
-from tests.bench.keystroke import Program, Screen
+from tests.bench.screens import Program, Screen
 from tests.e2e.terminal import private_environment
 from tests.support.hostile import ATTACKS
 from tests.support.transcript_records import writer_of

@@ -39,7 +39,7 @@ async def test_opting_in_reading_and_a_result_that_leads_to_its_turn(tmp_path: P
     before = file.read_bytes()
 
     def open_engine(bus: Bus) -> Engine:
-        settings = Settings.model_validate({"embedding": {"provider": "none"}})
+        settings = Settings.parse({"embedding": {"provider": "none"}})
         return Engine.open(root, settings, bus=bus, data_dir=tmp_path / "data", homes=homes.homes)
 
     app = MemtuiApp(open_engine, UiOptions(theme="memtui-dark", root=root))

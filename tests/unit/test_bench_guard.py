@@ -6,16 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.measure import (
-    RECORDED,
-    Judged,
-    Limit,
-    Measurement,
-    Series,
-    load,
-    record,
-    regressions,
-)
+from tests.bench.limits import Judged, Limit
+from tests.bench.measure import Measurement, Series
+from tests.bench.recorded import RECORDED, load, record, regressions
 
 
 def _measured(

@@ -177,7 +177,7 @@ def test_a_configuration_without_values_is_the_profile(release: str) -> None:
     from memtui.settings.keys import nested
 
     conversion = to_settings(AgentConfig("main"), release)
-    settings = Settings.model_validate(nested(conversion.settings))
+    settings = Settings.parse(nested(conversion.settings))
     base = profile(f"openclaw-{release}")
     assert settings.ranking.apply(base) == base
 

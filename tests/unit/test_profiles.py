@@ -20,7 +20,7 @@ from memtui.settings import (
     load_settings,
 )
 from memtui.settings.keys import path_of, profile_key, profile_of
-from memtui.settings.toml import read_layout
+from memtui.settings.toml import statements
 
 TEXT = """\
 [ranking]
@@ -179,15 +179,14 @@ def test_keys_of_profiles(name: str) -> None:
 
 def test_the_layout_of_a_document_is_where_things_stand() -> None:
     text = 'a.b = """x\n# = [\n""" # c\n[t."q.r"] # [no]\nd = 2026-01-01 10:00:00\ne = [ {f = 1}, # ]\n]\ng = {h.i = 1, j = {k = \'#\'}}\n'
-    layout = read_layout(text)
-    assert [section.path for section in layout.sections] == [(), ("t", "q.r")]
-    found = {".".join(p.path): text[p.value_start : p.value_end] for p in layout.pairs()}
+    every = list(statements(text))
+    assert [one.path for one in every if one.is_header] == [("t", "q.r")]
+    found = {
+        ".".join(one.path): text[one.value_start : one.end] for one in every if not one.is_header
+    }
     assert found == {
         "a.b": '"""x\n# = [\n"""',
         "t.q.r.d": "2026-01-01 10:00:00",
         "t.q.r.e": "[ {f = 1}, # ]\n]",
         "t.q.r.g": "{h.i = 1, j = {k = '#'}}",
-        "t.q.r.g.h.i": "1",
-        "t.q.r.g.j": "{k = '#'}",
-        "t.q.r.g.j.k": "'#'",
     }

@@ -94,7 +94,7 @@ embedding = {key_command = "TOKEN=1 run", dimensions = 3}
     assert 'key_command = "pass …"\nbase_url = "https://***@proxy.example/v1?***"' in shown
     assert '# key_command = "…"\n# key_command = ""\n' in shown
     assert "query_prefix = 'q:  '\n" in shown
-    assert shown.endswith('embedding = {key_command = "…", dimensions = 3}\n')
+    assert shown.endswith('embedding = { key_command = "…", dimensions = 3 }\n')
     plain = "[ranking]\r\nk = 8  # few\r\nx = [1, 2]\n"
     assert shown_text(plain) == plain
     assert (shown_text("[broken"), shown_text("")) == ("…", "")

@@ -55,8 +55,8 @@ def test_the_sample_without_its_comment_marks_is_every_key_with_its_default(
 
 def test_every_key_of_the_sample_is_explained() -> None:
     for leaf in leaves().values():
-        assert leaf.field.description, leaf.key
-        assert leaf.field.description in sample_config()
+        assert leaf.description, leaf.key
+        assert leaf.description in sample_config()
 
 
 # --- lines ------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> N
 def test_a_project_file_may_not_set_protected_keys(tmp_path: Path, project: Path) -> None:
     state = StateFolder(tmp_path / "state")
     loaded = load_settings(env=_config(tmp_path), root=project, state=state)
-    assert loaded.settings == Settings.model_validate({"ranking": {"k": 3}})
+    assert loaded.settings == Settings.parse({"ranking": {"k": 3}})
     assert len(loaded.warnings) == len(PROTECTED)
     lines = (1, 2, 4, 6, 7, 5, 8, 9, 10, 11, 12, 14, 16, 18, 19)
     for key, line in zip(PROTECTED, lines, strict=True):

@@ -190,7 +190,7 @@ def test_homes_are_where_the_programs_look(tmp_path: Path) -> None:
 def test_the_rules_are_those_of_the_ranking_profile(
     tmp_path: Path, settings: dict[str, object], rules: str
 ) -> None:
-    chosen = Settings.model_validate({**settings, "transcripts": {"sources": ["codex"]}})
+    chosen = Settings.parse({**settings, "transcripts": {"sources": ["codex"]}})
     is_wide = rules == "openclaw-2026.9"
     wanted = replace(RULES[rules], masks_more=is_wide)
     assert rules_of(chosen) == wanted
@@ -211,7 +211,7 @@ def test_the_list_of_credentials_is_the_settings_or_the_profiles(
     redaction: str, profile: str, masks_more: bool
 ) -> None:
     chosen = {"ranking": {"profile": profile}, "transcripts": {"redaction": redaction}}
-    assert rules_of(Settings.model_validate(chosen)).masks_more is masks_more
+    assert rules_of(Settings.parse(chosen)).masks_more is masks_more
 
 
 @pytest.mark.parametrize(
@@ -219,4 +219,4 @@ def test_the_list_of_credentials_is_the_settings_or_the_profiles(
 )
 def test_a_source_that_is_none_is_refused(source: str) -> None:
     with pytest.raises(ValueError, match="transcripts"):
-        Settings.model_validate({"transcripts": {"sources": [source]}})
+        Settings.parse({"transcripts": {"sources": [source]}})

@@ -72,10 +72,7 @@ class _Work:
         """A number within the range that the schema has for the setting."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             return value
-        limits = leaves()[setting].field.limits
-        low = value if limits.ge is None else limits.ge
-        high = value if limits.le is None else limits.le
-        inside = min(max(value, low), high)
+        inside = leaves()[setting].clamp(value)
         if inside != value:
             self.cannot.append(f"{source} {value:g}: {inside:g} is as far as memtui goes")
         return inside
