@@ -130,7 +130,7 @@ def own_options(invocation: Invocation, now: datetime | None) -> OwnOptions:
     clock = None if now is None else partial(standing_still, now)
     if not invocation.demo:
         return OwnOptions(now=clock, data_dir=None, homes=None)
-    from memtui.engine.conversations.demo import demo_homes
+    from memtui.index.transcripts.scope import demo_homes
     from memtui.memory.workspace import demo_clock
     from memtui.settings.files import demo_data_dir
 

@@ -154,8 +154,9 @@ def _told(
     found = invocation.workspace_if_any()
     if found is None:
         return []
-    from memtui.engine.conversations.egress import hosts_in, text_goes
-    from memtui.engine.conversations.library import Library
+    from memtui.engine.conversations.service import transcript_sources
+    from memtui.engine.conversations.stores import hosts_in, text_goes
+    from memtui.index.transcripts.discovery import locate
     from memtui.index.transcripts.scope import transcript_scope_of
 
     settings = invocation.settings(found.root).settings
@@ -166,10 +167,9 @@ def _told(
         home=invocation.home(),
     )
     scope = replace(scope, sources=tuple(sources), paths=tuple(paths))
-    library = Library(lambda: scope, dict, goes=lambda: text_goes(hosts_in(settings)))
-    return [
-        source for source in library.sources() if any(_is_part(source.name, name) for name in names)
-    ]
+    located = locate(scope, everything=True)
+    sources_then = transcript_sources(scope, located, {}, text_goes(hosts_in(settings)))
+    return [source for source in sources_then if any(_is_part(source.name, name) for name in names)]
 
 
 def _is_part(source: str, name: str) -> bool:

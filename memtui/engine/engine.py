@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from memtui.engine.services import (
     Browse,
-    ConversationService,
     Explain,
     IndexService,
     ProviderService,
@@ -19,6 +19,7 @@ from memtui.engine.services import (
 
 if TYPE_CHECKING:
     from memtui.bus import Bus
+    from memtui.engine.conversations.service import ConversationService
     from memtui.engine.foreign.target import ForeignTarget
     from memtui.engine.query_vectors import GivenVectors
     from memtui.index.transcripts.scope import TranscriptHomes
@@ -47,9 +48,17 @@ class Engine:
         self.search = Search(machine)
         self.explain = Explain(machine)
         self.browse = Browse(machine)
-        self.conversations = ConversationService(machine)
         self.providers = ProviderService(machine)
         self.index = IndexService(machine)
+
+    @cached_property
+    def conversations(self) -> ConversationService:
+        """Conversations behind the memory; what reads transcripts is imported when asked for."""
+        from memtui.engine.conversations.service import ConversationService
+
+        return ConversationService(
+            self.machine.transcripts, self.search, self.browse, self.root, self.machine.ranking
+        )
 
     @classmethod
     def open(

@@ -15,6 +15,7 @@ from memtui.retrieval.query import parse_query
 
 # What opens a chunk up is imported when somebody asks for it: a search does without.
 if TYPE_CHECKING:
+    from memtui.engine.conversations.stores import OwnTranscripts
     from memtui.engine.holding import Held
     from memtui.engine.inquiry import Evidence
     from memtui.engine.insight import Places
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from memtui.engine.searching import SearchLoop
     from memtui.engine.standing import FileStanding
     from memtui.index.database import Connection
-    from memtui.index.transcripts.scope import TranscriptScope
     from memtui.memory.discover import Scope
     from memtui.model.inquiry import Inquiry, KeywordExplanation, Passages, Place
     from memtui.retrieval.vector import VectorLeg
@@ -41,7 +41,7 @@ class Explaining:
     _loop: SearchLoop
     _retriever: Retriever
     _scope: Scope
-    _transcripts: TranscriptScope
+    transcripts: OwnTranscripts
     _holder: ProviderHolder
 
     def keyword_terms(self, ranked: Ranked, chunk_id: str) -> KeywordExplanation | None:
@@ -71,7 +71,7 @@ class Explaining:
                 Evidence(ranked, Place(chunk_id), unknown, None, self._why_nothing(Reason.VANISHED))
             )
         facts, known = held if held is not None else (ChunkFacts(chunk, gone=True), None)
-        file = standing_of(self._scope, chunk.path, known, self._transcripts)
+        file = standing_of(self._scope, chunk.path, known, self.transcripts.scope)
         return inquiry_of(Evidence(ranked, Place(chunk.path, chunk.start_line), file, facts))
 
     def inquire_at(self, ranked: Ranked, place: Place) -> Inquiry:
@@ -88,7 +88,7 @@ class Explaining:
         if held is None or held.known is None:
             several = held.several if held is not None else ()
             return inquiry_of(self._not_held(ranked, place, several))
-        file = standing_of(self._scope, held.path, held.known, self._transcripts)
+        file = standing_of(self._scope, held.path, held.known, self.transcripts.scope)
         evidence = self._read(lambda c: self._at(c, ranked, held, file))
         return inquiry_of(evidence or self._not_held(ranked, place, ()))
 

@@ -26,7 +26,7 @@ from memtui.engine import statuses
 from memtui.engine.browsing.own import OwnBrowsing
 from memtui.engine.clock_watch import ClockWatch
 from memtui.engine.common import data_dir_of, depth_of, scope_of, utc_now
-from memtui.engine.conversations.door import Conversing
+from memtui.engine.conversations.stores import OwnTranscripts
 from memtui.engine.drift import Look, look
 from memtui.engine.explaining import Explaining
 from memtui.engine.mailbox import SearchRequest
@@ -37,8 +37,8 @@ from memtui.engine.providers.noted import NotedProvider
 from memtui.engine.providers.pending import PendingVectors
 from memtui.engine.retriever import Retriever
 from memtui.engine.searching import Partial, SearchLoop
-from memtui.engine.source import RecentFile
-from memtui.engine.transcripts import Transcribing
+from memtui.engine.source import RecentFile, SourceText
+from memtui.engine.transcript_source import own_source
 from memtui.errors import Cancelled, IndexMissing
 from memtui.index.database import Interrupted, open_database
 from memtui.index.generations import IndexFolder
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 _MEGABYTE = 10**6
 
 
-class OwnMachine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
+class OwnMachine(Explaining, Providing, OwnBrowsing):
     """A memory folder that can be searched; use `OwnMachine.open`.
 
     Methods may be called from any thread unless they say otherwise. Answers to `submit`, and
@@ -94,7 +94,7 @@ class OwnMachine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
         opener = open_database if write else partial(open_database, readonly=True)
         self._cache = EmbeddingCache(folder.cache_path, opener, writable=write)
         self._scope = scope_of(root, settings)
-        self._transcripts = transcript_scope_of(settings, root, homes=homes)
+        transcripts = transcript_scope_of(settings, root, homes=homes)
         self._courtesy = Courtesy()
         self._indexer = Indexer(
             folder,
@@ -106,8 +106,16 @@ class OwnMachine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
             now=now,
             write=write,
             bound=CacheBound(settings.index.cache_mb * _MEGABYTE, lambda: self._holder.spared),
-            transcripts=self._transcripts,
+            transcripts=transcripts,
             courtesy=self._courtesy,
+        )
+        self.transcripts = OwnTranscripts(
+            transcripts,
+            settings,
+            folder,
+            self._indexer,
+            read=self._read,
+            providers=self.providers,
         )
         self._pending = PendingVectors(self._indexer, bus, clock=clock)
         self._changing = threading.Lock()
@@ -214,7 +222,7 @@ class OwnMachine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
 
     def recent(self, limit: int = 20) -> Sequence[RecentFile]:
         """The files that were written last; empty before the first index."""
-        rows = self._loop.call(lambda: self._with_index(recent_files, limit)).result()
+        rows = self._read(lambda connection: recent_files(connection, limit))
         return [
             RecentFile(row.path, datetime.fromtimestamp(row.mtime_ns / 1e9, UTC), row.lines)
             for row in rows or ()
@@ -282,13 +290,17 @@ class OwnMachine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
 
     def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
         """Where the chunks of a file are."""
-        return self._loop.call(lambda: self._with_index(chunk_ranges, path)).result() or ()
+        return self._read(lambda connection: chunk_ranges(connection, path)) or ()
+
+    def source(self, path: str) -> SourceText:
+        """Read a note or transcript and say whether it is still what was indexed; off the loop."""
+        return own_source(self.root, self.transcripts.scope, path, self._read)
 
     def close(self) -> None:
         """Stop the threads and close the files; a second call does nothing."""
         if self._watcher is not None:
             self._watcher.stop()
-        self._stop_following()
+        self.transcripts.close()
         for subscription in self._subscriptions:
             subscription.close()
         # All threads are told to stop before any is waited for.
@@ -337,7 +349,7 @@ class OwnMachine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
         return self.rerank(pool, ranking)
 
     def _look_now(self) -> Look:
-        discovery = with_transcripts(discover(self._scope), self._transcripts)
+        discovery = with_transcripts(discover(self._scope), self.transcripts.scope)
         try:
             return self._retriever.read(
                 lambda connection: look(connection, self._retriever.generation, discovery)
@@ -359,7 +371,7 @@ class OwnMachine(Explaining, Providing, Transcribing, OwnBrowsing, Conversing):
             self._scope, self.bus, self._indexer.sync, times=times, now=self.now
         )
         self._watcher.start()
-        self._start_following()
+        self.transcripts.follow()
 
     def _handler_failed(self, event: Event, error: Exception) -> None:
         text = f"{type(event).__name__}: {type(error).__name__}: {error}"

@@ -11,7 +11,6 @@ from memtui.model import CandidatePool, Chunk, IndexStatus, Leg, Ranked, Ranking
 
 if TYPE_CHECKING:
     from memtui.embedding.choice import EmbeddingChoice
-    from memtui.engine.conversations.reading import OpenConversation
     from memtui.engine.insight import Places
     from memtui.engine.least import LeastChanges
     from memtui.engine.source import RebuildCost, RecentFile, SourceText
@@ -24,12 +23,6 @@ if TYPE_CHECKING:
         DayTotals,
         MemoryFile,
         Neighbours,
-    )
-    from memtui.model.conversations import (
-        ConversationListing,
-        MemoryCall,
-        Replayed,
-        TranscriptSource,
     )
     from memtui.model.inquiry import (
         Inquiry,
@@ -51,10 +44,6 @@ def _never() -> bool:
 
 
 def _untold(done: int, total: int) -> None:
-    return None
-
-
-def _unheard(calls: Sequence[MemoryCall]) -> None:
     return None
 
 
@@ -273,66 +262,6 @@ class Browse(_Service):
     ) -> CareReport:
         """Look through the whole memory for what needs care; nothing is written."""
         return cast("CareReport", self._machine.care(cancelled=cancelled, progressed=progressed))
-
-
-class ConversationService(_Service):
-    """Lists and reads conversations, and asks again what was asked in them.
-
-    Reads transcripts on the caller's thread, the index on the engine's. Long answers ask
-    `cancelled` and raise `Cancelled` when it turns true. Every text is masked.
-    """
-
-    def listings(self) -> Sequence[ConversationListing]:
-        """Return every transcript on this machine that is of this memory, newest first.
-
-        From the index and the beginning of each file: what takes reading is `None`.
-        """
-        return cast("Sequence[ConversationListing]", self._machine.conversations())
-
-    def count(
-        self,
-        listings: Sequence[ConversationListing],
-        counted: Callable[[ConversationListing], None],
-        *,
-        cancelled: Cancelled = _never,
-    ) -> None:
-        """Read those whose turns nobody has counted, and report each when it is."""
-        self._machine.count_conversations(listings, counted, cancelled=cancelled)
-
-    def read(self, path: str, *, cancelled: Cancelled = _never) -> OpenConversation:
-        """Read one transcript; raises `MemtuiError` for one that is gone or cannot be read."""
-        return cast("OpenConversation", self._machine.conversation(path, cancelled=cancelled))
-
-    def sources(self) -> Sequence[TranscriptSource]:
-        """Return the places of transcripts, opted in or not, and how much of each is indexed."""
-        return cast("Sequence[TranscriptSource]", self._machine.transcript_sources())
-
-    def use_sources(self, names: Sequence[str]) -> None:
-        """Index these sources from now on, and no others; the index follows.
-
-        For this run of the program: what the settings say is for who writes them.
-        """
-        self._machine.use_transcripts(names)
-
-    def memory_calls(
-        self,
-        paths: Sequence[str] | None = None,
-        *,
-        found: Callable[[Sequence[MemoryCall]], None] = _unheard,
-        cancelled: Cancelled = _never,
-    ) -> Sequence[MemoryCall]:
-        """Return the searches of the memory in some transcripts, or in all, newest first.
-
-        `found` gets those of each transcript as soon as it is read.
-        """
-        return cast(
-            "Sequence[MemoryCall]",
-            self._machine.memory_calls(paths, found=found, cancelled=cancelled),
-        )
-
-    def replay(self, call: MemoryCall, *, ranking: Ranking | None = None) -> Replayed:
-        """Ask the present index with the present parameters, and compare."""
-        return cast("Replayed", self._machine.replay(call, ranking=ranking))
 
 
 class ProviderService(_Service):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from memtui.engine.source import SourceText
-from memtui.index.scan import KnownFile
+from memtui.engine.reading import indexed_note
+from memtui.engine.source import SourceText, read_source
+from memtui.index.scan import KnownFile, known_file
+from memtui.index.transcripts.discovery import SOURCE, file_at
 from memtui.index.transcripts.reading import format_for
+from memtui.index.transcripts.scope import TranscriptScope
 from memtui.index.transcripts.streams import HashingStream, open_stream
 from memtui.memory.paths import said
 from memtui.memory.transcripts.records import TranscriptFormat, parse_record
@@ -22,11 +26,42 @@ from memtui.text.sizes import size_words
 if TYPE_CHECKING:
     from memtui.index.database import Connection
 
+T = TypeVar("T")
+
 _LONGEST = 2000
 _SHORTEST = 80
 _MASKED = 1 << 16
 _BUDGET = 16 * 2**20
 _MARKS = {TurnKind.RESET: "— a new conversation —", TurnKind.COMPACTION: "— compacted —"}
+
+
+class IndexReader(Protocol):
+    """Reads the index on the engine thread."""
+
+    def __call__(self, read: Callable[[Connection], T], /) -> T | None:
+        """Return what `read` returns; `None` when there is no index yet."""
+
+
+def own_source(root: Path, scope: TranscriptScope, path: str, read: IndexReader) -> SourceText:
+    """Read a note or transcript and say whether it is still what was indexed.
+
+    Line N of a transcript stands for line N of its file, in one readable line. `read` reads the
+    index, and returns `None` when there is none.
+    """
+    known = read(lambda connection: known_file(connection, path))
+    is_transcript = known is not None and known.source == SOURCE
+    if is_transcript or known is None:
+        file = file_at(scope, path)
+        if file is not None or is_transcript:
+            return transcript_source(
+                path,
+                file,
+                known,
+                lambda: read(lambda connection: indexed_lines(connection, path)) or (),
+                limit=scope.max_line_bytes,
+            )
+    text_hash, text = read(lambda connection: indexed_note(connection, path)) or (None, "")
+    return read_source(root, path, text_hash, text)
 
 
 def transcript_source(
@@ -63,7 +98,7 @@ def _lines(
     lines: list[str] = []
     used = 0
     try:
-        for raw in raw_lines(hashing.as_file, limit=limit):
+        for raw in raw_lines(hashing, limit=limit):
             lines.append(_shown(raw, form)[: _LONGEST if used < _BUDGET else _SHORTEST])
             used += len(lines[-1])
     except OSError as error:

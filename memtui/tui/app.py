@@ -315,7 +315,7 @@ def run(
     def open_engine(bus: Bus) -> Engine:
         # Imported after the first paint: numpy, apsw and the model take longer than a screen.
         from memtui.engine import Engine
-        from memtui.engine.conversations.demo import demo_homes
+        from memtui.index.transcripts.scope import demo_homes
         from memtui.memory.workspace import demo_clock
         from memtui.settings import demo_data_dir
 

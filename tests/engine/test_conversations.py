@@ -550,12 +550,12 @@ def test_no_credential_is_seen_by_half_wherever_a_text_is_cut() -> None:
     for edge in (SHOWN, 16_384):
         for at in range(edge - 45, edge + 5, 3):
             text = ("w " * at)[:at] + f" token={SECRET} " + "and so on " * 4_000
-            assert seen_of(SECRET, beginning(text).text) <= 6, at
-            assert len(beginning(text).text) == SHOWN
+            assert seen_of(SECRET, beginning(text)[0]) <= 6, at
+            assert len(beginning(text)[0]) == SHOWN
     body = "\n".join(["MIIEpAIBAAKCAQEA7w9x" * 3] * 500)
     key = f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----"
     for before in (0, 1_900, 9_000, 16_370):
-        shown = beginning("v " * (before // 2) + key + " after" * 5_000).text
+        shown = beginning("v " * (before // 2) + key + " after" * 5_000)[0]
         assert "MIIEpAIBAAKCAQEA7w9x" not in shown
     arguments = json.dumps({"command": "x " * 9_000, "password": "hunter2"})
     turn = Turn(1, TurnKind.TOOL_CALL, "assistant", arguments, len(arguments))

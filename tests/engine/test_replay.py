@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from memtui.engine import Engine
 from memtui.engine.conversations.replay import results_wanted, without_limit
 from memtui.engine.foreign import find_target
 from memtui.errors import IndexUnusable
+from memtui.index.transcripts.discovery import Located
 from memtui.model import Ranking, Reason
 from memtui.model.conversations import MemoryCall, RecallChange, Recalled, TranscriptKind
 from memtui.settings import Settings
@@ -123,13 +124,13 @@ def test_transcripts_are_looked_for_once_for_all_places(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[None] = []
-    paths = engine.machine._library.paths
+    locate: Callable[[], Sequence[Located]] = engine.machine.transcripts.locate
 
-    def counted() -> frozenset[str]:
+    def counted() -> Sequence[Located]:
         looked.append(None)
-        return frozenset(paths())
+        return locate()
 
-    monkeypatch.setattr(engine.machine._library, "paths", counted)
+    monkeypatch.setattr(engine.machine.transcripts, "locate", counted)
     gone = [Recalled(f"memory/gone{number}.md", 1, 2) for number in range(20)]
     replayed = engine.conversations.replay(call_of("orchard", *gone))
     assert sum(row.change is RecallChange.LEFT for row in replayed.rows) == 20

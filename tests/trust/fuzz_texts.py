@@ -376,7 +376,8 @@ def check_stream(given: Given) -> None:
         at += line.length
     if lines:
         start = lines[given.number(len(lines))]
-        again = raw_lines(io.BytesIO(data), offset=start.offset, number=start.number, limit=limit)
+        stream = io.BytesIO(data[start.offset :])
+        again = raw_lines(stream, offset=start.offset, number=start.number, limit=limit)
         assert list(again) == lines[start.number - 1 :], "going on gives other lines"
     try:
         unpacked(data, limit=1 << 16)

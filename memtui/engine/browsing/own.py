@@ -11,8 +11,8 @@ from memtui.model import IndexStatus
 if TYPE_CHECKING:
     from memtui.embedding.cache import EmbeddingCache
     from memtui.engine.browsing.own_shelf import OwnShelf
+    from memtui.engine.conversations.stores import OwnTranscripts
     from memtui.engine.retriever import Retriever
-    from memtui.index.transcripts.scope import TranscriptScope
     from memtui.memory.discover import Scope
     from memtui.settings import Settings
 
@@ -22,7 +22,7 @@ class OwnBrowsing(Browsing):
 
     settings: Settings
     _scope: Scope
-    _transcripts: TranscriptScope
+    transcripts: OwnTranscripts
     _retriever: Retriever
     _cache: EmbeddingCache
 
@@ -37,7 +37,7 @@ class OwnBrowsing(Browsing):
         return OwnShelf(
             self._scope,
             # Asked each time: the sources can be chosen while the memory is open.
-            lambda: self._transcripts,
+            lambda: self.transcripts.scope,
             self._loop,
             self._retriever,
             self._cache,

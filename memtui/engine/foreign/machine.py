@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 
 from memtui.bus import Bus, ForeignExamined
 from memtui.embedding.choice import EmbeddingChoice
+from memtui.engine.conversations.stores import AgentTranscripts
 from memtui.engine.foreign import reading, statuses
 from memtui.engine.foreign.browsing import ForeignBrowsing
-from memtui.engine.foreign.conversing import ForeignConversing
 from memtui.engine.foreign.explaining import EmbeddedModel, ForeignExplaining
 from memtui.engine.foreign.facts import ForeignFacts, query_vectors_of, read_facts
 from memtui.engine.foreign.profile import agent_ranking
@@ -44,7 +44,7 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class ForeignMachine(ForeignExplaining, ForeignConversing, ForeignBrowsing):
+class ForeignMachine(ForeignExplaining, ForeignBrowsing):
     """An index that is searched exactly as its own program does; use `ForeignMachine.open`.
 
     Answers to `submit` come as events on `bus`. Everything that would write raises
@@ -66,7 +66,7 @@ class ForeignMachine(ForeignExplaining, ForeignConversing, ForeignBrowsing):
         self.root = facts.target.workspace or facts.target.database.parent
         self.ranking = agent_ranking(facts.choice.profile, facts.search)
         """What the agent is configured for, used when a search names no ranking."""
-        self._listen_to(facts)
+        self.transcripts = AgentTranscripts(facts, self._read)
         self._index = index
         self._vectors = vectors
         self._retriever = ForeignRetriever(

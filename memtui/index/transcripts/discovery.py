@@ -1,11 +1,11 @@
-"""Opted-in places that are not there: a disk that is not mounted is no deletion."""
+"""Finding transcripts: folders are listed and file states asked; no transcript is opened."""
 
 from __future__ import annotations
 
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -31,92 +31,16 @@ from memtui.memory.paths import (
     first_link,
     has_magic,
     kind,
+    leads_to_folder,
     link_target,
     said,
     stored_path,
     written,
 )
-from memtui.memory.transcripts import openclaw_files
-from memtui.memory.transcripts.openclaw_files import FileKind
+from memtui.memory.transcripts.openclaw_files import ARCHIVES, FileKind, file_kind, is_listed
 from memtui.model import Reason, SkippedFile, SourceFile
 from memtui.model.conversations import TranscriptKind
 from memtui.text.sanitize import safe_line
-
-_KEPT = "what was indexed of it stays"
-
-
-@dataclass(frozen=True, slots=True)
-class AbsentPlace:
-    """A folder of an opted-in program that cannot be listed."""
-
-    unread: str
-    """The beginning of the stored paths of what would be in it."""
-    skipped: SkippedFile
-
-
-def absent_places(scope: TranscriptScope) -> Iterator[AbsentPlace]:
-    """The folders of opted-in programs and agents that are not there, or cannot be listed.
-
-    Of those that are opted out nothing stays, wherever their folder is.
-    """
-    for source in scope.sources:
-        name, _, part = source.partition(":")
-        kind = TranscriptKind(name)
-        home = scope.homes.of(kind)
-        if home is None:
-            continue
-        match kind:
-            case TranscriptKind.OPENCLAW:
-                yield from _openclaw(scope, home / AGENTS, source, part)
-            case TranscriptKind.CLAUDE_CODE:
-                yield from _absent(home / PROJECTS, source, f"{name}/{_literal(part)}")
-            case TranscriptKind.CODEX:
-                yield from _absent(home / SESSIONS, source, f"{name}/")
-
-
-def _openclaw(
-    scope: TranscriptScope, agents: Path, source: str, part: str
-) -> Iterator[AbsentPlace]:
-    above = f"{SESSIONS}/"
-    if (problem := _problem(agents)) is not None:
-        tail = f"{_literal(part)}{'' if not part or has_magic(part) else '/'}"
-        yield _place(agents, source, f"{above}{tail if scope.rules.stores_agent else ''}", problem)
-        return
-    with os.scandir(agents) as entries:
-        names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
-    for name in names:
-        agent, folder = written(name), agents / name / SESSIONS
-        wanted = scope.source_of(TranscriptKind.OPENCLAW, agent) == source
-        if wanted and os.path.isdir(agents / name) and not (agents / name).is_symlink():
-            prefix = f"{above}{agent}/" if scope.rules.stores_agent else above
-            if not os.path.isfile(agents / name / EVENTS_DATABASE):
-                yield from _absent(folder, f"{TranscriptKind.OPENCLAW}:{agent}", prefix)
-
-
-def _absent(folder: Path, source: str, unread: str) -> Iterator[AbsentPlace]:
-    # One that is there and may not be listed is found so by who looks into it.
-    if not os.path.isdir(folder) and (problem := _problem(folder)) is not None:
-        yield _place(folder, source, unread, problem)
-
-
-def _problem(folder: Path) -> OSError | None:
-    try:
-        with os.scandir(folder):
-            return None
-    except OSError as error:
-        return error
-
-
-def _place(folder: Path, source: str, unread: str, problem: OSError) -> AbsentPlace:
-    detail = f"{written(str(folder))}: {said(problem)}; {_KEPT}"
-    return AbsentPlace(unread, SkippedFile(source, reason_of(problem), detail))
-
-
-def _literal(pattern: str) -> str:
-    """What of a pattern comes before its first wildcard."""
-    at = next((n for n, letter in enumerate(pattern) if letter in "*?["), len(pattern))
-    return pattern[:at]
-
 
 SOURCE = "sessions"
 
@@ -158,22 +82,17 @@ def discover_transcripts(
     if scope.is_empty and not everything:
         return Discovery((), ())
     located = locate(scope, everything=everything, cancelled=cancelled)
+    absent = list(_absent_places(scope))
     files: dict[str, SourceFile] = {}
     skipped: dict[tuple[str, Reason], SkippedFile] = {}
-    for found in located:
-        for left in found.skipped:
-            skipped.setdefault((left.path, left.reason), left)
-        files.update({file.path: file for file in found.files})
-    absent = tuple(absent_places(scope))
-    for one in absent:
-        skipped.setdefault((one.skipped.path, one.skipped.reason), one.skipped)
+    for place in located:
+        files.update({file.path: file for file in place.files})
+    for one in (*(one for place in located for one in place.skipped), *(one for _, one in absent)):
+        skipped.setdefault((one.path, one.reason), one)
     return Discovery(
         tuple(files[path] for path in sorted(files)),
         tuple(skipped[key] for key in sorted(skipped)),
-        (
-            *(prefix for found in located for prefix in found.unread),
-            *(one.unread for one in absent),
-        ),
+        (*(prefix for place in located for prefix in place.unread), *(at for at, _ in absent)),
     )
 
 
@@ -186,12 +105,12 @@ def with_transcripts(
     """Add the transcripts that are opted in to the notes that were found; a note wins."""
     if scope is None or scope.is_empty:
         return notes
-    found = discover_transcripts(scope, cancelled=cancelled)
+    transcripts = discover_transcripts(scope, cancelled=cancelled)
     taken = {file.path for file in notes.files}
     return Discovery(
-        (*notes.files, *(file for file in found.files if file.path not in taken)),
-        (*notes.skipped, *found.skipped),
-        found.unread,
+        (*notes.files, *(file for file in transcripts.files if file.path not in taken)),
+        (*notes.skipped, *transcripts.skipped),
+        transcripts.unread,
     )
 
 
@@ -202,44 +121,77 @@ def locate(
     cancelled: Callable[[], bool] | None = None,
 ) -> tuple[Located, ...]:
     """Find the transcripts place by place; a file counts where it is found first."""
-    taken: dict[str, str] = {}
+    by_file: dict[str, str] = {}
     stored: set[str] = set()
-    found = []
+    located = []
     for place in places_of(scope):
-        if place.is_indexed or everything:
-            search = _Search(scope, place, cancelled, everything=everything)
-            search.run()
-            found.append(_without(search, taken, stored))
-    return tuple(found)
-
-
-def taken_in(
-    scope: TranscriptScope, place: TranscriptPlace, path: str, stored: str
-) -> SourceFile | None:
-    """The file of a program at an absolute path, if it is one of its transcripts."""
-    search = _Search(scope, place, None)
-    search.one(path, stored)
-    return search.files.get(stored)
-
-
-def _without(search: _Search, taken: dict[str, str], stored: set[str]) -> Located:
-    """What was found and is not in an earlier place; an agent's file is one wherever it is."""
-    files = []
-    skipped = list(search.skipped.values())
-    for file in search.files.values():
-        key = f"{file.absolute}\0{file.session}"
-        if key in taken:
-            if taken[key] != file.path:
-                detail = f"already found as {taken[key]}"
+        if not (place.is_indexed or everything):
+            continue
+        search = _Search(scope, place, cancelled, everything=everything)
+        search.run()
+        files, skipped = [], list(search.skipped.values())
+        for file in search.files.values():
+            # An agent's file is one wherever it is; a database holds many sessions.
+            key = f"{file.absolute}\0{file.session}"
+            if by_file.get(key, file.path) != file.path:
+                detail = f"already found as {by_file[key]}"
                 skipped.append(SkippedFile(file.path, Reason.DUPLICATE_FILE, detail))
-        elif file.path in stored:
-            where = written(str(file.absolute))
-            skipped.append(SkippedFile(where, Reason.DUPLICATE_FILE, f"{file.path} is another"))
-        else:
-            taken[key] = file.path
-            stored.add(file.path)
-            files.append(file)
-    return Located(search.place, tuple(files), tuple(skipped), tuple(search.unread))
+            elif key not in by_file and file.path in stored:
+                where, detail = written(str(file.absolute)), f"{file.path} is another"
+                skipped.append(SkippedFile(where, Reason.DUPLICATE_FILE, detail))
+            elif key not in by_file:
+                by_file[key] = file.path
+                stored.add(file.path)
+                files.append(file)
+        located.append(Located(place, tuple(files), tuple(skipped), tuple(search.unread)))
+    return tuple(located)
+
+
+# --- one transcript by its stored path ----------------------------------------------------
+
+
+def file_at(scope: TranscriptScope, path: str) -> SourceFile | None:
+    """Return the transcript of that stored path, opted in or not; `None` when there is none."""
+    # Where the path leads to the file by itself, nothing is listed.
+    for place in places_of(scope):
+        if place.kind is None or place.database:
+            continue
+        for prefix, folder in _folders_of(place, scope):
+            rest = path.removeprefix(prefix)
+            parts = rest.split("/")
+            below = len(parts) == 1 or place.kind is not TranscriptKind.OPENCLAW
+            if rest == path or not below or not all(written(part) == part for part in parts):
+                continue
+            absolute = os.path.join(folder, *parts)
+            if {"", ".", ".."} & set(parts) or first_link(absolute, folder) is not None:
+                continue
+            search = _Search(scope, place, None)
+            search.take_named(absolute, path)
+            if path in search.files:
+                return search.files[path]
+    files = discover_transcripts(scope, everything=True).files
+    return next((file for file in files if file.path == path), None)
+
+
+def _folders_of(place: TranscriptPlace, scope: TranscriptScope) -> Iterator[tuple[str, str]]:
+    """Iterate over the beginnings of a program's stored paths, each with its folder."""
+    match place.kind:
+        case TranscriptKind.OPENCLAW:
+            if not (os.path.islink(place.folder) or os.path.islink(os.path.dirname(place.folder))):
+                yield _prefix(scope, place.agent), place.folder
+        case TranscriptKind.CLAUDE_CODE:
+            yield f"{TranscriptKind.CLAUDE_CODE}/", os.path.join(place.folder, PROJECTS)
+        case TranscriptKind.CODEX:
+            below = f"{TranscriptKind.CODEX}/"
+            yield f"{below}{ARCHIVED}/", os.path.join(place.folder, ARCHIVED)
+            yield below, os.path.join(place.folder, SESSIONS)
+
+
+def _prefix(scope: TranscriptScope, agent: str) -> str:
+    return f"{SOURCE}/{agent}/" if scope.rules.stores_agent else f"{SOURCE}/"
+
+
+# --- one place ----------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -259,78 +211,66 @@ class _Search:
             case TranscriptKind.OPENCLAW:
                 self._openclaw()
             case TranscriptKind.CLAUDE_CODE:
-                self._claude_code()
+                prefix = f"{TranscriptKind.CLAUDE_CODE}/"
+                for entry in self._list(os.path.join(self.place.folder, PROJECTS), prefix):
+                    project = written(entry.name)
+                    opted = self.scope.source_of(TranscriptKind.CLAUDE_CODE, project) is not None
+                    if opted or self.everything:
+                        self._below(entry, prefix)
             case TranscriptKind.CODEX:
-                self._codex()
+                prefix = f"{TranscriptKind.CODEX}/"
+                for name, below in ((SESSIONS, prefix), (ARCHIVED, f"{prefix}{ARCHIVED}/")):
+                    for entry in self._list(os.path.join(self.place.folder, name), below):
+                        self._below(entry, below)
             case None:
                 self._path()
 
-    # --- one program after the other ------------------------------------------------------
+    def take_named(self, path: str, stored: str) -> None:
+        """Take in the file of a program that is there, if it is one of its transcripts."""
+        name = os.path.basename(path)
+        is_openclaw = self.place.kind is TranscriptKind.OPENCLAW
+        listed = is_listed(name, self.scope.rules) if is_openclaw else _MARK in name
+        if listed and file_kind(name) not in _PASSED_OVER:
+            try:
+                self._take(Path(path), stored, os.lstat(path))
+            except OSError:
+                # Whoever looks through the whole place says what is wrong.
+                return
 
     def _openclaw(self) -> None:
-        agent, rules = self.place.agent, self.scope.rules
-        prefix = f"{SOURCE}/{agent}/" if rules.stores_agent else f"{SOURCE}/"
+        prefix = _prefix(self.scope, self.place.agent)
         for folder in (os.path.dirname(self.place.folder), self.place.folder):
             if os.path.islink(folder):
-                self.skip(f"{SOURCE}/{agent}", Reason.SYMLINK, link_target(folder))
+                self._skip(f"{SOURCE}/{self.place.agent}", Reason.SYMLINK, link_target(folder))
                 return
-        in_rows = self._events(prefix)
+        in_rows = self._sessions_in_rows(prefix)
         for entry in self._list(self.place.folder, prefix):
-            name = written(entry.name)
-            form = openclaw_files.file_kind(entry.name)
+            form, stored = file_kind(entry.name), prefix + written(entry.name)
             if form in _PASSED_OVER:
-                self.skip(prefix + name, Reason.IGNORED, _PASSED_OVER[form])
-            elif not openclaw_files.is_listed(entry.name, rules):
+                self._skip(stored, Reason.IGNORED, _PASSED_OVER[form])
+            elif not is_listed(entry.name, self.scope.rules):
                 continue
-            elif in_rows and form not in openclaw_files.ARCHIVES:
-                detail = "the agent's database holds its conversations"
-                self.skip(prefix + name, Reason.IGNORED, detail)
+            elif in_rows and form not in ARCHIVES:
+                self._skip(stored, Reason.IGNORED, "the agent's database holds its conversations")
             else:
-                self._file(entry, prefix + name)
+                self._file(entry, stored)
 
-    def _events(self, prefix: str) -> bool:
+    def _sessions_in_rows(self, prefix: str) -> bool:
         """Take in the sessions of the agent's database; whether it holds any, or may do so."""
         if not self.place.database or not self.scope.rules.stores_agent:
             return False
         database = Path(self.place.database)
         try:
             if database.is_symlink():
-                self.skip(prefix + database.name, Reason.SYMLINK, link_target(self.place.database))
+                self._skip(prefix + database.name, Reason.SYMLINK, link_target(self.place.database))
                 return False
-            inode = database.stat().st_ino & _INT64_MAX
-            sessions = listed_sessions(database)
+            files = list(event_files(database, prefix, listed_sessions(database)))
         except (OSError, DatabaseError, IndexUnusable, IndexMissing) as error:
-            self.skip(prefix + database.name, Reason.UNREADABLE, safe_line(str(error)))
+            self._skip(prefix + database.name, Reason.UNREADABLE, safe_line(str(error)))
             self.unread.append(prefix)
             return True
-        for found in sessions:
-            path = f"{prefix}{written(found.session)}{_MARK}"
-            self.files[path] = SourceFile(
-                path=path,
-                absolute=database,
-                source=SOURCE,
-                size=found.size,
-                mtime_ns=max(0, min(_INT64_MAX, found.changed_ms * 10**6)),
-                inode=inode,
-                kind=TranscriptKind.OPENCLAW,
-                session=found.session,
-            )
-        return bool(sessions)
-
-    def _claude_code(self) -> None:
-        projects = os.path.join(self.place.folder, PROJECTS)
-        prefix = f"{TranscriptKind.CLAUDE_CODE}/"
-        for entry in self._list(projects, prefix):
-            project = written(entry.name)
-            opted = self.scope.source_of(TranscriptKind.CLAUDE_CODE, project) is not None
-            if opted or self.everything:
-                self._below(entry, prefix)
-
-    def _codex(self) -> None:
-        prefix = f"{TranscriptKind.CODEX}/"
-        for name, below in ((SESSIONS, prefix), (ARCHIVED, f"{prefix}{ARCHIVED}/")):
-            for entry in self._list(os.path.join(self.place.folder, name), below):
-                self._below(entry, below)
+        self.files.update({file.path: file for file in files})
+        return bool(files)
 
     def _path(self) -> None:
         path = self.place.folder
@@ -342,13 +282,13 @@ class _Search:
                 self._glob(Glob.parse(path), root)
             else:
                 reason = reason_of(error) if isinstance(error, OSError) else Reason.VANISHED
-                self.skip(self.place.name, reason, f"path of transcripts: {said(error)}")
+                self._skip(self.place.name, reason, f"path of transcripts: {said(error)}")
                 # If it was a folder, it may be one that is not mounted.
                 self.unread.append(f"{stored_path(path, root)}/")
             return
         name = stored_path(path, root)
         if (link := first_link(path, root)) is not None:
-            self.skip(name, Reason.SYMLINK, link_target(link))
+            self._skip(name, Reason.SYMLINK, link_target(link))
         elif stat.S_ISDIR(state.st_mode):
             for entry in self._list(path, f"{name}/"):
                 self._below(entry, "" if name == "." else f"{name}/")
@@ -358,10 +298,10 @@ class _Search:
     def _glob(self, glob: Glob, root: str) -> None:
         name = stored_path(glob.base, root)
         if (link := first_link(glob.base, root)) is not None:
-            self.skip(name, Reason.SYMLINK, link_target(link))
+            self._skip(name, Reason.SYMLINK, link_target(link))
             return
         if not os.path.isdir(glob.base):
-            self.skip(name, Reason.VANISHED, "path of transcripts: no such folder")
+            self._skip(name, Reason.VANISHED, "path of transcripts: no such folder")
             self.unread.append(f"{name}/")
             return
         waiting = [(glob.base, glob.start)]
@@ -376,58 +316,39 @@ class _Search:
                 elif moved and entry.is_dir(follow_symlinks=False):
                     waiting.append((entry.path, moved))
 
-    # --- files ----------------------------------------------------------------------------
-
     def _below(self, entry: os.DirEntry[str], prefix: str) -> None:
         """Take in a file, or every transcript below a folder."""
         waiting = [(entry, prefix)]
         while waiting:
             here, above = waiting.pop()
-            stored = above + written(here.name)
+            stored, form = above + written(here.name), file_kind(here.name)
             if here.is_symlink():
-                if _MARK in here.name or _is_folder(here):
-                    self.skip(stored, Reason.SYMLINK, link_target(here.path))
+                if _MARK in here.name or leads_to_folder(here):
+                    self._skip(stored, Reason.SYMLINK, link_target(here.path))
             elif here.is_dir(follow_symlinks=False):
                 waiting += [(e, f"{stored}/") for e in self._list(here.path, f"{stored}/")]
+            elif _MARK in here.name and form in _PASSED_OVER:
+                self._skip(stored, Reason.IGNORED, _PASSED_OVER[form])
             elif _MARK in here.name:
-                self._named(here, stored)
-
-    def one(self, path: str, stored: str) -> None:
-        """Take in the file of a program that is there, if it is one of its transcripts."""
-        name = os.path.basename(path)
-        is_openclaw = self.place.kind is TranscriptKind.OPENCLAW
-        listed = openclaw_files.is_listed(name, self.scope.rules) if is_openclaw else _MARK in name
-        if listed and openclaw_files.file_kind(name) not in _PASSED_OVER:
-            try:
-                self._take(Path(path), stored, os.lstat(path))
-            except OSError:
-                # Whoever looks through the whole place says what is wrong.
-                return
-
-    def _named(self, entry: os.DirEntry[str], stored: str) -> None:
-        form = openclaw_files.file_kind(entry.name)
-        if form in _PASSED_OVER:
-            self.skip(stored, Reason.IGNORED, _PASSED_OVER[form])
-        else:
-            self._file(entry, stored)
+                self._file(here, stored)
 
     def _file(self, entry: os.DirEntry[str], stored: str) -> None:
         try:
             state = entry.stat(follow_symlinks=False)
         except OSError as error:
-            self.skip(stored, reason_of(error), said(error))
+            self._skip(stored, reason_of(error), said(error))
             return
         if stat.S_ISLNK(state.st_mode):
-            self.skip(stored, Reason.SYMLINK, link_target(entry.path))
+            self._skip(stored, Reason.SYMLINK, link_target(entry.path))
         else:
             self._take(Path(entry.path), stored, state)
 
     def _take(self, path: Path, stored: str, state: os.stat_result) -> None:
         if not stat.S_ISREG(state.st_mode):
-            self.skip(stored, Reason.NOT_REGULAR, kind(state.st_mode))
+            self._skip(stored, Reason.NOT_REGULAR, kind(state.st_mode))
             return
         if not state.st_mode & stat.S_IROTH and not os.access(path, os.R_OK):
-            self.skip(stored, Reason.UNREADABLE, "permission denied")
+            self._skip(stored, Reason.UNREADABLE, "permission denied")
             return
         self.files[stored] = SourceFile(
             path=stored,
@@ -439,88 +360,114 @@ class _Search:
             kind=self.place.kind or "",
         )
 
-    def _list(self, folder: str, prefix: str) -> Iterator[os.DirEntry[str]]:
+    def _list(self, folder: str, prefix: str) -> list[os.DirEntry[str]]:
         if self.cancelled is not None and self.cancelled():
             raise Cancelled
         try:
             with os.scandir(folder) as entries:
-                found = sorted(entries, key=lambda entry: entry.name)
+                return sorted(entries, key=lambda entry: entry.name)
         except FileNotFoundError:
-            return
+            return []
         except OSError as error:
-            self.skip(prefix.rstrip("/") or ".", reason_of(error), said(error))
+            self._skip(prefix.rstrip("/") or ".", reason_of(error), said(error))
             if prefix:
                 self.unread.append(prefix)
-            return
-        yield from found
+            return []
 
-    def skip(self, path: str, reason: Reason, detail: str) -> None:
+    def _skip(self, path: str, reason: Reason, detail: str) -> None:
         self.skipped.setdefault((path, reason), SkippedFile(path, reason, written(detail)))
 
 
+def event_files(
+    database: Path, prefix: str, sessions: Sequence[EventSession]
+) -> Iterator[SourceFile]:
+    """Iterate over the sessions of a database as files; raises `OSError`."""
+    inode = database.stat().st_ino & _INT64_MAX
+    for one in sessions:
+        yield SourceFile(
+            path=f"{prefix}{written(one.session)}{_MARK}",
+            absolute=database,
+            source=SOURCE,
+            size=one.size,
+            mtime_ns=max(0, min(_INT64_MAX, one.changed_ms * 10**6)),
+            inode=inode,
+            kind=TranscriptKind.OPENCLAW,
+            session=one.session,
+        )
+
+
 def listed_sessions(database: Path) -> tuple[EventSession, ...]:
-    """The sessions of a database, which is opened again only when it has changed.
+    """List the sessions of a database, which is opened again only when it has changed.
 
     Raises what `sessions_in` raises, and `OSError`.
     """
-    seen = fingerprint_of(database)
-    times = [stamp.mtime_ns for stamp in (seen.database, seen.log) if stamp is not None]
+    state = fingerprint_of(database)
+    times = [stamp.mtime_ns for stamp in (state.database, state.log) if stamp is not None]
     if not times or max(times) >= time.time_ns() - _RACY_NS:
         return sessions_in(database)
-    return _sessions_then(database, seen)
+    return _sessions_then(database, state)
 
 
 @lru_cache(maxsize=64)
-def _sessions_then(database: Path, seen: Fingerprint) -> tuple[EventSession, ...]:
+def _sessions_then(database: Path, state: Fingerprint) -> tuple[EventSession, ...]:
     return sessions_in(database)
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False
+# --- places that are not there ------------------------------------------------------------
 
 
-def file_at(scope: TranscriptScope, path: str) -> SourceFile | None:
-    """The transcript of that stored path, opted in or not; `None` when there is none."""
-    if (named := _named_by(scope, path)) is not None:
-        return named
-    for file in discover_transcripts(scope, everything=True).files:
-        if file.path == path:
-            return file
-    return None
+def _absent_places(scope: TranscriptScope) -> Iterator[tuple[str, SkippedFile]]:
+    """Iterate over the folders of opted-in programs that are not there, or cannot be listed.
 
-
-def _named_by(scope: TranscriptScope, path: str) -> SourceFile | None:
-    """The transcript of a program that its stored path leads to by itself; nothing is listed."""
-    for place in places_of(scope):
-        if place.kind is None or place.database:
+    A disk that is not mounted is no deletion: each comes with the beginning of the stored paths
+    of what would be in it. Of those that are opted out nothing stays, wherever their folder is.
+    """
+    for source in scope.sources:
+        name, _, part = source.partition(":")
+        program = TranscriptKind(name)
+        home = scope.homes.of(program)
+        if home is None:
             continue
-        for prefix, folder in _folders_of(place, scope):
-            rest = path.removeprefix(prefix)
-            parts = rest.split("/")
-            below = len(parts) == 1 or place.kind is not TranscriptKind.OPENCLAW
-            if rest == path or not below or not all(written(part) == part for part in parts):
-                continue
-            absolute = os.path.join(folder, *parts)
-            if {"", ".", ".."} & set(parts) or first_link(absolute, folder) is not None:
-                continue
-            if (file := taken_in(scope, place, absolute, path)) is not None:
-                return file
-    return None
+        literal = part[: next((n for n, letter in enumerate(part) if letter in "*?["), len(part))]
+        match program:
+            case TranscriptKind.OPENCLAW:
+                yield from _absent_agents(scope, home / AGENTS, source, literal)
+            case TranscriptKind.CLAUDE_CODE:
+                yield from _absent(home / PROJECTS, source, f"{name}/{literal}")
+            case TranscriptKind.CODEX:
+                yield from _absent(home / SESSIONS, source, f"{name}/")
 
 
-def _folders_of(place: TranscriptPlace, scope: TranscriptScope) -> Iterator[tuple[str, str]]:
-    """What the stored paths of a program begin with, and the folder that this stands for."""
-    match place.kind:
-        case TranscriptKind.OPENCLAW:
-            if not (os.path.islink(place.folder) or os.path.islink(os.path.dirname(place.folder))):
-                agent = f"{place.agent}/" if scope.rules.stores_agent else ""
-                yield f"{SOURCE}/{agent}", place.folder
-        case TranscriptKind.CLAUDE_CODE:
-            yield f"{TranscriptKind.CLAUDE_CODE}/", os.path.join(place.folder, PROJECTS)
-        case TranscriptKind.CODEX:
-            below = f"{TranscriptKind.CODEX}/"
-            yield f"{below}{ARCHIVED}/", os.path.join(place.folder, ARCHIVED)
-            yield below, os.path.join(place.folder, SESSIONS)
+def _absent_agents(
+    scope: TranscriptScope, agents: Path, source: str, literal: str
+) -> Iterator[tuple[str, SkippedFile]]:
+    try:
+        with os.scandir(agents) as entries:
+            names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
+    except OSError as error:
+        agent = source.partition(":")[2]
+        tail = f"{literal}{'' if not agent or has_magic(agent) else '/'}"
+        unread = f"{SOURCE}/{tail if scope.rules.stores_agent else ''}"
+        yield unread, _unlisted(agents, source, error)
+        return
+    for name in names:
+        agent, home = written(name), agents / name
+        is_chosen = scope.source_of(TranscriptKind.OPENCLAW, agent) == source
+        is_folder = os.path.isdir(home) and not home.is_symlink()
+        if is_chosen and is_folder and not os.path.isfile(home / EVENTS_DATABASE):
+            name = f"{TranscriptKind.OPENCLAW}:{agent}"
+            yield from _absent(home / SESSIONS, name, _prefix(scope, agent))
+
+
+def _absent(folder: Path, source: str, unread: str) -> Iterator[tuple[str, SkippedFile]]:
+    # One that is there and may not be listed is found so by who looks into it.
+    if not os.path.isdir(folder):
+        try:
+            os.scandir(folder).close()
+        except OSError as error:
+            yield unread, _unlisted(folder, source, error)
+
+
+def _unlisted(folder: Path, source: str, error: OSError) -> SkippedFile:
+    detail = f"{written(str(folder))}: {said(error)}; what was indexed of it stays"
+    return SkippedFile(source, reason_of(error), detail)

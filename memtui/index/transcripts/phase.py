@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from memtui.bus import FileIndexed, FileSkipped
 from memtui.index.database import transaction
@@ -33,22 +33,11 @@ from memtui.model import ChunkSpan, Reason, SkippedFile, SourceFile
 
 if TYPE_CHECKING:
     from memtui.index.database import Connection
+    from memtui.index.scan import KnownFile
 
 _BATCH_CHARACTERS = 4 * 2**20
 UNFINISHED_NS = -1
 """The modification time of a transcript of which only a part is in the index."""
-
-
-class Known(Protocol):
-    """What the index knew of a file before."""
-
-    @property
-    def inode(self) -> int:
-        """The number of the file."""
-
-    @property
-    def hash(self) -> str:
-        """The sha256 hex of what was read of it."""
 
 
 @dataclass(slots=True)
@@ -97,13 +86,12 @@ class TranscriptsPhase:
         self._counts = counts
         self._bulk = bulk
         self._seen_ns = seen_ns
-        self._hash = ""
         self._writer = IndexWriter(connection, model=job.recipe.model)
         recipe = job.recipe
         self._cutting = Cutting(recipe.chunk_tokens, recipe.chunk_overlap, recipe.input_bytes)
 
     def run(
-        self, files: Sequence[SourceFile], known: Mapping[str, Known], *, anew: bool = False
+        self, files: Sequence[SourceFile], known: Mapping[str, KnownFile], *, anew: bool = False
     ) -> None:
         """Take in these; with `anew` nothing that was read before counts."""
         for file in files:
@@ -116,11 +104,11 @@ class TranscriptsPhase:
             self._job.done([file.path])
             self._job.progress.advance(1, file.path)
 
-    def _take(self, file: SourceFile, known: Known | None, *, is_new: bool) -> None:
-        begin: Resuming | None = self._where(file, known)
-        while begin is not None:
-            begin = self._read_from(file, begin)
-        if known is not None and known.hash == self._hash:
+    def _take(self, file: SourceFile, known: KnownFile | None, *, is_new: bool) -> None:
+        begin = self._where(file, known)
+        while isinstance(end := self._read_from(file, begin), Resuming):
+            begin = end
+        if known is not None and known.hash == end:
             return
         if is_new:
             self._counts.added += 1
@@ -129,17 +117,17 @@ class TranscriptsPhase:
         chunks = self._writer.chunk_count(file.path)
         self._job.bus.publish(FileIndexed(file.path, chunks))
 
-    def _where(self, file: SourceFile, known: Known | None) -> Resuming:
-        """Where to go on; at the beginning when it is another file now."""
+    def _where(self, file: SourceFile, known: KnownFile | None) -> Resuming:
+        """Return where to go on; at the beginning when it is another file now."""
         if known is None or known.inode != file.inode:
             return Resuming()
         file_id = self._writer.file_id(file.path)
-        found = Resuming() if file_id is None else resuming(self._connection, file_id)
+        begin = Resuming() if file_id is None else resuming(self._connection, file_id)
         run = registered_run(file, self._scope.rules) or ""
-        return found if found.prefix and found.state.get(REGISTERED, "") == run else Resuming()
+        return begin if begin.prefix and begin.state.get(REGISTERED, "") == run else Resuming()
 
-    def _read_from(self, file: SourceFile, begin: Resuming) -> Resuming | None:
-        """Read from there to the end; where to begin instead, when that turns out to be wrong."""
+    def _read_from(self, file: SourceFile, begin: Resuming) -> Resuming | str:
+        """Read from there to the end and return the hash of all; else where to begin instead."""
         with open_stream(file, limit=self._scope.max_line_bytes) as stream:
             hashing = HashingStream(stream)
             if begin.prefix and not (
@@ -175,15 +163,15 @@ class TranscriptsPhase:
             run=run or "",
         )
 
-    def _read(self, work: _Work, hashing: HashingStream) -> Resuming | None:
-        """Read to the end, writing in between; where to begin again, if need be."""
+    def _read(self, work: _Work, hashing: HashingStream) -> Resuming | str:
+        """Read to the end, writing in between, and return the hash; else where to begin again."""
         begin = work.begin
         at, line = begin.next_byte, begin.next_line
         before: Resuming | None = None
         marks: tuple[bool, int] | None = None
         limit = self._scope.max_line_bytes
         try:
-            for raw in raw_lines(hashing.as_file, offset=at, number=line, limit=limit):
+            for raw in raw_lines(hashing, offset=at, number=line, limit=limit):
                 self._job.check()
                 if not raw.complete:
                     # What is still being written is read again when there is more of it.
@@ -206,9 +194,8 @@ class TranscriptsPhase:
         end = self._here(work, at, line, hashing.digest())
         if work.problem or not work.reading.kind or marks not in (None, work.reading.marks):
             before = Resuming(state={REGISTERED: work.run})
-        self._hash = hashing.digest()
-        self._finish(work, before or end, self._hash)
-        return None
+        self._finish(work, before or end, end.prefix)
+        return end.prefix
 
     def _here(self, work: _Work, at: int, line: int, prefix: str) -> Resuming:
         state = {"kind": work.reading.kind, "reading": work.reading.state(), REGISTERED: work.run}

@@ -1,12 +1,13 @@
-"""Whose transcript a file is: told by what it holds, else by where it is."""
+"""One transcript being read, from its lines to chunks and facts, and what the index keeps of it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from memtui.index.database import number
 from memtui.index.files import within_limit
@@ -29,83 +30,20 @@ from memtui.text.sanitize import safe_line
 if TYPE_CHECKING:
     from memtui.index.database import Connection
 
+BAD_LINES_KEPT: Final = 50
+REGISTERED: Final = "registered"
+"""In the state of a row: what the program's list of sessions said that it is."""
 
 _LINES = 50
 _BYTES = 1 << 20
-
-
-def format_for(
-    file: SourceFile, known: object = None, *, limit: int = _BYTES
-) -> TranscriptFormat | None:
-    """How the file is read; `known` is the kind that an earlier reading found.
-
-    By its first records, else as its place suggests; `None` when neither tells. Raises `OSError`.
-    """
-    if isinstance(known, str) and known in set(TranscriptKind):
-        return format_of(TranscriptKind(known))
-    found = recognise(_first_records(file, limit))
-    if found is None and file.kind:
-        return format_of(TranscriptKind(file.kind))
-    return found
-
-
-def is_settled(next_line: int, next_byte: int) -> bool:
-    """Whether what is before that line decides whose transcript it is, whatever follows."""
-    return next_line > _LINES or next_byte > _BYTES
-
-
-def _first_records(file: SourceFile, limit: int) -> list[dict[str, Any]]:
-    records: list[dict[str, Any]] = []
-    with open_lines(file, limit=min(limit, _BYTES)) as lines:
-        try:
-            for raw in lines:
-                record = _record(raw)
-                if record is not None:
-                    records.append(record)
-                if raw.number >= _LINES or raw.offset >= _BYTES:
-                    break
-        except OSError:
-            # A packed file that is cut: who reads all of it says so.
-            return records
-    return records
-
-
-def _record(raw: RawLine) -> dict[str, Any] | None:
-    try:
-        record = parse_record(text_of(raw))
-    except ValueError:
-        # Counted when the file is read; here the next line is asked.
-        return None
-    return record if isinstance(record, dict) else None
-
-
-def name_of(file: SourceFile) -> str:
-    """The file's name, by which a release tells archives; of a session's events, as it would be."""
-    return f"{file.session}.jsonl" if file.session else file.absolute.name
-
-
-def agent_of(file: SourceFile) -> str:
-    """The agent or project that the place of a transcript names; empty when it names none."""
-    parts = PurePosixPath(file.path).parts
-    if file.kind == TranscriptKind.OPENCLAW:
-        # agents/<agent>/sessions/<file>, agents/<agent>/agent/<database>
-        return written(file.absolute.parent.parent.name)
-    return parts[1] if file.kind == TranscriptKind.CLAUDE_CODE and len(parts) > 2 else ""
-
-
-_FACTS = (
-    "kind, agent, title, model, session, started_ms, ended_ms, turns, messages, calls, malformed, "
-    "bad_lines, left_out, reason, detail"
-)
-_RESUMING = "next_byte, next_line, prefix, state, open_chunks"
-REGISTERED = "registered"
-"""In the state of a row: what the program's list of sessions said that it is."""
-_COLUMNS = ("file_id", *_FACTS.split(", "), *_RESUMING.split(", "))
+_TITLE: Final = 120
+_TITLE_SOURCE: Final = 4000
+_MASKED: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class TranscriptFacts:
-    """What is told of a transcript in lists."""
+    """What lists show of a transcript."""
 
     kind: TranscriptKind | None = None
     """`None` for a file that is no transcript."""
@@ -134,6 +72,10 @@ class TranscriptFacts:
     """One line about `reason`."""
 
 
+_FACTS = tuple(one.name for one in fields(TranscriptFacts))
+"""They are columns of the table `transcripts`, too."""
+
+
 @dataclass(frozen=True, slots=True)
 class TranscriptRow:
     """A transcript as the index holds it."""
@@ -160,131 +102,59 @@ class Resuming:
     """The ids of chunks that what comes next may change."""
 
 
-def has_transcripts(connection: Connection) -> bool:
-    """Whether the index file has the table; one of an older memtui has not."""
-    found = "SELECT count(*) FROM sqlite_master WHERE name = 'transcripts'"
-    return bool(number(connection, found))
+# --- whose it is --------------------------------------------------------------------------
 
 
-def transcript_rows(connection: Connection) -> dict[str, TranscriptRow]:
-    """Read what the index knows of every transcript, by path."""
-    if not has_transcripts(connection):
-        return {}
-    rows = connection.execute(
-        f"SELECT f.path, f.size, f.mtime_ns, coalesce(c.number, 0), {_FACTS} "
-        "FROM transcripts t JOIN files f ON f.id = t.file_id LEFT JOIN "
-        "(SELECT file_id, count(*) AS number FROM chunks GROUP BY file_id) c "
-        "ON c.file_id = t.file_id"
-    ).fetchall()
-    return {str(row[0]): _row(row) for row in rows}
+def format_for(
+    file: SourceFile, known: object = None, *, limit: int = _BYTES
+) -> TranscriptFormat | None:
+    """Return how the file is read; `known` is the kind that an earlier reading found.
+
+    By its first records, else as its place suggests; `None` when neither tells. Raises `OSError`.
+    """
+    if isinstance(known, str) and known in set(TranscriptKind):
+        return format_of(TranscriptKind(known))
+    form = recognise(_first_records(file, limit))
+    return format_of(TranscriptKind(file.kind)) if form is None and file.kind else form
 
 
-def transcript_row(connection: Connection, path: str) -> TranscriptRow | None:
-    """Read what the index knows of one transcript; `None` when it does not hold it."""
-    if not has_transcripts(connection):
-        return None
-    rows = connection.execute(
-        "SELECT f.path, f.size, f.mtime_ns, "
-        f"(SELECT count(*) FROM chunks WHERE file_id = f.id), {_FACTS} "
-        "FROM transcripts t JOIN files f ON f.id = t.file_id WHERE f.path = ?",
-        (path,),
-    ).fetchall()
-    return _row(rows[0]) if rows else None
+def is_settled(next_line: int, next_byte: int) -> bool:
+    """Return whether what is before a line decides whose transcript it is, whatever follows."""
+    return next_line > _LINES or next_byte > _BYTES
 
 
-def resuming(connection: Connection, file_id: int) -> Resuming:
-    """Read where the reading of a transcript goes on."""
-    rows = connection.execute(
-        f"SELECT {_RESUMING} FROM transcripts WHERE file_id = ?", (file_id,)
-    ).fetchall()
-    if not rows:
-        return Resuming()
-    next_byte, next_line, prefix, state, open_chunks = rows[0]
-    return Resuming(
-        int(str(next_byte)),
-        int(str(next_line)),
-        str(prefix),
-        json.loads(str(state)),
-        tuple(json.loads(str(open_chunks))),
-    )
+def _first_records(file: SourceFile, limit: int) -> list[Mapping[str, Any]]:
+    records: list[Mapping[str, Any]] = []
+    with open_lines(file, limit=min(limit, _BYTES)) as lines:
+        try:
+            for raw in lines:
+                with suppress(ValueError):
+                    # Counted when the file is read; here the next line is asked.
+                    record = parse_record(text_of(raw))
+                    records += [record] if isinstance(record, dict) else []
+                if raw.number >= _LINES or raw.offset >= _BYTES:
+                    break
+        except OSError:
+            # A packed file that is cut: who reads all of it says so.
+            return records
+    return records
 
 
-def registered_as(connection: Connection) -> dict[str, str]:
-    """Read what each transcript was registered as when it was read, by path; empty: as nothing."""
-    rows = connection.execute(
-        f"SELECT f.path, coalesce(json_extract(t.state, '$.{REGISTERED}'), '') "
-        "FROM transcripts t JOIN files f ON f.id = t.file_id"
-    ).fetchall()
-    return {str(path): str(run) for path, run in rows}
+def name_of(file: SourceFile) -> str:
+    """Return the file's name, by which a release tells archives; of events, as it would be."""
+    return f"{file.session}.jsonl" if file.session else file.absolute.name
 
 
-def write_row(
-    connection: Connection, file_id: int, facts: TranscriptFacts, goes_on: Resuming
-) -> None:
-    """Make the row of a transcript say this."""
-    values = (
-        file_id,
-        facts.kind.value if facts.kind is not None else "",
-        facts.agent,
-        facts.title,
-        facts.model,
-        facts.session,
-        facts.started_ms,
-        facts.ended_ms,
-        facts.turns,
-        facts.messages,
-        facts.calls,
-        facts.malformed,
-        json.dumps([(line, reason.value) for line, reason in facts.bad_lines]),
-        json.dumps(dict(facts.left_out), sort_keys=True),
-        facts.reason.value,
-        facts.detail,
-        goes_on.next_byte,
-        goes_on.next_line,
-        goes_on.prefix,
-        json.dumps(dict(goes_on.state), sort_keys=True),
-        json.dumps(goes_on.open_chunks),
-    )
-    connection.execute(
-        f"INSERT OR REPLACE INTO transcripts({', '.join(_COLUMNS)}) "
-        f"VALUES({', '.join('?' * len(_COLUMNS))})",
-        values,
-    )
+def agent_of(file: SourceFile) -> str:
+    """Return the agent or project that the place of a transcript names; empty for none."""
+    parts = PurePosixPath(file.path).parts
+    if file.kind == TranscriptKind.OPENCLAW:
+        # agents/<agent>/sessions/<file>, agents/<agent>/agent/<database>
+        return written(file.absolute.parent.parent.name)
+    return parts[1] if file.kind == TranscriptKind.CLAUDE_CODE and len(parts) > 2 else ""
 
 
-def _row(row: tuple[object, ...]) -> TranscriptRow:
-    path, size, mtime_ns, chunks, *facts = row
-    return TranscriptRow(
-        str(path), _facts(facts), int(str(chunks)), int(str(size)), int(str(mtime_ns))
-    )
-
-
-def _facts(values: list[object]) -> TranscriptFacts:
-    kind, agent, title, model, session, *rest = (str(value) for value in values)
-    started, ended, turns, messages, calls, malformed, bad, left_out, reason, detail = rest
-    return TranscriptFacts(
-        TranscriptKind(kind) if kind else None,
-        agent,
-        title,
-        model,
-        session,
-        int(started),
-        int(ended),
-        int(turns),
-        int(messages),
-        int(calls),
-        int(malformed),
-        tuple((line, Reason(why)) for line, why in json.loads(bad)),
-        json.loads(left_out),
-        Reason(reason),
-        detail,
-    )
-
-
-BAD_LINES_KEPT: Final = 50
-_TITLE: Final = 120
-_TITLE_SOURCE: Final = 4000
-_MASKED: Final = 1 << 16
+# --- lines to chunks ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,20 +237,15 @@ class TranscriptReading:
         cutoff = self._reader.cutoff
         return None if cutoff == self._began_with else {"reader": {"cutoff": cutoff}}
 
-    @property
-    def _gives_lines(self) -> bool:
-        return self._is_read and not self.is_void
-
     def state(self) -> dict[str, Any]:
-        """What a reading that goes on behind the last line is made from; can be written as JSON."""
+        """Return what a reading that goes on is made from; can be written as JSON."""
         state = {
             "reader": self._reader.state(),
             "held": self._packer.held,
             "seen": asdict(self._seen),
         }
         # A copy: what is read next must not change it.
-        copied: dict[str, Any] = json.loads(json.dumps(state))
-        return copied
+        return cast("dict[str, Any]", json.loads(json.dumps(state)))
 
     def add(self, raw: RawLine) -> list[ChunkSpan]:
         """Take in the next line; give the chunks that it completes."""
@@ -415,11 +280,11 @@ class TranscriptReading:
         return self._limited(spans)
 
     def tail(self) -> list[ChunkSpan]:
-        """The chunk that what comes next may still change."""
+        """Return the chunk that what comes next may still change."""
         return [] if self.is_void else self._limited(self._packer.finish())
 
     def facts(self, agent: str) -> TranscriptFacts:
-        """What is told of it in lists; `agent` where no record names one."""
+        """Return what lists show of it; `agent` where no record names one."""
         seen = self._seen
         reason, detail = self._reason()
         return TranscriptFacts(
@@ -458,7 +323,8 @@ class TranscriptReading:
         for turn in self._form.turns(record, number):
             if turn.kind is TurnKind.MESSAGE and turn.role in ("user", "assistant"):
                 seen.turns += 1
-                if not (seen.title or self._gives_lines) and turn.role == "user":
+                gives_lines = self._is_read and not self.is_void
+                if not (seen.title or gives_lines) and turn.role == "user":
                     seen.title = self._title(redact(turn.text[:_MASKED]))
             elif turn.kind is TurnKind.TOOL_CALL and is_memory_search(turn.tool, turn.text):
                 seen.calls += 1
@@ -480,9 +346,9 @@ class TranscriptReading:
         if not self._reader.messages:
             return Reason.NO_MESSAGES, "nothing that the user or the assistant says"
         if self._seen.too_long:
-            return Reason.LINE_TOO_LONG, f"{_counted(self._seen.too_long, 'line')} left out"
+            return Reason.LINE_TOO_LONG, _left_out(self._seen.too_long)
         if self._reader.malformed:
-            return Reason.MALFORMED_LINES, f"{_counted(self._reader.malformed, 'line')} left out"
+            return Reason.MALFORMED_LINES, _left_out(self._reader.malformed)
         return Reason.OK, ""
 
     def _bad(self, number: int, why: Reason) -> None:
@@ -490,9 +356,78 @@ class TranscriptReading:
             self._seen.bad_lines.append([number, why.value])
 
     def _limited(self, spans: list[ChunkSpan]) -> list[ChunkSpan]:
-        said = [span for span in spans if span.text.strip()]
-        return within_limit(said, self._cutting.input_bytes)
+        return within_limit([s for s in spans if s.text.strip()], self._cutting.input_bytes)
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+def _left_out(lines: int) -> str:
+    return f"{lines:,} {'line' if lines == 1 else 'lines'} left out"
+
+
+# --- rows of the index --------------------------------------------------------------------
+
+
+def transcript_rows(connection: Connection) -> dict[str, TranscriptRow]:
+    """Read what the index knows of every transcript, by path."""
+    if not number(connection, "SELECT count(*) FROM sqlite_master WHERE name = 'transcripts'"):
+        # An index that an older memtui made.
+        return {}
+    rows = connection.execute(
+        f"SELECT f.path, f.size, f.mtime_ns, coalesce(c.number, 0), {', '.join(_FACTS)} "
+        "FROM transcripts t JOIN files f ON f.id = t.file_id LEFT JOIN "
+        "(SELECT file_id, count(*) AS number FROM chunks GROUP BY file_id) c "
+        "ON c.file_id = t.file_id"
+    ).fetchall()
+    return {row[0]: _row(*row) for row in cast("list[tuple[Any, ...]]", rows)}
+
+
+def _row(path: str, size: int, mtime_ns: int, chunks: int, *values: Any) -> TranscriptRow:
+    row = dict(zip(_FACTS, values, strict=True))
+    row["kind"] = TranscriptKind(row["kind"]) if row["kind"] else None
+    row["bad_lines"] = tuple((line, Reason(why)) for line, why in json.loads(row["bad_lines"]))
+    row["left_out"] = json.loads(row["left_out"])
+    row["reason"] = Reason(row["reason"])
+    return TranscriptRow(path, TranscriptFacts(**row), chunks, size, mtime_ns)
+
+
+def write_row(
+    connection: Connection, file_id: int, facts: TranscriptFacts, goes_on: Resuming
+) -> None:
+    """Make the row of a transcript say this."""
+    row = {name: getattr(facts, name) for name in _FACTS} | {
+        "file_id": file_id,
+        "kind": facts.kind.value if facts.kind is not None else "",
+        "bad_lines": json.dumps([(line, reason.value) for line, reason in facts.bad_lines]),
+        "left_out": json.dumps(dict(facts.left_out), sort_keys=True),
+        "reason": facts.reason.value,
+        "next_byte": goes_on.next_byte,
+        "next_line": goes_on.next_line,
+        "prefix": goes_on.prefix,
+        "state": json.dumps(dict(goes_on.state), sort_keys=True),
+        "open_chunks": json.dumps(goes_on.open_chunks),
+    }
+    connection.execute(
+        f"INSERT OR REPLACE INTO transcripts({', '.join(row)}) VALUES({', '.join('?' * len(row))})",
+        tuple(row.values()),
+    )
+
+
+def resuming(connection: Connection, file_id: int) -> Resuming:
+    """Read where the reading of a transcript goes on."""
+    rows = connection.execute(
+        "SELECT next_byte, next_line, prefix, state, open_chunks FROM transcripts"
+        " WHERE file_id = ?",
+        (file_id,),
+    ).fetchall()
+    for next_byte, next_line, prefix, state, open_chunks in cast("list[tuple[Any, ...]]", rows):
+        chunks = tuple(json.loads(open_chunks))
+        return Resuming(next_byte, next_line, prefix, json.loads(state), chunks)
+    return Resuming()
+
+
+def registered_as(connection: Connection) -> dict[str, str]:
+    """Read what each transcript was registered as when it was read, by path; empty: as nothing."""
+    rows = connection.execute(
+        f"SELECT f.path, coalesce(json_extract(t.state, '$.{REGISTERED}'), '') "
+        "FROM transcripts t JOIN files f ON f.id = t.file_id"
+    ).fetchall()
+    return {str(path): str(run) for path, run in rows}

@@ -12,6 +12,7 @@ from typing import Final
 from memtui.memory.discover import absolute_extra
 from memtui.memory.paths import written
 from memtui.memory.transcripts.openclaw_files import RULES, TranscriptRules
+from memtui.memory.workspace import demo_root
 from memtui.model.conversations import TranscriptKind
 from memtui.settings import Settings
 from memtui.settings.openclaw.document import expanded, state_dir_of
@@ -50,6 +51,12 @@ def homes_of(env: Mapping[str, str], home: Path) -> TranscriptHomes:
         _named(env, "CLAUDE_CONFIG_DIR", home) or home / ".claude",
         _named(env, "CODEX_HOME", home) or home / ".codex",
     )
+
+
+def demo_homes() -> TranscriptHomes:
+    """Return the folders of the sample memory's conversations: none of this machine."""
+    folder = demo_root().with_name("demo_sessions")
+    return TranscriptHomes(folder / "openclaw", folder / "claude", folder / "codex")
 
 
 def _named(env: Mapping[str, str], variable: str, home: Path) -> Path | None:

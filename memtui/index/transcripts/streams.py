@@ -1,16 +1,16 @@
-"""OpenClaw's transcripts as rows of the agent's database: listed and read without a trace."""
+"""Transcripts as streams, wherever they are kept: files, or rows of an agent's database."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 
 from memtui.errors import IndexMissing, IndexUnusable
 from memtui.index.database import Access, DatabaseError, read_header
@@ -26,6 +26,7 @@ from memtui.memory.transcripts.openclaw_files import (
 )
 from memtui.memory.transcripts.stream import (
     MAX_LINE_BYTES,
+    PieceStream,
     RawLine,
     open_transcript,
     raw_lines,
@@ -36,10 +37,10 @@ from memtui.model.conversations import TranscriptKind
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
-
     from memtui.index.database import Connection
 
+
+T = TypeVar("T")
 
 TABLE: Final = "transcript_events"
 _NEEDED: Final = frozenset({"session_id", "seq"})
@@ -71,14 +72,7 @@ def sessions_in(database: Path) -> tuple[EventSession, ...]:
 
     Raises `IndexMissing` or `IndexUnusable` for a file that cannot be read.
     """
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            with reading(database, settled=attempt == _ATTEMPTS) as connection:
-                return _listed(connection)
-        except IndexChanged:
-            if attempt == _ATTEMPTS:
-                raise
-    raise AssertionError("the last attempt returns or raises")
+    return _read_settled(database, _listed)
 
 
 def event_stream(database: Path, session: str, *, limit: int) -> io.BufferedReader:
@@ -87,7 +81,7 @@ def event_stream(database: Path, session: str, *, limit: int) -> io.BufferedRead
     An event of more than `limit` bytes stands as a blank line of more bytes than that. Reading
     raises `OSError` when the database cannot be read on.
     """
-    return io.BufferedReader(_Pieces(_pieces(database, session, limit)), _PIECE)
+    return io.BufferedReader(PieceStream(_pieces(database, session, limit)), _PIECE)
 
 
 @contextmanager
@@ -119,6 +113,18 @@ def reading(database: Path, *, settled: bool = False) -> Iterator[Connection]:
             connection.close()
             if copy is not None:
                 copy.cleanup()
+
+
+def _read_settled(database: Path, read: Callable[[Connection], T]) -> T:
+    """Read a database, again when it changed, at last in a way that no commit disturbs."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            with reading(database) as connection:
+                return read(connection)
+        except IndexChanged:
+            continue
+    with reading(database, settled=True) as connection:
+        return read(connection)
 
 
 def _columns(connection: Connection) -> frozenset[str]:
@@ -153,45 +159,29 @@ def _whole(value: object) -> int:
 def _pieces(database: Path, session: str, limit: int) -> Iterator[bytes]:
     after: object = None
     while True:
-        batch, after = _batch(database, session, after, limit)
-        for event in batch:
-            yield from _line(event, limit)
-        if after is None:
-            return
-
-
-def _line(event: bytes | int, limit: int) -> Iterator[bytes]:
-    if isinstance(event, bytes):
-        yield event
-    else:
-        # The length, which tells two long events apart, and blanks beyond the limit.
-        yield b"%d" % event
-        for _ in range(limit // _PIECE + 1):
-            yield b" " * _PIECE
-    yield b"\n"
-
-
-def _batch(
-    database: Path, session: str, after: object, limit: int
-) -> tuple[list[bytes | int], object]:
-    """Some events behind the one numbered `after`, and the last one's number; `None` at the end."""
-    for attempt in range(1, _ATTEMPTS + 1):
         try:
-            with reading(database, settled=attempt == _ATTEMPTS) as connection:
-                return _read(connection, session, after, limit)
-        except IndexChanged as error:
-            if attempt == _ATTEMPTS:
-                raise OSError(error.message) from error
+            batch, after = _read_settled(database, partial(_read, session, after, limit))
         except IndexUnusable as error:
             raise OSError(error.message) from error
         except DatabaseError as error:
             raise OSError(safe_line(str(error))) from error
-    raise AssertionError("the last attempt returns or raises")
+        for event in batch:
+            if isinstance(event, bytes):
+                yield event
+            else:
+                # The length, which tells two long events apart, and blanks beyond the limit.
+                yield b"%d" % event
+                for _ in range(limit // _PIECE + 1):
+                    yield b" " * _PIECE
+            yield b"\n"
+        if after is None:
+            return
 
 
 def _read(
-    connection: Connection, session: str, after: object, limit: int
+    session: str, after: object, limit: int, connection: Connection
 ) -> tuple[list[bytes | int], object]:
+    """Read some events behind the one numbered `after`, and the last one's number, if any."""
     names = _columns(connection)
     if not names:
         return [], None
@@ -207,19 +197,20 @@ def _read(
         " WHERE session_id = ?2 AND (?3 IS NULL OR seq > ?3) ORDER BY seq LIMIT ?4",
         (limit, session, after, _BATCH_EVENTS),
     )
-    found: list[bytes | int] = []
+    events: list[bytes | int] = []
     size = 0
     for seq, plain, packed in cursor:
-        found.append(_event(plain, packed, limit))
-        size += len(found[-1]) if isinstance(found[-1], bytes) else 0
-        if size >= _BATCH_BYTES or len(found) >= _BATCH_EVENTS:
+        event = _event(plain, packed, limit)
+        events.append(event)
+        size += len(event) if isinstance(event, bytes) else 0
+        if size >= _BATCH_BYTES or len(events) >= _BATCH_EVENTS:
             cursor.close()
-            return found, seq
-    return found, None
+            return events, seq
+    return events, None
 
 
 def _event(plain: object, packed: object, limit: int) -> bytes | int:
-    """The JSON of one event on one line; its length when that is beyond the limit."""
+    """Return the JSON of one event on one line; its length when that is beyond the limit."""
     value = plain if plain is not None else packed
     if isinstance(value, bytes) and plain is None:
         try:
@@ -232,29 +223,6 @@ def _event(plain: object, packed: object, limit: int) -> bytes | int:
         # Within JSON a line end can only stand between two tokens.
         return value.replace(b"\n", b" ")
     return value if isinstance(value, int) else b""
-
-
-class _Pieces(io.RawIOBase):
-    """A stream out of pieces of bytes."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
-        self._ready = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer, /) -> int:
-        while not self._ready:
-            piece = next(self._pieces, None)
-            if piece is None:
-                return 0
-            self._ready = memoryview(piece)
-        target = memoryview(buffer).cast("B")
-        count = min(len(target), len(self._ready))
-        target[:count] = self._ready[:count]
-        self._ready = self._ready[count:]
-        return count
 
 
 _READ_BYTES = 1 << 20
@@ -293,11 +261,6 @@ class HashingStream:
         self._is_at_line = True
         self._at = 0
 
-    @property
-    def as_file(self) -> BinaryIO:
-        """The same, as what reads lines takes it."""
-        return cast(BinaryIO, self)
-
     def skip(self, offset: int) -> bool:
         """Read up to `offset`; `False` when the stream ends before it."""
         while self._at < offset:
@@ -309,11 +272,11 @@ class HashingStream:
         return True
 
     def digest(self) -> str:
-        """The sha256 hex of everything that was read."""
+        """Return the sha256 hex of everything that was read."""
         return self._hash.hexdigest()
 
     def digest_before_line(self) -> str:
-        """The sha256 hex of what came before the line that was read last."""
+        """Return the sha256 hex of what came before the line that was read last."""
         return self._line.hexdigest()
 
     def readline(self, limit: int = -1, /) -> bytes:
@@ -325,16 +288,6 @@ class HashingStream:
         self._is_at_line = data.endswith(b"\n")
         return data
 
-    def seekable(self) -> bool:
-        """Only to where it is."""
-        return True
-
-    def seek(self, offset: int, /) -> int:
-        """Stay where it is; anything else is refused, as it would leave bytes out of the hash."""
-        if offset != self._at:
-            raise ValueError(f"at {self._at}, asked to go to {offset}")
-        return offset
-
     def _took(self, data: bytes) -> None:
         self._hash.update(data)
         self._at += len(data)
@@ -345,7 +298,7 @@ _LARGEST: Final = 64 * 2**20
 
 
 def registered_run(file: SourceFile, rules: TranscriptRules) -> Run | None:
-    """The run that a session is, by the keys that it has in the list; `None` for a conversation.
+    """Return the run that a session is by its keys in the list; `None` for a conversation.
 
     Archives are told by their records, as their session may have been begun anew since.
     """
@@ -353,11 +306,16 @@ def registered_run(file: SourceFile, rules: TranscriptRules) -> Run | None:
     if registry is None:
         return None
     session = file.session or session_id(file.absolute.name)
-    return _run(_registered(registry, _stamp(registry)).get(session, ()))
+    for key in _registered(registry, _stamp(registry)).get(session, ()):
+        if is_dreaming(key):
+            return Run.DREAMING
+        if is_cron_run(key):
+            return Run.CRON
+    return None
 
 
 def registry_of(file: SourceFile, rules: TranscriptRules) -> Path | None:
-    """The list, or the database, that may tell what a session is; it need not exist."""
+    """Return the list, or the database, that may tell what a session is; it need not exist."""
     if file.kind != TranscriptKind.OPENCLAW or not rules.drops_generated:
         return None
     if file.session:
@@ -404,17 +362,8 @@ def look_at_registries(
     return Registered(tuple(differing), json.dumps(stamps))
 
 
-def _run(keys: Iterable[str]) -> Run | None:
-    for key in keys:
-        if is_dreaming(key):
-            return Run.DREAMING
-        if is_cron_run(key):
-            return Run.CRON
-    return None
-
-
 def _stamp(registry: Path) -> tuple[int, ...]:
-    """The state of a list, of a database with its log; empty when there is none."""
+    """Return the state of a list, of a database with its log; empty when there is none."""
     found: list[int] = []
     for path in (registry, registry.with_name(f"{registry.name}-wal")):
         try:
@@ -428,7 +377,7 @@ def _stamp(registry: Path) -> tuple[int, ...]:
 
 @lru_cache(maxsize=8)
 def _registered(path: Path, stamp: tuple[int, ...]) -> Mapping[str | None, tuple[str, ...]]:
-    """The keys of each session in the list as it was then."""
+    """Return the keys of each session in the list as it was then."""
     if not stamp:
         return {}
     return _in_list(path) if path.name == REGISTRY else _in_database(path)

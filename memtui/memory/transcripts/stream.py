@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
 from memtui.memory.documents import open_regular
 
@@ -47,38 +47,53 @@ class RawLine:
     """Whether a line feed ends it; else it is the last, and may still be being written."""
 
 
+class LineSource(Protocol):
+    """What lines are read from."""
+
+    def readline(self, limit: int = -1, /) -> bytes:
+        """Read a line, or a part of one that is longer than `limit` bytes."""
+
+
 def raw_lines(
-    stream: BinaryIO, *, offset: int = 0, number: int = 1, limit: int = MAX_LINE_BYTES
+    stream: LineSource, *, offset: int = 0, number: int = 1, limit: int = MAX_LINE_BYTES
 ) -> Iterator[RawLine]:
-    """Read line after line from `offset` on, where line `number` begins.
+    """Read line after line from where the stream is: at `offset`, where line `number` begins.
 
     `limit` is in bytes without the line feed. Nothing comes after the last line feed. Raises
     `OSError` when the file cannot be read on; what came before stays valid.
     """
-    _skip_to(stream, offset)
     while data := stream.readline(limit + 1):
-        kept: bytes | None = data
+        line: bytes | None = data
         length = len(data)
         complete = data.endswith(b"\n")
         if not complete and length > limit:
-            kept = None
+            line = None
             while not complete and (piece := stream.readline(_BLOCK)):
                 length += len(piece)
                 complete = piece.endswith(b"\n")
-        if kept is not None and complete:
-            kept = kept[:-1]
-        yield RawLine(number, offset, length, kept, complete)
+        if line is not None and complete:
+            line = line[:-1]
+        yield RawLine(number, offset, length, line, complete)
         offset += length
         number += 1
 
 
 def text_of(raw: RawLine) -> str:
-    """A line's text: bytes that are not UTF-8 become U+FFFD; no byte order mark, no line end.
+    """Return a line's text, without byte order mark and line end; empty for one too long.
 
-    Empty for a line that is too long.
+    Bytes that are not UTF-8 become U+FFFD.
     """
     text = (raw.data or b"").decode("utf-8", "replace").removesuffix("\r")
     return text.removeprefix(_BYTE_ORDER_MARK) if raw.offset == 0 else text
+
+
+def skip_to(stream: BinaryIO, offset: int) -> None:
+    """Go to an offset of the (unpacked) file."""
+    if stream.seekable():
+        stream.seek(offset)
+        return
+    while offset and (piece := stream.read(min(offset, _BLOCK))):
+        offset -= len(piece)
 
 
 def open_transcript(path: Path) -> BinaryIO:
@@ -92,7 +107,7 @@ def open_transcript(path: Path) -> BinaryIO:
         is_packed = file.read(len(_MAGIC)) == _MAGIC
         file.seek(0)
         if is_packed:
-            return io.BufferedReader(_Unpacked(file, str(path)), _BLOCK)
+            return io.BufferedReader(PieceStream(_unpacked_pieces(file, str(path)), file), _BLOCK)
     except BaseException:
         file.close()
         raise
@@ -104,67 +119,65 @@ def unpacked(data: bytes, *, limit: int = MAX_LINE_BYTES, name: str = "") -> byt
 
     Raises `OSError` when it is broken or cut; `name` is what the message calls it.
     """
-    with io.BufferedReader(_Unpacked(io.BytesIO(data), name), _BLOCK) as stream:
+    with io.BufferedReader(PieceStream(_unpacked_pieces(io.BytesIO(data), name)), _BLOCK) as stream:
         whole = stream.read(limit + 1)
     return whole if len(whole) <= limit else None
 
 
-class _Unpacked(io.RawIOBase):
-    """The unpacked bytes of a file of one or more Zstandard frames."""
+class PieceStream(io.RawIOBase):
+    """A stream out of pieces of bytes; wrap it into an `io.BufferedReader`."""
 
-    def __init__(self, packed: BinaryIO, name: str) -> None:
-        import zstandard
-
-        self._packed = packed
-        self._name = name
-        self._zstandard = zstandard
-        self._decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
-        self._frame = self._decompressor.decompressobj()
-        self._is_in_frame = False
-        self._left = b""
-        """Packed bytes behind the end of a frame."""
+    def __init__(self, pieces: Iterator[bytes], source: BinaryIO | None = None) -> None:
+        """`source` is closed with the stream."""
+        self._pieces = pieces
+        self._source = source
         self._ready = memoryview(b"")
 
     def readable(self) -> bool:
+        """Always."""
         return True
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        target = memoryview(buffer).cast("B")
+        """Fill the buffer as far as the next piece goes."""
         while not self._ready:
-            packed = self._left or self._packed.read(_PACKED_STEP)
-            self._left = b""
-            if not packed:
-                if self._is_in_frame:
-                    raise self._broken("it is cut off")
+            piece = next(self._pieces, None)
+            if piece is None:
                 return 0
-            self._ready = memoryview(self._next(packed))
+            self._ready = memoryview(piece)
+        target = memoryview(buffer).cast("B")
         count = min(len(target), len(self._ready))
         target[:count] = self._ready[:count]
         self._ready = self._ready[count:]
         return count
 
     def close(self) -> None:
-        self._packed.close()
+        """Close the source, too."""
+        if self._source is not None:
+            self._source.close()
         super().close()
 
-    def _next(self, packed: bytes) -> bytes:
-        try:
-            data = self._frame.decompress(packed)
-        except self._zstandard.ZstdError as error:
-            raise self._broken(str(error)) from error
-        self._is_in_frame = not self._frame.eof
-        if self._frame.eof:
-            self._left = self._frame.unused_data
-            self._frame = self._decompressor.decompressobj()
-        return data
 
-    def _broken(self, why: str) -> OSError:
-        return OSError(errno.EBADMSG, f"not a whole Zstandard file ({why})", self._name)
+def _unpacked_pieces(packed: BinaryIO, name: str) -> Iterator[bytes]:
+    """Unpack a file of one or more Zstandard frames."""
+    import zstandard
+
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
+    frame = decompressor.decompressobj()
+    is_in_frame = False
+    while data := packed.read(_PACKED_STEP):
+        while data:
+            try:
+                yield frame.decompress(data)
+            except zstandard.ZstdError as error:
+                raise _broken(str(error), name) from error
+            is_in_frame = not frame.eof
+            data = b""
+            if frame.eof:
+                data = frame.unused_data
+                frame = decompressor.decompressobj()
+    if is_in_frame:
+        raise _broken("it is cut off", name)
 
 
-def _skip_to(stream: BinaryIO, offset: int) -> None:
-    if stream.seekable():
-        stream.seek(offset)
-        return
-    while offset and (piece := stream.read(min(offset, _BLOCK))):
-        offset -= len(piece)
+def _broken(why: str, name: str) -> OSError:
+    return OSError(errno.EBADMSG, f"not a whole Zstandard file ({why})", name)
