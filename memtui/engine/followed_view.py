@@ -77,13 +77,6 @@ class FollowedView:
         return self._noted
 
     @property
-    def is_current(self) -> bool:
-        """Whether there is a view that `refresh` would leave as it is."""
-        if self.view is None or self._connection is None:
-            return False
-        return self._stamp_now(self._connection) == self._stamp or self._waits_a_moment
-
-    @property
     def _waits_a_moment(self) -> bool:
         """Whether the index is being filled and was looked at a moment ago."""
         return monotonic() - self._at < REFRESH_SECONDS and self._is_filling()
@@ -220,11 +213,13 @@ class FollowedView:
 
 def _listed(connection: Connection, condition: str) -> RowIds:
     """The rows of the chunks that meet a condition."""
-    from memtui.retrieval.row_lengths import numbers
+    import numpy as np
 
     rows = connection.execute(f"SELECT group_concat(id) FROM chunks WHERE {condition}").fetchall()
     listed = rows[0][0]
-    return numbers(None if listed is None else str(listed))
+    if not listed:
+        return np.empty(0, dtype=np.int64)
+    return np.fromstring(str(listed), dtype=np.int64, sep=",")
 
 
 def _among(rows: RowIds, others: RowIds) -> Mask:

@@ -101,13 +101,6 @@ class EngineThread(threading.Thread):
         """Whether a newer search was submitted, or the thread is closing."""
         return self._halt or sequence != self._newest
 
-    def is_quiet(self, sequence: int, seconds: float) -> bool:
-        """Wait on the thread itself; true when nothing newer was asked for in that time."""
-        with self._condition:
-            return not self._condition.wait_for(
-                lambda: self.is_stale(sequence) or bool(self._calls), seconds
-            )
-
     def wait_idle(self, timeout: float) -> bool:
         """Wait until nothing runs and nothing waits; false after `timeout` seconds."""
         with self._condition:

@@ -28,7 +28,7 @@ from memtui.memory.discover import Discovery, discover
 from memtui.memory.workspace import workspace_id
 from memtui.model import IndexStatus, ProviderState, Ranked, Ranking
 from memtui.ranking.pipeline import rank
-from memtui.retrieval.blas import import_numpy
+from memtui.retrieval.legs import import_numpy
 from memtui.retrieval.query import parse_query
 
 if TYPE_CHECKING:

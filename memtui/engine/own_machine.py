@@ -30,7 +30,6 @@ from memtui.engine.conversations.stores import OwnTranscripts
 from memtui.engine.drift import Look, look
 from memtui.engine.explaining import Explaining
 from memtui.engine.mailbox import SearchRequest
-from memtui.engine.preparing import Preparing
 from memtui.engine.providers.choosing import Providing
 from memtui.engine.providers.holder import ProviderHolder
 from memtui.engine.providers.noted import NotedProvider
@@ -52,7 +51,7 @@ from memtui.memory.workspace import workspace_id
 from memtui.model import CandidatePool, IndexStatus, Ranked, Ranking
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
-from memtui.retrieval.blas import import_numpy
+from memtui.retrieval.legs import import_numpy
 from memtui.retrieval.query import Query, parse_query
 from memtui.settings import Settings
 
@@ -124,7 +123,6 @@ class OwnMachine(Explaining, Providing, OwnBrowsing):
         self._noted_state = self._noted.read()
         self._retriever = Retriever(folder, self._cache, self._holder, self._is_indexing)
         self._loop = SearchLoop(self, bus)
-        self._preparing = Preparing(self._loop, self._retriever)
         self._watcher: Watcher | None = None
         self._look: Look | None = None
         self._subscriptions = (
@@ -328,9 +326,7 @@ class OwnMachine(Explaining, Providing, OwnBrowsing):
         query = parse_query(request.text, typing=request.typing)
         depth = depth_of(request.ranking)
         typing = request.typing
-        pool = self._retriever.retrieve(query, depth, cancelled, partial, typing=typing)
-        self._preparing.look(alone=False)
-        return pool
+        return self._retriever.retrieve(query, depth, cancelled, partial, typing=typing)
 
     def rank(self, pool: CandidatePool, ranking: Ranking) -> Ranked:
         """Rank a pool at this moment; pure."""
@@ -345,7 +341,6 @@ class OwnMachine(Explaining, Providing, OwnBrowsing):
         self._retriever.read(lambda connection: None)
         depth = depth_of(ranking)
         pool = self._retriever.retrieve(query, depth, lambda: False, None, typing=typing)
-        self._preparing.look(alone=True)
         return self.rerank(pool, ranking)
 
     def _look_now(self) -> Look:

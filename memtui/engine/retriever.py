@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Maker, Provider, ProviderIdentity, maker_of
-from memtui.engine.beside import Beside
 from memtui.engine.followed_view import FollowedView
 from memtui.engine.providers.holder import ProviderHolder
 from memtui.errors import Cancelled, IndexMissing
@@ -39,9 +37,6 @@ SLOW_LEG_SECONDS = 0.04
 
 UNKNOWN_SECONDS = 1.0
 """What a leg is expected to take that has to load something before it can answer."""
-
-BESIDE_SECONDS = 0.005
-"""From here on the vector leg is searched beside the keyword leg; handing it over costs 0.1 ms."""
 
 _PENDING = LegAnswer((), LegState(LegStatus.PENDING, Reason.PENDING))
 _NO_INDEX = LegAnswer((), LegState(LegStatus.SKIPPED, Reason.NO_INDEX, "no index yet"))
@@ -74,7 +69,6 @@ class Retriever:
         self._filter: RowFilter | None = None
         self._vector: VectorLeg | None = None
         self._followed = FollowedView(self._live, cache, is_filling, self.undisturbed)
-        self._beside = Beside()
         self._expected = {Leg.KEYWORD: 0.0, Leg.VECTOR: 0.0}
 
     @property
@@ -139,19 +133,13 @@ class Retriever:
 
         expected = self._expectations(query, typing)
         order = sorted(expected, key=lambda leg: expected[leg])
-        beside = self._search_beside(query, limit, cancelled, order, expected)
-        with self._beside.running(beside) as running:
-            for place, leg in enumerate(order):
-                if leg is Leg.VECTOR and running is not None:
-                    answers[leg] = running.result()
-                    self._expected[leg] = answers[leg].state.elapsed_ms / 1000
-                else:
-                    answers[leg] = self._ask(leg, query, limit, cancelled, typing)
-                if cancelled():
-                    raise Cancelled
-                is_last = place == len(order) - 1
-                if partial is not None and not is_last and expected[order[-1]] > SLOW_LEG_SECONDS:
-                    partial(found())
+        for place, leg in enumerate(order):
+            answers[leg] = self._ask(leg, query, limit, cancelled, typing)
+            if cancelled():
+                raise Cancelled
+            is_last = place == len(order) - 1
+            if partial is not None and not is_last and expected[order[-1]] > SLOW_LEG_SECONDS:
+                partial(found())
         return found()
 
     def read(self, function: Callable[[Connection], T]) -> T:
@@ -199,24 +187,8 @@ class Retriever:
         with mapped_errors(self._folder.path(self._live.generation)):
             self._vector_leg(gives_way)
 
-    @property
-    def can_prepare(self) -> bool:
-        """Whether there is something to read that the next searches will need."""
-        # While the index is filled, what is read now is out of date at the next commit.
-        if self._keyword is None or self._is_filling():
-            return False
-        return self._keyword.can_prepare
-
-    def prepare(self, gives_way: Callable[[], bool]) -> None:
-        """Read that; raises `Cancelled` when `gives_way` says that somebody waits."""
-        self._open()
-        assert self._keyword is not None
-        with mapped_errors(self._folder.path(self._live.generation)):
-            self._keyword.prepare(gives_way)
-
     def close(self) -> None:
         """Close the connection."""
-        self._beside.close()
         with self._guard:
             self._interruptible = None
         self._connection = None
@@ -288,32 +260,6 @@ class Retriever:
             answer = watch.failed(Reason.INDEX_FAILED, str(error) or type(error).__name__)
         self._expected[leg] = perf_counter() - started
         return answer
-
-    def _search_beside(
-        self,
-        query: Query,
-        limit: int,
-        cancelled: Callable[[], bool],
-        order: Sequence[Leg],
-        expected: Mapping[Leg, float],
-    ) -> Callable[[], LegAnswer] | None:
-        """The search of the vector leg, where it touches no file and takes long enough."""
-        leg = self._vector
-        provider = leg.provider if leg is not None else None
-        if provider is None or provider.address or order[-1] is not Leg.VECTOR:
-            return None
-        if not BESIDE_SECONDS <= expected[Leg.VECTOR] < UNKNOWN_SECONDS:
-            return None
-        if not self._followed.is_current:
-            return None
-        assert self._filter is not None
-        try:
-            allowed = self._filter.allowed(query)
-            asked = self._vector_leg(cancelled)
-        except DatabaseError:
-            # Each leg meets it by itself, and says so.
-            return None
-        return functools.partial(asked.search, query, limit, allowed, cancelled=cancelled)
 
     def _vector_leg(
         self, gives_way: Callable[[], bool] | None, *, while_filling: bool = False

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from memtui.bus import Bus, SearchFailed, SearchReady
 from memtui.engine.common import timed
 from memtui.engine.mailbox import EngineThread, SearchRequest
 from memtui.errors import Cancelled, MemtuiError
-from memtui.model import CandidatePool, Mmr, Ranked, Ranking
+from memtui.model import CandidatePool, Ranked, Ranking
 
-QUIET_SECONDS = 0.15
 """So long after an answer nobody types: time for what only a later toggle needs."""
 
 T = TypeVar("T")
@@ -84,9 +82,6 @@ class SearchLoop:
         try:
             pool = self._searcher.retrieve(request, cancelled, lambda part: publish(part, False))
             publish(pool, True)
-            if self._thread.is_quiet(request.sequence, QUIET_SECONDS):
-                # What MMR needs of the texts is computed now, so that the first toggle finds it.
-                self._searcher.rank(pool, replace(request.ranking, mmr=Mmr(enabled=True)))
         except Cancelled:
             return
         except MemtuiError as error:

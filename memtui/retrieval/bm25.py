@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from memtui.model.inquiry import (
     SubstringTerm,
     TermScore,
 )
-from memtui.retrieval.connection import Connection, snapshot
+from memtui.retrieval.connection import Connection, register_fts5, snapshot
 from memtui.retrieval.match_terms import MatchTerm, match_terms
 from memtui.retrieval.openclaw.body import contains
 from memtui.retrieval.openclaw.plan import (
@@ -33,6 +32,7 @@ from memtui.retrieval.openclaw.release import Release, ShortTerms
 from memtui.retrieval.openclaw.tables import IndexTables
 from memtui.retrieval.phrases import phrase_segments
 from memtui.retrieval.query import Query
+from memtui.retrieval.stems import tokens
 from memtui.retrieval.term_plan import Plan, TermPlanner
 from memtui.text.ecmascript import trim
 from memtui.text.tokens import FTS5_TOKENIZE
@@ -44,7 +44,6 @@ LEAST_IDF = 1e-6
 
 FUNCTION = "memtui_bm25_numbers"
 NATIVE_TABLE = "chunks_fts"
-_FOR_A_QUERY = 1  # FTS5_TOKENIZE_QUERY in fts5.h
 
 
 class _Numbers(NamedTuple):
@@ -79,7 +78,7 @@ def explain_bm25(
     """
     parts = match_terms(match)
     must = {part.match for part in parts.terms} if parts.joiner == "AND" else set(required)
-    _make_known(connection)
+    register_fts5(connection, FUNCTION, _ask_fts5)
     with snapshot(connection):
         row, score = _matching(connection, table, match, rowid)
         own = row or _numbers(connection, table, "rowid = ?", rowid)
@@ -204,8 +203,7 @@ class _Scorer:
     def __init__(
         self, connection: Connection, table: str, tokenizer: str, rowid: int, numbers: _Numbers
     ) -> None:
-        name, *options = shlex.split(tokenizer)
-        self._tokenizer = connection.fts5_tokenizer(name, options)
+        self._tokenizer = tokenizer
         self._connection = connection
         self._table = table
         self._rowid = rowid
@@ -226,27 +224,16 @@ class _Scorer:
         return TermScore(text, part.match, required, held, share, phrases)
 
     def _phrase(self, match: str, tf: Iterator[int] | None) -> PhraseScore:
-        tokens = self._tokens(match)
-        count = next(tf) if tokens and tf is not None else 0
+        words = tuple(tokens(match.rstrip("* ")[1:-1].replace('""', '"'), self._tokenizer))
+        count = next(tf) if words and tf is not None else 0
         sql = f"SELECT count(*) FROM {self._table} WHERE {self._table} MATCH ?"
-        df = int(self._connection.execute(sql, (match,)).fetchall()[0][0]) if tokens else 0
+        df = int(self._connection.execute(sql, (match,)).fetchall()[0][0]) if words else 0
         idf = inverse_document_frequency(self._numbers.rows, df)
         share = 0.0
         if count:
             length = 1 - B + B * self._numbers.length / self.average
             share = idf * ((count * (K1 + 1)) / (count + K1 * length))
-        return PhraseScore(match, tokens, count, df, idf, share)
-
-    def _tokens(self, phrase: str) -> tuple[str, ...]:
-        text = phrase.rstrip("* ")[1:-1].replace('""', '"')
-        found = self._tokenizer(
-            text.encode("utf-8", "replace"),
-            _FOR_A_QUERY,
-            None,
-            include_offsets=False,
-            include_colocated=False,
-        )
-        return tuple(map(str, found))
+        return PhraseScore(match, words, count, df, idf, share)
 
 
 def inverse_document_frequency(rows: int, df: int) -> float:
@@ -264,7 +251,7 @@ def _nothing_asked(
     connection: Connection, table: str, rowid: int, tokenizer: str
 ) -> KeywordExplanation:
     """Explain a query that sends no MATCH expression."""
-    _make_known(connection)
+    register_fts5(connection, FUNCTION, _ask_fts5)
     with snapshot(connection):
         own = _numbers(connection, table, "rowid = ?", rowid)
         base = own or _without_row(connection, table)
@@ -310,13 +297,6 @@ def _without_row(connection: Connection, table: str) -> _Numbers:
 def _read(answer: str) -> _Numbers:
     rows, tokens, length, tf = json.loads(answer)
     return _Numbers(rows, tokens, length, tuple(tf))
-
-
-def _make_known(connection: Connection) -> None:
-    # FTS5 keeps every registration until the connection is closed, and its functions are listed.
-    listed = "SELECT 1 FROM pragma_function_list WHERE name = ?"
-    if not connection.execute(listed, (FUNCTION,)).fetchall():
-        connection.register_fts5_function(FUNCTION, _ask_fts5)
 
 
 def _ask_fts5(api: Any, *_: object) -> str:

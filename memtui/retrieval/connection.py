@@ -1,4 +1,4 @@
-"""What retrieval needs of an open SQLite connection, so that it depends on no binding."""
+"""What retrieval asks of an open SQLite connection, which belongs to the calling thread."""
 
 from __future__ import annotations
 
@@ -11,27 +11,18 @@ _RELEASE = "RELEASE memtui_snapshot"
 
 
 class Rows(Protocol):
-    """The rows of one statement, read as they are asked for."""
+    """The rows of one statement; a cursor that is not read to its end keeps its snapshot open."""
 
-    def __iter__(self) -> Iterator[Any]:
-        """Read row by row."""
-
-    def fetchall(self) -> list[Any]:
-        """Read what is left; a cursor that is not read to its end keeps its snapshot open."""
-
-    def close(self, force: bool = False) -> None:
-        """Stop reading and let go of the snapshot."""
+    def __iter__(self) -> Iterator[Any]: ...
+    def fetchall(self) -> list[Any]: ...
+    def close(self, force: bool = False) -> None: ...
 
 
 class Connection(Protocol):
-    """An open connection that belongs to the calling thread."""
+    """The part of `apsw.Connection` that is used here, with values of any type."""
 
-    def execute(self, statements: str, bindings: Any = None, /) -> Rows:
-        """Run SQL."""
-
-    def interrupt(self) -> None:
-        """Stop what runs on this connection; may be called from any thread."""
-
+    def execute(self, statements: str, bindings: Any = None, /) -> Rows: ...
+    def interrupt(self) -> None: ...
     def create_scalar_function(
         self,
         name: str,
@@ -40,14 +31,8 @@ class Connection(Protocol):
         /,
         *,
         deterministic: bool = False,
-    ) -> None:
-        """Make a Python function known to SQL."""
-
-    def register_fts5_function(self, name: str, function: Callable[..., Any]) -> None:
-        """Make a Python function known to FTS5 as an auxiliary function (ranking, highlighting)."""
-
-    def fts5_tokenizer(self, name: str, args: list[str] | None = None) -> Callable[..., Any]:
-        """Give an FTS5 tokenizer: (UTF-8 bytes, flags, locale) to a list of tokens."""
+    ) -> None: ...
+    def register_fts5_function(self, name: str, function: Callable[..., Any]) -> None: ...
 
 
 def is_database_error(error: BaseException) -> bool:
@@ -67,15 +52,18 @@ def snapshot(connection: Connection) -> Iterator[None]:
     try:
         yield
     finally:
-        _release(connection)
+        try:
+            connection.execute(_RELEASE)
+        except Exception as error:
+            if not is_database_error(error):
+                raise
+            # An interruption may hit this very statement; a snapshot that stayed open would show
+            # the same moment to every later search.
+            connection.execute(_RELEASE)
 
 
-def _release(connection: Connection) -> None:
-    try:
-        connection.execute(_RELEASE)
-    except Exception as error:
-        if not is_database_error(error):
-            raise
-        # An interruption may hit this very statement; a snapshot that stayed open would show
-        # the same moment to every later search.
-        connection.execute(_RELEASE)
+def register_fts5(connection: Connection, name: str, function: Callable[..., Any]) -> None:
+    """Make an auxiliary function known to FTS5, which keeps every registration until the end."""
+    listed = "SELECT 1 FROM pragma_function_list WHERE name = ?"
+    if not connection.execute(listed, (name,)).fetchall():
+        connection.register_fts5_function(name, function)

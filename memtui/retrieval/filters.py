@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from memtui.retrieval.blas import import_numpy
 from memtui.retrieval.connection import Connection
 from memtui.retrieval.file_filter import FileFilter
+from memtui.retrieval.legs import import_numpy
 from memtui.retrieval.phrases import phrase_match
 from memtui.retrieval.query import Filters, Query
 
@@ -86,18 +86,6 @@ def phrase_rows(connection: Connection, phrases: tuple[str, ...]) -> NDArray[np.
         return np.empty(0, dtype=np.int64)
     sql = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
     return _ascending(connection.execute(sql, (match,)).fetchall())
-
-
-def only_with_phrases(
-    connection: Connection, phrases: tuple[str, ...], allowed: AllowedRows | None
-) -> AllowedRows:
-    """Leave of the allowed rows those that hold every one of `phrases`."""
-    import numpy as np
-
-    holding = phrase_rows(connection, phrases)
-    if allowed is None:
-        return AllowedRows(holding)
-    return AllowedRows(np.intersect1d(allowed.rowids, holding, assume_unique=True))
 
 
 def _allowed_rows(

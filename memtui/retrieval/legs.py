@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from time import perf_counter
 from typing import NamedTuple, TypeAlias
@@ -10,6 +12,27 @@ from memtui.model import LegState, LegStatus, Numbers, Reason
 
 Cancelled: TypeAlias = Callable[[], bool]
 """Tells whether the work is still wanted; asked between steps and after a failure."""
+
+
+_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def import_numpy() -> None:
+    """Import numpy with its matrix products on one thread, unless the environment says otherwise.
+
+    A product of a matrix and one vector is bound by memory: more threads read no faster and take
+    the core that draws the screen. The variables are there for the import alone, so that no
+    setting leaks into programs that memtui starts.
+    """
+    if "numpy" in sys.modules or any(name in os.environ for name in _ONE_THREAD):
+        return
+    os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
+    try:
+        import numpy as np
+    finally:
+        for name in _ONE_THREAD:
+            del os.environ[name]
+    assert np
 
 
 class RowHit(NamedTuple):

@@ -1,7 +1,7 @@
 """Where query terms stand in a note's own text, and the piece of it to show.
 
-Nothing here needs the index: words are compared by the stems FTS5 would give them, so that any
-thread may mark any text.
+Nothing here needs the index: words are compared by the stems that FTS5's tokenizer gives them, so
+that any thread may mark any text.
 """
 
 from __future__ import annotations
@@ -9,22 +9,20 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain, islice
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple, TypeAlias
 
-from memtui.retrieval.beginnings import completions
-from memtui.retrieval.porter import beginning_of_words, stem
-from memtui.retrieval.runs import is_spaceless, runs
+from memtui.retrieval.stems import FOLDING, completions, token_places, tokens
+from memtui.text.tokens import only_spaced, split_scripts
 
 Span: TypeAlias = tuple[int, int]
 
 _ELLIPSIS = "…"
 _BOUNDARY_REACH = 20
-_ACCENTS = re.compile("[\u0300-\u036f]+")
 _HALFWIDTH_MARKS = "\uff9e\uff9f"
-_MARK_BLOCKS = (range(0x300, 0x3100), range(0xA66F, 0xABEE), range(0xFE20, 0xFE30))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,39 +37,21 @@ class Snippet:
     """On which line of the whole text it begins, the first being 0."""
 
 
-class _Found(NamedTuple):
+class _Match(NamedTuple):
     start: int
     end: int
     term: int
     """Which of the terms it is."""
 
 
-class _Word(NamedTuple):
-    start: int
-    end: int
-    folded: str
-    stem: str
-
-
-@dataclass
-class _Wanted:
+@dataclass(frozen=True, slots=True)
+class _Terms:
     """The terms by the way they are looked for; numbers are places in the list of terms."""
 
-    stems: dict[str, int]
-    beginnings: list[tuple[str, int]]
-    phrases: list[tuple[tuple[str, ...], int]]
-    pieces: list[tuple[str, int]]
-
-    @functools.cached_property
-    def heads(self) -> tuple[str, ...]:
-        """How the words begin that can be one of the terms."""
-        return (*map(beginning_of_words, self.stems), *(begun for begun, _ in self.beginnings))
-
-    @functools.cached_property
-    def pattern(self) -> re.Pattern[str]:
-        """Matches such words in a text of small letters without diacritics."""
-        heads = "|".join(map(re.escape, sorted(set(self.heads))))
-        return re.compile(f"(?<![a-z0-9])(?:{heads})[a-z0-9]*")
+    stems: dict[str, int] = field(default_factory=dict)
+    beginnings: list[tuple[str, int]] = field(default_factory=list)
+    phrases: list[tuple[list[str], int]] = field(default_factory=list)
+    pieces: list[tuple[str, int]] = field(default_factory=list)
 
 
 def match_spans(text: str, terms: Sequence[str]) -> list[Span]:
@@ -82,7 +62,7 @@ def match_spans(text: str, terms: Sequence[str]) -> list[Span]:
     a script without spaces (found anywhere). Case and diacritics do not count. The spans are
     ascending and do not overlap; pieces of a script without spaces that touch are one span.
     """
-    return _merged(_find(text, terms))
+    return _merged(_matches(text, terms))
 
 
 def snippet(text: str, terms: Sequence[str], width: int) -> Snippet:
@@ -92,124 +72,92 @@ def snippet(text: str, terms: Sequence[str], width: int) -> Snippet:
     ends between words where there is a space near. Without a term it is the beginning.
     """
     flat = " ".join(text.split())
-    found = sorted(_find(flat, terms))
+    matches = sorted(_matches(flat, terms))
     if len(flat) <= width:
-        return Snippet(flat, tuple(_merged(found)), _line(text, flat, 0))
-    start, end = _window(flat, found, max(1, width - 2 * len(_ELLIPSIS)))
+        return Snippet(flat, tuple(_merged(matches)), _line(text, flat, 0))
+    start, end = _window(flat, matches, max(1, width - 2 * len(_ELLIPSIS)))
     before = _ELLIPSIS if start else ""
     body = flat[start:end]
     shift = start - len(before)
     spans = tuple(
         (max(low, start) - shift, min(high, end) - shift)
-        for low, high in _merged(found)
+        for low, high in _merged(matches)
         if low < end and high > start
     )
     after = _ELLIPSIS if end < len(flat) else ""
     return Snippet(before + body + after, spans, _line(text, flat, start))
 
 
-def fold(word: str) -> str:
-    """Fold a word as the index does: lower case, compatibility forms, no diacritics."""
-    if word.isascii():
-        return word.lower()
-    plain = unicodedata.normalize("NFKC", word).lower().replace("đ", "d")
-    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFD", plain)))
-
-
 # --- finding ----------------------------------------------------------------------------------
 
 
-def _find(text: str, terms: Sequence[str]) -> list[_Found]:
-    wanted = _wanted(tuple(terms))
-    found = list(_find_pieces(text, wanted.pieces)) if wanted.pieces else []
-    if wanted.phrases:
-        found += _find_words(_every_word(text), wanted)
-    elif wanted.stems or wanted.beginnings:
-        found += _find_words(_likely_words(text, wanted), wanted)
-    return found
+def _matches(text: str, terms: Sequence[str]) -> list[_Match]:
+    wanted = _parsed(tuple(terms))
+    plain, offsets = _compatible(text)
+    places = list(_pieces(plain, wanted)) if wanted.pieces else []
+    if wanted.stems or wanted.phrases:
+        places += _words(plain, wanted)
+    # A character that stands for several, as a fraction does, is marked by the last of them.
+    return [
+        _Match(offsets[start], offsets[end], term)
+        for start, end, term in places
+        if offsets[start] < offsets[end]
+    ]
 
 
 @functools.lru_cache(maxsize=16)
-def _wanted(terms: tuple[str, ...]) -> _Wanted:
-    wanted = _Wanted({}, [], [], [])
+def _parsed(terms: tuple[str, ...]) -> _Terms:
+    parsed = _Terms()
     for place, term in enumerate(terms):
-        if is_spaceless(unicodedata.normalize("NFKC", term)):
-            _add_mixed(wanted, term, place)
-            continue
-        words = [fold(word) for _, word in _words(term)]
-        if len(words) == 1 and term.endswith("*"):
-            wanted.beginnings.append((words[0], place))
-            for word in (words[0], *completions(words[0])):
-                wanted.stems.setdefault(stem(word), place)
-        elif len(words) == 1:
-            wanted.stems.setdefault(stem(words[0]), place)
-        elif words:
-            wanted.phrases.append((tuple(map(stem, words)), place))
-    return wanted
+        scripts = split_scripts(unicodedata.normalize("NFKC", term))
+        parsed.pieces.extend((piece, place) for piece in scripts[1::2])
+        text = only_spaced("".join(scripts))
+        stems = tokens(text)
+        if len(scripts) > 1:
+            # A term of several scripts is marked piece by piece.
+            parsed.stems.update({stem: place for stem in stems if stem not in parsed.stems})
+        elif len(stems) > 1:
+            parsed.phrases.append((stems, place))
+        elif stems:
+            parsed.stems.setdefault(stems[0], place)
+            if term.endswith("*"):
+                (beginning,) = tokens(text, FOLDING)
+                parsed.beginnings.append((beginning, place))
+                for stem in tokens(" ".join(completions(beginning))):
+                    parsed.stems.setdefault(stem, place)
+    return parsed
 
 
-def _add_mixed(wanted: _Wanted, term: str, place: int) -> None:
-    """Take a term of several scripts apart: its pieces are marked each for itself."""
-    for run in runs(unicodedata.normalize("NFKC", term)):
-        if run.grams:
-            wanted.pieces.append((run.text, place))
-        else:
-            for _, word in _words(run.text):
-                wanted.stems.setdefault(stem(fold(word)), place)
+def _words(text: str, terms: _Terms) -> Iterator[_Match]:
+    encoded = only_spaced(text).encode("utf-8", "replace")
+    found = token_places(encoded)
+    # Where each character begins: tokens are told by their bytes.
+    starts: Sequence[int] = range(len(encoded))
+    if len(encoded) != len(text):
+        starts = [place for place, byte in enumerate(encoded) if byte & 0xC0 != 0x80]
+    beginnings = tuple(beginning for beginning, _ in terms.beginnings)
+    # The stemmer makes one token of each.
+    folded = token_places(encoded, FOLDING) if beginnings else ()
+    stems = [stem for _, _, stem in found]
+    for number, (start, end, stem) in enumerate(found):
+        term = terms.stems.get(stem)
+        if term is None and beginnings and (word := folded[number][2]).startswith(beginnings):
+            term = next(place for begun, place in terms.beginnings if word.startswith(begun))
+        if term is not None:
+            yield _Match(bisect_left(starts, start), bisect_left(starts, end), term)
+        for phrase, place in terms.phrases:
+            first = number + 1 - len(phrase)
+            if first >= 0 and stems[first : number + 1] == phrase:
+                start = found[first][0]
+                yield _Match(bisect_left(starts, start), bisect_left(starts, end), place)
 
 
-def _every_word(text: str) -> Iterator[_Word]:
-    for start, word in _words(text):
-        folded = fold(word)
-        yield _Word(start, start + len(word), folded, stem(folded))
-
-
-def _likely_words(text: str, wanted: _Wanted) -> Iterator[_Word]:
-    """The words that begin as a wanted one does: all that can be one, and few others."""
-    if text.isascii():
-        for match in wanted.pattern.finditer(text.lower()):
-            yield _Word(match.start(), match.end(), match.group(), stem(match.group()))
-        return
-    for start, word in _words(text):
-        folded = fold(word)
-        if folded.startswith(wanted.heads):
-            yield _Word(start, start + len(word), folded, stem(folded))
-
-
-def _find_words(words: Iterable[_Word], wanted: _Wanted) -> Iterator[_Found]:
-    longest = max((len(stems) for stems, _ in wanted.phrases), default=0)
-    recent: list[tuple[int, str]] = []
-    for start, end, folded, own in words:
-        place = wanted.stems.get(own)
-        if place is None and wanted.beginnings:
-            fits = (p for beginning, p in wanted.beginnings if folded.startswith(beginning))
-            place = next(fits, None)
-        if place is not None:
-            yield _Found(start, end, place)
-        if longest:
-            recent = [*recent[1 - longest :], (start, own)] if longest > 1 else [(start, own)]
-            yield from _ending_here(recent, wanted.phrases, end)
-
-
-def _ending_here(
-    recent: Sequence[tuple[int, str]],
-    phrases: Iterable[tuple[tuple[str, ...], int]],
-    end: int,
-) -> Iterator[_Found]:
-    for stems, place in phrases:
-        last = recent[-len(stems) :]
-        if tuple(own for _, own in last) == stems:
-            yield _Found(last[0][0], end, place)
-
-
-def _find_pieces(text: str, pieces: Sequence[tuple[str, int]]) -> Iterator[_Found]:
-    plain, offsets = _compatible(text)
-    for piece, place in pieces:
-        start = plain.find(piece)
+def _pieces(text: str, terms: _Terms) -> Iterator[_Match]:
+    for piece, place in terms.pieces:
+        start = text.find(piece)
         while start >= 0:
-            end = start + len(piece)
-            yield _Found(offsets[start], offsets[end], place)
-            start = plain.find(piece, start + 1)
+            yield _Match(start, start + len(piece), place)
+            start = text.find(piece, start + 1)
 
 
 def _compatible(text: str) -> tuple[str, Sequence[int]]:
@@ -221,7 +169,9 @@ def _compatible(text: str) -> tuple[str, Sequence[int]]:
     start = 0
     while start < len(text):
         end = start + 1
-        while end < len(text) and _joins(text[end]):
+        while end < len(text) and (
+            unicodedata.combining(text[end]) or text[end] in _HALFWIDTH_MARKS
+        ):
             end += 1
         form = unicodedata.normalize("NFKC", text[start:end])
         forms.append(form)
@@ -231,32 +181,9 @@ def _compatible(text: str) -> tuple[str, Sequence[int]]:
     return "".join(forms), offsets
 
 
-def _joins(character: str) -> bool:
-    return unicodedata.combining(character) != 0 or character in _HALFWIDTH_MARKS
-
-
-def _words(text: str) -> Iterator[tuple[int, str]]:
-    """Cut text into the words FTS5 sees, each with its place."""
-    for match in _word_pattern().finditer(text):
-        word = match.group()
-        if word.isascii():
-            yield match.start(), word
-            continue
-        for run in runs(word):
-            if not run.grams:
-                yield match.start() + run.start, run.text
-
-
-@functools.cache
-def _word_pattern() -> re.Pattern[str]:
-    codes = chain.from_iterable(_MARK_BLOCKS)
-    marks = "".join(c for c in map(chr, codes) if unicodedata.category(c).startswith("M"))
-    return re.compile(f"[^\\W_](?:[^\\W_]|[{marks}])*")
-
-
-def _merged(found: Iterable[_Found]) -> list[Span]:
+def _merged(matches: Iterable[_Match]) -> list[Span]:
     spans: list[Span] = []
-    for start, end, _ in sorted(found):
+    for start, end, _ in sorted(matches):
         if end <= start:
             continue
         if spans and start <= spans[-1][1]:
@@ -276,24 +203,26 @@ def _line(text: str, flat: str, start: int) -> int:
     return 0 if word is None else text.count("\n", 0, word.start())
 
 
-def _window(flat: str, found: Sequence[_Found], width: int) -> Span:
+def _window(flat: str, matches: Sequence[_Match], width: int) -> Span:
     """Choose the piece with the most different terms, then the most, then the first."""
-    first, last = _densest(found, width)
-    low, high = (found[first].start, found[last].end) if found else (0, 0)
+    first, last = _densest(matches, width)
+    low, high = (matches[first].start, matches[last].end) if matches else (0, 0)
     free = max(0, width - (high - low))
     start = max(0, min(low - free // 3, len(flat) - width))
     end = min(len(flat), start + width)
     return _at_word(flat, start, low, step=1), _at_word(flat, end, min(high, end), step=-1)
 
 
-def _densest(found: Sequence[_Found], width: int) -> tuple[int, int]:
+def _densest(matches: Sequence[_Match], width: int) -> tuple[int, int]:
     best, chosen = (0, 0), (0, 0)
     last = -1
     inside: dict[int, int] = {}
-    for first, hit in enumerate(found):
-        while last + 1 < len(found) and (last < first or found[last + 1].end - hit.start <= width):
+    for first, hit in enumerate(matches):
+        while last + 1 < len(matches) and (
+            last < first or matches[last + 1].end - hit.start <= width
+        ):
             last += 1
-            inside[found[last].term] = inside.get(found[last].term, 0) + 1
+            inside[matches[last].term] = inside.get(matches[last].term, 0) + 1
         value = (len(inside), last - first + 1)
         if value > best:
             best, chosen = value, (first, last)

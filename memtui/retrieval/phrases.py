@@ -6,8 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 from itertools import takewhile
 
-from memtui.retrieval.runs import runs
-from memtui.text.tokens import index_text, quote
+from memtui.text.tokens import index_text, quote, split_scripts
 
 
 def phrase_match(phrases: Sequence[str]) -> str | None:
@@ -25,12 +24,10 @@ def phrase_segments(phrase: str) -> tuple[str, ...]:
     """
     segments: list[str] = []
     parts: list[str] = []
-    for run in runs(unicodedata.normalize("NFKC", phrase)):
-        if run.grams:
-            parts += _grams(run.text)
-        else:
-            parts += _words(index_text(run.text))
-        if run.grams and len(run.text) > 1:
+    for place, piece in enumerate(split_scripts(unicodedata.normalize("NFKC", phrase))):
+        is_spaced = place % 2 == 0
+        parts += _words(index_text(piece)) if is_spaced else _grams(piece)
+        if not is_spaced and len(piece) > 1:
             segments.append(" ".join(parts))
             parts = []
     segments.append(" ".join(parts))

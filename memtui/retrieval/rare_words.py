@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from memtui.retrieval.bm25 import NATIVE_TABLE
 from memtui.retrieval.connection import Connection
-from memtui.retrieval.openclaw.plan import TRIGRAM, tokens, well_formed
+from memtui.retrieval.openclaw.plan import TRIGRAM, well_formed
+from memtui.retrieval.openclaw.plan import tokens as openclaw_tokens
 from memtui.retrieval.openclaw.tables import IndexTables
+from memtui.retrieval.stems import tokens
 from memtui.text.stopwords import STOP_WORDS
-from memtui.text.tokens import FTS5_TOKENIZE, query_terms, quote
+from memtui.text.tokens import query_terms, quote
 
-_FOR_A_QUERY = 1  # FTS5_TOKENIZE_QUERY in fts5.h
 _SHORTEST = 2
 _LONGEST = 40
 """A run without spaces that is longer is no word that anybody would add."""
@@ -20,7 +21,7 @@ _MATCHABLE = 3
 _MOST_LOOKED_UP = 400
 _MOST_COUNTED = 5000
 
-Tokens = Callable[[str], tuple[str, ...]]
+Tokens = Callable[[str], list[str]]
 Count = Callable[[str], int]
 
 
@@ -35,7 +36,7 @@ def rare_words(connection: Connection, text: str, query: str, limit: int) -> tup
         return _rows_with(connection, NATIVE_TABLE, quote(word))
 
     words = (term.text for term in query_terms(text).terms if term.kind in {"word", "gram"})
-    return _rarest(words, query, limit, _tokens(connection, FTS5_TOKENIZE), count)
+    return _rarest(words, query, limit, tokens, count)
 
 
 def rare_words_openclaw(
@@ -54,14 +55,14 @@ def rare_words_openclaw(
         terms = (term.text for term in query_terms(held).terms if term.kind in {"word", "gram"})
         words: Iterable[str] = (w for w in terms if len(w) >= _MATCHABLE or not w.isascii())
     else:
-        words = tokens(held)
+        words = openclaw_tokens(held)
 
     def count(word: str) -> int:
         if tables.tokenizer == TRIGRAM and len(word) < _MATCHABLE:
             return _MOST_COUNTED
         return _rows_with(connection, fts, quote(word))
 
-    by_table = _tokens(connection, tables.tokenizer)
+    by_table = partial(tokens, tokenizer=tables.tokenizer)
     return _rarest(words, well_formed(query), limit, by_table, count)
 
 
@@ -71,7 +72,7 @@ def _rarest(
     asked = frozenset(tokens_of(query))
     different: dict[tuple[str, ...], str] = {}
     for word in _useful(words):
-        found = tokens_of(word)
+        found = tuple(tokens_of(word))
         if found and not asked.issuperset(found):
             different.setdefault(found, word)
     chosen = list(different.values())[:_MOST_LOOKED_UP]
@@ -92,20 +93,3 @@ def _useful(words: Iterable[str]) -> Iterator[str]:
 def _rows_with(connection: Connection, table: str, match: str) -> int:
     sql = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT ?)"
     return int(connection.execute(sql, (match, _MOST_COUNTED)).fetchall()[0][0])
-
-
-def _tokens(connection: Connection, tokenizer: str) -> Tokens:
-    name, *options = shlex.split(tokenizer)
-    tokenize = connection.fts5_tokenizer(name, options)
-
-    def tokens_of(text: str) -> tuple[str, ...]:
-        found = tokenize(
-            text.encode("utf-8", "replace"),
-            _FOR_A_QUERY,
-            None,
-            include_offsets=False,
-            include_colocated=False,
-        )
-        return tuple(map(str, found))
-
-    return tokens_of

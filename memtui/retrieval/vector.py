@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from memtui.embedding.provider import Provider, clean_vectors
 from memtui.errors import Cancelled
 from memtui.model import Numbers, ProviderState, Reason
-from memtui.retrieval.blas import import_numpy, use_one_thread
 from memtui.retrieval.legs import Cancelled as IsCancelled
-from memtui.retrieval.legs import LegAnswer, RowHit, Stopwatch
+from memtui.retrieval.legs import LegAnswer, RowHit, Stopwatch, import_numpy
 from memtui.retrieval.query import Query
 
 if TYPE_CHECKING:
@@ -52,7 +51,6 @@ class VectorLeg:
         # What has nobody to embed a query needs no numpy, which takes longer than a keyword search.
         if provider is not None:
             import_numpy()
-            use_one_thread()
 
     @property
     def provider(self) -> Provider | None:

@@ -125,6 +125,21 @@ def quote(term: str) -> str:
     return '"' + _encodable(term).replace("\0", " ").replace('"', '""') + '"'
 
 
+def split_scripts(text: str) -> list[str]:
+    """Cut a text in NFKC where its script changes: odd places are scripts without spaces."""
+    return [text] if text.isascii() else _unspaced_or_rest().split(text)
+
+
+def only_spaced(text: str) -> str:
+    """Return a text in NFKC with blanks for scripts without spaces, and the barred d as d.
+
+    Every character keeps its place.
+    """
+    if text.isascii():
+        return text
+    return _without_bars(_unspaced().sub(lambda run: " " * len(run.group()), text))
+
+
 def fts_query_openclaw(text: str, *, rule: Literal["ascii", "unicode"]) -> str | None:
     """Build the AND query of OpenClaw: `ascii` as release 2026.2.1, `unicode` as 2026.2.17 on.
 

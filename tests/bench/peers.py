@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from memtui.index.database import Connection, open_database
-from memtui.retrieval.blas import use_one_thread
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.query import parse_query
 from memtui.retrieval.vector_load import load_view
@@ -61,12 +60,11 @@ def _keyword(
         return leg.search(parse_query(question.text), DEPTH, None)
 
     theirs = _tantivy(connection, place / f"tantivy-{size}-v{VERSION}")
-    took, peer = _paired(ours, theirs, questions, lambda: leg.prepare(lambda: False))
+    took, peer = _paired(ours, theirs, questions)
     limit = Limit(3.0) if size >= 1_000_000 else None
     return Measurement(
         name, took, "ms", "tantivy", peer, "<= 3x at 1M", limit=limit, size=size,
-        note=f"the {DEPTH} best; tantivy alone does not say which words a hit holds; what a search "
-        "left out is read in the pause behind it",
+        note=f"the {DEPTH} best; tantivy alone does not say which words a hit holds",
     )  # fmt: skip
 
 
@@ -74,7 +72,6 @@ def _vector(size: int, connection: Connection, questions: Sequence[Question]) ->
     name = f"vector leg beside faiss flat, {size:,}"
     if importlib.util.find_spec("faiss") is None:
         return Measurement(name, Series(), note=f"faiss is not installed: {HINT}", size=size)
-    use_one_thread()
     view = load_view(connection, None, None, StoredProvider.dimensions)
     theirs = _faiss(view)
 
@@ -85,17 +82,11 @@ def _vector(size: int, connection: Connection, questions: Sequence[Question]) ->
     return Measurement(name, took, "ms", "faiss flat", peer, size=size)
 
 
-def _paired(
-    ours: Search,
-    theirs: Search,
-    questions: Sequence[Question],
-    after: Callable[[], object] = lambda: None,
-) -> tuple[Series, Series]:
+def _paired(ours: Search, theirs: Search, questions: Sequence[Question]) -> tuple[Series, Series]:
     for question in questions[:WARM_QUESTIONS]:
         ours(question)
         theirs(question)
-    after()
-    return paired(ours, theirs, questions[WARM_QUESTIONS:], after=after)
+    return paired(ours, theirs, questions[WARM_QUESTIONS:])
 
 
 def _tantivy(connection: Connection, place: Path) -> Search:

@@ -1,10 +1,9 @@
 """What leaving out frequent words does to the order of hits, against the whole query by FTS5.
 
 On the questions of the data sets that `MEMTUI_BENCH_DATA` names (see `texts`), and on generated
-notes of the sizes that are asked for. Each question is asked twice: of a leg that has read nothing
-yet, and of one that was given the time to read the lists of the words it left out. A data set is
-smaller than the budget, so that the plan of the product prunes nothing there; the other rows hold
-the budget to shares of the chunks, as a large index would.
+notes of the sizes that are asked for. A data set is smaller than the budget, so that the plan of
+the product prunes nothing there; the other rows hold the budget to shares of the chunks, as a large
+index would.
 """
 
 from __future__ import annotations
@@ -55,27 +54,15 @@ class _Effect:
         self.gain += other.gain
 
 
-@dataclass(frozen=True, slots=True)
-class _Both:
-    """The first search of a leg, and one for which the lists of all words were read."""
-
-    first: _Effect = field(default_factory=_Effect)
-    prepared: _Effect = field(default_factory=_Effect)
-
-
 def measure_pruning(plan: Plan) -> Iterator[Measurement]:
     """The share of questions with an identical top 10, and the change of nDCG@10."""
     folder = data_folder()
-    effects: dict[tuple[str, str], _Both] = {}
+    effects: dict[tuple[str, str], _Effect] = {}
     for data in data_sets(folder) if folder is not None else ():
-        for budget, found in _of_set(data).items():
-            both = effects.setdefault((data.name.split()[0], budget), _Both())
-            both.first.add(found.first)
-            both.prepared.add(found.prepared)
-    for (name, budget), both in effects.items():
-        yield from _told(f"{name}, {budget}", both.prepared, held=True)
-        held = budget == _SHIPPED
-        yield from _told(f"{name}, {budget}, first search", both.first, held=held)
+        for budget, effect in _of_set(data).items():
+            effects.setdefault((data.name.split()[0], budget), _Effect()).add(effect)
+    for (name, budget), effect in effects.items():
+        yield from _told(f"{name}, {budget}", effect, held=budget == _SHIPPED)
     yield from _generated(plan, f"{VARIABLE} names no folder of data sets" if not effects else "")
 
 
@@ -87,11 +74,10 @@ def _generated(plan: Plan, note: str) -> Iterator[Measurement]:
         connection = open_database(store(corpus, size, plan.place).database, readonly=True)
         most = _QUESTIONS_OF_LARGE if size >= _LARGE else None
         try:
-            both = _compared(connection, questions[:most], None, {})
+            effect = _compared(connection, questions[:most], None, {})
         finally:
             connection.close()
-        yield from _told(f"generated, {size:,}", both.prepared, held=True, note=note)
-        yield from _told(f"generated, {size:,}, first search", both.first, held=False, note=note)
+        yield from _told(f"generated, {size:,}", effect, held=False, note=note)
 
 
 def _told(name: str, effect: _Effect, *, held: bool, note: str = "") -> Iterator[Measurement]:
@@ -111,7 +97,7 @@ def _told(name: str, effect: _Effect, *, held: bool, note: str = "") -> Iterator
         )  # fmt: skip
 
 
-def _of_set(data: DataSet) -> Mapping[str, _Both]:
+def _of_set(data: DataSet) -> Mapping[str, _Effect]:
     count = len(data.documents)
     budgets = {_SHIPPED: None} | {
         f"budget {share:.0%} of the chunks": max(1, int(share * count))
@@ -152,28 +138,20 @@ def _indexed(connection: Connection, documents: Mapping[str, str]) -> dict[int, 
 
 def _compared(
     connection: Connection, questions: Sequence[Asked], budget: int | None, names: Mapping[int, str]
-) -> _Both:
-    both, leg = _Both(), KeywordLeg(connection, budget=budget)
+) -> _Effect:
+    effect = _Effect()
+    whole_leg, leg = (KeywordLeg(connection, budget=one) for one in (UNBOUNDED, budget))
     for question in questions:
         query = parse_query(question.text)
-        # A leg's first search leaves the scores to SQLite.
-        whole = _rows(KeywordLeg(connection, budget=UNBOUNDED).search(query, TOP, None))
-        first = KeywordLeg(connection, budget=budget).search(query, TOP, None)
-        leg.search(query, TOP, None)
-        leg.prepare(lambda: False)
-        for effect, answer in (
-            (both.first, first),
-            (both.prepared, leg.search(query, TOP, None)),
-        ):
-            rows = _rows(answer)
-            effect.same.append(float(rows == whole))
-            effect.pruned.append(float(bool(answer.state.facts.get("pruned"))))
-            if question.relevant:
-                ours, theirs = (
-                    _ndcg([names[row] for row in one], question) for one in (rows, whole)
-                )
-                effect.gain.append(ours - theirs)
-    return both
+        whole = _rows(whole_leg.search(query, TOP, None))
+        answer = leg.search(query, TOP, None)
+        rows = _rows(answer)
+        effect.same.append(float(rows == whole))
+        effect.pruned.append(float(bool(answer.state.facts.get("pruned"))))
+        if question.relevant:
+            ours, theirs = (_ndcg([names[row] for row in one], question) for one in (rows, whole))
+            effect.gain.append(ours - theirs)
+    return effect
 
 
 def _rows(answer: LegAnswer) -> list[int]:

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.provider import Provider, Vectors
 from memtui.embedding.registry import create_provider
-from memtui.retrieval.blas import use_one_thread
 from memtui.retrieval.vector_search import nearest
 from memtui.retrieval.vector_view import VectorView, ViewBuilder
 from tests.bench.limits import Judged, Limit
@@ -44,7 +43,6 @@ def measure_recall(plan: Plan) -> Iterator[Measurement]:
         yield Measurement(f"recall@{TOP}", Series(), note=state.detail)
         return
     try:
-        use_one_thread()
         real, asked, source = _real_vectors(provider, plan.place)
     finally:
         provider.close()

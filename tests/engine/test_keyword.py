@@ -175,12 +175,6 @@ def test_a_quoted_phrase_is_required_and_other_words_only_rank(index: IndexFile)
     assert [hit.rowid for hit in ask(index, '"rate limit" the').hits] == [4, 1]
 
 
-def test_a_leg_that_is_given_no_filter_still_requires_the_phrase(index: IndexFile) -> None:
-    index.add_all(["rate limit router", "router"])
-    hits, _ = KeywordLeg(index.connection).search(parse_query('"rate limit" router'), 9, None)
-    assert [hit.rowid for hit in hits] == [1]
-
-
 def test_phrases_in_scripts_without_spaces(index: IndexFile) -> None:
     index.add_all(["我们的东京会议记录", "会议在东京", "การประชุมวันจันทร์", "plan 东京 trip"])
     assert [hit.rowid for hit in ask(index, '"东京会议"').hits] == [1]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -12,7 +14,6 @@ from numpy.typing import NDArray
 
 from memtui.errors import Cancelled
 from memtui.model import LegStatus, ProviderState, Reason
-from memtui.retrieval import blas
 from memtui.retrieval.filters import AllowedRows
 from memtui.retrieval.query import parse_query
 from memtui.retrieval.vector import CODED_BACKEND, EXACT_BACKEND, VectorLeg
@@ -424,5 +425,10 @@ class TestLeg:
 
 
 def test_products_run_on_one_thread() -> None:
-    blas.use_one_thread()
-    assert blas.threads() in (1, None)
+    code = (
+        "from memtui.retrieval.legs import import_numpy; import_numpy(); import os, threadpoolctl;"
+        "print({pool['num_threads'] for pool in threadpoolctl.threadpool_info()} - {1},"
+        "'OPENBLAS_NUM_THREADS' in os.environ)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["set()", "False"]

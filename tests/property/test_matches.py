@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-import shlex
 from itertools import pairwise
 
-import apsw
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.retrieval.matches import fold, match_spans, snippet
-from memtui.retrieval.porter import beginning_of_words, stem
-from memtui.text.tokens import FTS5_TOKENIZE
-from tests.support.examples import examples
+from memtui.retrieval.matches import match_spans, snippet
+from memtui.retrieval.stems import tokens
 
 ALPHABET = "abeginrsty ABÉéđĐ东京會議กขาไ\u0301\n\t-_*…ﾄｳﬁ\u200d😀"
 TEXTS = st.text(ALPHABET, max_size=200)
@@ -56,29 +52,6 @@ def test_a_snippet_shows_a_match_where_there_is_one(before: str, after: str) -> 
     assert "zebra" in [cut.text[start:end] for start, end in cut.spans]
 
 
-@given(word=WORDS)
-@settings(max_examples=examples(500))
-def test_stems_are_those_of_fts5(word: str) -> None:
-    name, *options = shlex.split(FTS5_TOKENIZE)
-    tokenizer = apsw.Connection("").fts5_tokenizer(name, options)
-    tokens = tokenizer(
-        word.encode(),
-        apsw.FTS5_TOKENIZE_QUERY,
-        None,
-        include_offsets=False,
-        include_colocated=False,
-    )
-    assert tokens == [stem(fold(word))]
-
-
-@given(word=st.one_of(WORDS, st.text("abcdeilostyzéß東😀", min_size=1, max_size=12)))
-@settings(max_examples=examples(500))
-def test_a_word_begins_as_its_stem_tells(word: str) -> None:
-    beginning = beginning_of_words(stem(fold(word)))
-    assert beginning
-    assert fold(word).startswith(beginning)
-
-
 @given(
     words=st.lists(st.one_of(WORDS, st.text("abEéđ東", min_size=1, max_size=4)), max_size=12),
     asked=st.lists(WORDS, min_size=1, max_size=3),
@@ -92,11 +65,11 @@ def test_every_word_with_the_stem_of_a_term_is_marked(
     for place, word in zip(places, asked, strict=False):
         words.insert(place, word + "s")
     text = break_.join(words)
-    stems = {stem(fold(word)) for word in asked}
+    stems = {stem for word in asked for stem in tokens(word)}
     wanted = [
         (match.start(), match.end())
         for match in re.finditer(r"[^\W_]+", text)
-        if match.group().isascii() and stem(fold(match.group())) in stems
+        if match.group().isascii() and stems.issuperset(tokens(match.group()))
     ]
     marked = match_spans(text, asked)
     for start, end in wanted:

@@ -36,7 +36,7 @@ from memtui.memory.transcripts.generated import normalise, wrap
 from memtui.memory.transcripts.stream import raw_lines
 from memtui.model import Document, SourceFile
 from memtui.retrieval.file_filter import FileFilter
-from memtui.retrieval.matches import _wanted, _word_pattern, match_spans, snippet
+from memtui.retrieval.matches import match_spans, snippet
 from memtui.retrieval.passages import sentences
 from memtui.retrieval.query import Filters, parse_query
 from memtui.settings.files import parse_config
@@ -68,10 +68,6 @@ MADE_AT_RUN_TIME: Final[Mapping[str, Callable[[], Sequence[str]]]] = {
     "memtui.memory.paths:name_filter": lambda: ["|".join(map(translate, _GLOBS))],
     "memtui.retrieval.file_filter:_ending_in": lambda: [
         p.pattern for p in FileFilter(Filters(path_globs=_GLOBS))._globs
-    ],
-    "memtui.retrieval.matches:_word_pattern": lambda: [_word_pattern().pattern],
-    "memtui.retrieval.matches:pattern": lambda: [
-        _wanted(words).pattern.pattern for words in (("a",), ("aa", "aab*", "aaaa", "running"))
     ],
     "memtui.tui.widgets.turn_view:mark": lambda: ["(?i)aa", "(?i)aab"],
 }

@@ -28,7 +28,6 @@ from memtui.bus import Bus
 from memtui.engine import Engine
 from memtui.ranking.mmr import tokenize
 from memtui.ranking.stage_state import collation_key
-from memtui.retrieval.porter import stem
 from memtui.settings import EmbeddingSettings, IndexSettings, Settings
 from memtui.tui.actions_panes import PLACES
 from memtui.tui.app import MemtuiApp
@@ -209,8 +208,6 @@ and of every size a toast or a dialog ever had."""
 
 def fill_word_caches() -> None:
     """Fill what is kept of words and short texts by the engine."""
-    for number in _up_to(stem):
-        stem(f"filling{number}")
     for number in _up_to(collation_key):
         collation_key(f"filling{number}")
     for number in _up_to(tokenize):

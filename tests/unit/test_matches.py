@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memtui.retrieval.matches import fold, match_spans, snippet
-from memtui.retrieval.porter import stem
+from memtui.retrieval.matches import match_spans, snippet
 
 
 def marked(text: str, *terms: str) -> list[str]:
@@ -87,25 +86,3 @@ def test_a_match_longer_than_the_width_is_cut_too() -> None:
     cut = snippet("x " + "会" * 100, ["会"], 20)
     assert len(cut.text) <= 20
     assert all(0 <= start < end <= len(cut.text) for start, end in cut.spans)
-
-
-@pytest.mark.parametrize(
-    ("word", "expected"),
-    [
-        ("caresses", "caress"),
-        ("ponies", "poni"),
-        ("relational", "relat"),
-        ("hopping", "hop"),
-        ("generalizations", "gener"),
-        ("as", "as"),
-        ("x" * 65 + "ing", "x" * 65 + "ing"),
-    ],
-)
-def test_the_stemmer_is_porters(word: str, expected: str) -> None:
-    assert stem(word) == expected
-
-
-def test_folding_is_that_of_the_index() -> None:
-    assert fold("ÉCOLE") == "ecole"
-    assert fold("Đà") == "da"
-    assert fold("हिन्दी") == "हिन्दी"

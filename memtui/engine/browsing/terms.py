@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from memtui.engine.browsing.shelf import Words
 from memtui.model.browsing import ChunkTerm
+from memtui.retrieval.stems import tokens
 
-_FOR_A_DOCUMENT = 4  # FTS5_TOKENIZE_DOCUMENT in fts5.h
 _IN_ROWS, _IN_PLACES = "memtui_terms", "memtui_places"
 
 
@@ -18,11 +17,7 @@ class TermTable:
     """Counts of one full-text table; on the thread of its connection, for one reading."""
 
     def __init__(self, words: Words) -> None:
-        name, *options = shlex.split(words.tokenizer)
         self._words = words
-        self._tokenize: Callable[..., Iterable[object]] = words.connection.fts5_tokenizer(
-            name, options
-        )
         for vocabulary, kind in ((_IN_ROWS, "row"), (_IN_PLACES, "instance")):
             words.connection.execute(
                 f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.{vocabulary} "
@@ -31,15 +26,7 @@ class TermTable:
 
     def tokens(self, text: str) -> list[str]:
         """The terms of a text in their order, repetitions included."""
-        spelled = self._words.spelled(text)
-        found = self._tokenize(
-            spelled.encode("utf-8", "replace"),
-            _FOR_A_DOCUMENT,
-            None,
-            include_offsets=False,
-            include_colocated=False,
-        )
-        return [str(token) for token in found]
+        return tokens(self._words.spelled(text), self._words.tokenizer)
 
     def frequencies(self, terms: Iterable[str]) -> dict[str, int]:
         """In how many rows each term stands; 0 for one that the table does not have."""

@@ -33,7 +33,7 @@ from memtui.model import (
     Reason,
     SearchMode,
 )
-from memtui.retrieval.blas import use_one_thread
+from memtui.retrieval.legs import import_numpy
 from memtui.retrieval.openclaw.keyword import KeywordAnswer, OpenClawKeywordLeg
 from memtui.retrieval.openclaw.pool import make_pool, read_chunks, with_file_times
 from memtui.retrieval.openclaw.release import Release
@@ -314,7 +314,7 @@ class _Run:
         if isinstance(found, NoVector):
             self._without_vector(found)
             return
-        use_one_thread()
+        import_numpy()
         started = perf_counter()
         opened = self._opened
         leg = OpenClawVectorLeg(
