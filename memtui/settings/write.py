@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -97,6 +97,24 @@ class Target:
         """The way to memtui's table in it."""
         return self.file.prefix if self.file is not None else ()
 
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """What it sets, by dotted key."""
+        return self.layer.values if self.layer is not None else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Beats:
+    """A value that wins over the file that is written."""
+
+    key: str
+    """The dotted key."""
+    place: str
+    value: Any
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.place} gives {toml_value(self.value)} and wins over this file"
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -137,38 +155,29 @@ def target_of(found: Gathered, source: Source, root: Path | None) -> Target:
 def plan_ranking(
     files: SettingsFiles, source: Source, wanted: Ranking, built_in: Mapping[str, Ranking]
 ) -> Plan:
-    """What to write so that the settings give a ranking.
+    """What to write so that the settings give a ranking: the fewest changes that do.
 
-    A profile that another file defines is not named in it: it would be unknown, or another one,
-    wherever that file is not read. Raises `SettingsError`.
+    A key that gives the value already stays as it is; one whose value the profile gives too is
+    removed. A profile that another file defines is not named in it: it would be unknown, or
+    another one, wherever that file is not read. Raises `SettingsError`.
     """
-    found = files.gather()
-    target = target_of(found, source, files.root)
-    named = settle(found).settings.named_rankings(built_in)
+    gathered = files.gather()
+    target = target_of(gathered, source, files.root)
+    named = settle(gathered).settings.named_rankings(built_in)
     notes: list[str] = []
-    if wanted.profile not in built_in and not _is_its_own(found, source, wanted.profile):
+    owner = next((one.source for one in gathered.layers if wanted.profile in one.profiles), None)
+    if wanted.profile not in built_in and owner is not source:
         start = as_built_in(wanted, built_in)
         notes.append(f"profile {wanted.profile} is not this file's: its values, on {start.profile}")
         wanted = start
-    needed = needed_changes(found.layers, source, wanted, named)
-    notes += [f"{line}: not written" for line in needed.refused]
+    search = _ChangeSearch(gathered.layers, source, named, wanted)
     changes = {
-        (*target.prefix, RANKING, *key.split(".")): value for key, value in needed.changes.items()
+        (*target.prefix, RANKING, *key.split(".")): value for key, value in search.changes().items()
     }
-    after = changed_text(found, target, lambda text: edited(text, changes))
-    notes += [told_beaten(beats) for beats in needed.beaten_by]
-    return Plan(target, after, needed.ranking, needed.beaten_by, tuple(notes))
-
-
-def _is_its_own(found: Gathered, source: Source, name: str) -> bool:
-    """Whether a profile is the one that the file of a source defines."""
-    giver = next((layer.source for layer in found.layers if name in layer.profiles), None)
-    return giver is source
-
-
-def told_beaten(beats: Beats) -> str:
-    """One line about a value that wins over the file."""
-    return f"{beats.key}: {beats.place} gives {toml_value(beats.value)} and wins over this file"
+    after = changed_text(gathered, target, lambda text: edited(text, changes))
+    notes += [f"{line}: not written" for line in search.refused]
+    notes += map(str, search.beaten_by)
+    return Plan(target, after, search.ranking({}), tuple(search.beaten_by), tuple(notes))
 
 
 def plan_profile(
@@ -191,7 +200,9 @@ def plan_profile(
     if rules_of(wanted) != rules_of(base):
         raise SettingsError("this ranking follows rules that no profile has")
     keys = {"profile": base.profile, **keys_for(wanted, base)}
-    _refuse_out_of_range(keys)
+    problems = flag_layer({f"{RANKING}.{key}": value for key, value in keys.items()})[1]
+    if problems:
+        raise SettingsProblems(problems)
     after = changed_text(found, target, lambda text: with_profile(text, target, name, keys))
     notes = []
     for layer in found.layers:
@@ -208,14 +219,14 @@ def plan_profile(
 def with_profile(text: str, target: Target, name: str, keys: Mapping[str, Any]) -> str:
     """A text with these keys, and no others, in `[profiles.NAME]`."""
     path = (*target.prefix, PROFILES, name)
-    if target.layer is None or name not in target.layer.profiles:
-        return with_table(text, path, keys)
-    owned = {key: profile_of(key) for key in target.layer.values}
+    values = target.values
     there = {
-        within[1]: target.layer.values[key]
-        for key, within in owned.items()
-        if within is not None and within[0] == name
+        within[1]: values[key]
+        for key in values
+        if (within := profile_of(key)) is not None and within[0] == name
     }
+    if not there:
+        return with_table(text, path, keys)
     changes: dict[str, Any] = {key: REMOVED for key in there if key not in keys}
     changes |= {k: value for k, value in keys.items() if k not in there or there[k] != value}
     return edited(text, {(*path, *key.split(".")): value for key, value in changes.items()})
@@ -311,12 +322,6 @@ def changed_text(found: Gathered, target: Target, change: Callable[[str], str]) 
     return after
 
 
-def _refuse_out_of_range(keys: Mapping[str, Any]) -> None:
-    problems = flag_layer({f"{RANKING}.{key}": value for key, value in keys.items()})[1]
-    if problems:
-        raise SettingsProblems(problems)
-
-
 def _refuse_in_use(layers: Iterable[Layer], name: str) -> None:
     """Raise for a name that a source gives without a profile of its own for it."""
     key = f"{RANKING}.profile"
@@ -329,6 +334,7 @@ def _refuse_in_use(layers: Iterable[Layer], name: str) -> None:
 
 
 EMBEDDING: Final = "embedding"
+TRANSCRIPTS: Final = "transcripts"
 OF_ONE_PROVIDER: Final = (
     "model",
     "dimensions",
@@ -348,41 +354,19 @@ def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
     With `is_other` what is set for the provider before is taken out, but for a model file. Never
     writes a key. Raises `SettingsError`.
     """
-    found = files.gather()
-    target = target_of(found, Source.USER, None)
-    there = target.layer.values if target.layer is not None else {}
-    changes: dict[tuple[str, ...], Any] = {}
-    if there.get(f"{EMBEDDING}.provider") != name:
-        changes[*target.prefix, EMBEDDING, "provider"] = name
-    for key in OF_ONE_PROVIDER if is_other else ():
-        if f"{EMBEDDING}.{key}" in there:
-            changes[*target.prefix, EMBEDDING, key] = REMOVED
-    after = changed_text(found, target, lambda text: edited(text, changes))
-    beaten, notes = _stronger(found, name, is_other=is_other)
-    told = [told_beaten(beats) for beats in beaten]
-    return Plan(target, after, Ranking(), beaten, (*told, *notes))
-
-
-def _stronger(found: Gathered, name: str, *, is_other: bool) -> tuple[tuple[Beats, ...], list[str]]:
-    """What wins over the user's file: another provider, and what is set for the one before."""
-    beaten: list[Beats] = []
-    notes: list[str] = []
-    above = STRENGTH[: STRENGTH.index(Source.USER)]
-    for layer in (layer for layer in found.layers if layer.source in above):
-        for key in (f"{EMBEDDING}.{key}" for key in ("provider", *OF_ONE_PROVIDER)):
-            if key not in layer.values:
-                continue
-            place = layer.place(key) or layer.source.value
-            if key.endswith(".provider"):
-                given = layer.values[key]
-                beaten += [Beats(key, place, given)] if given != name else []
-            elif is_other:
-                # The value may be secret: it is not told.
-                notes.append(f"{key}: {place} gives it, and this provider gets it too")
-    return tuple(beaten), notes
-
-
-TRANSCRIPTS: Final = "transcripts"
+    of_one = tuple(f"{EMBEDDING}.{key}" for key in OF_ONE_PROVIDER) if is_other else ()
+    wanted: dict[str, Any] = {f"{EMBEDDING}.provider": name}
+    gathered = files.gather()
+    there = target_of(gathered, Source.USER, None).values
+    plan = _plan_user_keys(gathered, wanted | {key: REMOVED for key in of_one if key in there})
+    # The value may be secret: it is not told.
+    notes = tuple(
+        f"{key}: {layer.place(key) or layer.source.value} gives it, and this provider gets it too"
+        for layer in _stronger_than_user(gathered)
+        for key in of_one
+        if key in layer.values
+    )
+    return replace(plan, notes=plan.notes + notes)
 
 
 def plan_transcripts(
@@ -392,111 +376,81 @@ def plan_transcripts(
 
     `paths` are files, folders and globs; `None` leaves those of the file. Raises `SettingsError`.
     """
-    found = files.gather()
-    target = target_of(found, Source.USER, None)
-    there = target.layer.values if target.layer is not None else {}
-    wanted: dict[str, list[str]] = {"sources": list(dict.fromkeys(sources))}
+    wanted = {f"{TRANSCRIPTS}.sources": tuple(dict.fromkeys(sources))}
     if paths is not None:
-        wanted["paths"] = list(dict.fromkeys(paths))
-    changes: dict[tuple[str, ...], Any] = {
-        (*target.prefix, TRANSCRIPTS, key): value
-        for key, value in wanted.items()
-        if list(there.get(f"{TRANSCRIPTS}.{key}") or ()) != value
-    }
-    after = changed_text(found, target, lambda text: edited(text, changes))
-    beaten = _stronger_sources(found, wanted)
-    return Plan(target, after, Ranking(), beaten, tuple(told_beaten(beats) for beats in beaten))
-
-
-def _stronger_sources(found: Gathered, wanted: Mapping[str, list[str]]) -> tuple[Beats, ...]:
-    """What wins over the user's file and says something else."""
-    above = STRENGTH[: STRENGTH.index(Source.USER)]
-    return tuple(
-        Beats(key, layer.place(key) or layer.source.value, layer.values[key])
-        for layer in found.layers
-        if layer.source in above
-        for name, value in wanted.items()
-        if (key := f"{TRANSCRIPTS}.{name}") in layer.values
-        and list(layer.values[key] or ()) != value
-    )
+        wanted[f"{TRANSCRIPTS}.paths"] = tuple(dict.fromkeys(paths))
+    return _plan_user_keys(files.gather(), wanted)
 
 
 def opted_in(files: SettingsFiles) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The sources and the paths that the user's own file opts in."""
-    target = target_of(files.gather(), Source.USER, None)
-    there = target.layer.values if target.layer is not None else {}
-    sources, paths = (there.get(f"{TRANSCRIPTS}.{key}") or () for key in ("sources", "paths"))
-    return tuple(sources), tuple(paths)
+    there = target_of(files.gather(), Source.USER, None).values
+    return there.get(f"{TRANSCRIPTS}.sources", ()), there.get(f"{TRANSCRIPTS}.paths", ())
 
 
-_PROFILE: Final = ("profile",)
-_FLOOR: Final = ("decay.floor", "decay.preset")
-
-
-@dataclass(frozen=True, slots=True)
-class Beats:
-    """A value that wins over the file that is written."""
-
-    key: str
-    """The dotted key."""
-    place: str
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Needed:
-    """What to change in `[ranking]` of a file, by key within the table."""
-
-    changes: Mapping[str, Any]
-    """Values, or `REMOVED`."""
-    beaten_by: tuple[Beats, ...]
-    """What a stronger source says otherwise; the file is written as if it did not."""
-    refused: tuple[str, ...]
-    """What no settings file can say, one line each; it is not written."""
-    ranking: Ranking
-    """What the settings give then, without what wins over the file."""
-
-
-def needed_changes(
-    layers: Sequence[Layer], source: Source, wanted: Ranking, named: Mapping[str, Ranking]
-) -> Needed:
-    """Find the fewest changes of the file of `source` that make the settings give `wanted`.
-
-    `layers` are those of the settings, strongest first; `named` are all named rankings, among
-    them the one of `wanted.profile`. A key that gives the value already stays as it is; one whose
-    value the profile gives too is removed; else it is written, the keyword weight only where it
-    is not the rest to 1.
-    """
-    world = _World(layers, source, named)
-    return Needed(
-        world.reach(wanted), tuple(world.beaten_by), tuple(world.refused), world.ranking({})
+def _plan_user_keys(gathered: Gathered, wanted: Mapping[str, Any]) -> Plan:
+    """What to write so that the user's file has these values, by dotted key."""
+    target = target_of(gathered, Source.USER, None)
+    defaults = {key: () for key, value in wanted.items() if value == ()}
+    changes = {
+        (*target.prefix, *key.split(".")): value
+        for key, value in wanted.items()
+        if (defaults | dict(target.values)).get(key) != value
+    }
+    after = changed_text(gathered, target, lambda text: edited(text, changes))
+    beaten = tuple(
+        Beats(key, layer.place(key) or layer.source.value, layer.values[key])
+        for layer in _stronger_than_user(gathered)
+        for key, value in wanted.items()
+        if value is not REMOVED and layer.values.get(key, value) != value
     )
+    return Plan(target, after, Ranking(), beaten, tuple(map(str, beaten)))
 
 
-class _World:
-    """The values of `[ranking]` in every source, and the file among them that may change."""
+def _stronger_than_user(gathered: Gathered) -> list[Layer]:
+    stronger = STRENGTH[: STRENGTH.index(Source.USER)]
+    return [layer for layer in gathered.layers if layer.source in stronger]
+
+
+class _ChangeSearch:
+    """Finds the changes of one file's `[ranking]` that make the settings give a wanted ranking."""
 
     def __init__(
-        self, layers: Sequence[Layer], source: Source, named: Mapping[str, Ranking]
+        self,
+        layers: Sequence[Layer],
+        source: Source,
+        named: Mapping[str, Ranking],
+        wanted: Ranking,
     ) -> None:
-        self._named = named
+        self._named, self._wanted = named, wanted
         self._layers = {layer.source: layer for layer in layers}
-        self._values = {
-            each: _ranking_values(self._layers[each]) if each in self._layers else {}
-            for each in STRENGTH
-        }
+        start = f"{RANKING}."
+        self._values: dict[Source, dict[str, Any]] = {source: {} for source in STRENGTH}
+        for layer in layers:
+            self._values[layer.source] = {
+                key.removeprefix(start): value
+                for key, value in layer.values.items()
+                if key.startswith(start)
+            }
         self._file = self._values[source]
         self._stronger = STRENGTH[: STRENGTH.index(source)]
         self.beaten_by: list[Beats] = []
+        """What a stronger source says otherwise; the file is written as if it did not."""
         self.refused: list[str] = []
+        """What no settings file can say, one line each; it is not written."""
 
-    def reach(self, wanted: Ranking) -> dict[str, Any]:
+    def changes(self) -> dict[str, Any]:
         """Change the file until every key gives what is wanted; returns all changes."""
+        groups: list[Sequence[str]] = [("profile",), WEIGHTS, ("decay.floor", "decay.preset")]
+        groups += [(key,) for key in values_of(Ranking()) if not any(key in g for g in groups)]
         changes: dict[str, Any] = {}
-        for group in _groups():
-            made = self._change(group, wanted)
-            changes |= made
-            self._apply(made)
+        # Keys of a group only together say something; the profile is first, the others change it.
+        for group in groups:
+            change = self._change(group)
+            changes |= change
+            self._file |= change
+            for key in [key for key, value in change.items() if value is REMOVED]:
+                del self._file[key]
         return changes
 
     def ranking(self, change: Mapping[str, Any]) -> Ranking:
@@ -508,87 +462,40 @@ class _World:
         settings = RankingSettings.parse(nested(merged))
         return settings.apply(self._named[settings.profile])
 
-    def _apply(self, change: Mapping[str, Any]) -> None:
-        for key, value in change.items():
-            if value is REMOVED:
-                self._file.pop(key, None)
-            else:
-                self._file[key] = value
-
-    def _change(self, group: Sequence[str], wanted: Ranking) -> dict[str, Any]:
-        problems = _problems(group, wanted)
-        found = self._matching(group, wanted, can_write=not problems)
-        if found is not None:
-            return found
+    def _change(self, group: Sequence[str]) -> dict[str, Any]:
+        values = _values_of(group, self._wanted)
+        problems = flag_layer({f"{RANKING}.{key}": value for key, value in values.items()})[1]
+        change = self._first_that_agrees(group, can_write=not problems)
+        if change is not None:
+            return change
         if problems:
-            self.refused.extend(problems)
+            self.refused += [f"{problem.key}: {problem.message}" for problem in problems]
             return {}
         for source in self._stronger:
-            values = self._values[source]
-            for key in group:
-                if key in values:
-                    dotted = f"{RANKING}.{key}"
-                    place = self._layers[source].place(dotted) or source.value
-                    self.beaten_by.append(Beats(dotted, place, values.pop(key)))
-        return self._matching(group, wanted, can_write=True) or {}
+            for key in [key for key in group if key in self._values[source]]:
+                dotted = f"{RANKING}.{key}"
+                place = self._layers[source].place(dotted) or source.value
+                self.beaten_by.append(Beats(dotted, place, self._values[source].pop(key)))
+        return self._first_that_agrees(group, can_write=True) or {}
 
-    def _matching(
-        self, group: Sequence[str], wanted: Ranking, *, can_write: bool
-    ) -> dict[str, Any] | None:
-        for change in _candidates(group, wanted, self._file):
-            is_writing = any(value is not REMOVED for value in change.values())
-            if (can_write or not is_writing) and _agree(group, self.ranking(change), wanted):
+    def _first_that_agrees(self, group: Sequence[str], *, can_write: bool) -> dict[str, Any] | None:
+        """The change of a group that a person would like best of those that lead there."""
+        values = _values_of(group, self._wanted)
+        removed = {key: REMOVED for key in group if key in self._file}
+        candidates: list[dict[str, Any]] = [{}, dict(removed)]
+        if can_write and group is WEIGHTS and is_rest(self._wanted):
+            candidates.append({**removed, "vector_weight": values["vector_weight"]})
+        if can_write:
+            candidates.append(values)
+        for change in candidates:
+            if _values_of(group, self.ranking(change)) == values:
                 return change
         return None
 
 
-def _ranking_values(layer: Layer) -> dict[str, Any]:
-    start = f"{RANKING}."
-    return {
-        key.removeprefix(start): value
-        for key, value in layer.values.items()
-        if key.startswith(start)
-    }
-
-
-def _groups() -> Iterator[Sequence[str]]:
-    """The keys that only together say something; the profile first, which the others change."""
-    yield _PROFILE
-    yield WEIGHTS
-    yield _FLOOR
-    for key in values_of(Ranking()):
-        if key not in (*WEIGHTS, *_FLOOR):
-            yield (key,)
-
-
-def _candidates(
-    group: Sequence[str], wanted: Ranking, file: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """Changes of a group, the one that a person would like best first."""
-    yield {}
-    there = {key: REMOVED for key in group if key in file}
-    if there:
-        yield dict(there)
-    values = _values(group, wanted)
-    if group is WEIGHTS and is_rest(wanted):
-        rest = {key: REMOVED for key in there if key != "vector_weight"}
-        yield {"vector_weight": values["vector_weight"], **rest}
-    yield values
-
-
-def _values(group: Sequence[str], wanted: Ranking) -> dict[str, Any]:
-    given = {"profile": wanted.profile, **values_of(wanted)}
+def _values_of(group: Sequence[str], ranking: Ranking) -> dict[str, Any]:
+    given = {"profile": ranking.profile, **values_of(ranking)}
     return {key: given[key] for key in group if key in given}
-
-
-def _agree(group: Sequence[str], made: Ranking, wanted: Ranking) -> bool:
-    return _values(group, made) == _values(group, wanted)
-
-
-def _problems(group: Sequence[str], wanted: Ranking) -> list[str]:
-    """Why the values of a group cannot be written, one line each."""
-    values = {f"{RANKING}.{key}": value for key, value in _values(group, wanted).items()}
-    return [f"{problem.key}: {problem.message}" for problem in flag_layer(values)[1]]
 
 
 def names_for(
