@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.bench import (
     explaining,
     foreign,
+    hops,
     indexing,
     keystroke,
     memory,
@@ -52,6 +53,7 @@ MEASUREMENTS: Mapping[str, Callable[[Plan], Iterator[Measurement]]] = {
     "explaining": explaining.measure_explaining,
     "transcripts": transcripts.measure_transcripts,
     "transcripts-screen": transcripts_screen.measure_transcripts_screen,
+    "hops": hops.measure_hops,
 }
 
 
