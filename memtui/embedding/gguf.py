@@ -28,8 +28,11 @@ from memtui.embedding.gguf_file import RERANKER, ModelFile, describe_file, find_
 from memtui.embedding.gguf_worker import ERRORS, INSTALL, LOOKED_AT_A_TOKEN, MARK, NOT_LOADED
 from memtui.embedding.limits import LOCAL_LIMIT
 from memtui.embedding.packaged import default_threads, missing_package, package_folder
+from memtui.embedding.priority_lock import Turns
 from memtui.embedding.provider import (
+    CHARACTERS_A_TOKEN,
     ProviderIdentity,
+    UsageMeter,
     Vector,
     Vectors,
     clean_vectors,
@@ -37,8 +40,6 @@ from memtui.embedding.provider import (
 )
 from memtui.embedding.registry import Availability, Registration
 from memtui.embedding.templates import Templates, templates_of
-from memtui.embedding.turns import Turns
-from memtui.embedding.usage import CHARACTERS_A_TOKEN, UsageMeter
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure, Usage
 from memtui.text.sanitize import safe_line

@@ -17,13 +17,13 @@ from memtui.embedding.packaged import (
 )
 from memtui.embedding.provider import (
     ProviderIdentity,
+    UsageMeter,
     Vector,
     Vectors,
     clean_vectors,
     settings_fingerprint,
 )
 from memtui.embedding.registry import Availability, Registration
-from memtui.embedding.usage import UsageMeter
 from memtui.embedding.wordpiece import MAX_IDS, WordPiece, load_wordpiece
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure, Usage

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
@@ -12,6 +13,7 @@ from memtui.model import Usage
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 Vector: TypeAlias = "NDArray[np.float32]"
 """One embedding: shape (dimensions,), float32, of length 1 or all zero."""
@@ -133,3 +135,35 @@ def settings_fingerprint(settings: Mapping[str, str | int | float | bool | None]
     """Hash the settings that change a vector (never a secret) as sha256 hex of sorted JSON."""
     text = json.dumps(dict(settings), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+CHARACTERS_A_TOKEN = 4
+
+
+class UsageMeter:
+    """Adds up requests, texts and tokens."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._usage = Usage()
+
+    def add(self, *, texts: int, tokens: int, requests: int = 1, estimated: bool = False) -> None:
+        """Add what was asked for; `estimated`: the tokens were counted by their length."""
+        with self._lock:
+            known = self._usage
+            self._usage = Usage(
+                known.requests + requests,
+                known.texts + texts,
+                known.tokens + tokens,
+                known.estimated or estimated,
+            )
+
+    def read(self) -> Usage:
+        """Tell the sums."""
+        with self._lock:
+            return self._usage
+
+
+def estimated_tokens(characters: int) -> int:
+    """Tokens of so many characters, four a token, at least one where there is any."""
+    return -(-characters // CHARACTERS_A_TOKEN)

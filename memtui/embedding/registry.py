@@ -19,11 +19,11 @@ _MODULES: Final[Mapping[str, str]] = MappingProxyType(
         "use-multilingual": "use_multilingual",
         "wordllama": "wordllama",
         "gguf": "gguf",
-        "openai": "remote.registrations",
-        "gemini": "remote.registrations",
-        "voyage": "remote.registrations",
-        "mistral": "remote.registrations",
-        "ollama": "remote.registrations",
+        "openai": "remote.plan",
+        "gemini": "remote.plan",
+        "voyage": "remote.plan",
+        "mistral": "remote.plan",
+        "ollama": "remote.plan",
     }
 )
 """By name, the module below `memtui.embedding` whose `REGISTRATIONS` has it."""

@@ -6,18 +6,19 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from memtui.embedding.protocols import RETRY_PAUSE, TIMEOUT, Request
-from memtui.embedding.remote.client import ServiceClient
-from memtui.embedding.remote.failures import (
+from memtui.embedding.payloads import RETRY_PAUSE, TIMEOUT, Request
+from memtui.embedding.remote.http import (
     LONG_PAUSE,
     Asked,
+    Reply,
+    ServiceClient,
     ServiceError,
     no_answer,
+    pause_asked,
     refusal,
     unparsed,
 )
-from memtui.embedding.remote.replies import Reply, pause_asked
-from memtui.embedding.remote.sending import sleep
+from memtui.embedding.remote.pacing import sleep
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Failure
 

@@ -15,16 +15,17 @@ from memtui.embedding.packaged import (
     one_line,
     package_folder,
 )
+from memtui.embedding.priority_lock import Turns
 from memtui.embedding.provider import (
     ProviderIdentity,
+    UsageMeter,
     Vector,
     Vectors,
     clean_vectors,
+    estimated_tokens,
     settings_fingerprint,
 )
 from memtui.embedding.registry import Availability, Registration
-from memtui.embedding.turns import Turns
-from memtui.embedding.usage import UsageMeter, estimated_tokens
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure, Usage
 from memtui.text.tokens import dominant_script

@@ -23,13 +23,13 @@ from memtui.embedding.packaged import (
 )
 from memtui.embedding.provider import (
     ProviderIdentity,
+    UsageMeter,
     Vector,
     Vectors,
     clean_vectors,
     settings_fingerprint,
 )
 from memtui.embedding.registry import Availability, Registration
-from memtui.embedding.usage import UsageMeter
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure, Usage
 from memtui.text.tokens import dominant_script_latin

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from memtui.embedding.protocols import (
+from memtui.embedding.payloads import (
     RETRY_PAUSE,
     TIMEOUT,
     Request,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from memtui.embedding.prices import cost, price_of
-from memtui.embedding.usage import estimated_tokens
+from memtui.embedding.provider import estimated_tokens
 from memtui.engine.common import scope_of
 from memtui.engine.providers.choices import choice_for
 from memtui.engine.source import RebuildCost

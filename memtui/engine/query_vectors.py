@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from memtui.embedding.protocols import RETRY_PAUSE, TIMEOUT
+from memtui.embedding.payloads import RETRY_PAUSE, TIMEOUT
 from memtui.engine.agent_provider import AgentProvider, RemoteSource, Vector, needs_key, no_key
 from memtui.engine.given_vectors import GivenVectors, load_given
 from memtui.errors import Cancelled, ProviderError

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from memtui.embedding.prices import cost, price_of
-from memtui.embedding.usage import estimated_tokens
+from memtui.embedding.provider import estimated_tokens
 from memtui.engine.source import RebuildCost
 from memtui.index.database import number
 from memtui.index.files import within_limit

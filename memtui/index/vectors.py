@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from memtui.embedding.apart import TextsRefused
-from memtui.embedding.batch.batching import Batching
+from memtui.embedding.batch.service import Batching
+from memtui.embedding.bisect_rejected import TextsRefused
 from memtui.embedding.provider import (
     Provider,
     ProviderIdentity,

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memtui.embedding.batch.protocol import Limits
+from memtui.embedding.batch.protocols import Limits
 from memtui.embedding.batch.service import BatchService
 from memtui.embedding.choice import BatchUse, EmbeddingChoice, KeyPlaces
 from memtui.embedding.provider import Provider, ProviderIdentity, identity_of

@@ -11,8 +11,12 @@ from pathlib import Path
 import pytest
 
 from memtui.bus import Event, SyncProgressed
-from memtui.embedding.batch.files import MistralBatches, OpenAiBatches, VoyageBatches
-from memtui.embedding.batch.gemini import GeminiBatches
+from memtui.embedding.batch.protocols import (
+    GeminiBatches,
+    MistralBatches,
+    OpenAiBatches,
+    VoyageBatches,
+)
 from memtui.engine import Engine
 from memtui.index.vectors import STORE_NAME
 from memtui.model import IndexState, Leg, LegStatus, Reason

@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memtui.embedding import trimming
-from memtui.embedding.cache import EmbeddingCache
+from memtui.embedding import cache as cache_module
+from memtui.embedding.cache import EmbeddingCache, Trimmed
 from memtui.embedding.provider import ProviderIdentity, Vector, clean_vectors
-from memtui.embedding.trimming import Trimmed
 from memtui.engine import Engine
 from memtui.index.database import Connection, open_database
 from memtui.index.indexer import CacheBound
@@ -168,10 +167,10 @@ def test_writing_a_large_file_anew_can_be_stopped(tmp_path: Path) -> None:
     own = cache._connection()
     own.execute("DELETE FROM embedding_cache WHERE rowid > 1000")
     before = cache.size_bytes()
-    trimming._shrink(own, lambda: True)
+    cache_module._shrink(own, lambda: True)
     assert own.pragma("auto_vacuum") == 0
     assert cache.count() == 1000
-    trimming._shrink(own, lambda: False)
+    cache_module._shrink(own, lambda: False)
     assert own.pragma("auto_vacuum") == 2
     assert cache.size_bytes() < before / 2
     assert cache.count() == 1000
@@ -283,15 +282,15 @@ def test_a_program_that_writes_meanwhile_only_puts_the_shrinking_off(tmp_path: P
     cache.put_many(IDENTITY, vectors("a", 1000))
     other = open_database(path)
     connection = cache._connection()
-    evicted = trimming.trim(connection, 400 * KILO, {}, {}, lambda: False).evicted
+    evicted = cache_module.trim(connection, 400 * KILO, {}, {}, lambda: False).evicted
     assert evicted > 800
     connection.execute("DELETE FROM embedding_cache")
     before = cache.size_bytes()
     other.execute("BEGIN IMMEDIATE")
-    trimming._shrink(connection, lambda: False)
+    cache_module._shrink(connection, lambda: False)
     assert cache.size_bytes() >= before
     other.execute("ROLLBACK")
-    trimming._shrink(connection, lambda: False)
+    cache_module._shrink(connection, lambda: False)
     assert cache.size_bytes() <= 70 * 16384
     other.close()
     cache.close()

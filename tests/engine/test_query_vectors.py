@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memtui.embedding.protocols import normalised, query_request
+from memtui.embedding.payloads import normalised, query_request
 from memtui.embedding.services import SERVICES, address_of
 from memtui.engine.query_vectors import (
     GivenVectors,

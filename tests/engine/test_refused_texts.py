@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memtui.bus import SyncFinished
-from memtui.embedding.apart import TextsRefused, told_apart
+from memtui.embedding.bisect_rejected import TextsRefused, told_apart
 from memtui.embedding.provider import Vectors
 from memtui.engine import Engine
 from memtui.engine.providers.watch import watched

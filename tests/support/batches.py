@@ -11,18 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from memtui.embedding.batch.calls import Target
+from memtui.embedding.batch.protocols import Target
 from memtui.embedding.batch.run import BatchOutcome, batch_run
-from memtui.embedding.batch.service import BatchService, batch_protocol
+from memtui.embedding.batch.service import BatchService, ClientTransport, batch_protocol
 from memtui.embedding.batch.store import BatchStore
-from memtui.embedding.batch.transport import ClientTransport
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.protocols import request_headers
-from memtui.embedding.provider import ProviderIdentity, clean_vectors
-from memtui.embedding.remote.client import ServiceClient
-from memtui.embedding.remote.failures import Asked
+from memtui.embedding.payloads import request_headers
+from memtui.embedding.provider import ProviderIdentity, UsageMeter, clean_vectors
+from memtui.embedding.remote.http import Asked, ServiceClient
 from memtui.embedding.services import SERVICES, address_of
-from memtui.embedding.usage import UsageMeter
 from memtui.index.database import open_database
 from tests.support.batch_loopback import DIMENSIONS, BatchServer, batch_server, numbers_of
 

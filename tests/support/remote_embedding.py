@@ -8,15 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memtui.embedding.choice import EmbeddingChoice, KeyPlaces, Traffic
-from memtui.embedding.keys.finding import FoundKey
+from memtui.embedding.keys import FoundKey
 from memtui.embedding.registry import register, unregister
-from memtui.embedding.remote.access import KeyFinder, KeyHolder
-from memtui.embedding.remote.client import ServiceClient
-from memtui.embedding.remote.pacing import Pacer
-from memtui.embedding.remote.plan import plan_of
+from memtui.embedding.remote.http import ServiceClient
+from memtui.embedding.remote.pacing import Pacer, Sender
+from memtui.embedding.remote.plan import REGISTRATIONS, KeyFinder, KeyHolder, plan_of
 from memtui.embedding.remote.provider import RemoteProvider
-from memtui.embedding.remote.registrations import REGISTRATIONS
-from memtui.embedding.remote.sending import Sender
 from memtui.embedding.services import Address, Service
 from memtui.errors import Cancelled
 from tests.support.embedding_services import SERVICE_PATHS, EmbeddingServer

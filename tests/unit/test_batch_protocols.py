@@ -11,9 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.embedding.batch.calls import Part, Target, multipart
-from memtui.embedding.batch.protocol import BatchProtocol, Line, Polled, State, is_id
-from memtui.embedding.batch.results import lines
+from memtui.embedding.batch.protocols import (
+    BatchProtocol,
+    Line,
+    Part,
+    Polled,
+    State,
+    Target,
+    is_id,
+    multipart,
+)
+from memtui.embedding.batch.run import lines
 from memtui.embedding.batch.service import batch_protocol, has_batches
 from memtui.embedding.services import SERVICES, address_of
 

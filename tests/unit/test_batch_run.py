@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from memtui.embedding.batch.outbox import Outbox
-from memtui.embedding.batch.protocol import Limits
+from memtui.embedding.batch.protocols import Limits
+from memtui.embedding.batch.run import Outbox
 from memtui.model import Usage
 from tests.support.batch_loopback import DONE, TOKENS, WAITING
 from tests.support.batches import KEY, NAMES, bench, expected, texts_of

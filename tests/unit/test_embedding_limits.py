@@ -2,29 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memtui.embedding.limits import KNOWN_LIMITS, batches, byte_size, input_limit, split_input
-from memtui.embedding.retry import (
+from memtui.embedding.remote.http import Asked, Reply, ServiceError, broken, no_answer, refusal
+from memtui.embedding.remote.pacing import (
     LIMITED,
     PASSING,
     Schedule,
     halved,
-    is_retryable,
-    is_splittable,
-    retried,
+    retry,
     with_jitter,
 )
+from memtui.embedding.services import SERVICES, address_of
+from memtui.model import Failure
 from tests.support.known import cases, load, text_of, utf16_length
 
 RETRY: dict[str, Any] = load("embedding_limits")["retry"]
 TWO_LINES = "\n".join(["😀" * 2100] * 2)
+ADDRESS = address_of(SERVICES["openai"])
+
+
+def answered(status: int) -> Callable[[str], ServiceError]:
+    """A service that answers with the words of the message."""
+    return lambda message: refusal(Reply(status, {}, message.encode()), Asked(ADDRESS))
+
+
+def raised(error: Exception) -> Callable[[str], ServiceError]:
+    """A connection that ends as the message says."""
+    return lambda _message: broken(error, ADDRESS)
+
+
+REACHES: Mapping[str, Callable[[str], ServiceError]] = {
+    "openai embeddings failed: 429 rate limit": answered(429),
+    "openai embeddings failed: 502 Bad Gateway (cloudflare)": answered(502),
+    "undici error: UND_ERR_SOCKET": raised(httpx.ReadError("")),
+    "read ECONNRESET": raised(httpx.ReadError("")),
+    "socket hang up": raised(httpx.RemoteProtocolError("")),
+    "EHOSTUNREACH": raised(httpx.ConnectError("")),
+    "memory embeddings batch timed out": lambda _message: no_answer(ADDRESS, 120.0),
+    "431 request_headers_too_large": answered(431),
+    "embeddings max input length is 16": answered(400),
+    "HTTP 400: request id fixture-000597000": answered(400),
+    "HTTP 503: service unavailable": answered(503),
+}
+# A worker that the user ends raises `Cancelled`, which is no failure. A single text that is too
+# long comes out of the halving as itself, so memtui halves where OpenClaw does not.
+ELSEWHERE = {
+    "worker terminated by user",
+    "embedding input exceeds maximum token length 4096",
+}
 
 
 @pytest.mark.parametrize("case", cases("embedding_limits", "split"))
@@ -52,40 +86,26 @@ def test_known_batches(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", RETRY["classification"], ids=lambda case: case["message"])
 def test_known_failures(case: dict[str, Any]) -> None:
-    message = case["message"]
-    assert is_retryable(message) is case.get("retryable", is_retryable(message))
-    assert is_splittable(message) is case.get("splittable", is_splittable(message))
-    assert case.keys() & {"retryable", "splittable"}
-
-
-class Failing:
-    """Fails so many times, then gives what it was called with; notes sizes and pauses."""
-
-    def __init__(self, failures: int = 0, message: str = "HTTP 503") -> None:
-        self.failures = failures
-        self.message = message
-        self.sizes: list[int] = []
-        self.pauses: list[int] = []
-
-    def run(self) -> str:
-        self.sizes.append(1)
-        if len(self.sizes) <= self.failures:
-            raise OSError(self.message)
-        return "done"
-
-    def refuse(self, items: Sequence[str]) -> Sequence[str]:
-        self.sizes.append(len(items))
-        if len(items) > 1:
-            raise OSError(self.message)
-        return [item.upper() for item in items]
+    if case["message"] in ELSEWHERE:
+        return
+    error = REACHES[case["message"]](case["message"])
+    assert error.is_passing is case.get("retryable", error.is_passing)
+    assert error.is_splittable is case.get("splittable", error.is_splittable)
 
 
 def test_known_waits() -> None:
     known = RETRY["waits_base_500_max_attempts_3"]
-    failing = Failing(2)
-    assert retried(failing.run, wait=failing.pauses.append) == "done"
-    assert failing.pauses == known["two_failures_then_ok"]
-    assert len(failing.sizes) == known["calls"]
+    failures = [ServiceError("", Failure.SERVICE_DOWN)] * 2
+    pauses: list[float] = []
+
+    def run() -> str:
+        if len(pauses) < len(failures):
+            raise failures[0]
+        return "done"
+
+    assert retry(run, lambda _, count: PASSING.pause(count), pauses.append) == "done"
+    assert [1000 * pause for pause in pauses] == known["two_failures_then_ok"]
+    assert len(pauses) + 1 == known["calls"]
 
 
 @pytest.mark.parametrize("case", RETRY["jitter"], ids=str)
@@ -94,62 +114,46 @@ def test_known_jitter(case: dict[str, Any]) -> None:
 
 
 def test_known_halves() -> None:
-    failing = Failing(message="431 request_headers_too_large")
-    assert halved("abcd", failing.refuse) == ["A", "B", "C", "D"]
-    assert failing.sizes == RETRY["split_sizes_on_431"]
+    sizes = []
+
+    def refuse(items: Sequence[str]) -> Sequence[str]:
+        sizes.append(len(items))
+        if len(items) > 1:
+            raise REACHES["431 request_headers_too_large"]("431 request_headers_too_large")
+        return [item.upper() for item in items]
+
+    assert halved("abcd", refuse) == ["A", "B", "C", "D"]
+    assert sizes == RETRY["split_sizes_on_431"]
 
 
 # --- by hand ----------------------------------------------------------------------------------
 
 
-def test_attempts_end_with_the_last_failure() -> None:
-    failing = Failing(9)
-    with pytest.raises(OSError, match="HTTP 503"):
-        retried(failing.run, wait=failing.pauses.append)
-    assert failing.pauses == [500, 1000]
-    assert len(failing.sizes) == 3
-
-
 @pytest.mark.parametrize(
     ("schedule", "pauses"),
     [
-        (PASSING, [500, 1000]),
-        (LIMITED, [5000, 10_000, 20_000, 40_000]),
-        (Schedule(4, 900, 1000), [900, 1000, 1000]),
+        (PASSING, [0.5, 1.0]),
+        (LIMITED, [5.0, 10.0, 20.0, 40.0]),
+        (Schedule(4, 0.9, 1.0), [0.9, 1.0, 1.0]),
     ],
     ids=["passing", "limited", "short"],
 )
-def test_pauses_grow_up_to_the_longest(schedule: Schedule, pauses: list[int]) -> None:
+def test_pauses_grow_up_to_the_longest(schedule: Schedule, pauses: list[float]) -> None:
     found = [schedule.pause(failures) for failures in range(1, schedule.attempts + 1)]
     assert found == [*pauses, None]
 
 
-def test_a_failure_that_stays_is_not_tried_again() -> None:
-    failing = Failing(9, "HTTP 401: no such key")
-    with pytest.raises(OSError, match="401"):
-        retried(failing.run, wait=failing.pauses.append)
-    assert (len(failing.sizes), failing.pauses) == (1, [])
-
-
-def test_a_pause_can_be_refused() -> None:
-    def wait(_pause: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        retried(Failing(1).run, wait=wait)
-
-
-def test_other_failures_are_not_halved() -> None:
-    failing = Failing(message="HTTP 401")
-    with pytest.raises(OSError, match="401"):
-        halved("abcd", failing.refuse)
-    assert failing.sizes == [4]
-
-
 def test_odd_batches_have_the_larger_half_first() -> None:
-    failing = Failing(message="ECONNRESET")
-    assert halved("abc", failing.refuse) == ["A", "B", "C"]
-    assert failing.sizes == [3, 2, 1, 1, 1]
+    sizes = []
+
+    def refuse(items: Sequence[str]) -> Sequence[str]:
+        sizes.append(len(items))
+        if len(items) > 1:
+            raise ServiceError("", Failure.CUT)
+        return [item.upper() for item in items]
+
+    assert halved("abc", refuse) == ["A", "B", "C"]
+    assert sizes == [3, 2, 1, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,7 @@ from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked, NoKeyringError
 
 from memtui.embedding.choice import EmbeddingChoice, KeyPlaces
-from memtui.embedding.keys.command import key_of_command
-from memtui.embedding.keys.finding import FoundKey, find_key, has_key
-from memtui.embedding.keys.ring import key_of_keyring
+from memtui.embedding.keys import FoundKey, find_key, has_key, key_of_command, key_of_keyring
 from memtui.embedding.services import SERVICES, address_of
 from memtui.errors import Cancelled
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memtui.embedding.protocols import Request, Role, embed_request
-from memtui.embedding.remote import client as client_module
-from memtui.embedding.remote.client import ServiceClient
-from memtui.embedding.remote.parallel import in_order
-from memtui.embedding.remote.sending import sleep
+from memtui.embedding.payloads import Request, Role, embed_request
+from memtui.embedding.remote import http as client_module
+from memtui.embedding.remote.http import ServiceClient
+from memtui.embedding.remote.pacing import sleep
+from memtui.embedding.remote.provider import in_order
 from memtui.embedding.services import SERVICES, address_of
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Failure

@@ -11,15 +11,15 @@ from typing import Any
 import httpx
 import pytest
 
-from memtui.embedding.remote.failures import (
+from memtui.embedding.remote.http import (
     Asked,
+    Reply,
     ServiceError,
     broken,
     failure_in,
     refusal,
     unparsed,
 )
-from memtui.embedding.remote.replies import Reply
 from memtui.embedding.services import SERVICES, address_of
 from memtui.model import Failure
 from tests.support.embedding_services import NO_MODEL, OVERSIZE

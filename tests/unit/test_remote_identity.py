@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 
 from memtui.embedding.choice import EmbeddingChoice, KeyPlaces
-from memtui.embedding.keys.finding import FoundKey
+from memtui.embedding.keys import FoundKey
 from memtui.embedding.registry import (
     create_provider,
     provider_identity,
     registration_of,
     resolve,
 )
-from memtui.embedding.remote.plan import plan_of
-from memtui.embedding.remote.registrations import REGISTRATIONS
+from memtui.embedding.remote.plan import REGISTRATIONS, plan_of
 from memtui.embedding.services import SERVICES, address_of
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure

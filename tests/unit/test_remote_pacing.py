@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memtui.embedding.remote.http import Reply, duration, pause_asked
 from memtui.embedding.remote.pacing import WINDOW, Pacer
-from memtui.embedding.remote.replies import Reply, duration, pause_asked
 from tests.support.embedding_services import embedding_server, rows_of, status
 from tests.support.examples import examples
 from tests.support.remote_embedding import Clock, choice_at, impatient, remote_provider

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memtui.embedding.protocols import (
+from memtui.embedding.payloads import (
     Role,
     WrongAnswer,
     embed_request,

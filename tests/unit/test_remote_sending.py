@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from memtui.embedding.remote.failures import ServiceError
-from memtui.embedding.remote.pacing import Pacer
-from memtui.embedding.remote.sending import Patience, Sender, hurried, patient
+from memtui.embedding.remote.http import ServiceError
+from memtui.embedding.remote.pacing import Pacer, Patience, Sender, hurried, patient
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Failure
 from tests.support.remote_embedding import Clock

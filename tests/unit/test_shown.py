@@ -133,7 +133,7 @@ def planted(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingSe
     folder.mkdir()
     (folder / "MEMORY.md").write_text("# Memory\n\nThe router is on VLAN 30.\n")
     monkeypatch.setenv("MEMTUI_ROOT", str(folder))
-    services = dict.fromkeys(("openai", "gemini", "voyage", "mistral"), "remote.registrations")
+    services = dict.fromkeys(("openai", "gemini", "voyage", "mistral"), "remote.plan")
     known = {"minilm": "minilm", **services}
     monkeypatch.setattr("memtui.embedding.registry._MODULES", known)
     with embedding_server() as server, registered_hashed():
@@ -275,7 +275,7 @@ def test_no_command_shows_a_key_without_a_prefix(
     notes.mkdir()
     (notes / "MEMORY.md").write_text("# Memory\n\nThe router is on VLAN 30.\n")
     monkeypatch.setenv("MEMTUI_ROOT", str(notes))
-    monkeypatch.setattr("memtui.embedding.keys.ring.is_installed", lambda: False)
+    monkeypatch.setattr("memtui.embedding.keys.is_installed", lambda: False)
     told = run_all(memtui, (*TELLING, ("status", "--deep"), ("search", "router")))
     assert MARK not in told
     assert not [name for name, data in written_by_memtui(home).items() if MARK.encode() in data]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memtui.embedding.protocols import query_prefix
+from memtui.embedding.payloads import query_prefix
 from memtui.embedding.services import SERVICES
 from memtui.embedding.templates import templates_of
 

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from memtui.embedding.remote.replies import duration
+from memtui.embedding.remote.http import duration
 from memtui.index.foreign.discovery import _compiled
 from memtui.memory.care.masking import is_secret, known_tokens
 from memtui.retrieval.file_filter import fits

@@ -1,27 +1,370 @@
-"""Embedding many texts by batches: sent, waited for, fetched, and taken up again after a restart.
-
-What is under way is in the store before anybody waits for it, and results carry the hashes of
-their texts: a run that ended anywhere is taken up by the next with nothing embedded twice. Stopping
-leaves a batch running at the service; it is not cancelled there, as its results are paid for.
-"""
+"""Asking a batch interface step by step: what fails in passing is tried again, nothing twice."""
 
 from __future__ import annotations
 
+import json
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from memtui.embedding.batch.asking import Asker, NoInterface
-from memtui.embedding.batch.outbox import Outbox
-from memtui.embedding.batch.protocol import AT_ONCE, Polled, State
-from memtui.embedding.batch.results import BrokenResults, ResultReader
+from memtui.embedding.batch.protocols import AT_ONCE, BatchProtocol, Call, Polled, State
 from memtui.embedding.batch.service import BatchService
 from memtui.embedding.batch.store import BatchStore, Ticket
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.provider import Vector
-from memtui.embedding.remote.failures import ServiceError
-from memtui.model import Usage
+from memtui.embedding.payloads import WrongAnswer, vectors_in
+from memtui.embedding.provider import Vector, clean_vectors, estimated_tokens
+from memtui.embedding.remote.http import Reply, ServiceError, refusal, unparsed
+from memtui.embedding.remote.pacing import Schedule, retry
+from memtui.embedding.services import Service
+from memtui.errors import Cancelled
+from memtui.model import Failure, Usage
+
+if TYPE_CHECKING:
+    from memtui.embedding.payloads import Answered
+
+
+T = TypeVar("T")
+
+SCHEDULE: Final = Schedule(attempts=3, base=0.3, longest=2.0)
+"""Of one request, as OpenClaw's (OPENCLAW.md, section 10)."""
+_LONGEST_ASKED: Final = 60.0
+_SLICE: Final = 0.05
+"""Seconds: how long a wait goes on after it was to stop."""
+_SLOWEST_LINE: Final = 100_000
+"""Bytes a second."""
+_QUICK: Final = 10.0
+"""Seconds for a request that nothing depends on."""
+_NOT_FOUND: Final = 404
+
+
+class NoInterface(ServiceError):
+    """The service says that it has no batches for this model or key."""
+
+
+class Asker:
+    """The steps of a batch at one service; every wait ends within 0.1 s once `cancelled`.
+
+    All of them raise `Cancelled`, and `ServiceError` whose words hold nothing of an answer.
+    """
+
+    def __init__(
+        self,
+        service: BatchService,
+        *,
+        cancelled: Callable[[], bool],
+        sleep: Callable[[float], None],
+    ) -> None:
+        self._service = service
+        self._protocol = service.protocol
+        self._cancelled = cancelled
+        self._sleep = sleep
+
+    def check(self) -> None:
+        """Raise `Cancelled` once it is asked to stop."""
+        if self._cancelled():
+            raise Cancelled
+
+    def wait(self, seconds: float, interrupted: Callable[[], bool] | None = None) -> bool:
+        """Wait; whether the time passed without `interrupted` having become true."""
+        left = seconds
+        while left > 0:
+            self.check()
+            if interrupted is not None and interrupted():
+                return False
+            self._sleep(min(_SLICE, left))
+            left -= _SLICE
+        return True
+
+    def upload(self, data: bytes) -> str:
+        """Send an input file; its id."""
+        return self._asked(lambda: self._protocol.upload(data), self._protocol.uploaded)
+
+    def start(self, input_file: str) -> str:
+        """Start the batch of an input file; its id.
+
+        Where an answer does not come, or makes no sense, the batch may have been started all
+        the same: it is looked for before it is started again. Raises `NoInterface`.
+        """
+        asked = False
+
+        def run() -> str:
+            nonlocal asked
+            if asked and (found := self.find(input_file)):
+                return found
+            asked = True
+            reply = self._send(self._protocol.create(input_file))
+            if self._protocol.closes(reply.status):
+                error = refusal(reply, self._service.asked)
+                raise NoInterface(error.message, error.kind, hint=error.hint)
+            return self._parsed(reply, self._protocol.created)
+
+        return self.tried(run)
+
+    def find(self, input_file: str) -> str:
+        """The batch of an input file, where it was started; empty where it was not.
+
+        A service that cannot list its batches has none to find.
+        """
+        try:
+            return self._asked(
+                self._protocol.listing, lambda answer: self._protocol.found(answer, input_file)
+            )
+        except ServiceError as error:
+            if error.is_passing:
+                raise
+            return ""
+
+    def poll(self, batch: str) -> Polled | None:
+        """How a batch is; `None` when the service knows it no more."""
+        reply = self._send(self._protocol.poll(batch))
+        if reply.status == _NOT_FOUND:
+            return None
+        return self._parsed(reply, self._protocol.polled)
+
+    def download(self, output: str) -> Iterator[bytes]:
+        """A file of results as it comes in."""
+        return self._service.transport.download(
+            self._protocol.result(output),
+            timeout=self._service.timeout,
+            cancelled=self._cancelled,
+        )
+
+    def delete(self, *files: str) -> None:
+        """Delete files whose content is needed no more, so that no text stays at the service.
+
+        One that cannot be deleted is left: the service drops it by itself some day.
+        """
+        for file in filter(None, files):
+            try:
+                self._send(self._protocol.delete(file), _QUICK)
+            except ServiceError:
+                return
+
+    def tried(self, run: Callable[[], T]) -> T:
+        """Run it, and again where it fails in passing."""
+        return retry(run, _pause_after, self._pause)
+
+    def _pause(self, seconds: float) -> None:
+        self.wait(seconds)
+
+    def _asked(self, call: Callable[[], Call], parse: Callable[[object], T]) -> T:
+        return self.tried(lambda: self._parsed(self._send(call()), parse))
+
+    def _send(self, call: Call, most: float = math.inf) -> Reply:
+        self.check()
+        # A file takes as long as a slow line needs for it.
+        timeout = min(most, self._service.timeout + len(call.body) / _SLOWEST_LINE)
+        return self._service.transport.send(call, timeout=timeout, cancelled=self._cancelled)
+
+    def _parsed(self, reply: Reply, parse: Callable[[object], T]) -> T:
+        if not 200 <= reply.status < 300:
+            raise refusal(reply, self._service.asked)
+        try:
+            answer: object = json.loads(reply.data)
+        except (ValueError, RecursionError):
+            raise unparsed(reply, self._service.asked) from None
+        try:
+            return parse(answer)
+        except ValueError as error:
+            words = f"{self._service.asked.address.shown} answers with no batch: {error}"
+            raise ServiceError(words, Failure.BAD_ANSWER) from None
+
+
+def _pause_after(error: ServiceError, failures: int) -> float | None:
+    """The pause, longer where the service asks for it within reason; `None` to give up."""
+    pause = SCHEDULE.pause(failures)
+    return None if pause is None else max(pause, min(_LONGEST_ASKED, error.retry_after or 0.0))
+
+
+class Outbox:
+    """Hands out input files while what is left is worth a batch."""
+
+    def __init__(
+        self, service: BatchService, texts: Mapping[str, str], check: Callable[[], None]
+    ) -> None:
+        self.attempt = 1
+        """Of what was taken last; 2 where texts of it come from a batch that ended too late."""
+        self.is_filled = False
+        self._service = service
+        self._texts = texts
+        self._check = check
+        self._rest: list[str] = []
+        """Hashes, the next last."""
+        self._again: set[str] = set()
+        """Hashes that were in a batch before."""
+        self._is_second = False
+
+    def fill(self, missing: set[str]) -> None:
+        """Take in the texts that are missing."""
+        self._rest += [text_hash for text_hash in self._texts if text_hash in missing][::-1]
+        self.is_filled = True
+        if self._is_second:
+            self._again |= missing
+
+    def put_back(self, hashes: Iterable[str]) -> None:
+        """Take in texts for their second attempt, however few they are."""
+        self._is_second = True
+        if self.is_filled:
+            again = list(hashes)
+            self._rest += again
+            self._again.update(again)
+
+    @property
+    def is_worth_a_batch(self) -> bool:
+        """Whether what is left should be sent."""
+        enough = len(self._rest) >= self._service.minimum or self._is_second
+        return bool(self._rest) and enough
+
+    def take(self) -> tuple[tuple[str, ...], bytes]:
+        """Write down as many texts as one batch holds: their hashes, and the input file.
+
+        Texts that the service does not take are passed over, perhaps all.
+        """
+        self._is_second = False
+        limits, protocol = self._service.protocol.limits, self._service.protocol
+        members: list[str] = []
+        data = bytearray()
+        while self._rest and len(members) < limits.most_texts:
+            self._check()
+            text_hash = self._rest[-1]
+            text = self._texts[text_hash]
+            line = protocol.line(text_hash, text) if self._service.takes(text) else b""
+            if members and len(data) + len(line) > limits.most_bytes:
+                break
+            self._rest.pop()
+            if line:
+                data += line
+                members.append(text_hash)
+        self.attempt = 1 if self._again.isdisjoint(members) else 2
+        return tuple(members), bytes(data)
+
+
+_LONGEST_LINE: Final = 2**20
+"""Bytes; a vector of 16384 numbers as text is a third of it."""
+_TOGETHER: Final = 128
+"""Vectors that are stored at a time."""
+
+
+class BrokenResults(ValueError):
+    """A file that cannot be one of results; its text repeats nothing of it."""
+
+
+@dataclass(slots=True)
+class Taken:
+    """What was taken out of the results so far."""
+
+    stored: int = 0
+    refused: int = 0
+    """Lines for texts that are missing, which hold no vector that can be used."""
+    tokens: int = 0
+    estimated: bool = False
+    """Whether some tokens were counted by their length."""
+
+
+class ResultReader:
+    """Stores the vectors of the texts that are missing, each once.
+
+    A line of an id that is not among the missing texts says nothing to this run, whoever wrote
+    it, and is passed over; so is a second line of an id. `store` gets vectors of length 1.
+    """
+
+    def __init__(
+        self,
+        protocol: BatchProtocol,
+        service: Service,
+        missing: set[str],
+        texts: Mapping[str, str],
+        *,
+        dimensions: int | None,
+        store: Callable[[dict[str, Vector]], None],
+    ) -> None:
+        self.taken = Taken()
+        self.dimensions = dimensions
+        """Learned from the first vectors where it is not known: what most of them have."""
+        self._protocol = protocol
+        self._service = service
+        self._missing = missing
+        self._texts = texts
+        self._store = store
+        self._held: dict[str, Answered] = {}
+
+    def read(self, chunks: Iterable[bytes]) -> None:
+        """Read a file; raises what `chunks` and `store` raise, what was stored stays.
+
+        Raises `BrokenResults` for a line that is longer than any vector.
+        """
+        self._held.clear()
+        try:
+            for line in lines(chunks):
+                self._take(line)
+        finally:
+            # What came before a cut is whole, and need not be embedded again.
+            self._flush()
+
+    def _take(self, line: bytes) -> None:
+        try:
+            found = self._protocol.read(json.loads(line))
+        except (ValueError, RecursionError):
+            return
+        if found is None or found.text_hash not in self._missing or found.text_hash in self._held:
+            return
+        try:
+            answered = vectors_in(self._service, found.answer, 1, self.dimensions)
+        except WrongAnswer:
+            self.taken.refused += 1
+            return
+        self._held[found.text_hash] = answered
+        if len(self._held) >= _TOGETHER:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._held:
+            return
+        if self.dimensions is None:
+            sizes = Counter(answered.vectors.shape[1] for answered in self._held.values())
+            self.dimensions = sizes.most_common(1)[0][0]
+        good = {
+            text_hash: answered
+            for text_hash, answered in self._held.items()
+            if answered.vectors.shape[1] == self.dimensions
+        }
+        self.taken.refused += len(self._held) - len(good)
+        self._held.clear()
+        if good:
+            self._store({name: clean_vectors(found.vectors[0]) for name, found in good.items()})
+        self.taken.stored += len(good)
+        for text_hash, answered in good.items():
+            self._missing.discard(text_hash)
+            if answered.tokens is None:
+                self.taken.estimated = True
+            self.taken.tokens += (
+                estimated_tokens(len(self._texts[text_hash]))
+                if answered.tokens is None
+                else answered.tokens
+            )
+
+
+def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Cut what comes in at line feeds, empty lines left out; the last line may lack its own.
+
+    Raises `BrokenResults` for a line of more than 1 MiB.
+    """
+    rest = bytearray()
+    for chunk in chunks:
+        rest += chunk
+        *whole, last = rest.split(b"\n")
+        rest = last
+        for line in whole:
+            if line.strip():
+                yield bytes(line)
+        if len(rest) > _LONGEST_LINE:
+            raise BrokenResults("a line of the results is longer than a vector can be")
+    if rest.strip():
+        yield bytes(rest)
+
 
 FAILURES: Final = 2
 """Batches that may fail before a run sends no more of them."""

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
-from memtui.embedding.batch.protocol import MOST_TEXTS, is_id
+from memtui.embedding.batch.protocols import MOST_TEXTS, is_id
 from memtui.embedding.provider import ProviderIdentity
 from memtui.settings.storage import sync_folder
 

@@ -1,4 +1,4 @@
-"""How fast a service may be asked: requests and tokens a minute, configured or learned.
+"""How fast a service may be asked, and when a failed request is tried again.
 
 OpenAI (`x-ratelimit-limit-requests`, `-tokens`, `-remaining-*`, `-reset-*`) and Mistral
 (`x-ratelimit-limit-req-minute`, `-tokens-minute`, `-remaining-*`) tell their limits with every
@@ -7,13 +7,25 @@ answer; Gemini and Voyage only refuse, with or without a pause that they ask for
 
 from __future__ import annotations
 
+import math
+import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from memtui.embedding.remote.replies import duration
+from memtui.embedding.remote.http import ServiceError, duration
+from memtui.errors import Cancelled
+from memtui.model import Failure
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Stopped = Callable[[], bool]
 
 WINDOW: Final = 60.0
 """Seconds in which the limits count."""
@@ -130,3 +142,184 @@ def _counted(headers: Mapping[str, str], kind: str, names: tuple[str, ...]) -> i
         if text.isascii() and text.isdigit():
             return int(text)
     return None
+
+
+# --- further tries -------------------------------------------------------------------------------
+
+JITTER: Final = 0.2
+"""Share of a pause that chance adds at most."""
+LONGEST_WAIT: Final = 8.0
+"""Seconds that a query waits for its turn and between its tries, in sum (OPENCLAW.md, 10)."""
+_LOOK: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How often something is tried, and the seconds between."""
+
+    attempts: int = 3
+    base: float = 0.5
+    longest: float = 8.0
+
+    def pause(self, failures: int) -> float | None:
+        """The pause after so many failures, without chance; `None` when it is enough."""
+        if failures >= self.attempts:
+            return None
+        return min(self.longest, self.base * (1 << failures - 1))
+
+
+PASSING: Final = Schedule()
+"""For a service that fails or a connection that breaks."""
+LIMITED: Final = Schedule(attempts=5, base=5.0, longest=60.0)
+"""For a service that says too much is asked of it (OPENCLAW.md, section 10)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long is waited for an answer, in seconds."""
+
+    most_waiting: float = math.inf
+    """All pauses together; what would need more fails at once."""
+    timeout: float = 120.0
+    """One answer."""
+    overall: float = math.inf
+    """All tries together."""
+
+
+def patient(timeout: float) -> Patience:
+    """For chunks: whoever indexes in the background can wait."""
+    return Patience(timeout=timeout)
+
+
+def hurried(timeout: float) -> Patience:
+    """For a query, which somebody waits for: all tries together have `timeout` seconds."""
+    return Patience(most_waiting=LONGEST_WAIT, timeout=timeout, overall=timeout)
+
+
+def sleep(seconds: float, stopped: Stopped) -> None:
+    """Wait; raises `Cancelled` within 0.1 s once `stopped()`."""
+    end = time.monotonic() + seconds
+    pause = threading.Event()
+    while (left := end - time.monotonic()) > 0:
+        if stopped():
+            raise Cancelled
+        pause.wait(min(left, _LOOK))
+
+
+def retry(
+    run: Callable[[], Result],
+    pause_after: Callable[[ServiceError, int], float | None],
+    sleep: Callable[[float], None],
+) -> Result:
+    """Run until it succeeds or fails in a way that does not pass; raises the last failure.
+
+    `pause_after` gets a failure and how many there were; `None` gives up.
+    """
+    from tenacity import Retrying, retry_if_exception
+
+    def wait(state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome is not None else None
+        assert isinstance(error, ServiceError)
+        pause = pause_after(error, state.attempt_number)
+        return math.inf if pause is None else pause
+
+    retrying = Retrying(
+        retry=retry_if_exception(
+            lambda error: isinstance(error, ServiceError) and error.is_passing
+        ),
+        wait=wait,
+        stop=lambda state: state.upcoming_sleep == math.inf,
+        sleep=sleep,
+        reraise=True,
+    )
+    return retrying(run)
+
+
+def halved(
+    items: Sequence[Item], run: Callable[[Sequence[Item]], Sequence[Result]]
+) -> list[Result]:
+    """Run a batch, and where it fails by its size both halves, down to single items; in order.
+
+    The first half is the larger one. Raises what a single item, or any other failure, raises.
+    """
+    try:
+        return list(run(items))
+    except ServiceError as error:
+        if len(items) < 2 or not error.is_splittable:
+            raise
+    middle = (len(items) + 1) // 2
+    return [*halved(items[:middle], run), *halved(items[middle:], run)]
+
+
+def with_jitter(pause: float, chance: float, longest: float) -> float:
+    """A pause with up to a fifth more, at most `longest`; `chance` is 0 to 1."""
+    return min(longest, pause * (1 + JITTER * chance))
+
+
+class Sender:
+    """Sends at the pace of a service and tries again what may succeed later; any thread may."""
+
+    def __init__(
+        self,
+        pacer: Pacer,
+        *,
+        pause: Callable[[float, Stopped], None] = sleep,
+        chance: Callable[[], float] = random.random,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.pacer = pacer
+        self._pause = pause
+        self._chance = chance
+        self._clock = clock
+
+    def send(
+        self,
+        attempt: Callable[[float], Result],
+        *,
+        tokens: int,
+        patience: Patience,
+        stopped: Stopped,
+    ) -> Result:
+        """Run `attempt`, which gets the seconds it may take, until it gives something.
+
+        `tokens` are what it is expected to use. Raises the `ServiceError` of the last attempt,
+        and `Cancelled` within 0.1 s once `stopped()`.
+        """
+        end = self._clock() + patience.overall
+        may_wait = patience.most_waiting
+
+        def wait(seconds: float) -> None:
+            nonlocal may_wait
+            may_wait -= seconds
+            self._pause(seconds, stopped)
+
+        def run() -> Result:
+            while (seconds := self.pacer.take(tokens)) > 0:
+                if seconds > may_wait:
+                    words = (
+                        f"the limit of requests or tokens a minute is reached for {seconds:.0f} s"
+                    )
+                    raise ServiceError(words, Failure.RATE_LIMITED, is_final=True)
+                wait(seconds)
+            return attempt(max(0.001, min(patience.timeout, end - self._clock())))
+
+        def pause_after(error: ServiceError, failures: int) -> float | None:
+            pause = self._pause_after(error, failures)
+            if pause is None or pause > may_wait or pause >= end - self._clock():
+                return None
+            return pause
+
+        return retry(run, pause_after, wait)
+
+    def _pause_after(self, error: ServiceError, failures: int) -> float | None:
+        is_limited = error.kind is Failure.RATE_LIMITED or error.retry_after is not None
+        schedule = LIMITED if is_limited else PASSING
+        pause = schedule.pause(failures)
+        if pause is None:
+            return None
+        if error.retry_after is not None:
+            if error.retry_after > schedule.longest:
+                return None
+            pause = error.retry_after
+            self.pacer.hold(pause)
+        return with_jitter(pause, self._chance(), schedule.longest)

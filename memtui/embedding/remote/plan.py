@@ -5,15 +5,20 @@ Nothing here loads a library or opens a connection, so that an identity is told 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.keys import FoundKey, find_key, has_key
 from memtui.embedding.limits import BATCH_BYTES, KNOWN_LIMITS, byte_size, input_limit
-from memtui.embedding.protocols import gemini_templates, is_gemini_prefixed
+from memtui.embedding.payloads import gemini_templates, is_gemini_prefixed
 from memtui.embedding.provider import ProviderIdentity, settings_fingerprint
+from memtui.embedding.registry import Availability, Registration
 from memtui.embedding.services import (
     SERVICES,
     Address,
@@ -24,8 +29,13 @@ from memtui.embedding.services import (
     wire_model,
 )
 from memtui.embedding.templates import Templates, templates_of
-from memtui.errors import SettingsError
+from memtui.errors import Cancelled, ProviderError, SettingsError
+from memtui.model import Failure
 from memtui.settings.shown import masked_text
+
+if TYPE_CHECKING:
+    from memtui.embedding.remote.provider import RemoteProvider
+
 
 DEFAULT_MODELS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -189,3 +199,148 @@ def _fingerprint(
             "address": None if at_home else address.place,
         }
     )
+
+
+Stopped = Callable[[], bool]
+
+_LOOK: Final = 0.02
+
+
+class KeyFinder(Protocol):
+    """Finds the key for an address, each time anew; raises nothing but `Cancelled`."""
+
+    def __call__(
+        self,
+        service: Service,
+        address: Address,
+        choice: EmbeddingChoice,
+        env: Mapping[str, str] | None = None,
+        *,
+        cancelled: Stopped | None = None,
+    ) -> FoundKey:
+        """Find it; `env` is that of the process unless given."""
+
+
+class KeyHolder:
+    """Keeps the key of a provider in memory and nowhere else; usable from any thread."""
+
+    def __init__(
+        self, plan: Plan, *, find: KeyFinder = find_key, env: Mapping[str, str] | None = None
+    ) -> None:
+        self._plan = plan
+        self._find = find
+        self._env = env
+        self._lock = threading.Lock()
+        self._found: FoundKey | None = None
+
+    def current(self, stopped: Stopped, *, refused: FoundKey | None = None) -> FoundKey:
+        """The key to send, without a value where none is needed and none is there.
+
+        With `refused`, which the service did not take, it is looked for once more. Raises
+        `ProviderError` (`no_key`) where one is needed, and `Cancelled`; what is wrong at a place
+        where a key might just lie keeps nobody from a server that needs none.
+        """
+        while not self._lock.acquire(timeout=_LOOK):
+            if stopped():
+                raise Cancelled
+        try:
+            if self._found is None or self._found is refused:
+                self._found = self._find(
+                    self._plan.service,
+                    self._plan.address,
+                    self._plan.choice,
+                    self._env,
+                    cancelled=stopped,
+                )
+            found = self._found
+            if not found.value and self._plan.needs_key:
+                # Whoever sets the key meanwhile shall not have to start again.
+                self._found = None
+        finally:
+            self._lock.release()
+        if not found.value and self._plan.needs_key:
+            raise missing_key(self._plan, found)
+        return found
+
+
+def look_for_key(plan: Plan, env: Mapping[str, str] | None = None) -> FoundKey:
+    """Look whether a key is there, without opening the place that holds it."""
+    return has_key(plan.service, plan.address, plan.choice, os.environ if env is None else env)
+
+
+def missing_key(plan: Plan, found: FoundKey) -> ProviderError:
+    """The failure of a service that wants a key when none was found."""
+    why = found.problem or found.withheld or f"no key for {plan.service.name} was found"
+    return ProviderError(why, hint=key_hint(plan), failure=Failure.NO_KEY)
+
+
+def key_hint(plan: Plan) -> str:
+    """What to do for a key."""
+    names = " or ".join(plan.service.key_variables)
+    usual = f"set {names}, or " if names else "set "
+    return f"{usual}embedding.key_env or embedding.key_command"
+
+
+_SUMMARIES: Final = {
+    "openai": "OpenAI, or any server that speaks as it does (embedding.base_url)",
+    "gemini": "Google Gemini",
+    "voyage": "Voyage AI",
+    "mistral": "Mistral AI",
+    "ollama": "Ollama, on this machine unless embedding.base_url says otherwise",
+}
+
+
+def create(name: str, choice: EmbeddingChoice) -> RemoteProvider:
+    """Make the provider; no connection is opened yet.
+
+    Raises `SettingsError` for settings that the service cannot follow, and `ProviderError`
+    (`no_key`) where it wants a key and none is found.
+    """
+    from memtui.embedding.remote.http import ServiceClient
+    from memtui.embedding.remote.pacing import Pacer, Sender
+    from memtui.embedding.remote.provider import RemoteProvider
+
+    plan = plan_of(name, choice)
+    found = look_for_key(plan)
+    if plan.needs_key and not found.is_there:
+        raise missing_key(plan, found)
+    traffic = choice.traffic
+    client = ServiceClient(plan.address, concurrency=traffic.concurrency, ca_file=traffic.ca_file)
+    pacer = Pacer(traffic.requests_per_minute, traffic.tokens_per_minute)
+    return RemoteProvider(plan, client, KeyHolder(plan), Sender(pacer))
+
+
+def look(name: str, choice: EmbeddingChoice) -> Availability:
+    """Whether the settings and the key are there; asks nobody."""
+    try:
+        plan = plan_of(name, choice)
+    except SettingsError as error:
+        return Availability(False, error.message, error.hint, Failure.BAD_SETTING)
+    found = look_for_key(plan)
+    if plan.needs_key and not found.is_there:
+        missing = missing_key(plan, found)
+        return Availability(False, missing.message, missing.hint, Failure.NO_KEY)
+    return Availability(True, _what_is_there(plan, found.origin))
+
+
+def identity(name: str, choice: EmbeddingChoice) -> ProviderIdentity:
+    """Tell what `create` gives; raises `SettingsError` as it does."""
+    return plan_of(name, choice).identity
+
+
+def _what_is_there(plan: Plan, origin: str) -> str:
+    host = plan.address.shown
+    return f"key of {origin}, for {host}" if origin else f"without a key, at {host}"
+
+
+REGISTRATIONS: Final[Mapping[str, Registration]] = {
+    name: Registration(
+        name=name,
+        remote=name != "ollama",
+        create=partial(create, name),
+        look=partial(look, name),
+        identity=partial(identity, name),
+        summary=summary,
+    )
+    for name, summary in _SUMMARIES.items()
+}

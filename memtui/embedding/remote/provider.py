@@ -1,40 +1,136 @@
-"""The embedding provider that asks a service, or a server of the user's own."""
+"""Running the same work on several items at once, with the results in order."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
-from memtui.embedding.keys.finding import FoundKey
+from memtui.embedding.keys import FoundKey
 from memtui.embedding.limits import batches, byte_size, split_input, whole
-from memtui.embedding.protocols import Answered, Role, WrongAnswer, embed_request, vectors_in
-from memtui.embedding.provider import Vector, Vectors, clean_vectors
-from memtui.embedding.remote.access import KeyHolder, key_hint
-from memtui.embedding.remote.client import ServiceClient
-from memtui.embedding.remote.failures import (
+from memtui.embedding.payloads import Answered, Role, WrongAnswer, embed_request, vectors_in
+from memtui.embedding.provider import UsageMeter, Vector, Vectors, clean_vectors, estimated_tokens
+from memtui.embedding.remote.http import (
     Asked,
+    ServiceClient,
     ServiceError,
     refusal,
     unparsed,
     wrong_answer,
 )
-from memtui.embedding.remote.parallel import in_order
-from memtui.embedding.remote.plan import Plan
-from memtui.embedding.remote.sending import Patience, Sender, hurried, patient
-from memtui.embedding.remote.spare import SpareVectors
-from memtui.embedding.retry import halved
+from memtui.embedding.remote.pacing import Patience, Sender, halved, hurried, patient
+from memtui.embedding.remote.plan import KeyHolder, Plan, key_hint
 from memtui.embedding.services import Service, Shape, request_limits
-from memtui.embedding.usage import UsageMeter, estimated_tokens
-from memtui.errors import ProviderError
+from memtui.errors import Cancelled, ProviderError
 from memtui.model import Failure, Usage
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
     from memtui.embedding.batch.service import BatchService
-    from memtui.embedding.protocols import Values
+    from memtui.embedding.payloads import Values
 
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Stopped = Callable[[], bool]
+
+_LOOK: Final = 0.02
+
+
+def in_order(
+    items: Sequence[Item],
+    run: Callable[[Item, Stopped], Result],
+    *,
+    workers: int,
+    stopped: Stopped,
+) -> list[Result]:
+    """Run each item in one of so many threads; the results are in the order of the items.
+
+    `run` gets what tells it to stop. The first failure stops the others and is raised; raises
+    `Cancelled` within 0.1 s once `stopped()`, which is asked in the calling thread alone.
+    """
+    if stopped():
+        raise Cancelled
+    if len(items) < 2 or workers < 2:
+        return [run(item, stopped) for item in items]
+    race = _Race(items, run)
+    for number in range(min(workers, len(items))):
+        name = f"memtui-embedding-{number}"
+        threading.Thread(target=race.work, name=name, daemon=True).start()
+    while not race.ended.wait(_LOOK):
+        if stopped():
+            race.stopping.set()
+            raise Cancelled
+    if race.failure is not None:
+        raise race.failure
+    return [race.results[number] for number in range(len(items))]
+
+
+class _Race(Generic[Item, Result]):
+    def __init__(self, items: Sequence[Item], run: Callable[[Item, Stopped], Result]) -> None:
+        self.results: dict[int, Result] = {}
+        self.failure: BaseException | None = None
+        self.stopping = threading.Event()
+        self.ended = threading.Event()
+        self._run = run
+        self._items = iter(enumerate(items))
+        self._count = len(items)
+        self._lock = threading.Lock()
+
+    def work(self) -> None:
+        """Run items until none is left, or one failed."""
+        while not self.stopping.is_set():
+            try:
+                with self._lock:
+                    number, item = next(self._items)
+            except StopIteration:
+                return
+            try:
+                result = self._run(item, self.stopping.is_set)
+            except BaseException as error:
+                with self._lock:
+                    self.failure = self.failure or error
+                self.stopping.set()
+                self.ended.set()
+                return
+            with self._lock:
+                self.results[number] = result
+                if len(self.results) == self._count:
+                    self.ended.set()
+
+
+MOST_TEXTS: Final = 1024
+
+
+class SpareVectors:
+    """Keeps vectors by their text, the last 1024 of them, until they are handed over.
+
+    Usable from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rows: OrderedDict[str, Values] = OrderedDict()
+
+    def put(self, texts: Sequence[str], rows: Iterable[Values]) -> None:
+        """Keep the vector of each text."""
+        with self._lock:
+            self._rows.update(zip(texts, rows, strict=True))
+            while len(self._rows) > MOST_TEXTS:
+                self._rows.popitem(last=False)
+
+    def of(self, texts: Iterable[str]) -> dict[str, Values]:
+        """The vectors that are there, by text."""
+        with self._lock:
+            return {text: self._rows[text] for text in texts if text in self._rows}
+
+    def drop(self, texts: Iterable[str]) -> None:
+        """Forget vectors that were handed over."""
+        with self._lock:
+            for text in texts:
+                self._rows.pop(text, None)
+
 
 _USUAL_BYTES: Final = 1600
 """Of a chunk of the usual 400 tokens."""
@@ -136,7 +232,7 @@ class RemoteProvider:
 
         May look for the key. Raises `ProviderError` where there is none, and `Cancelled`.
         """
-        from memtui.embedding.batch.opening import open_batches
+        from memtui.embedding.batch.service import open_batches
 
         return open_batches(self, cancelled)
 
@@ -182,7 +278,7 @@ class RemoteProvider:
         def run(texts: Sequence[str]) -> list[Values]:
             return list(self._sent(job._replace(texts=texts), stopped))
 
-        return np.array(halved(job.texts, run, splittable=_is_splittable))
+        return np.array(halved(job.texts, run))
 
     def _sent(self, job: _Job, stopped: Stopped) -> Values:
         tokens = estimated_tokens(sum(map(len, job.texts)))
@@ -257,10 +353,6 @@ class RemoteProvider:
         model_hint = f"get it with: ollama pull {safe_line(self.model)}" if is_ollama else ""
         usual = "check embedding.model and embedding.base_url"
         return Asked(self.plan.address, name, key_hint(self.plan), model_hint or usual)
-
-
-def _is_splittable(error: Exception) -> bool:
-    return isinstance(error, ServiceError) and error.is_splittable
 
 
 def _never() -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from memtui.embedding.apart import TextsRefused, is_refusal, told_apart
+from memtui.embedding.bisect_rejected import TextsRefused, is_refusal, told_apart
 from memtui.embedding.provider import Provider, Vector, Vectors
 from memtui.errors import Cancelled, ProviderError
 from memtui.index.job import PROBE_TEXT

@@ -11,6 +11,7 @@ from memtui.model import Failure
 if TYPE_CHECKING:
     from memtui.embedding.provider import Vector, Vectors
 
+
 _REFUSALS: Final = frozenset({Failure.TOO_LARGE, Failure.BAD_REQUEST})
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+
 Values: TypeAlias = "NDArray[np.float64]"
 """Vectors as a service gives them: shape (dimensions,) or (n, dimensions), float64."""
 
