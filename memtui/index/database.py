@@ -190,25 +190,22 @@ def _opened_beside(uri: str, flags: int, access: Access) -> apsw.Connection:
 def _keeping_owners() -> Iterator[None]:
     """Keep SQLite from giving the log to the owner of the file, which it does for root.
 
-    Even where the owner stays the same, that sets the time of the log's inode. Only around an
-    opening, because memtui's own files are to belong to the owner of their folder.
+    Even where the owner stays the same, that sets the time of the log's inode. SQLite asks for
+    the user's id and gets the size of a page, which is not root's. Only around an opening, because
+    memtui's own files are to belong to the owner of their folder.
     """
     if os.name == "nt" or os.geteuid() != 0:
         yield
         return
-    import ctypes
-
-    # Takes no argument, has no effect, and what fchown answers is not looked at.
-    harmless = ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p).value
     with _SYSTEM_CALLS:
         system = apsw.VFS("memtui-system-calls", base="unix")
         try:
-            usual = system.xGetSystemCall("fchown")
-            system.xSetSystemCall("fchown", harmless or 0)
+            system.xSetSystemCall("geteuid", system.xGetSystemCall("getpagesize") or 0)
             try:
                 yield
             finally:
-                system.xSetSystemCall("fchown", usual or 0)
+                # Without an address SQLite takes its own call again.
+                system.xSetSystemCall("geteuid", 0)
         finally:
             system.unregister()
 
