@@ -16,7 +16,7 @@ from memtui.tui.chunks.loading import standing_at
 from memtui.tui.options import UiOptions
 from memtui.tui.screens import chunk_base
 from memtui.tui.screens.chunk import ChunkScreen
-from memtui.tui.widgets.long_list import LongList
+from memtui.tui.widgets.row_list import RowList
 from tests.tui.care_samples import FIRST, CareSample
 from tests.tui.harness import Running, press, resize, running, settle, until
 from tests.tui.reader_samples import HOSTILE
@@ -138,7 +138,7 @@ async def test_hostile_texts_and_any_size() -> None:
         assert not BAD.search(run.text)
         for size in [(40, 10), (1, 1)]:
             await resize(run.pilot, size)
-            for part in screen.query(LongList):
+            for part in screen.query(RowList):
                 part.focus()
                 await run.pilot.press("G")
                 assert not BAD.search(run.text)

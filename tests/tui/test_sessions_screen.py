@@ -22,7 +22,7 @@ from memtui.tui.screens.sessions import SessionsScreen
 from memtui.tui.screens.transcripts import TranscriptsScreen
 from memtui.tui.screens.write_transcripts import WriteTranscripts
 from memtui.tui.sessions.messages import ConversationsCounted, TextFound, WholeRead
-from memtui.tui.widgets.long_list import LongList
+from memtui.tui.widgets.row_list import RowList
 from tests.tui.conversation_samples import (
     CODE,
     LISTINGS,
@@ -201,7 +201,7 @@ async def thousands_are_shown(run: Running) -> None:
     assert screen.reader.page.height > 10_000
     await tap(run, "g")
     assert "L1" in run.text
-    assert len(screen.query(LongList)) == 3, "rows are no widgets"
+    assert len(screen.query(RowList)) == 3, "rows are no widgets"
 
 
 async def test_from_a_result_to_its_turn_and_back() -> None:

@@ -25,8 +25,8 @@ from memtui.tui.options import UiOptions
 from memtui.tui.sized_screen import SizedScreen
 from memtui.tui.widgets.file_tree import FileTree
 from memtui.tui.widgets.file_view import FileView
-from memtui.tui.widgets.long_list import LongList
 from memtui.tui.widgets.rendered_view import RenderedView
+from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.timeline import Timeline
 from memtui.tui.worker_errors import tell_worker_error
 
@@ -55,7 +55,7 @@ class BrowseBase(SizedScreen[None]):
     file_tree = query_one("#file-tree", FileTree)
     view = query_one("#file-view", FileView)
     rendered_view = query_one("#rendered-view", RenderedView)
-    outline_list = query_one("#outline", LongList)
+    outline_list = query_one("#outline", RowList)
     timeline = query_one("#timeline", Timeline)
     filter_input = query_one("#browse-filter", Input)
 

@@ -24,9 +24,8 @@ from memtui.tui.browsing.messages import FileRead, MarkdownRendered
 from memtui.tui.browsing.outline import Heading, headings
 from memtui.tui.browsing.places import chunk_at, same_day
 from memtui.tui.browsing.rendering import render, too_much
-from memtui.tui.widgets.long_list import LongList
 from memtui.tui.widgets.rendered_view import RenderedView
-from memtui.tui.widgets.row_list import Row
+from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -244,8 +243,8 @@ class ReadingActions(ListingActions):
         if not shown:
             self.call_after_refresh(self.outline_list.focus)
 
-    @on(LongList.Opened, "#outline")
-    def heading_opened(self, message: LongList.Opened) -> None:
+    @on(RowList.Opened, "#outline")
+    def heading_opened(self, message: RowList.Opened) -> None:
         """Jump to a heading."""
         message.stop()
         line = int(message.row_id)

@@ -15,7 +15,6 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.explaining.lines import heading
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.widgets.long_list import HeadingRow
 from memtui.tui.widgets.result_row import place_text
 from memtui.tui.widgets.row_list import Row
 
@@ -54,7 +53,7 @@ def term_rows(terms: Sequence[ChunkTerm], sort: str, chunks: int, glyphs: Glyphs
     total = max(chunks, max(term.document_frequency for term in terms))
     shares = len(f"{fmt.count(total)}/{fmt.count(total)}") + 2
     head = f"{'term':<{column}}{'count':>{_COUNT}}{'in chunks':>{max(shares, 11)}}"
-    rows: list[Row] = [HeadingRow("", lambda width: Content.styled(head, fmt.MUTED))]
+    rows: list[Row] = [Row("", lambda width: Content.styled(head, fmt.MUTED), is_heading=True)]
     for term in sorted(terms, key=SORTS[sort]):
         draw = partial(_term_line, term, column, max(shares, 11), total, glyphs)
         rows.append(Row(term.term, draw))
@@ -112,9 +111,13 @@ def neighbour_rows(neighbours: Neighbours, words: tuple[str, ...], glyphs: Glyph
         if kind == "vector" and neighbours.vector_state is not Reason.OK:
             why = fmt.reason_words(neighbours.vector_state)
         draw = partial(_heading, kind, len(found), why, glyphs)
-        rows.append(HeadingRow(f"{kind}:", draw))
+        rows.append(Row(f"{kind}:", draw, NEIGHBOUR_LINES, is_heading=True))
         rows += [
-            Row(f"{kind}:{one.chunk.id}", partial(_neighbour, one, kind, words, glyphs))
+            Row(
+                f"{kind}:{one.chunk.id}",
+                partial(_neighbour, one, kind, words, glyphs),
+                NEIGHBOUR_LINES,
+            )
             for one in found
         ]
     return rows

@@ -20,7 +20,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.messages import AgentsFound, EngineFailed, EngineOpened
 from memtui.tui.screens.modal import Modal
-from memtui.tui.widgets.row_list import MARKER_PLACE, Row, RowList
+from memtui.tui.widgets.row_list import Row, RowList
 from memtui.tui.widgets.safe_input import SafeInput
 from memtui.tui.worker_errors import tell_worker_error
 
@@ -143,7 +143,7 @@ class AgentsScreen(Modal[EngineOpened | None]):
         words = text.lower().split()
         found = [c for c in self._choices if all(word in c.words for word in words)]
         rows = self.query_one(RowList)
-        rows.set_rows([self._row(choice) for choice in found[:SHOWN]], keep)
+        rows.set_rows([self._row(choice) for choice in found[:SHOWN]], keep, first=True)
         rows.border_subtitle = Content(f"{len(found)} of {len(self._choices)}" if words else "")
 
     def _row(self, choice: _Choice) -> Row:
@@ -151,7 +151,7 @@ class AgentsScreen(Modal[EngineOpened | None]):
         if agent is None:
             return Row(choice.id, lambda width: _notes_row(self._notes, width))
         now = self._now or datetime.now(UTC)
-        return Row(choice.id, lambda width: agent_row(agent, width, now))
+        return Row(choice.id, lambda width: agent_row(agent, width, now), 2)
 
     def _note(self, text: str, *, error: bool = False) -> None:
         style = "$state-error" if error else fmt.MUTED
@@ -239,10 +239,10 @@ def agent_row(agent: ForeignAgent, width: int, now: datetime) -> Content:
     """Two lines: name, model and age; then what the index holds and where the notes are."""
     age = fmt.ago(agent.changed, now) if agent.changed is not None else ""
     model = _model(agent)
-    room = max(width - 2 - _NAME - 1 - _AGE - 1, 4)
+    room = max(width - _NAME - 1 - _AGE - 1, 4)
     name = Content(safe_line(agent.name)).truncate(_NAME, ellipsis=True, pad=True)
     first = Content.assemble(
-        MARKER_PLACE, " ", name.stylize("bold"), " ",
+        name.stylize("bold"), " ",
         Content(model).truncate(room, ellipsis=True, pad=True), " ",
         (f"{age:>{_AGE}}", fmt.MUTED),
     )  # fmt: skip
@@ -259,13 +259,13 @@ def _second(agent: ForeignAgent) -> Content:
     parts.append(fmt.home_relative(str(place)))
     told = Content.styled("  ".join(parts), fmt.MUTED)
     if not agent.problem:
-        return Content.assemble("    ", told)
+        return Content.assemble("  ", told)
     said = agent.problem
     if agent.database is not None:
         # The whole path would push the reason out of a narrow list.
         said = said.replace(str(agent.database), agent.database.name)
     problem = (f"! {safe_line(said)}", "$state-warn")
-    return Content.assemble("    ", problem, "  ", told)
+    return Content.assemble("  ", problem, "  ", told)
 
 
 def _model(agent: ForeignAgent) -> str:
@@ -274,9 +274,7 @@ def _model(agent: ForeignAgent) -> str:
 
 
 def _notes_row(notes: str, width: int) -> Content:
-    return fmt.fit(
-        Content.assemble(MARKER_PLACE, " ", ("the notes folder", "bold"), f"   {notes}"), width
-    )
+    return fmt.fit(Content.assemble(("the notes folder", "bold"), f"   {notes}"), width)
 
 
 def _words(agent: ForeignAgent) -> str:

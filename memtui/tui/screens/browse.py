@@ -26,9 +26,9 @@ from memtui.tui.screens.main import HEIGHTS, TOO_SMALL, WIDTHS
 from memtui.tui.widgets.file_tree import FileTree
 from memtui.tui.widgets.file_view import FileView
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.widgets.long_list import LongList
 from memtui.tui.widgets.query_bar import LONGEST
 from memtui.tui.widgets.rendered_view import RenderedView
+from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.safe_input import SafeInput
 from memtui.tui.widgets.timeline import Timeline
 
@@ -99,7 +99,7 @@ class BrowseScreen(DayActions):
             with Horizontal(id="browse-right"):
                 yield FileView(self.marks)
                 yield RenderedView()
-                yield LongList(id="outline", marker=self.glyphs.marker, secondary=True)
+                yield RowList(id="outline", marker=self.glyphs.marker, secondary=True)
         yield Static(id="browse-detail", markup=False)
         yield KeyBar()
         with Horizontal(id="too-small"):
@@ -189,8 +189,8 @@ class BrowseScreen(DayActions):
 
     # --- choosing ---------------------------------------------------------------------------------
 
-    @on(LongList.Chosen, "#file-tree")
-    def file_chosen(self, message: LongList.Chosen) -> None:
+    @on(RowList.Chosen, "#file-tree")
+    def file_chosen(self, message: RowList.Chosen) -> None:
         """Show the file under the cursor; a file that is being read stays, even when it is gone."""
         message.stop()
         file = self.file_tree.chosen_file
@@ -204,8 +204,8 @@ class BrowseScreen(DayActions):
         if message.by_user or (is_lost and self._pane() != "file"):
             self.want(Wanted(file.path))
 
-    @on(LongList.Opened, "#file-tree")
-    def file_opened(self, message: LongList.Opened) -> None:
+    @on(RowList.Opened, "#file-tree")
+    def file_opened(self, message: RowList.Opened) -> None:
         """Open a folder, a conversation, or go into the file."""
         message.stop()
         line = self.file_tree.chosen
@@ -221,17 +221,17 @@ class BrowseScreen(DayActions):
                 self.want(Wanted(line.file.path))
             self.focus_view()
 
-    @on(LongList.Chosen, "#outline")
-    def heading_chosen(self, message: LongList.Chosen) -> None:
+    @on(RowList.Chosen, "#outline")
+    def heading_chosen(self, message: RowList.Chosen) -> None:
         """Keep the choice in this screen."""
         message.stop()
 
     # --- keys -------------------------------------------------------------------------------------
 
-    def panes(self) -> list[FileTree | FileView | RenderedView | LongList | Timeline]:
+    def panes(self) -> list[FileTree | FileView | RenderedView | RowList | Timeline]:
         """The panes in the order of Tab."""
         view = self.rendered_view if self.rendered_view.display else self.view
-        panes: list[FileTree | FileView | RenderedView | LongList | Timeline] = [
+        panes: list[FileTree | FileView | RenderedView | RowList | Timeline] = [
             self.file_tree,
             view,
         ]

@@ -27,8 +27,8 @@ from memtui.tui.caring.words import RULES, summary
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.place_base import ContentChanged, PlaceScreen
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.widgets.lines_view import LinesView
-from memtui.tui.widgets.long_list import LongList
+from memtui.tui.widgets.line_view import LineView
+from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.safe_input import SafeInput
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ class CareScreen(PlaceScreen):
 
     state_line = query_one("#care-state", Static)
     filter_box = query_one("#care-filter", SafeInput)
-    findings = query_one("#care-list", LongList)
-    detail = query_one("#care-detail", LinesView)
+    findings = query_one("#care-list", RowList)
+    detail = query_one("#care-detail", LineView)
 
     def __init__(self, options: UiOptions) -> None:
         super().__init__(options)
@@ -107,8 +107,8 @@ class CareScreen(PlaceScreen):
             yield Static(id="care-state", markup=False)
             yield SafeInput(placeholder="/ filter: path or rule", id="care-filter", compact=True)
         with Container(id="care-body"):
-            yield LongList(id="care-list", marker=self.glyphs.marker, gap=0)
-            yield LinesView(id="care-detail")
+            yield RowList(id="care-list", marker=self.glyphs.marker, gap=0)
+            yield LineView(id="care-detail")
         with Horizontal(id="care-keys"):
             yield KeyBar()
 
@@ -249,8 +249,8 @@ class CareScreen(PlaceScreen):
         far = f" {fmt.percent(done, total)}" if total > 0 else ""
         return Content.assemble("looking ", *meter, far, ("  esc stops", fmt.MUTED))
 
-    @on(LongList.Chosen)
-    def row_chosen(self, message: LongList.Chosen) -> None:
+    @on(RowList.Chosen)
+    def row_chosen(self, message: RowList.Chosen) -> None:
         """Show the texts of the chosen finding."""
         message.stop()
         if self._memory is not None and self.finding is not None:
@@ -320,8 +320,8 @@ class CareScreen(PlaceScreen):
             return True if finding is not None and finding.other is not None else None
         return True
 
-    @on(LongList.Opened)
-    def row_opened(self, message: LongList.Opened) -> None:
+    @on(RowList.Opened)
+    def row_opened(self, message: RowList.Opened) -> None:
         """Open the place of a finding in the editor; a heading goes to its first finding."""
         message.stop()
         if self.finding is not None:

@@ -13,8 +13,7 @@ from textual.content import Content
 
 from memtui.text.sanitize import safe_line
 from memtui.tui.screens.modal import Modal
-from memtui.tui.widgets.long_list import LongList
-from memtui.tui.widgets.row_list import Row
+from memtui.tui.widgets.row_list import Row, RowList
 
 _MOST_LINES = 14
 
@@ -43,25 +42,25 @@ class Chooser(Modal[str]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="chooser-box"):
-            yield LongList(id="chooser")
+            yield RowList(id="chooser")
 
     def on_mount(self) -> None:
         """List the rows."""
-        lines = self.query_one("#chooser", LongList)
+        lines = self.query_one("#chooser", RowList)
         lines.styles.height = min(len(self._rows), _MOST_LINES) + 2
         lines.border_title = Content(safe_line(self._title))
         lines.border_subtitle = Content("⏎ open  esc back")
         lines.set_rows(self._rows, self._first)
         lines.focus()
 
-    @on(LongList.Opened)
-    def opened(self, message: LongList.Opened) -> None:
+    @on(RowList.Opened)
+    def opened(self, message: RowList.Opened) -> None:
         """Take the row."""
         message.stop()
         self.dismiss(message.row_id)
 
-    @on(LongList.Chosen)
-    def chosen(self, message: LongList.Chosen) -> None:
+    @on(RowList.Chosen)
+    def chosen(self, message: RowList.Chosen) -> None:
         """Keep the choice here."""
         message.stop()
 

@@ -20,7 +20,6 @@ from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.chunks.facts import LABEL, record_facts
 from memtui.tui.chunks.rows import (
-    NEIGHBOUR_LINES,
     SORTS,
     WORDS,
     alike,
@@ -36,8 +35,8 @@ from memtui.tui.search_base import TALL, WIDE
 from memtui.tui.side_by_side import SideText, one_text
 from memtui.tui.widgets.facts import Facts
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.widgets.lines_view import LinesView
-from memtui.tui.widgets.long_list import LongList
+from memtui.tui.widgets.line_view import LineView
+from memtui.tui.widgets.row_list import RowList
 
 SECTIONS: Mapping[str, str] = {
     "facts": "Chunk",
@@ -80,10 +79,10 @@ class ChunkScreen(ChunkBase):
     note_line = query_one("#chunk-note", Static)
     sections = query_one("#chunk-sections", Static)
     facts = query_one(Facts)
-    text = query_one("#text", LinesView)
-    like = query_one("#like", LongList)
-    terms = query_one("#terms", LongList)
-    answers = query_one("#queries", LongList)
+    text = query_one("#text", LineView)
+    like = query_one("#like", RowList)
+    terms = query_one("#terms", RowList)
+    answers = query_one("#queries", RowList)
 
     def __init__(self, options: UiOptions, chunk_id: str) -> None:
         super().__init__(options, chunk_id)
@@ -99,7 +98,7 @@ class ChunkScreen(ChunkBase):
             with Vertical(id="chunk-left", classes="part"):
                 with VerticalScroll(id="facts"):
                     yield Facts(label_width=LABEL)
-                yield LinesView(id="text")
+                yield LineView(id="text")
             with Vertical(id="chunk-right", classes="part"):
                 yield self._list("like")
                 with Vertical(id="chunk-lists", classes="part"):
@@ -108,8 +107,8 @@ class ChunkScreen(ChunkBase):
         with Horizontal(id="chunk-keys"):
             yield KeyBar()
 
-    def _list(self, name: str) -> LongList:
-        return LongList(
+    def _list(self, name: str) -> RowList:
+        return RowList(
             id=name,
             marker=self.glyphs.marker,
             gap=0,
@@ -191,7 +190,7 @@ class ChunkScreen(ChunkBase):
             terms = self.record.terms[:WORDS] if self.record is not None else ()
             words = tuple(term.term for term in terms)
             rows = neighbour_rows(self.neighbours, words, self.glyphs)
-            self.like.set_rows(rows, self.like.chosen_id, lines=NEIGHBOUR_LINES)
+            self.like.set_rows(rows, self.like.chosen_id)
         self.like.border_title = Content("Like it")
         narrow = self.size.width < 60
         self.like.border_subtitle = Content("" if narrow else "⏎ its view · d difference")
@@ -251,11 +250,11 @@ class ChunkScreen(ChunkBase):
         self._bring_to_front(name)
         self.call_after_refresh(self.query_one(f"#{name}").focus)
 
-    @on(LongList.Chosen)
-    def row_chosen(self, message: LongList.Chosen) -> None:
+    @on(RowList.Chosen)
+    def row_chosen(self, message: RowList.Chosen) -> None:
         """Mark in the text what the chosen row is about."""
         message.stop()
-        if message.long_list.has_focus:
+        if message.row_list.has_focus:
             self._mark_words()
         self.refresh_bindings()
 
@@ -292,15 +291,15 @@ class ChunkScreen(ChunkBase):
             return replace(binding, description="stop asking")
         return binding
 
-    @on(LongList.Opened)
-    def row_opened(self, message: LongList.Opened) -> None:
+    @on(RowList.Opened)
+    def row_opened(self, message: RowList.Opened) -> None:
         """Open the view of a neighbour, ask a query, or go to a term in the text."""
         message.stop()
-        if message.long_list is self.like and self.neighbour is not None:
+        if message.row_list is self.like and self.neighbour is not None:
             self.memtui.open_chunk(self.neighbour.chunk.id)
-        elif message.long_list is self.answers:
+        elif message.row_list is self.answers:
             self.memtui.run_query(message.row_id)
-        elif message.long_list is self.terms:
+        elif message.row_list is self.terms:
             self._show_text((message.row_id,))
             self._bring_to_front("text")
             self.call_after_refresh(self.text.focus)

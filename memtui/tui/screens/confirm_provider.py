@@ -18,7 +18,7 @@ from memtui.tui import provider_words as words
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.modal import Modal
 from memtui.tui.widgets.facts import Fact, Facts
-from memtui.tui.widgets.row_list import MARKER_PLACE, Row, RowList
+from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
     from memtui.engine.source import RebuildCost
@@ -158,8 +158,8 @@ def price_line(cost: RebuildCost) -> str:
 
 def _row(answer: Answer, text: str, key: str) -> Row:
     def draw(width: int) -> Content:
-        room = max(width - 2 - len(key) - 1, 1)
+        room = max(width - len(key) - 1, 1)
         told = Content(text).truncate(room, ellipsis=True, pad=True)
-        return fmt.fit(Content.assemble(f"{MARKER_PLACE} ", told, " ", (key, fmt.MUTED)), width)
+        return fmt.fit(Content.assemble(told, " ", (key, fmt.MUTED)), width)
 
     return Row(answer.value, draw)

@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 from memtui.text.sanitize import safe_line
 from memtui.tui.screens.modal import Modal
-from memtui.tui.widgets.row_list import MARKER_PLACE, Row, RowList
+from memtui.tui.widgets.row_list import Row, RowList
 from memtui.tui.widgets.safe_input import SafeInput
 
 SHOWN = 50
@@ -94,7 +94,7 @@ class HistoryScreen(Modal[str | None]):
 
 def _row(query: str) -> Row:
     def draw(width: int) -> Content:
-        line = Content(f"{MARKER_PLACE} {safe_line(query)}")
+        line = Content(safe_line(query))
         return line.truncate(max(width, 1), ellipsis=True)
 
     return Row(query, draw)

@@ -53,9 +53,9 @@ class MainScreen(PaneActions):
         yield ParamStrip()
         with Container(id="body"):
             with Vertical(id="left"):
-                yield ResultList(id="results", marker=self.glyphs.marker)
+                yield ResultList(id="results", marker=self.glyphs.marker, gap=0)
                 yield ResultsMessage()
-                yield NearMisses(id="near-misses", marker=self.glyphs.marker, secondary=True)
+                yield NearMisses(id="near-misses", marker=self.glyphs.marker, gap=0, secondary=True)
                 yield Pins(self.glyphs)
             with Container(id="right"):
                 with Vertical(id="middle"):

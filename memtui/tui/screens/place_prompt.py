@@ -19,7 +19,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.places import SHOWN, NoPlace, completions, read_place
 from memtui.tui.screens.modal import Modal
-from memtui.tui.widgets.row_list import MARKER_PLACE, Row, RowList
+from memtui.tui.widgets.row_list import Row, RowList
 from memtui.tui.widgets.safe_input import SafeInput
 from memtui.tui.worker_errors import tell_worker_error
 
@@ -188,7 +188,6 @@ def _row(row_id: str, path: str, note: str = "") -> Row:
     def draw(width: int) -> Content:
         folder, slash, name = safe_line(path).rpartition("/")
         line = Content.assemble(
-            f"{MARKER_PLACE} ",
             (folder + slash, fmt.MUTED),
             (name, "$primary"),
             (f"  {note}" if note else "", "$state-warn"),

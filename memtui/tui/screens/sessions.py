@@ -18,7 +18,7 @@ from memtui.tui.screens.main import HEIGHTS, TOO_SMALL, WIDTHS
 from memtui.tui.sessions.actions_following import WATCH_SECONDS, FollowingActions
 from memtui.tui.widgets.facts import Facts
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.widgets.long_list import LongList
+from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.safe_input import SafeInput
 from memtui.tui.widgets.turn_view import TurnView
 
@@ -100,7 +100,7 @@ class SessionsScreen(FollowingActions):
             yield Static(id="sessions-count", markup=False)
         with Horizontal(id="sessions-body"):
             with Vertical(id="sessions-list"):
-                yield LongList(id="conversations", marker=marker, opens="read")
+                yield RowList(id="conversations", marker=marker, opens="read")
                 yield Facts(id="conversation-facts", label_width=_LABEL)
             with Vertical(id="sessions-reader"):
                 yield TurnView(self.glyphs, id="turns")
@@ -111,10 +111,10 @@ class SessionsScreen(FollowingActions):
                     )
             with Vertical(id="sessions-asked"):
                 with Container(id="asked-body"):
-                    yield LongList(id="memory-calls", marker=marker, opens="search")
+                    yield RowList(id="memory-calls", marker=marker, opens="search")
                     with Vertical(id="then-and-now"):
                         yield Static(id="asked-query", markup=False)
-                        yield LongList(id="comparison", marker=marker, opens="search")
+                        yield RowList(id="comparison", marker=marker, opens="search")
                 yield Static(id="asked-note", markup=False)
         yield KeyBar()
         with Horizontal(id="too-small"):

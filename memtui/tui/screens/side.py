@@ -13,7 +13,7 @@ from memtui.model import Chunk, citation
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.modal import Modal
 from memtui.tui.side_by_side import SideText, two_texts
-from memtui.tui.widgets.lines_view import LinesView
+from memtui.tui.widgets.line_view import LineView
 
 
 class SideScreen(Modal[None]):
@@ -47,11 +47,11 @@ class SideScreen(Modal[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="side-box"):
-            yield LinesView(id="side-view")
+            yield LineView(id="side-view")
 
     def on_mount(self) -> None:
         """Show both texts."""
-        view = self.query_one(LinesView)
+        view = self.query_one(LineView)
         view.border_title = Content.assemble(
             "Side by side  ", ("- only left", "$state-error"), "  ", ("+ only right", "$state-ok"),
             "  ~ words differ",

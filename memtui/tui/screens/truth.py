@@ -127,12 +127,12 @@ class TruthScreen(Overlay[None]):
             yield Facts(label_width=_LABEL, id="truth-numbers")
         with Container(id="truth-body"):
             with Vertical(id="truth-left"):
-                yield RowList(id="findings", marker=self.glyphs.marker, secondary=True)
-                yield RowList(id="identity", marker=self.glyphs.marker, secondary=True)
+                yield RowList(id="findings", marker=self.glyphs.marker, gap=0, secondary=True)
+                yield RowList(id="identity", marker=self.glyphs.marker, gap=0, secondary=True)
             with Vertical(id="truth-right"):
-                yield RowList(id="files", marker=self.glyphs.marker, secondary=True)
-                yield RowList(id="coverage", marker=self.glyphs.marker, secondary=True)
-                yield RowList(id="leftovers", marker=self.glyphs.marker, secondary=True)
+                yield RowList(id="files", marker=self.glyphs.marker, gap=0, secondary=True)
+                yield RowList(id="coverage", marker=self.glyphs.marker, gap=0, secondary=True)
+                yield RowList(id="leftovers", marker=self.glyphs.marker, gap=0, secondary=True)
         with Horizontal(id="truth-keys"):
             yield KeyBar()
 
@@ -215,7 +215,7 @@ class TruthScreen(Overlay[None]):
         return bool(self._filter) and self._filter != _DRIFTED
 
     def _fill(self, name: str, rows: Sequence[Row], empty: str) -> None:
-        rows_ = rows or [Row("", lambda width: Content.styled(f"  {empty}", fmt.MUTED))]
+        rows_ = rows or [Row("", lambda width: Content.styled(f" {empty}", fmt.MUTED))]
         widget = self._list(name)
         widget.set_rows(rows_, widget.chosen_id)
         widget.border_title = Content(f"{SECTIONS[name]}  {fmt.count(len(rows)) if rows else ''}")

@@ -31,7 +31,7 @@ from memtui.tui.sessions.asked import (
 )
 from memtui.tui.sessions.base import HUGE
 from memtui.tui.sessions.messages import CallReplayed, CallsFound
-from memtui.tui.widgets.long_list import LongList
+from memtui.tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -44,7 +44,7 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 class AskedActions(WithinActions):
     """The searches of one conversation, or of all, then and now."""
 
-    comparison = query_one("#comparison", LongList)
+    comparison = query_one("#comparison", RowList)
 
     _all = False
     """Whether the searches of every conversation are listed."""
@@ -225,7 +225,7 @@ class AskedActions(WithinActions):
                 call_row(key, call, self._replays.get(key), self.glyphs)
                 for key, call in self._calls.items()
             ]
-            widget.set_rows(rows, keep=widget.chosen_id, lines=2)
+            widget.set_rows(rows, keep=widget.chosen_id)
         else:
             widget.show_message(self._no_calls())
         self._name_calls()
@@ -282,7 +282,7 @@ class AskedActions(WithinActions):
             widget.show_message([self.dim(told[0].upper() + told[1:])])
         else:
             rows = comparison_rows(replayed, self.glyphs)
-            widget.set_rows(rows, keep=widget.chosen_id, lines=2)
+            widget.set_rows(rows, keep=widget.chosen_id)
             if call.problem and not is_comparable(replayed):
                 told = f"{then_words(call)}: {safe_line(call.problem)}"
                 widget.border_subtitle = Content(told)
@@ -296,20 +296,20 @@ class AskedActions(WithinActions):
 
     # --- keys -----------------------------------------------------------------------------------
 
-    @on(LongList.Chosen, "#memory-calls")
-    def call_chosen(self, message: LongList.Chosen) -> None:
+    @on(RowList.Chosen, "#memory-calls")
+    def call_chosen(self, message: RowList.Chosen) -> None:
         """Show what became of it."""
         message.stop()
         self.show_comparison()
 
-    @on(LongList.Chosen, "#comparison")
-    def place_chosen(self, message: LongList.Chosen) -> None:
+    @on(RowList.Chosen, "#comparison")
+    def place_chosen(self, message: RowList.Chosen) -> None:
         """Keep the choice in this pane."""
         message.stop()
 
-    @on(LongList.Opened, "#memory-calls")
-    @on(LongList.Opened, "#comparison")
-    def call_opened(self, message: LongList.Opened) -> None:
+    @on(RowList.Opened, "#memory-calls")
+    @on(RowList.Opened, "#comparison")
+    def call_opened(self, message: RowList.Opened) -> None:
         """Ask the query on the search screen."""
         message.stop()
         call = self._calls.get(self._chosen_call)

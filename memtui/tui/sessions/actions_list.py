@@ -29,8 +29,8 @@ from memtui.tui.sessions.listing import (
     listing_row,
 )
 from memtui.tui.sessions.messages import ConversationsCounted, ConversationsFound
-from memtui.tui.widgets.long_list import LongList
 from memtui.tui.widgets.result_list import query_terms
+from memtui.tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -161,7 +161,7 @@ class ListActions(SessionsBase):
         else:
             lines = 1 if self.is_small else 2
             rows = [listing_row(each, found.get(each.path, NOTHING), lines=lines) for each in shown]
-            widget.set_rows(rows, keep=widget.chosen_id or self.reading_path, lines=lines)
+            widget.set_rows(rows, keep=widget.chosen_id or self.reading_path)
         self.show_facts()
 
     @property
@@ -230,14 +230,14 @@ class ListActions(SessionsBase):
         event.stop()
         self.show_pane("list")
 
-    @on(LongList.Chosen, "#conversations")
-    def conversation_chosen(self, message: LongList.Chosen) -> None:
+    @on(RowList.Chosen, "#conversations")
+    def conversation_chosen(self, message: RowList.Chosen) -> None:
         """Tell what there is to know of it."""
         message.stop()
         self.show_facts()
 
-    @on(LongList.Opened, "#conversations")
-    def conversation_opened(self, message: LongList.Opened) -> None:
+    @on(RowList.Opened, "#conversations")
+    def conversation_opened(self, message: RowList.Opened) -> None:
         """Read it."""
         message.stop()
         self.came_to_read = False

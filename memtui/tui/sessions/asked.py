@@ -47,7 +47,7 @@ def call_row(key: str, call: MemoryCall, replayed: Replayed | None, glyphs: Glyp
         query = fmt.fit(Content(safe_line(call.query) or "(nothing)"), width)
         return Content("\n").join((query, fmt.fit("  " + second, width)))
 
-    return Row(key, draw)
+    return Row(key, draw, 2)
 
 
 def tool_name(call: MemoryCall) -> str:
@@ -150,7 +150,7 @@ def _comparison_row(key: str, row: RecallRow, glyphs: Glyphs, is_known: bool) ->
         )
         return Content("\n").join((fmt.fit(first, width), fmt.fit(second, width)))
 
-    return Row(key, draw)
+    return Row(key, draw, 2)
 
 
 def change_words(row: RecallRow, glyphs: Glyphs) -> str:

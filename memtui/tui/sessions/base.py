@@ -16,7 +16,7 @@ from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.sized_screen import SizedScreen
 from memtui.tui.widgets.facts import Facts
-from memtui.tui.widgets.long_list import LongList
+from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.turn_view import TurnView
 from memtui.tui.worker_errors import tell_worker_error
 
@@ -33,11 +33,11 @@ class SessionsBase(SizedScreen[None]):
     """What the sessions screen knows; the concerns are mixins over it."""
 
     filter_input = query_one("#sessions-filter", Input)
-    conversations = query_one("#conversations", LongList)
+    conversations = query_one("#conversations", RowList)
     facts = query_one("#conversation-facts", Facts)
     reader = query_one("#turns", TurnView)
     within_input = query_one("#within", Input)
-    calls_list = query_one("#memory-calls", LongList)
+    calls_list = query_one("#memory-calls", RowList)
 
     def __init__(self, options: UiOptions) -> None:
         super().__init__()

@@ -152,7 +152,7 @@ def listing_row(listing: ConversationListing, found: Found, *, lines: int) -> Ro
         first = _first_line(listing, found, width)
         return first if lines < 2 else first + "\n" + _second_line(listing, width)
 
-    return Row(listing.path, draw)
+    return Row(listing.path, draw, lines)
 
 
 def _first_line(listing: ConversationListing, found: Found, width: int) -> Content:

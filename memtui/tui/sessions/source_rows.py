@@ -12,7 +12,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.widgets.facts import Fact
-from memtui.tui.widgets.row_list import MARKER_PLACE, Row
+from memtui.tui.widgets.row_list import Row
 
 SKIPPED_SHOWN = 12
 _NAME = 24
@@ -28,7 +28,6 @@ def source_row(source: TranscriptSource, is_chosen: bool, glyphs: Glyphs) -> Row
         gap = " " * max(1, min(_NAME, width // 3) - name.cell_length)
         found = _found_words(source)
         line = Content.assemble(
-            f"{MARKER_PLACE} ",
             (box, "bold $primary" if is_chosen else fmt.MUTED),
             " ",
             name,

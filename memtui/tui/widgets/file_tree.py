@@ -22,14 +22,13 @@ from memtui.tui.browsing.tree import (
     flatten,
     folders_around,
 )
-from memtui.tui.widgets.long_list import LongList
-from memtui.tui.widgets.row_list import Row
+from memtui.tui.widgets.row_list import Row, RowList
 
 _ROOMY = 46
 _SECONDS = 86_400
 
 
-class FileTree(LongList):
+class FileTree(RowList):
     """Places, folders and files; `folded` are the ids of the folders that are closed."""
 
     HELP = "● changed  ! error  · not indexed  ◌ file gone; the line below says why."

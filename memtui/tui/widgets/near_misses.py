@@ -37,7 +37,7 @@ class NearMisses(RowList):
         ]
         if keep is None and [row.id for row in rows] == [row.id for row in self.rows]:
             keep = self.chosen_id
-        self.set_rows(rows, keep)
+        self.set_rows(rows, keep, first=True)
         more = f", first {SHOWN}" if len(drops) > SHOWN else ""
         out = (f"  {look.glyphs.down} {len(gone)} out", "$state-error bold") if gone else ""
         self.border_title = Content.assemble(f"Not shown ({fmt.count(len(drops))}{more})", out)

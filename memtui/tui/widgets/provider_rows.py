@@ -12,15 +12,15 @@ from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.widgets.facts import Fact
-from memtui.tui.widgets.row_list import MARKER_PLACE, Row
+from memtui.tui.widgets.row_list import Row
 
 _NAME = 16
 _STATE = 13
 _PLACE = 17
 _LONG_PLACE = 34
 _DIMENSIONS = 7
-_ROOMY = 96
-"""From so many cells on there is room for dimensions and for any host."""
+_ROOMY = 94
+"""From so many cells of a row on there is room for dimensions and for any host."""
 
 
 Probe = ProbeResult | str | None
@@ -33,19 +33,20 @@ def provider_row(listing: ProviderListing, probe: Probe, glyphs: Glyphs) -> Row:
 
 
 def header_line(width: int) -> Content:
-    """The names of the columns."""
+    """The names of the columns, above the rows and the marker of the list."""
+    width -= 2
     model, place = _columns(width)
-    names = f"{'':4}{'provider':<{_NAME}} {'state':<{_STATE}} {'model':<{model}} "
+    names = f"{'':2}{'provider':<{_NAME}} {'state':<{_STATE}} {'model':<{model}} "
     dimensions = f"{'dims':>{_DIMENSIONS - 1}} " if width >= _ROOMY else ""
     line = f"{names}{dimensions}{'text goes to':<{place}}"
-    return fmt.fit(Content.styled(line, fmt.MUTED), width)
+    return fmt.fit(Content.styled(line, fmt.MUTED), width).pad_left(2)
 
 
 def _columns(width: int) -> tuple[int, int]:
     """Cells for the model and for the place."""
     is_roomy = width >= _ROOMY
     place = _LONG_PLACE if is_roomy else _PLACE
-    taken = 4 + _NAME + 1 + _STATE + 1 + 1 + place + (_DIMENSIONS if is_roomy else 0)
+    taken = 2 + _NAME + 1 + _STATE + 1 + 1 + place + (_DIMENSIONS if is_roomy else 0)
     return max(width - taken, 4), place
 
 
@@ -57,7 +58,6 @@ def _line(listing: ProviderListing, probe: Probe, width: int, glyphs: Glyphs) ->
     place = _end_of(words.place_words(listing.address, remote=listing.remote), place_cells, glyphs)
     place_style = words.place_style(listing.address, remote=listing.remote)
     parts: list[str | Content | tuple[str, str]] = [
-        f"{MARKER_PLACE} ",
         (f"{glyph} ", style),
         _cell(listing.name, _NAME, "bold" if is_there else fmt.MUTED),
         _cell(state, _STATE, style),

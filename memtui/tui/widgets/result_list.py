@@ -21,7 +21,7 @@ class ResultList(RowList):
 
     def show_hits(self, hits: Sequence[Hit], look: RowLook, keep: str | None) -> None:
         """Show hits in the given order, choosing the chunk `keep` when it is among them."""
-        self.set_rows([_row(hit, look) for hit in hits], keep)
+        self.set_rows([_row(hit, look) for hit in hits], keep, first=True)
 
 
 def sorted_hits(ranked: Ranked, sort: str) -> list[Hit]:

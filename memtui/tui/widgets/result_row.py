@@ -16,11 +16,10 @@ from memtui.retrieval.matches import Snippet, snippet
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.widgets.row_list import MARKER_PLACE
 from memtui.tui.widgets.score_bar import score_bar
 
-INDENT = 8
-"""Cells before the score: marker, rank, movement."""
+INDENT = 7
+"""Cells before the score: rank, pin, movement."""
 _AGE = 5
 _SLACK = 24
 """Characters that a snippet is asked for beyond the room, which is then filled to the edge."""
@@ -146,9 +145,9 @@ def _head(
     shown: float,
 ) -> Content:
     chunk = scored.chunk
-    cells = bar_width(width)
+    cells = bar_width(width + 1)
     pin = (look.glyphs.pin if chunk.id in look.pinned else " ", "bold $primary")
-    pieces: list[Content | str | tuple[str, str]] = [MARKER_PLACE, rank, pin, moved]
+    pieces: list[Content | str | tuple[str, str]] = [rank, pin, moved]
     pieces += [" " * (3 - len(moved[0])), (f"{fmt.score(shown):>6}", "bold")]
     used = INDENT + 5
     if look.lines > 1:

@@ -1,35 +1,28 @@
-"""A list whose rows are drawn for the width at hand, with a marker beside the chosen one."""
+"""A list of rows with a chosen one: only the rows on screen are ever drawn."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import ClassVar, Literal, TypeAlias
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import ClassVar
 
 from rich.segment import Segment
-from rich.style import Style as RichStyle
+from rich.style import Style
 from textual import events
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.css.styles import RulesMap
-from textual.geometry import Region, Size
 from textual.message import Message
-from textual.reactive import Reactive
 from textual.strip import Strip
-from textual.style import Style
-from textual.visual import RenderOptions, Visual
-from textual.widgets import OptionList
-from textual.widgets.option_list import Option
 
+from memtui.tui import format as fmt
 from memtui.tui.bindings import LIST_BINDINGS
-from memtui.tui.format import fit
+from memtui.tui.widgets.line_view import LineView
 from memtui.tui.widgets.score_bar import BAR_META
 
-ParseStyle: TypeAlias = Callable[[str | Style], Style]
-
-MARKER_PLACE = "\u00a0"
-"""First character of a row: the marker takes its place on the chosen row."""
+_STRIPS_KEPT = 500
+_REVERSED = Style(reverse=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,111 +31,41 @@ class Row:
 
     id: str
     draw: Callable[[int], Content]
-    lines: int = 0
+    lines: int = 1
     """So many lines at every width; 0: as many as are drawn."""
+    is_heading: bool = False
+    """Whether it is passed over: it cannot be chosen."""
 
 
-class _RowVisual(Visual):
-    """A row that is drawn when it comes into view, or when it alone knows how high it is."""
-
-    def __init__(self, row: Row) -> None:
-        self.row = row
-        self._width = -1
-        self._content = Content("")
-        self._strips: tuple[Style, list[Strip]] | None = None
-
-    @property
-    def is_drawn(self) -> bool:
-        """Whether anything of it can be on screen."""
-        return self._width >= 0
-
-    def content(self, width: int) -> Content:
-        """Draw the row for a width, once."""
-        if width != self._width:
-            self._content = self.row.draw(width) if width > 0 else Content("")
-            self._width = width
-            self._strips = None
-        return self._content
-
-    def take(self, row: Row) -> bool:
-        """Be another row from now on; false, and unchanged, where that would be seen."""
-        if self.is_drawn and self._width > 0:
-            content = row.draw(self._width)
-            if not content.is_same(self._content):
-                return False
-        self.row = row
-        return True
-
-    def get_optimal_width(self, rules: RulesMap, container_width: int) -> int:
-        """As wide as there is room."""
-        return container_width
-
-    def get_height(self, rules: RulesMap, width: int) -> int:
-        """The lines of the row."""
-        return self.row.lines or self.content(width).get_height(rules, width)
-
-    def render_strips(
-        self, width: int, height: int | None, style: Style, options: RenderOptions
-    ) -> list[Strip]:
-        """Draw the row."""
-        return self.content(width).render_strips(width, height, style, options)
-
-    def strips(self, width: int, style: Style, parse: ParseStyle) -> Sequence[Strip]:
-        """The lines of the row, each as wide as the list; those of one style are kept."""
-        content = self.content(width)
-        if self._strips is None or self._strips[0] != style:
-            lines = content.split("\n", allow_blank=True)
-            self._strips = style, [_strip(fit(line, width), width, style, parse) for line in lines]
-        return self._strips[1]
-
-
-class RowList(OptionList):
-    """An option list of `Row`s that keeps the chosen row by id and redraws on resize."""
-
-    BINDINGS: ClassVar[list[BindingType]] = list(LIST_BINDINGS)
+class RowList(LineView, inherit_bindings=False):
+    """Rows of one or more lines, the chosen one kept by its id."""
 
     DEFAULT_CSS = """
     RowList {
-        border: round $foreground 25%;
-        border-title-color: $text-muted;
-        border-subtitle-color: $text-muted;
-        border-title-style: none;
         background: $background;
         padding: 0;
-        height: 1fr;
-        scrollbar-size-vertical: 1;
-        scrollbar-size-horizontal: 0;
-        scrollbar-gutter: stable;
-        text-wrap: nowrap;
-        text-overflow: ellipsis;
-        & > .option-list--option { padding: 0; }
-        & > .option-list--option-highlighted {
-            background: $foreground 9%;
-            color: $foreground;
-            text-style: none;
-        }
-        &.-secondary:blur > .option-list--option-highlighted { background: $background 0%; }
-        & > .option-list--option-hover { background: $foreground 5%; }
-        & > .option-list--option-disabled { color: $text-muted; }
-        &:focus {
-            border: round $primary;
-            border-title-color: $primary;
-            background-tint: $foreground 0%;
-            & > .option-list--option-highlighted {
-                background: $foreground 15%;
-                color: $foreground;
-                text-style: none;
-            }
-        }
+        & > .row-list--hover { background: $foreground 5%; }
+        & > .row-list--chosen { background: $foreground 9%; }
+        & > .row-list--message { color: $foreground 68%; }
+        &.-secondary:blur > .row-list--chosen { background: $background 0%; }
+        &:focus > .row-list--chosen { background: $foreground 15%; }
     }
-    RowList:nocolor > .option-list--option-highlighted { text-style: reverse; }
+    RowList:nocolor > .row-list--chosen { text-style: reverse; }
+    RowList.-secondary:nocolor:blur > .row-list--chosen { text-style: none; }
     """
-
-    virtual_size = Reactive(Size(0, 0))
-    """How far there is to scroll, without the layout of the whole screen that Textual does for it.
-
-    A list as high as its rows is laid out as they are set; any other does not depend on it.
-    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "row-list--hover", "row-list--chosen", "row-list--message",
+    }  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *LIST_BINDINGS,
+        Binding("down", "cursor_down", "down", show=False),
+        Binding("up", "cursor_up", "up", show=False),
+        Binding("home", "first", "first", show=False),
+        Binding("end", "last", "last", show=False),
+        Binding("space,ctrl+d,pagedown", "page(1)", "page down", show=False, id="lines.page"),
+        Binding("ctrl+u,pageup", "page(-1)", "page up", show=False, id="lines.page_back"),
+        Binding("enter", "open", "open", show=False, id="list.open", tooltip="The chosen row"),
+    ]
 
     class Chosen(Message):
         """Another row was chosen; `row_id` is `None` when there is none left."""
@@ -178,16 +101,38 @@ class RowList(OptionList):
         *,
         id: str,  # noqa: A002 - Textual's name
         marker: str = "›",
+        gap: int = 1,
+        opens: str = "",
         secondary: bool = False,
+        classes: str = "",
     ) -> None:
-        """`secondary`: the chosen row is marked only while the list has the focus."""
-        super().__init__(id=id, markup=False, classes="-secondary" if secondary else None)
+        """`gap` is the number of cells between the marker and the row.
+
+        `opens` is what Enter does, in a word for the key bar.
+        `secondary`: the chosen row is marked only while the list has the focus.
+        """
+        super().__init__(id=id, classes=f"{classes} -secondary" if secondary else classes)
+        self._marker = marker
+        self._margin = 1 + gap
+        self._opens = opens
         self._secondary = secondary
         self._rows: tuple[Row, ...] = ()
-        self._visuals: list[_RowVisual] = []
-        self._drawn_width = -1
-        self._marker = marker
-        self._looks: dict[str, Style] = {}
+        self._tops: list[int] = [0]
+        """The first line of each row, and the number of lines of all."""
+        self._places: dict[str, int] = {}
+        self._at: int | None = None
+        self._hover: int | None = None
+        self._message: tuple[Content, ...] = ()
+        self._contents: dict[int, Content] = {}
+        self._strips: dict[tuple[int, str], list[Strip]] = {}
+
+    def worded(self, binding: Binding) -> Binding:
+        """Say what Enter does."""
+        if binding.action == "open" and self._opens:
+            return replace(binding, description=self._opens, show=True)
+        return binding
+
+    # --- what is shown --------------------------------------------------------------------------
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -195,161 +140,266 @@ class RowList(OptionList):
         return self._rows
 
     @property
+    def cursor(self) -> int | None:
+        """Place of the chosen row, from 0; `None` when there is none."""
+        return self._at
+
+    @property
     def chosen_id(self) -> str | None:
         """Id of the chosen row."""
-        option = self.highlighted_option
-        return option.id if option is not None else None
+        return self._rows[self._at].id if self._at is not None else None
 
-    def set_rows(self, rows: Sequence[Row], keep: str | None = None) -> None:
-        """Show these rows; choose `keep` when it is among them, else the first."""
-        before = self.chosen_id
-        top = self.scroll_offset.y if keep is not None else 0
-        if not self._take(rows, keep, top):
-            self._rows = tuple(rows)
-            self._draw(keep, top)
+    def set_rows(
+        self, rows: Sequence[Row], keep: str | None = None, *, first: bool = False, empty: str = ""
+    ) -> None:
+        """Show these rows with `keep` chosen, at the line of the view it was at.
+
+        When `keep` is not among them the row at the same place is chosen, so that nobody loses the
+        place, with `first` the first one. `empty` is said where there are no rows.
+        """
+        before, at, offset = self.chosen_id, self._at, self._offset
+        self._rows = tuple(rows)
+        self._places = {row.id: at for at, row in enumerate(self._rows) if not row.is_heading}
+        self._message = (Content(empty),) if empty else ()
+        self._hover = None
+        self._forget()
+        self._at = self._places.get(keep) if keep is not None else None
+        is_there = self._at is not None
+        if self._at is None:
+            start = min(at or 0, len(self._rows) - 1) if keep is not None and not first else 0
+            below = self._next(start, 1)
+            self._at = self._next(start, -1) if below is None else below
+        self._measure()
+        if offset is not None and keep is not None and (keep == before or not (first or is_there)):
+            self.scroll_to_line(self._tops[self._at or 0] - offset)
+            self._show_chosen()
+        elif self.chosen_id != before or keep is None:
+            self.scroll_to_line(0)
+            self._show_chosen()
+        self.refresh()
         if self.chosen_id != before:
             self.post_message(self.Chosen(self, self.chosen_id, by_user=False))
 
-    def _take(self, rows: Sequence[Row], keep: str | None, top: int) -> bool:
-        """Take rows that look like those on screen, so that nothing is drawn; false for others."""
-        places = [(row.id, row.lines) for row in rows]
-        if (
-            not rows
-            or top != self.scroll_offset.y
-            or self._drawn_width != self.scrollable_content_region.width
-            or places != [(row.id, row.lines) for row in self._rows]
-            or self.chosen_id != (keep if keep in {row.id for row in rows} else rows[0].id)
-            or not all(map(_RowVisual.take, self._visuals, rows))
-        ):
-            return False
-        self._rows = tuple(rows)
-        return True
-
-    def move(self, step: int) -> None:
-        """Choose the next or the previous row; the ends hold."""
-        if not self._rows:
-            return
-        at = self.highlighted if self.highlighted is not None else -1
-        self.highlighted = min(max(at + step, 0), len(self._rows) - 1)
-
-    def choose(self, row_id: str) -> None:
-        """Choose a row by id; does nothing when it is not there."""
-        for index, row in enumerate(self._rows):
-            if row.id == row_id:
-                self.highlighted = index
-
-    def action_page_up(self) -> None:
-        """Choose the row one page further up."""
-        self._turn_page(-1)
-
-    def action_page_down(self) -> None:
-        """Choose the row one page further down."""
-        self._turn_page(1)
-
-    def _turn_page(self, direction: Literal[-1, 1]) -> None:
-        # Without room no row has lines, by which Textual counts the page.
-        if self.highlighted is not None and self._lines:
-            self._move_page(direction)
+    def show_message(self, lines: Sequence[Content]) -> None:
+        """Say something in place of rows."""
+        self.set_rows(())
+        self._message = tuple(lines)
+        self.refresh()
 
     def redraw(self) -> None:
-        """Draw every row again, for instance for other colours or another clock."""
-        self._draw(self.chosen_id, self.scroll_offset.y)
+        """Draw every row again, for instance by another clock."""
+        self._forget()
+        self._measure()
+        self.refresh()
 
-    def _draw(self, keep: str | None, top: int) -> None:
-        self._drawn_width = self.scrollable_content_region.width
-        self._visuals = [_RowVisual(row) for row in self._rows]
-        with self.prevent(OptionList.OptionHighlighted):
-            self.set_options(Option(visual, id=visual.row.id) for visual in self._visuals)
-            places = {row.id: index for index, row in enumerate(self._rows)}
-            self.scroll_to(y=top, animate=False, immediate=True)
-            self.highlighted = places.get(keep or "", 0 if self._rows else None)
+    def choose(self, row_id: str, *, by_user: bool = False) -> bool:
+        """Choose a row by its id; false when it is not there."""
+        place = self._places.get(row_id)
+        self._go(place, by_user=by_user)
+        return place is not None
+
+    def _forget(self) -> None:
+        self._contents.clear()
+        self._strips.clear()
+
+    def _measure(self) -> None:
+        """Find the first line of every row."""
+        heights = (row.lines or self._lines_of(at) for at, row in enumerate(self._rows))
+        self._tops = [0, *accumulate(heights)]
+        self.set_extent(self._tops[-1])
+
+    def _lines_of(self, at: int) -> int:
+        return self._content(at).plain.count("\n") + 1
+
+    # --- scrolling ------------------------------------------------------------------------------
+
+    @property
+    def _height(self) -> int:
+        return self.scrollable_content_region.height
+
+    @property
+    def _offset(self) -> int | None:
+        """The line of the view that the chosen row begins at; `None` when it is out of view."""
+        offset = self._tops[self._at or 0] - int(self.scroll_offset.y)
+        return offset if self._at is not None and 0 <= offset < self._height else None
+
+    def _show_chosen(self) -> None:
+        """Scroll as little as shows the chosen row, and the headings right above it."""
+        if self._at is None or self._height <= 0:
+            return
+        first = self._at
+        while first > 0 and self._rows[first - 1].is_heading:
+            first -= 1
+        end, own = self._tops[self._at + 1], self._tops[self._at]
+        begin = max(self._tops[first], min(end - self._height, own))
+        top = int(self.scroll_offset.y)
+        if begin < top:
+            self.scroll_to_line(begin)
+        elif end > top + self._height:
+            self.scroll_to_line(min(end - self._height, own))
 
     def on_resize(self, event: events.Resize) -> None:
-        """Draw the rows for the new width."""
-        if self.scrollable_content_region.width != self._drawn_width:
-            self.call_after_refresh(self.redraw)
+        """Draw for the new width, and keep the chosen row in sight."""
+        event.prevent_default()
+        width = self.scrollable_content_region.width
+        if width != self._width:
+            self._width = width
+            self._forget()
+            self._measure()
+        self._show_chosen()
 
-    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Tell that the user chose a row."""
-        event.stop()
-        self.post_message(self.Chosen(self, event.option_id, by_user=True))
+    # --- moving ---------------------------------------------------------------------------------
 
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Tell that Enter was pressed on a row."""
-        event.stop()
-        if event.option_id is not None:
-            self.post_message(self.Opened(self, event.option_id))
+    def move(self, step: int) -> None:
+        """Choose the row so many rows further, headings not counted; the ends hold."""
+        place = self._at
+        for _ in range(abs(step)):
+            beyond = self._next(0 if place is None else place + (1 if step > 0 else -1), step)
+            if beyond is None:
+                break
+            place = beyond
+        self._go(place)
+
+    def _next(self, start: int, step: int) -> int | None:
+        """The first row that can be chosen from `start` on."""
+        end = len(self._rows)
+        places = range(max(start, 0), end) if step > 0 else range(min(start, end - 1), -1, -1)
+        return next((at for at in places if not self._rows[at].is_heading), None)
+
+    def _go(self, place: int | None, *, by_user: bool = True) -> None:
+        if place is None:
+            return
+        is_other, self._at = place != self._at, place
+        self._show_chosen()
+        self.refresh()
+        if is_other:
+            self.post_message(self.Chosen(self, self.chosen_id, by_user))
+
+    def action_cursor_down(self) -> None:
+        """Choose the next row."""
+        self.move(1)
+
+    def action_cursor_up(self) -> None:
+        """Choose the row before."""
+        self.move(-1)
+
+    def action_first(self) -> None:
+        """Choose the first row."""
+        self._go(self._next(0, 1))
+
+    def action_last(self) -> None:
+        """Choose the last row."""
+        self._go(self._next(len(self._rows) - 1, -1))
+
+    def action_page(self, pages: int) -> None:
+        """Choose a row almost a page further."""
+        if self._at is None:
+            return
+        own = self._tops[self._at + 1] - self._tops[self._at]
+        line = self._tops[self._at] + pages * max(own, self._height - own)
+        start = min(max(self._row_at(line), 0), len(self._rows) - 1)
+        place = self._next(start, pages)
+        self._go(self._next(start, -pages) if place is None else place)
+
+    def action_open(self) -> None:
+        """Open the chosen row."""
+        if self.chosen_id is not None:
+            self.post_message(self.Opened(self, self.chosen_id))
+
+    # --- mouse ----------------------------------------------------------------------------------
 
     def on_click(self, event: events.Click) -> None:
         """First click chooses, a click on the chosen row opens, a click on the bar explains."""
-        event.prevent_default()
-        index = self._row_at(event)
-        if index is None:
+        place = self._under(event)
+        if place is None:
             return
         on_bar = event.style.meta.get("part") == BAR_META["part"]
-        again = self.highlighted == index
-        self.highlighted = index
+        again = place == self._at
+        self._go(place)
         if again or on_bar:
-            self.post_message(self.Opened(self, self._rows[index].id, on_bar))
+            self.post_message(self.Opened(self, self._rows[place].id, on_bar))
 
-    def _on_mouse_move(self, event: events.MouseMove) -> None:
+    def on_mouse_move(self, event: events.MouseMove) -> None:
         """Show which row the mouse is over."""
-        event.prevent_default()
-        self._mouse_hovering_over = self._row_at(event)
+        self._hover_over(self._under(event))
 
-    def _row_at(self, event: events.MouseEvent) -> int | None:
-        """The row under the mouse; `None` for none."""
-        place = event.get_content_offset(self)
-        at = -1 if place is None else place.y + int(self.scroll_offset.y)
-        return self._lines[at][0] if 0 <= at < len(self._lines) else None
+    def on_leave(self) -> None:
+        """Show no row below the mouse any more."""
+        self._hover_over(None)
 
-    def render_lines(self, crop: Region) -> list[Strip]:
-        """Draw some lines; what they have in common is asked for once."""
-        self._looks.clear()
-        return super().render_lines(crop)
+    def _hover_over(self, place: int | None) -> None:
+        if place != self._hover:
+            self._hover = place
+            self.refresh()
+
+    def _under(self, event: events.MouseEvent) -> int | None:
+        """The row under the mouse that can be chosen; `None` for none."""
+        offset = event.get_content_offset(self)
+        place = -1 if offset is None else self._row_at(int(self.scroll_offset.y) + offset.y)
+        return place if 0 <= place < len(self._rows) and not self._rows[place].is_heading else None
+
+    def _row_at(self, line: int) -> int:
+        return bisect_right(self._tops, line) - 1
+
+    # --- drawing --------------------------------------------------------------------------------
+
+    def notify_style_update(self) -> None:
+        """Forget what was drawn in the old colours."""
+        super().notify_style_update()
+        self._forget()
 
     def render_line(self, y: int) -> Strip:
-        """Draw a line; the chosen row has the marker in its first cell."""
+        """Draw one line of the view."""
         width = self.scrollable_content_region.width
-        lines = self._line_cache.lines
-        at = int(self.scroll_offset.y) + y
-        if at >= len(lines):
-            return Strip.blank(width, self._look("").rich_style)
-        index, line = lines[at]
-        strips = self._visuals[index].strips(width, self._look(self._state(index)), self._get_style)
-        if line >= len(strips):
-            return Strip.blank(width, self._look("").rich_style)
-        return self._marked(strips[line], index)
+        if not self._rows:
+            return self._message_line(y, width)
+        line = int(self.scroll_offset.y) + y
+        place = self._row_at(line)
+        if place >= len(self._rows) or width < 1:
+            return Strip.blank(max(0, width), self.rich_style)
+        strips = self._drawn(place, width)
+        below = line - self._tops[place]
+        return strips[below] if below < len(strips) else Strip.blank(width, self.rich_style)
 
-    def _state(self, index: int) -> str:
-        """The component class of a row, beside that of every row; empty for none."""
-        if self.options[index].disabled:
-            return "option-list--option-disabled"
-        if self.highlighted == index:
-            return "option-list--option-highlighted"
-        return "option-list--option-hover" if self._mouse_hovering_over == index else ""
+    def _drawn(self, place: int, width: int) -> list[Strip]:
+        """The lines of a row as it looks now; rows that look alike again are not drawn again."""
+        is_chosen = place == self._at
+        state = "chosen" if is_chosen else "hover" if place == self._hover else ""
+        marker = is_chosen and (self.has_focus or not self._secondary)
+        key = (place, f"{state}{self.has_focus}{marker}")
+        if key not in self._strips:
+            if len(self._strips) > _STRIPS_KEPT:
+                self._strips.clear()
+            style = self.get_visual_style(f"row-list--{state}") if state else self.visual_style
+            base = style.rich_style
+            # A visual style does not hold `reverse`, by which a row is chosen without colours.
+            is_reversed = state and self.get_component_styles(f"row-list--{state}").text_style
+            strips = []
+            for number, line in enumerate(self._content(place).split("\n", allow_blank=True)):
+                head = (self._marker if marker and not number else " ").ljust(self._margin)
+                text = fmt.fit(line, max(1, width - self._margin)).render_segments(style)
+                strip = Strip([Segment(head, base), *text]).crop_extend(0, width, base)
+                strips.append(
+                    strip.apply_style(_REVERSED) if is_reversed and is_reversed.reverse else strip
+                )
+            self._strips[key] = strips
+        return self._strips[key]
 
-    def _look(self, state: str) -> Style:
-        if state not in self._looks:
-            classes = ("option-list--option", state) if state else ("option-list--option",)
-            self._looks[state] = self.get_visual_style(*classes)
-        return self._looks[state]
+    def _content(self, place: int) -> Content:
+        if place not in self._contents:
+            if len(self._contents) > _STRIPS_KEPT:
+                self._contents.clear()
+            width = max(1, self.scrollable_content_region.width - self._margin)
+            self._contents[place] = self._rows[place].draw(width)
+        return self._contents[place]
 
-    def _marked(self, strip: Strip, index: int) -> Strip:
-        first = next(iter(strip), None)
-        if first is None or not first.text.startswith(MARKER_PLACE):
-            return strip
-        marked = index == self.highlighted and (self.has_focus or not self._secondary)
-        head = Segment((self._marker if marked else " ") + first.text[1:], first.style)
-        return Strip([head, *list(strip)[1:]], strip.cell_length)
-
-
-def _strip(line: Content, width: int, style: Style, parse: ParseStyle) -> Strip:
-    segments = [Segment(text, _rich(look)) for text, look in line.render(style, "", parse)]
-    return Strip(segments, line.cell_length).extend_cell_length(width, _rich(style))
-
-
-@lru_cache(maxsize=1024)
-def _rich(style: Style) -> RichStyle:
-    """The same style as the terminal gets it; rows are drawn in a few dozen of them."""
-    return style.rich_style
+    def _message_line(self, y: int, width: int) -> Strip:
+        # The first line is free where there is room for that.
+        number = y - 1 if self.size.height > len(self._message) + 1 else y
+        lines = [line for part in self._message for line in part.wrap(max(1, width - 2))]
+        if not 0 <= number < len(lines):
+            return Strip.blank(max(0, width), self.rich_style)
+        strip = Strip(
+            (" " + lines[number]).render_segments(self.get_visual_style("row-list--message"))
+        )
+        return strip.crop_extend(0, width, self.rich_style)

@@ -11,7 +11,7 @@ from textual.content import Content
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.widgets.result_row import QUIET, place_text
-from memtui.tui.widgets.row_list import MARKER_PLACE, Row
+from memtui.tui.widgets.row_list import Row
 
 if TYPE_CHECKING:
     from memtui.engine.source import RecentFile
@@ -33,7 +33,7 @@ def start_rows(
 
 def _query_row(query: str) -> Row:
     def draw(width: int) -> Content:
-        text = Content.assemble(MARKER_PLACE, ("asked    ", QUIET), safe_line(query))
+        text = Content.assemble(("asked    ", QUIET), safe_line(query))
         return text.truncate(max(width, 1), ellipsis=True)
 
     return Row(QUERY + query, draw)
@@ -43,10 +43,9 @@ def _file_row(file: RecentFile, now: datetime) -> Row:
     def draw(width: int) -> Content:
         when = fmt.ago(file.mtime, now)
         tail = f"  {fmt.counted(file.lines, 'line')}  {when:>12}"
-        room = max(width - 10 - len(tail), 6)
+        room = max(width - 9 - len(tail), 6)
         place = place_text(file.path, None, room)
         text = Content.assemble(
-            MARKER_PLACE,
             ("changed  ", QUIET),
             place,
             " " * (room - place.cell_length),

@@ -18,8 +18,7 @@ from memtui.tui import format as fmt
 from memtui.tui.browsing.marks import UNICODE, Marks
 from memtui.tui.browsing.weeks import Measure, Window, day_row, day_words
 from memtui.tui.widgets.heat_map import ROWS, HeatMap, legend
-from memtui.tui.widgets.long_list import LongList
-from memtui.tui.widgets.row_list import Row
+from memtui.tui.widgets.row_list import Row, RowList
 from memtui.tui.widgets.text_block import TextBlock
 
 _BESIDE = 78
@@ -28,7 +27,7 @@ _BROAD = 140
 """From so many cells on a week may have two of them."""
 
 
-class DayList(LongList):
+class DayList(RowList):
     """The days that have notes, newest first."""
 
     HELP = "The days that have notes, newest first."
@@ -173,15 +172,15 @@ class Timeline(Container):
         message.stop()
         self.post_message(self.DayOpened(message.day))
 
-    @on(LongList.Chosen)
-    def line_chosen(self, message: LongList.Chosen) -> None:
+    @on(RowList.Chosen)
+    def line_chosen(self, message: RowList.Chosen) -> None:
         """Keep the map on the day of the list."""
         message.stop()
         if message.row_id is not None and message.by_user:
             self.heat_map.go_to(date.fromisoformat(message.row_id))
 
-    @on(LongList.Opened)
-    def line_opened(self, message: LongList.Opened) -> None:
+    @on(RowList.Opened)
+    def line_opened(self, message: RowList.Opened) -> None:
         """Open a day of the list."""
         message.stop()
         self.post_message(self.DayOpened(date.fromisoformat(message.row_id)))

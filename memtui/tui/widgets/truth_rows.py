@@ -33,7 +33,7 @@ from memtui.tui.widgets.foreign_status import (
     opened_line,
 )
 from memtui.tui.widgets.index_status import counts, error_line
-from memtui.tui.widgets.row_list import MARKER_PLACE, Row
+from memtui.tui.widgets.row_list import Row
 
 FILES_SHOWN = 500
 """More files than this are counted and not drawn: drawing thousands of rows would be felt."""
@@ -99,20 +99,19 @@ def state_facts(status: IndexStatus, foreign: ForeignStatus, now: datetime) -> l
 
 def finding_rows(findings: Sequence[Finding]) -> list[Row]:
     """A finding: its severity and code, then what it means in as many lines as that needs."""
-    return [Row(str(at), partial(_finding, finding)) for at, finding in enumerate(findings)]
+    return [Row(str(at), partial(_finding, finding), 0) for at, finding in enumerate(findings)]
 
 
 def _finding(finding: Finding, width: int) -> Content:
     style = SEVERITY_STYLES[finding.severity]
     names = f"  ⏎ {fmt.count(max(finding.count, len(finding.names)))}" if finding.names else ""
     head = Content.assemble(
-        MARKER_PLACE,
         (f" {SEVERITY_GLYPHS[finding.severity]} ", f"bold {style}"),
         (safe_line(finding.code), f"bold {style}"),
         (names, fmt.MUTED),
     )
-    told = Content(safe_line(finding.message)).wrap(max(width - 4, 8))
-    lines = [fmt.fit(head, width), *(Content.assemble("    ", line) for line in told)]
+    told = Content(safe_line(finding.message)).wrap(max(width - 3, 8))
+    lines = [fmt.fit(head, width), *(Content.assemble("   ", line) for line in told)]
     return Content("\n").join(lines)
 
 
@@ -143,7 +142,7 @@ def identity_row(field: IdentityField, width: int) -> Content:
     """`✗ model  stored → expected`, one value where both agree."""
     mark, style = _AGREEMENT[field.agrees]
     stored, expected = _value(field.stored), _value(field.expected)
-    room = max(width - _FIELD - 4, 8)
+    room = max(width - _FIELD - 3, 8)
     if field.agrees:
         value = Content(stored)
     elif field.expected is None:
@@ -153,7 +152,7 @@ def identity_row(field: IdentityField, width: int) -> Content:
         value = Content.assemble((stored, style), (" → ", fmt.MUTED), (expected, "bold"))
     return fmt.fit(
         Content.assemble(
-            MARKER_PLACE, (f"{mark} ", style), (f"{safe_line(field.name):<{_FIELD}}", fmt.MUTED),
+            (f"{mark} ", style), (f"{safe_line(field.name):<{_FIELD}}", fmt.MUTED),
             " ", value.truncate(room, ellipsis=True),
         ),
         width,
@@ -213,7 +212,7 @@ def file_row(file: FileTruth, width: int) -> Content:
     path = Content(safe_line(file.path))
     reason = "" if file.state is FileState.CURRENT else safe_line(file.reason)
     state = f"{FILE_STATE_GLYPHS[file.state]} {state_words(file.state):<{_STATE}} "
-    head = Content.assemble(MARKER_PLACE, (state, style))
+    head = Content.styled(state, style)
     room = max(width - head.cell_length, 8)
     shown = path.truncate(max(room * 3 // 5, 8), ellipsis=True) if reason else path
     return fmt.fit(
@@ -283,4 +282,4 @@ def leftover_rows(names: Sequence[str]) -> list[Row]:
 
 
 def _line(row_id: str, content: Content) -> Row:
-    return Row(row_id, lambda width: fmt.fit(Content.assemble(MARKER_PLACE, " ", content), width))
+    return Row(row_id, lambda width: fmt.fit(Content.assemble(" ", content), width))

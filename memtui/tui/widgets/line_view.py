@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.geometry import Size
+from textual.reactive import Reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from memtui.tui import format as fmt
-from memtui.tui.widgets.text_block import Draw
+
+Draw = Callable[[int], Sequence[Content]]
+"""From a width in cells to lines of at most that width."""
 
 
-def _nothing(width: int) -> Sequence[Content]:
+def no_lines(width: int) -> Sequence[Content]:
+    """The lines of a view that was given none."""
     return ()
 
 
-class LinesView(ScrollView, can_focus=True):
-    """Lines of styled text, wrapped by whoever lays them out."""
+class LineView(ScrollView, can_focus=True):
+    """Lines of styled text with the keys to scroll them; the base of every line-drawing widget."""
 
     DEFAULT_CSS = """
-    LinesView {
+    LineView {
         height: 1fr;
         border: round $foreground 25%;
         border-title-color: $text-muted;
@@ -34,6 +38,7 @@ class LinesView(ScrollView, can_focus=True):
         overflow-x: hidden;
         overflow-y: auto;
         scrollbar-size-vertical: 1;
+        scrollbar-size-horizontal: 0;
         scrollbar-gutter: stable;
         &:focus { border: round $primary; border-title-color: $primary; }
     }
@@ -49,15 +54,21 @@ class LinesView(ScrollView, can_focus=True):
         Binding("G,end", "scroll_end_of(1)", "last line", show=False, id="lines.last"),
     ]
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self._lay_out: Draw = _nothing
+    virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
+    """How far there is to scroll. Textual lays out the whole screen for every change of it, but
+    neither the size nor the place of anything depends on how long a text is."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id, classes=classes)
+        self._lay_out: Draw = no_lines
         self._lines: Sequence[Content] = ()
         self._width = -1
 
+    # --- what is shown --------------------------------------------------------------------------
+
     @property
     def plain(self) -> str:
-        """What is laid out, as text."""
+        """The laid-out lines as text."""
         return "\n".join(line.plain for line in self._lines)
 
     def show(self, lay_out: Draw, *, again: bool = False) -> None:
@@ -66,20 +77,16 @@ class LinesView(ScrollView, can_focus=True):
         self._width = -1
         self._arrange()
         if not again:
-            self.scroll_to(y=0, animate=False, force=True)
+            self.scroll_to_line(0)
         self.refresh()
 
     def _arrange(self) -> None:
+        """Lay out for the width, once for each."""
         width = self.scrollable_content_region.width
-        if width <= 0 or width == self._width:
-            return
-        self._width = width
-        self._lines = self._lay_out(width)
-        extent = Size(1, len(self._lines))
-        if extent != self.virtual_size:
-            self.set_reactive(ScrollView.virtual_size, extent)
-            if self.is_mounted and self.size:
-                self._scroll_update(extent)
+        if width > 0 and width != self._width:
+            self._width = width
+            self._lines = self._lay_out(width)
+            self.set_extent(len(self._lines))
 
     def on_resize(self, event: events.Resize) -> None:
         """Lay out for the new width."""
@@ -93,15 +100,37 @@ class LinesView(ScrollView, can_focus=True):
         if at >= len(self._lines):
             return Strip.blank(width, self.rich_style)
         line = fmt.fit(self._lines[at], width)
-        strip = Strip(line.render_segments(self.visual_style))
-        return strip.crop_extend(0, width, self.rich_style)
+        return Strip(line.render_segments(self.visual_style)).crop_extend(0, width, self.rich_style)
+
+    # --- scrolling ------------------------------------------------------------------------------
+
+    def set_extent(self, lines: int, cells: int = 1) -> None:
+        """Set how far there is to scroll."""
+        self.virtual_size = Size(cells, lines)
+
+    def watch_virtual_size(self, size: Size) -> None:
+        """Fit the scroll bar and the place, which Textual does as it lays out."""
+        height = self.scrollable_content_region.height
+        if height <= 0:
+            return
+        self.show_vertical_scrollbar = self.styles.overflow_y == "scroll" or size.height > height
+        self.scroll_y = self.validate_scroll_y(self.scroll_y)
+        if self.show_vertical_scrollbar:
+            bar = self.vertical_scrollbar
+            bar.display = True
+            bar.window_virtual_size, bar.window_size = size.height, height
+            bar.position = self.scroll_y
+
+    def scroll_to_line(self, line: int) -> None:
+        """Scroll so that a line is at the top, as far as there is to scroll."""
+        self.scroll_to(y=max(0, line), animate=False, force=True, immediate=True)
 
     def action_scroll_lines(self, lines: int) -> None:
         """Scroll by lines."""
         self.scroll_relative(y=lines, animate=False)
 
     def action_scroll_pages(self, pages: int) -> None:
-        """Scroll by pages."""
+        """Scroll by almost a page."""
         self.scroll_relative(y=pages * max(1, self.size.height - 1), animate=False)
 
     def action_scroll_end_of(self, step: int) -> None:

@@ -11,27 +11,26 @@ from textual.app import App, ComposeResult
 from textual.content import Content
 from textual.pilot import Pilot
 
-from memtui.tui.widgets.long_list import HeadingRow, LongList
-from memtui.tui.widgets.row_list import Row
+from memtui.tui.widgets.row_list import Row, RowList
 from tests.tui.harness import press, render_lines, resize, screen_text
 
 DRAWN: list[str] = []
 
 
-def _draw(name: str) -> Row:
+def _draw(name: str, lines: int = 1) -> Row:
     def draw(width: int) -> Content:
         DRAWN.append(name)
         return Content(name)
 
-    return Row(name, draw)
+    return Row(name, draw, lines)
 
 
-def _heading(name: str) -> HeadingRow:
-    return HeadingRow(name, lambda width: Content(name.upper()))
+def _heading(name: str) -> Row:
+    return Row(name, lambda width: Content(name.upper()), is_heading=True)
 
 
-def _rows(numbers: range) -> list[Row]:
-    return [_draw(f"row{number}") for number in numbers]
+def _rows(numbers: range, lines: int = 1) -> list[Row]:
+    return [_draw(f"row{number}", lines) for number in numbers]
 
 
 class Lists(App[None]):
@@ -42,13 +41,13 @@ class Lists(App[None]):
         self.told: list[tuple[str, str | None]] = []
 
     def compose(self) -> ComposeResult:
-        yield LongList(id="first")
-        yield LongList(id="second", gap=0, secondary=True)
+        yield RowList(id="first")
+        yield RowList(id="second", gap=0, secondary=True)
 
-    def on_long_list_chosen(self, message: LongList.Chosen) -> None:
+    def on_row_list_chosen(self, message: RowList.Chosen) -> None:
         self.told.append(("chosen by user" if message.by_user else "chosen", message.row_id))
 
-    def on_long_list_opened(self, message: LongList.Opened) -> None:
+    def on_row_list_opened(self, message: RowList.Opened) -> None:
         self.told.append(("opened", message.row_id))
 
     def take(self) -> list[tuple[str, str | None]]:
@@ -66,7 +65,7 @@ def _styles(app: App[Any], text: str) -> Iterator[Style | None]:
 async def test_headings_are_passed_over_and_seen_above_their_first_row() -> None:
     app = Lists()
     async with app.run_test(size=(40, 20)) as pilot:
-        first = app.query_one("#first", LongList)
+        first = app.query_one("#first", RowList)
         first.set_rows([_heading("a"), *_rows(range(9)), _heading("b"), _heading("c"), _draw("z")])
         await pilot.pause()
         assert app.take() == [("chosen", "row0")]
@@ -95,24 +94,24 @@ async def test_headings_are_passed_over_and_seen_above_their_first_row() -> None
 async def test_what_is_chosen_and_where_it_is_in_view_outlast_other_rows() -> None:
     app = Lists()
     async with app.run_test(size=(40, 20)) as pilot:
-        first = app.query_one("#first", LongList)
-        first.set_rows(_rows(range(5_000)), lines=2)
+        first = app.query_one("#first", RowList)
+        first.set_rows(_rows(range(5_000), 2))
         await pilot.pause()
         assert first.choose("row2000")
         assert not first.choose("row5000")
         await press(pilot, "up", "up")
         assert app.take()[-2:] == [("chosen by user", "row1999"), ("chosen by user", "row1998")]
         line = next(n for n, text in enumerate(render_lines(app)) if "› row1998" in text)
-        first.set_rows(_rows(range(1_000, 4_000)), "row1998", lines=2)
+        first.set_rows(_rows(range(1_000, 4_000), 2), "row1998")
         await pilot.pause()
         assert render_lines(app)[line].startswith("│› row1998")
         assert app.take() == [], "nothing else was chosen"
-        first.set_rows([row for row in first.rows if row.id != "row1998"], "row1998", lines=2)
+        first.set_rows([row for row in first.rows if row.id != "row1998"], "row1998")
         await pilot.pause()
         assert render_lines(app)[line].startswith("│› row1999"), "the one at its place"
         # What was scrolled away from the chosen row stays as it is.
         first.scroll_to(y=0, animate=False, immediate=True)
-        first.set_rows(first.rows, first.chosen_id, lines=2)
+        first.set_rows(first.rows, first.chosen_id)
         await pilot.pause()
         assert "row1000" in screen_text(app)
         await resize(pilot, (1, 1))
@@ -126,7 +125,7 @@ async def test_what_is_chosen_and_where_it_is_in_view_outlast_other_rows() -> No
 async def test_words_stand_in_place_of_rows_and_keys_do_nothing_there() -> None:
     app = Lists()
     async with app.run_test(size=(40, 20)) as pilot:
-        first = app.query_one("#first", LongList)
+        first = app.query_one("#first", RowList)
         await _all_keys(pilot)
         first.set_rows((), "gone", empty="nothing here [/] that is longer than one line is")
         await _all_keys(pilot)
@@ -153,7 +152,7 @@ async def test_the_chosen_row_is_seen_with_and_without_colours(
     app = Lists()
     async with app.run_test(size=(40, 20)) as pilot:
         for name in ("first", "second"):
-            app.query_one(f"#{name}", LongList).set_rows([_draw(name), _draw(f"other {name}")])
+            app.query_one(f"#{name}", RowList).set_rows([_draw(name), _draw(f"other {name}")])
         await pilot.pause()
         assert "│› first" in screen_text(app)
         assert "│ second" in screen_text(app), "marked only while it has the focus"
@@ -167,3 +166,23 @@ async def test_the_chosen_row_is_seen_with_and_without_colours(
 
 def _is_reversed(app: App[Any], text: str) -> bool:
     return any(style is not None and bool(style.reverse) for style in _styles(app, f"{text}"))
+
+
+async def test_rows_of_several_heights_are_chosen_by_key_and_mouse() -> None:
+    app = Lists()
+    async with app.run_test(size=(40, 9)) as pilot:
+        first = app.query_one("#first", RowList)
+        tall = Row("tall", lambda width: Content("tall\nand\nmore"), 0)
+        first.set_rows([_draw("a"), tall, *_rows(range(9), 2)])
+        first.styles.height = 9
+        await pilot.pause()
+        await pilot.hover("#first", offset=(4, 2))
+        assert any(style and style.bgcolor for style in _styles(app, "more"))
+        await pilot.click("#first", offset=(4, 4))
+        assert first.chosen_id == "tall"
+        await pilot.click("#first", offset=(4, 5))
+        assert first.chosen_id == "row0"
+        await press(pilot, "pagedown", "pagedown", "pagedown", "pagedown")
+        assert first.chosen_id == "row8"
+        first.set_rows(first.rows[:3], "gone", first=True)
+        assert first.chosen_id == "a"
