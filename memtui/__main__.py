@@ -28,15 +28,12 @@ def open_interface(
     foreign: Engine | None = None,
 ) -> int:
     """Open the terminal interface and return the exit code; only this imports it."""
-    from memtui.tui.instant import instant_frame
+    from memtui.tui.app import run, run_foreign
 
-    with instant_frame(loaded.settings.ui, os.environ) as frame:
-        from memtui.tui.app import run, run_foreign
-
-        gc.set_threshold(*_LOOKS_OF_PYTHON)
-        if foreign is not None:
-            return run_foreign(foreign, loaded, frame=frame)
-        return run(workspace, loaded, demo=demo, choose=choose, frame=frame)
+    gc.set_threshold(*_LOOKS_OF_PYTHON)
+    if foreign is not None:
+        return run_foreign(foreign, loaded)
+    return run(workspace, loaded, demo=demo, choose=choose)
 
 
 def main() -> None:

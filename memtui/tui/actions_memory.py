@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+from textual.app import App
 
 from memtui.bus import Bus
 from memtui.model.status import ForeignAgent
@@ -16,7 +19,7 @@ from memtui.tui.memories import AgentSource, EngineFactory, OpenedMemory, as_mem
 from memtui.tui.messages import AgentsFound, EngineFailed, EngineOpened, OpenAgain
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.main import MainScreen
-from memtui.tui.themed_app import ThemedApp
+from memtui.tui.theme import THEMES, automatic_theme, variable_defaults
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -25,8 +28,37 @@ CLOSE_SECONDS = 0.25
 NO_NOTES = "no notes folder here; ctrl+p opens an agent's index"
 
 
-class MemoryActions(ThemedApp[int]):
+class MemoryActions(App[int]):
     """Which memory is open, how another is opened, and what closes."""
+
+    options: UiOptions
+    theme_problems: tuple[str, ...] = ()
+    """What is wrong with the configured theme."""
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Leg and state colours for themes that do not define them."""
+        return variable_defaults(self.current_theme.dark)
+
+    def on_load(self) -> None:
+        """Set the theme before the first screen."""
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme_problems = self._apply_theme(self.options.theme)
+
+    def refresh_css(self, animate: bool = True) -> None:
+        """Before the first screen take the colours alone: nothing is parsed that has others."""
+        if self.screen_stack:
+            super().refresh_css(animate)
+        else:
+            self.stylesheet.set_variables(self.get_css_variables())
+
+    def _apply_theme(self, name: str) -> tuple[str, ...]:
+        chosen = automatic_theme(os.environ) if name == "auto" else name
+        if chosen in self.available_themes:
+            self.theme = chosen
+            return ()
+        self.theme = automatic_theme(os.environ)
+        return (f"no theme {name!r}; ctrl+p lists them",)
 
     def __init__(
         self,

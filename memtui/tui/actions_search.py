@@ -161,7 +161,6 @@ class SearchActions(DrawingActions):
             self.selected_by_user = self.selected_by_user and keep in ranked.pool.chunks
         with self.panes_later(complete=message.complete):
             self.show_ranked(ranked, keep=keep, entered=entered)
-        self.paint_rows()
         if message.complete:
             self.when_drawn(self._answer_drawn)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,12 +22,7 @@ from memtui.model import Ranking
 from memtui.text.sanitize import safe_line
 from memtui.tui.actions_screens import ScreenActions
 from memtui.tui.bindings import APP_BINDINGS
-from memtui.tui.closed_screens import release_closed_screens
 from memtui.tui.commands import MemtuiCommands
-from memtui.tui.drawn_lines import release_drawn_lines
-from memtui.tui.driver import take_over
-from memtui.tui.early_keys import EarlyKeys
-from memtui.tui.finished_workers import release_finished_workers
 from memtui.tui.keymap import resolve_keymap
 from memtui.tui.memories import (
     AgentSource,
@@ -46,9 +42,7 @@ from memtui.tui.messages import (
     SyncEnded,
 )
 from memtui.tui.options import UiOptions, flags_of, is_provider_given
-from memtui.tui.pauses import LOOK_SECONDS, QuietCollector, short_pauses
-from memtui.tui.screens.modal import Passing
-from memtui.tui.worker_errors import tell_worker_error
+from memtui.tui.screens.base import Modal, show_worker_error
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -56,7 +50,6 @@ if TYPE_CHECKING:
     from memtui.engine.query_vectors import GivenVectors
     from memtui.memory.workspace import Found
     from memtui.settings import Loaded
-    from memtui.tui.instant import InstantFrame
 
 WIDTHS = [(0, "-narrow"), (100, "-wide"), (160, "-huge")]
 HEIGHTS = [(0, "-short"), (30, "-tall")]
@@ -86,14 +79,8 @@ class MemtuiApp(ScreenActions):
         choose: bool = False,
         bus: Bus | None = None,
     ) -> None:
-        release_drawn_lines()
-        release_finished_workers()
-        release_closed_screens()
         super().__init__(open_engine, options, agents=agents, choose=choose, bus=bus)
         self.animation_level = "none"
-        self._early_keys = EarlyKeys()
-        self.collector: QuietCollector | None = None
-        """What looks for garbage in this program's stead, where somebody does."""
 
     def get_default_screen(self) -> Screen[Any]:
         """Start on the search screen."""
@@ -101,22 +88,15 @@ class MemtuiApp(ScreenActions):
 
     def on_mount(self) -> None:
         """Set keys; open the engine once the first screen is painted."""
-        if self.collector is not None:
-            self.set_interval(LOOK_SECONDS, self.collector.look)
         keymap, unknown = resolve_keymap(self.options.keymap_preset, self.options.keymap)
         self.set_keymap(keymap)
         told = (*self.options.warnings, *self.theme_problems, *unknown)
         more = (f"{len(told) - MOST_WARNINGS} more: memtui config validate",)
         for problem in told if len(told) <= MOST_WARNINGS + 1 else told[:MOST_WARNINGS] + more:
             self.notify(safe_line(problem), markup=False, severity="warning", timeout=10)
-        # Where nothing can have the focus, as in a window that is too small, keys go on as well.
-        self.call_after_refresh(self.on_descendant_focus)
+        # What is loaded by now stays: without it, a collection is short.
+        self.call_after_refresh(gc.freeze)
         self.call_after_refresh(self.start_opening)
-
-    async def on_descendant_focus(self) -> None:
-        """Hand on what was typed before there was a query box to take it."""
-        for event in self._early_keys.take():
-            await super().on_event(event)
 
     # --- what the bus tells ---------------------------------------------------------------------
 
@@ -171,18 +151,14 @@ class MemtuiApp(ScreenActions):
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Tell what went wrong beside the loop."""
-        tell_worker_error(self, event)
+        show_worker_error(self, event)
 
     async def on_event(self, event: events.Event) -> None:
         """Take a greeting away before a key is handed on, so that no later key overtakes it."""
         typed = isinstance(event, events.Key | events.Paste) and not event.is_forwarded
-        if self.collector is not None and isinstance(event, events.InputEvent | events.Paste):
-            self.collector.typed()
-        if typed and self._early_keys.keep(event):
-            return
-        if typed and isinstance(greeting := self.screen, Passing):
-            greeting.dismiss(None)
-            if isinstance(event, events.Key) and event.key in greeting.CLOSING_KEYS:
+        if typed and isinstance(front := self.screen, Modal) and front.CLOSING_KEYS is not None:
+            front.dismiss(None)
+            if isinstance(event, events.Key) and event.key in front.CLOSING_KEYS:
                 return
         await super().on_event(event)
 
@@ -304,12 +280,11 @@ def run(
     *,
     demo: bool = False,
     choose: bool = False,
-    frame: InstantFrame | None = None,
 ) -> int:
     """Open the interface on a memory folder and return the exit code.
 
     With `choose`, for a call that names no folder, the agents of this machine are offered first
-    when there are any; `workspace` may then be `None`. `frame` is on the terminal until then.
+    when there are any; `workspace` may then be `None`.
     """
 
     def open_engine(bus: Bus) -> Engine:
@@ -334,7 +309,7 @@ def run(
     options = options_from(loaded, workspace.root if workspace else Path(), demo=demo)
     agents = MachineAgents.of_user()
     app = MemtuiApp(open_engine if workspace else None, options, agents=agents, choose=choose)
-    return _run(app, loaded, frame)
+    return _run(app, loaded)
 
 
 def run_foreign(
@@ -343,12 +318,11 @@ def run_foreign(
     *,
     given: GivenVectors | None = None,
     profile: str | None = None,
-    frame: InstantFrame | None = None,
 ) -> int:
     """Open the interface on another program's index and return the exit code.
 
     `given` and `profile` are for a target, which is opened after the first paint; an engine is
-    open already. `frame` is on the terminal until then.
+    open already.
     """
     from memtui.engine.foreign import ForeignTarget
 
@@ -365,15 +339,12 @@ def run_foreign(
         agents=MachineAgents.of_user(),
         bus=None if isinstance(opened, ForeignTarget) else opened.bus,
     )
-    return _run(app, loaded, frame)
+    return _run(app, loaded)
 
 
-def _run(app: MemtuiApp, loaded: Loaded, frame: InstantFrame | None) -> int:
-    if frame is not None:
-        take_over(app, frame)
+def _run(app: MemtuiApp, loaded: Loaded) -> int:
     try:
-        with short_pauses() as app.collector:
-            code = app.run(mouse=loaded.settings.ui.mouse)
+        code = app.run(mouse=loaded.settings.ui.mouse)
     finally:
         app.close_engine()
     return app.return_code or code or 0

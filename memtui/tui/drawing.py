@@ -14,7 +14,6 @@ from memtui.tui.list_notes import list_notes
 from memtui.tui.search_base import SearchBase
 from memtui.tui.widgets import results_message as messages
 from memtui.tui.widgets.result_list import query_terms, sorted_hits
-from memtui.tui.widgets.row_list import RowList
 
 HIGHLIGHT_SECONDS = 2.0
 PANES_AFTER = 0.005
@@ -117,19 +116,6 @@ class DrawingActions(SearchBase):
         self._in_panes = ranked
         self.select(chosen)
 
-    def paint_rows(self) -> None:
-        """Have the list written now: Textual waits for its next tick, which is up to 17 ms off.
-
-        What is still to be painted elsewhere follows with that tick.
-        """
-        self._write_now(self.results)
-
-    def _write_now(self, rows: RowList) -> None:
-        # One that is still to be laid out would never be told its size: Textual takes it for known.
-        if rows.display and rows in self._compositor.visible_widgets:
-            self._dirty_widgets.add(rows)
-            self._on_timer_update()
-
     @contextmanager
     def panes_later(self, *, complete: bool) -> Iterator[None]:
         """Let what is drawn in this block have its rows on screen before the other panes."""
@@ -154,8 +140,6 @@ class DrawingActions(SearchBase):
             return
         if self.ranked is not None:
             self._draw_panes(self.ranked, self.selected_id)
-            if self.has_class("-near"):
-                self._write_now(self.near)
         if (drawn := self._when_drawn) is not None:
             self._when_drawn = None
             drawn()

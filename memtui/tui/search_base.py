@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 from textual.getters import query_one
 from textual.timer import Timer
 from textual.widgets import Input
-from textual.worker import Worker
 
 from memtui.model import Chunk, Drop, Hit, IndexStatus, Ranked, SearchMode
 from memtui.tui.glyphs import glyphs
 from memtui.tui.history import QueryHistory
 from memtui.tui.options import UiOptions
+from memtui.tui.screens.base import BaseScreen
 from memtui.tui.search_flow import SearchFlow
-from memtui.tui.sized_screen import SizedScreen
 from memtui.tui.widgets.near_misses import NearMisses
 from memtui.tui.widgets.param_panel import ParamPanel
 from memtui.tui.widgets.param_strip import ParamStrip
@@ -23,7 +22,6 @@ from memtui.tui.widgets.query_bar import QueryBar
 from memtui.tui.widgets.result_list import ResultList
 from memtui.tui.widgets.results_message import ResultsMessage
 from memtui.tui.widgets.status_bar import StatusBar
-from memtui.tui.worker_errors import tell_worker_error
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -36,7 +34,7 @@ WIDE = 100
 HUGE = 160
 
 
-class SearchBase(SizedScreen[None]):
+class SearchBase(BaseScreen[None]):
     """What the search screen knows; the concerns are mixins over it."""
 
     query_bar = query_one("#query-bar", QueryBar)
@@ -131,10 +129,6 @@ class SearchBase(SizedScreen[None]):
     def engine_now(self) -> datetime:
         """The clock of the engine, which the demo sets to the end of its story."""
         return self.engine.now() if self.engine is not None else datetime.now(UTC)
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Tell what went wrong beside the loop."""
-        tell_worker_error(self.app, event)
 
     def tell(self, text: str, *, error: bool = False, warning: bool = False) -> None:
         """Show a toast: what happened, and what to do next."""

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-import pytest
-from textual._compositor import ChopsUpdate
 from textual.content import Content
 
-from memtui.tui.messages import SearchAnswered
 from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.score_bar import BAR_META
 from tests.tui.harness import running, settle, until
@@ -59,29 +55,6 @@ async def test_a_list_that_was_hidden_is_told_its_size() -> None:
             results = screen.results
             if results.display and results.rows:
                 assert all(line.strip() for line in drawn_rows(results)[: len(results.rows)])
-
-
-async def test_the_rows_of_an_answer_are_written_without_waiting_for_a_tick(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with running(size=(120, 40)) as run:
-        await run.search()
-        screen = run.app.search_screen
-        assert screen.ranked is not None
-        fewer = run.engine.search.rerank(screen.ranked.pool, replace(screen.ranking, k=1))
-        written: list[ChopsUpdate] = []
-
-        def display(_: object, update: Any) -> None:
-            written.append(update)
-
-        screen.ranking = fewer.ranking
-        screen.flow.ask(screen.flow.wanted, 99)
-        monkeypatch.setattr(run.app, "_display", display)
-        screen.search_answered(SearchAnswered(99, fewer, True))
-        # No message was handled in between, and no timer came.
-        rows = {y for update in written for y, _, _ in update.spans}
-        inside = screen.results.content_region
-        assert rows >= set(range(inside.y, inside.y + screen.row_lines))
 
 
 async def test_a_near_miss_stays_chosen_when_the_same_list_is_drawn_again() -> None:

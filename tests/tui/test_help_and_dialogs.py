@@ -12,9 +12,9 @@ from textual.containers import Vertical
 from textual.widgets import Input
 
 from memtui.engine.source import RebuildCost
+from memtui.tui.screens.base import Modal
 from memtui.tui.screens.dialogs import ConfirmRebuild, FirstRunHint, cost_words
 from memtui.tui.screens.help import HelpScreen, help_groups
-from memtui.tui.screens.modal import Modal
 from memtui.tui.widgets.preview import Preview
 from tests.tui.harness import running, until
 from tests.tui.reader_samples import Cost, ReaderApp, note, screen_text

@@ -41,7 +41,6 @@ from memtui.settings import EmbeddingSettings, Settings
 from memtui.settings.schema import TranscriptSettings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
-from memtui.tui.pauses import QuietCollector, short_pauses
 from tests.support.conversations import Homes, line, said
 from tests.support.transcript_corpus import WORDS
 from tests.tui.harness import until
@@ -198,12 +197,10 @@ async def measure(
     data: Path,
     provider: str,
     homes: Homes | None,
-    collector: QuietCollector,
 ) -> Probe:
     """Open the real application on the real engine, index, type, and probe the loop.
 
-    With `homes` conversations are indexed beside the notes. Garbage is looked for as in the
-    program.
+    With `homes` conversations are indexed beside the notes.
     """
     settings = Settings(
         embedding=EmbeddingSettings(provider=provider),
@@ -215,7 +212,6 @@ async def measure(
         return Engine.open(root, settings, bus=bus, data_dir=data, warm=True, homes=places)
 
     app = MemtuiApp(open_engine, UiOptions(theme="memtui-dark", root=root))
-    app.collector = collector
     screen = app.search_screen
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: screen.engine is not None, 30)
@@ -271,14 +267,13 @@ async def stays_free(
     probing: Callable[[], Probe], root: Path, data: Path, provider: str, homes: Homes | None = None
 ) -> None:
     tries: list[Probe] = []
-    with short_pauses() as collector:
-        for number in range(TRIES):
-            place = data / str(number)
-            tries.append(await measure(probing, root, place, provider, homes, collector))
-            if tries[-1].percentile(99) <= LIMIT:
-                break
-        else:
-            raise AssertionError("late:\n" + "\n".join(map(str, tries)))
+    for number in range(TRIES):
+        place = data / str(number)
+        tries.append(await measure(probing, root, place, provider, homes))
+        if tries[-1].percentile(99) <= LIMIT:
+            break
+    else:
+        raise AssertionError("late:\n" + "\n".join(map(str, tries)))
     print(*tries, sep="\n")
 
 

@@ -16,7 +16,7 @@ from textual.widgets import Static
 
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
-from memtui.tui.sized_screen import SizedScreen
+from memtui.tui.screens.base import BaseScreen
 from tests.tui.harness import Running, resize, running, settle, until
 from tests.tui.samples import SampleEngine
 
@@ -99,7 +99,7 @@ async def test_an_answer_is_laid_out_only_for_what_changes_its_place() -> None:
         assert app.layouts == before
 
 
-class Sized(SizedScreen[None]):
+class Sized(BaseScreen[None]):
     """Knows which classes it had at its first layout."""
 
     HORIZONTAL_BREAKPOINTS = WIDTHS

@@ -320,10 +320,6 @@ def modules_after(statement: str) -> set[str]:
             "import memtui.tui.app",
             {"numpy", "apsw", "onnxruntime", "watchdog", "httpx"},
         ),
-        (
-            "import memtui.tui.instant",
-            {"textual", "rich", "numpy", "apsw", "click", "asyncio", "memtui.model"},
-        ),
     ],
 )
 def test_imports_stay_apart(statement: str, banned: set[str]) -> None:

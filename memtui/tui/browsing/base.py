@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, cast
 from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Input, Static
-from textual.worker import Worker
 
 from memtui.model import Chunk
 from memtui.model.browsing import DayTotals, MemoryFile
@@ -22,13 +21,12 @@ from memtui.tui.browsing.outline import Heading
 from memtui.tui.browsing.tree import Sort
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.sized_screen import SizedScreen
+from memtui.tui.screens.base import BaseScreen
 from memtui.tui.widgets.file_tree import FileTree
 from memtui.tui.widgets.file_view import FileView
 from memtui.tui.widgets.rendered_view import RenderedView
 from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.timeline import Timeline
-from memtui.tui.worker_errors import tell_worker_error
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -49,7 +47,7 @@ class Wanted:
     """Whether somebody asked for this line or chunk, and not for the file alone."""
 
 
-class BrowseBase(SizedScreen[None]):
+class BrowseBase(BaseScreen[None]):
     """What the browse screen knows; the concerns are mixins over it."""
 
     file_tree = query_one("#file-tree", FileTree)
@@ -170,10 +168,6 @@ class BrowseBase(SizedScreen[None]):
         if self.sort is Sort.RECALLS and self.recall_note:
             order, told = "", self.recall_note
         self.query_one("#browse-count", Static).update(Content(f"{order}{told}"), layout=False)
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Tell what went wrong beside the loop."""
-        tell_worker_error(self.app, event)
 
     # --- given by the other concerns --------------------------------------------------------------
 

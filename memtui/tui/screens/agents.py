@@ -13,16 +13,14 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
-from textual.worker import Worker
 
 from memtui.model.status import ForeignAgent, IndexGeneration
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.messages import AgentsFound, EngineFailed, EngineOpened
-from memtui.tui.screens.modal import Modal
+from memtui.tui.screens.base import Modal
 from memtui.tui.widgets.row_list import Row, RowList
 from memtui.tui.widgets.safe_input import SafeInput
-from memtui.tui.worker_errors import tell_worker_error
 
 NOTES = "notes"
 SHOWN = 200
@@ -213,10 +211,6 @@ class AgentsScreen(Modal[EngineOpened | None]):
         message.stop()
         self._busy = False
         self._note(message.error, error=True)
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Tell what went wrong beside the loop."""
-        tell_worker_error(self.app, event)
 
     # --- keys -----------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.content import Content
 
 from memtui.text.sanitize import safe_line
-from memtui.tui.screens.modal import Modal
+from memtui.tui.screens.base import Modal
 from memtui.tui.widgets.row_list import Row, RowList
 
 _MOST_LINES = 14
@@ -63,7 +63,3 @@ class Chooser(Modal[str]):
     def chosen(self, message: RowList.Chosen) -> None:
         """Keep the choice here."""
         message.stop()
-
-    def action_close(self) -> None:
-        """Take none."""
-        self.dismiss(None)

@@ -13,7 +13,6 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
-from textual.worker import Worker
 
 from memtui.model import Drop, Hit, Ranked, Ranking
 from memtui.ranking.trace import ListComparison, compare_lists, compare_settings, find
@@ -23,7 +22,7 @@ from memtui.tui.actions_ranking import needs_search
 from memtui.tui.comparing import CONFIGURED, CURRENT, Side, choices, first_names
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.modal import Overlay
+from memtui.tui.screens.base import BaseScreen
 from memtui.tui.verdicts import place, verdict
 from memtui.tui.widgets.butterfly import two_results
 from memtui.tui.widgets.comparison_view import (
@@ -36,7 +35,6 @@ from memtui.tui.widgets.comparison_view import (
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.result_list import query_terms
 from memtui.tui.widgets.result_row import shown_score
-from memtui.tui.worker_errors import tell_worker_error
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -56,7 +54,7 @@ class SideAnswered(Message):
     error: str = ""
 
 
-class CompareScreen(Overlay[str | None]):
+class CompareScreen(BaseScreen[str | None]):
     """Left A, right B; its result is the chunk that Enter was pressed on."""
 
     CSS_PATH = "compare.tcss"
@@ -187,10 +185,6 @@ class CompareScreen(Overlay[str | None]):
         side = replace(message.asked, ranked=message.ranked, error=message.error)
         self._sides[message.which] = side
         self._show()
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Tell what went wrong beside the loop."""
-        tell_worker_error(self.app, event)
 
     # --- drawing --------------------------------------------------------------------------------
 
@@ -380,7 +374,3 @@ class CompareScreen(Overlay[str | None]):
             chunk_id = next((pin for pin in self._pinned if pin not in pool), self._pinned[0])
         if side.ranked is not None and chunk_id is not None:
             self._explain(side.ranked, chunk_id, side.ranking)
-
-    def action_close(self) -> None:
-        """Go back."""
-        self.dismiss(None)

@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from memtui.model import Ranking
 from memtui.text.sanitize import safe, safe_line
-from memtui.tui.screens.modal import Modal
+from memtui.tui.screens.base import Modal
 
 PREFIX = "openclaw-"
 NEWEST = "2026.9"
@@ -112,10 +112,6 @@ class ConfigurationScreen(Modal[None]):
         """Scroll by lines."""
         scroll = self.query_one("#configuration-scroll", VerticalScroll)
         scroll.scroll_relative(y=lines, animate=False)
-
-    def action_close(self) -> None:
-        """Go back."""
-        self.dismiss(None)
 
 
 def _cannot(lines: Sequence[str]) -> Content:

@@ -16,7 +16,7 @@ from memtui.report.cost import price_words
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.screens.modal import Modal
+from memtui.tui.screens.base import Modal
 from memtui.tui.widgets.facts import Fact, Facts
 from memtui.tui.widgets.row_list import Row, RowList
 

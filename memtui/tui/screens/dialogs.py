@@ -14,7 +14,7 @@ from textual.widgets import Button, Static
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
-from memtui.tui.screens.modal import Modal, Passing
+from memtui.tui.screens.base import Modal
 
 if TYPE_CHECKING:
     from memtui.engine.source import RebuildCost
@@ -89,9 +89,10 @@ class ConfirmRebuild(Modal[bool]):
         self.dismiss(event.button.id == "yes")
 
 
-class FirstRunHint(Passing):
+class FirstRunHint(Modal[None]):
     """The five keys to begin with, shown once."""
 
+    CLOSING_KEYS = frozenset({"escape", "enter"})
     CSS_PATH = "dialogs.tcss"
     BINDING_GROUP_TITLE = "Welcome"
     KEYS: ClassVar[tuple[tuple[str, str], ...]] = (

@@ -16,14 +16,12 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from textual.worker import Worker
 
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.differences import DifferenceLine, Mark, difference
 from memtui.tui.highlight import MAX_CELLS, display_line
-from memtui.tui.screens.modal import Modal
-from memtui.tui.worker_errors import tell_worker_error
+from memtui.tui.screens.base import Modal
 
 COLUMNS = 8
 _STYLES = {
@@ -179,10 +177,6 @@ class DifferenceScreen(Modal[None]):
             f"{told}   n/N changes  j/k scroll  esc back"
         )
 
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Tell what went wrong beside the loop."""
-        tell_worker_error(self.app, event)
-
     # --- keys -----------------------------------------------------------------------------------
 
     def action_hunk(self, step: int) -> None:
@@ -207,7 +201,3 @@ class DifferenceScreen(Modal[None]):
     def action_end(self, step: int) -> None:
         """Go to the first or the last line."""
         self._view.scroll_to(y=self._view.max_scroll_y if step > 0 else 0, animate=False)
-
-    def action_close(self) -> None:
-        """Go back."""
-        self.dismiss(None)

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Protocol
 from textual import on
 from textual.message import Message
 from textual.timer import Timer
-from textual.worker import Worker, get_current_worker
+from textual.worker import get_current_worker
 
 from memtui.model import Chunk, Ranked, Ranking
 from memtui.model.inquiry import Place
 from memtui.tui.explaining.findings import Findings, Found, Gathering, Part, Subject
 from memtui.tui.explaining.page import Page, page_of
 from memtui.tui.glyphs import UNICODE, Glyphs
-from memtui.tui.screens.modal import Modal
-from memtui.tui.worker_errors import tell_worker_error
+from memtui.tui.screens.base import Modal
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -215,10 +214,6 @@ class ExplainBase(Modal[str | None]):
         if isinstance(self.subject, Place) and chunk is not None and chunk.id in self._subjects:
             self._known[chunk.id] = findings
             self._line_up(chunk.id)
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Tell what went wrong beside the loop."""
-        tell_worker_error(self.app, event)
 
     # --- given by the screen --------------------------------------------------------------------
 

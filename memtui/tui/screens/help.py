@@ -18,7 +18,7 @@ from textual.widgets import Input, Static
 
 from memtui.tui import format as fmt
 from memtui.tui.keys import KnownKey, key_label, known_keys
-from memtui.tui.screens.modal import Modal
+from memtui.tui.screens.base import Modal
 from memtui.tui.widgets.safe_input import SafeInput
 
 _KEYS = 16
@@ -157,10 +157,6 @@ class HelpScreen(Modal[None]):
     def action_scroll(self, lines: int) -> None:
         """Scroll the keys while typing."""
         self.query_one("#help-scroll", VerticalScroll).scroll_relative(y=lines, animate=False)
-
-    def action_close(self) -> None:
-        """Go back."""
-        self.dismiss(None)
 
     def _fill(self, wanted: str) -> None:
         text = self.query_one("#help-text", Static)

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.widgets import Input
 
 from memtui.text.sanitize import safe_line
-from memtui.tui.screens.modal import Modal
+from memtui.tui.screens.base import Modal
 from memtui.tui.widgets.row_list import Row, RowList
 from memtui.tui.widgets.safe_input import SafeInput
 

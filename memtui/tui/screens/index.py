@@ -13,7 +13,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import DataTable, Static
-from textual.worker import Worker
 
 from memtui.model import IndexState, IndexStatus, ProviderState, Reason, SkippedFile
 from memtui.text.sanitize import safe_line
@@ -22,8 +21,8 @@ from memtui.tui import provider_words as words
 from memtui.tui.actions_index import PRICE
 from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.messages import RebuildPriced
+from memtui.tui.screens.base import BaseScreen
 from memtui.tui.screens.dialogs import ConfirmRebuild
-from memtui.tui.screens.modal import Overlay
 from memtui.tui.widgets.facts import Fact, Facts
 from memtui.tui.widgets.index_status import (
     cache_line,
@@ -37,7 +36,6 @@ from memtui.tui.widgets.index_status import (
     watcher_line,
 )
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.worker_errors import tell_worker_error
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -124,7 +122,7 @@ class StatusTable(DataTable[Text]):
         return Text(safe_line(text), justify="right" if number else "left", no_wrap=True)
 
 
-class IndexScreen(Overlay[None]):
+class IndexScreen(BaseScreen[None]):
     """State, sources, waiting and skipped files, errors; brought up to date every second."""
 
     CSS_PATH = "index.tcss"
@@ -236,10 +234,6 @@ class IndexScreen(Overlay[None]):
         if self.engine is not None:
             self._price(self.engine)
 
-    def action_close(self) -> None:
-        """Go back to the search."""
-        self.app.pop_screen()
-
     @work(thread=True, exclusive=True, group="price", exit_on_error=False, description=PRICE)
     def _price(self, engine: Engine) -> None:
         self.post_message(RebuildPriced(engine.index.rebuild_cost()))
@@ -250,10 +244,6 @@ class IndexScreen(Overlay[None]):
         provider = self.engine.index.status().provider if self.engine is not None else None
         name = (provider.actual or provider.requested) if provider is not None else ""
         self.app.push_screen(ConfirmRebuild(message.cost, name), self._confirmed)
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Tell what went wrong beside the loop."""
-        tell_worker_error(self.app, event)
 
     def _confirmed(self, confirmed: bool | None) -> None:
         if confirmed and self.engine is not None:

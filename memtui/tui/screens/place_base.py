@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, cast
 
 from textual import work
 from textual.message import Message
-from textual.worker import Worker
 
 from memtui.bus import Event, Subscription
 from memtui.model import citation
@@ -17,8 +16,7 @@ from memtui.tui.editing import edit_place
 from memtui.tui.following import CHANGES, changes_content
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.modal import Overlay
-from memtui.tui.worker_errors import tell_worker_error
+from memtui.tui.screens.base import BaseScreen
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -50,7 +48,7 @@ class ContentChanged(Message):
         return isinstance(message, ContentChanged)
 
 
-class PlaceScreen(Overlay[None]):
+class PlaceScreen(BaseScreen[None]):
     """A screen over the memory that leads to places of its files."""
 
     def __init__(self, options: UiOptions) -> None:
@@ -98,14 +96,6 @@ class PlaceScreen(Overlay[None]):
         """Stop following the index."""
         if self._subscription is not None:
             self._subscription.close()
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Tell what went wrong beside the loop."""
-        tell_worker_error(self.app, event)
-
-    def action_close(self) -> None:
-        """Go back to where it was opened."""
-        self.dismiss(None)
 
     def tell(self, text: str, *, error: bool = False, warning: bool = False) -> None:
         """Show a toast: what happened, and what to do next."""

@@ -12,16 +12,14 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
-from textual.worker import Worker
 
 from memtui.model.inquiry import Place
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.places import SHOWN, NoPlace, completions, read_place
-from memtui.tui.screens.modal import Modal
+from memtui.tui.screens.base import Modal
 from memtui.tui.widgets.row_list import Row, RowList
 from memtui.tui.widgets.safe_input import SafeInput
-from memtui.tui.worker_errors import tell_worker_error
 
 _AS_TYPED = "\x00typed"
 """Id of the row that takes what was typed as it is; no path holds a NUL."""
@@ -91,10 +89,6 @@ class PlacePrompt(Modal[Place | None]):
     def _look_up(self) -> None:
         self.post_message(PathsRead(tuple(self._read_paths())))
 
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Tell what went wrong beside the loop; a path can be typed without the list."""
-        tell_worker_error(self.app, event)
-
     @on(PathsRead)
     def paths_read(self, message: PathsRead) -> None:
         """Show what the index holds."""
@@ -137,10 +131,6 @@ class PlacePrompt(Modal[Place | None]):
             box = self.query_one(Input)
             box.value = chosen
             box.action_end()
-
-    def action_close(self) -> None:
-        """Go back without a place."""
-        self.dismiss(None)
 
     def _take(self, chosen: str | None) -> None:
         typed = self.query_one(Input).value

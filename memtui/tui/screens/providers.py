@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.worker import Worker
 
 from memtui.embedding.choice import EMBEDDED_DEFAULT
 from memtui.model.status import ProbeResult, ProviderListing
@@ -20,8 +19,8 @@ from memtui.tui.choosing import Chosen, choice_named, worth_asking
 from memtui.tui.glyphs import glyphs
 from memtui.tui.messages import ProviderPriced, ProviderProbed, ProvidersListed
 from memtui.tui.options import UiOptions
+from memtui.tui.screens.base import Modal
 from memtui.tui.screens.confirm_provider import Answer, ConfirmProvider
-from memtui.tui.screens.modal import Modal
 from memtui.tui.widgets.facts import Facts
 from memtui.tui.widgets.provider_rows import (
     Probe,
@@ -32,7 +31,6 @@ from memtui.tui.widgets.provider_rows import (
 )
 from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.text_block import TextBlock
-from memtui.tui.worker_errors import tell_worker_error
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -311,11 +309,3 @@ class ProvidersScreen(Modal[Chosen | None]):
     def _written(self, chosen: Chosen | None) -> None:
         if chosen is not None:
             self.dismiss(chosen)
-
-    def action_close(self) -> None:
-        """Keep the present provider."""
-        self.dismiss(None)
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Tell what went wrong beside the loop."""
-        tell_worker_error(self.app, event)

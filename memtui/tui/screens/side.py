@@ -11,7 +11,7 @@ from textual.content import Content
 
 from memtui.model import Chunk, citation
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.screens.modal import Modal
+from memtui.tui.screens.base import Modal
 from memtui.tui.side_by_side import SideText, two_texts
 from memtui.tui.widgets.line_view import LineView
 
@@ -60,7 +60,3 @@ class SideScreen(Modal[None]):
         left, right = self._sides
         view.show(lambda width: two_texts(left, right, width, self._glyphs))
         view.focus()
-
-    def action_close(self) -> None:
-        """Go back."""
-        self.dismiss(None)

@@ -12,7 +12,7 @@ from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
-from textual.worker import Worker, get_current_worker
+from textual.worker import get_current_worker
 
 from memtui.errors import Cancelled
 from memtui.model import Ranked, Ranking
@@ -23,12 +23,11 @@ from memtui.tui import format as fmt
 from memtui.tui import sweeping
 from memtui.tui.actions_ranking import effect
 from memtui.tui.glyphs import ASCII, Glyphs
-from memtui.tui.screens.modal import Overlay
+from memtui.tui.screens.base import BaseScreen
 from memtui.tui.sweeping import PARAMETERS, TITLES, Subject, value_text
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.rank_chart import LETTERS, STYLES, RankChart, Traced, order_lines
 from memtui.tui.widgets.sweep_view import SweepView
-from memtui.tui.worker_errors import tell_worker_error
 
 WIDTHS = [(0, "-small"), (60, "-narrow"), (100, "-wide"), (160, "-huge")]
 HEIGHTS = [(0, "-flat"), (14, "-short"), (30, "-tall")]
@@ -54,7 +53,7 @@ class Swept(Message):
     exact: bool
 
 
-class SweepScreen(Overlay[Ranking | None]):
+class SweepScreen(BaseScreen[Ranking | None]):
     """Rank against one parameter; its result is the ranking that was chosen."""
 
     CSS_PATH = "sweep.tcss"
@@ -229,10 +228,6 @@ class SweepScreen(Overlay[Ranking | None]):
         self._sweep, self._exact = message.sweep, message.exact
         self._show()
 
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Tell what went wrong beside the loop."""
-        tell_worker_error(self.app, event)
-
     # --- drawing --------------------------------------------------------------------------------
 
     def _show(self) -> None:
@@ -379,7 +374,3 @@ class SweepScreen(Overlay[Ranking | None]):
     def action_apply(self) -> None:
         """Rank by the value at the cursor, its stage switched on."""
         self.dismiss(self._subject.at(self._cursor))
-
-    def action_close(self) -> None:
-        """Go back."""
-        self.dismiss(None)

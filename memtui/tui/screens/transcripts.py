@@ -12,19 +12,17 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
-from textual.worker import Worker
 
 from memtui.model.conversations import TranscriptSource
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.modal import Modal
+from memtui.tui.screens.base import Modal
 from memtui.tui.sessions.source_rows import source_facts, source_row
 from memtui.tui.widgets.facts import Fact, Facts
 from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.text_block import TextBlock
-from memtui.tui.worker_errors import tell_worker_error
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -254,7 +252,3 @@ class TranscriptsScreen(Modal[bool]):
     def action_close(self) -> None:
         """Leave everything as it is."""
         self.dismiss(False)
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Tell what went wrong beside the loop."""
-        tell_worker_error(self.app, event)

@@ -18,7 +18,7 @@ from memtui.model.status import FileState, FileTruth, Finding, ForeignStatus, Tr
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import UNICODE, Glyphs
-from memtui.tui.screens.modal import Modal, Overlay
+from memtui.tui.screens.base import BaseScreen, Modal
 from memtui.tui.widgets import foreign_status, truth_rows
 from memtui.tui.widgets.facts import Facts
 from memtui.tui.widgets.index_status import state_line
@@ -89,12 +89,8 @@ class DetailScreen(Modal[None]):
         """Scroll by lines."""
         self.query_one("#detail-box").scroll_relative(y=lines, animate=False)
 
-    def action_close(self) -> None:
-        """Go back."""
-        self.dismiss(None)
 
-
-class TruthScreen(Overlay[None]):
+class TruthScreen(BaseScreen[None]):
     """Facts, findings, identity, files, coverage, leftovers; `s` looks at the index again."""
 
     CSS_PATH = "truth.tcss"
@@ -320,7 +316,3 @@ class TruthScreen(Overlay[None]):
         self._bring_to_front(name)
         self.call_after_refresh(self.query_one(f"#{name}").focus)
         self.refresh_status()
-
-    def action_close(self) -> None:
-        """Go back to the search."""
-        self.app.pop_screen()

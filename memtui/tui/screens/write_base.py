@@ -18,8 +18,7 @@ from memtui.errors import SettingsError
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.screens.modal import Modal
-from memtui.tui.worker_errors import tell_worker_error
+from memtui.tui.screens.base import Modal
 from memtui.tui.writing import drawn_difference
 
 if TYPE_CHECKING:
@@ -230,10 +229,9 @@ class WriteScreen(Modal[Result | None], Generic[Result]):
             self.dismiss(None)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Tell what went wrong beside the loop."""
+        """Let another try begin after one that went wrong."""
         if event.worker.error is not None:
             self._writing = False
-        tell_worker_error(self.app, event)
 
 
 class WriteUserFile(WriteScreen[Result]):

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, cast
 from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Input
-from textual.worker import Worker
 
 from memtui.model.conversations import ConversationListing, TranscriptSource, TurnKind
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.sized_screen import SizedScreen
+from memtui.tui.screens.base import BaseScreen
 from memtui.tui.widgets.facts import Facts
 from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.turn_view import TurnView
-from memtui.tui.worker_errors import tell_worker_error
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -29,7 +27,7 @@ ONE_PANE = 100
 HUGE = 160
 
 
-class SessionsBase(SizedScreen[None]):
+class SessionsBase(BaseScreen[None]):
     """What the sessions screen knows; the concerns are mixins over it."""
 
     filter_input = query_one("#sessions-filter", Input)
@@ -82,10 +80,6 @@ class SessionsBase(SizedScreen[None]):
             severity=severity,  # type: ignore[arg-type]
             timeout=30 if error else 4,
         )
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Tell what went wrong beside the loop."""
-        tell_worker_error(self.app, event)
 
     def error_line(self, error: str) -> Content:
         """What went wrong, in one line."""

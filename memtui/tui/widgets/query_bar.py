@@ -10,7 +10,6 @@ from textual.content import Content
 from textual.widgets import Static
 
 from memtui.tui import format as fmt
-from memtui.tui.instant import PLACEHOLDER
 from memtui.tui.widgets.safe_input import SafeInput
 
 LONGEST = 5000
@@ -48,7 +47,9 @@ class QueryBar(Horizontal):
     def compose(self) -> ComposeResult:
         """Prompt, input, count."""
         yield Static(Content(f" {self._prompt} "), id="prompt", markup=False)
-        yield SafeInput(placeholder=PLACEHOLDER, id="query", compact=True, max_length=LONGEST)
+        yield SafeInput(
+            placeholder="search what was remembered", id="query", compact=True, max_length=LONGEST
+        )
         yield Static(id="count", markup=False)
 
     def show_count(

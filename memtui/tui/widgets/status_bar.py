@@ -13,7 +13,6 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.instant import OPENING
 from memtui.tui.widgets import foreign_status
 
 _STATE_CELLS = 36
@@ -34,7 +33,7 @@ class StatusBar(Widget):
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(id="status-bar")
         self._glyphs = glyphs
-        self._segments: tuple[Content, ...] = (Content.styled(OPENING, "$foreground 60%"),)
+        self._segments: tuple[Content, ...] = (Content.styled("opening…", "$foreground 60%"),)
         self._destination = Content("")
         """Where text goes, in short; empty while it stays here."""
 

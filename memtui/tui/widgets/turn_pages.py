@@ -17,9 +17,9 @@ from textual.worker import Worker, get_current_worker
 from memtui.errors import Cancelled
 from memtui.model.conversations import Turn, TurnKind
 from memtui.tui.glyphs import Glyphs
+from memtui.tui.screens.base import show_worker_error
 from memtui.tui.sessions.borders import Edge
 from memtui.tui.sessions.page import FOLDED, Folds, Page
-from memtui.tui.worker_errors import tell_worker_error
 
 MARGIN = 3
 """Cells before every line: the marker of the turn in front, the chunk, and a space."""
@@ -367,7 +367,7 @@ class TurnPages(ScrollView, can_focus=True):
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Tell what went wrong beside the loop."""
-        tell_worker_error(self.app, event)
+        show_worker_error(self.app, event)
 
 
 def _is_said(turn: Turn) -> bool:

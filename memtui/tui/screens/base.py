@@ -1,0 +1,113 @@
+"""The two bases of every screen: `BaseScreen`, and `Modal` for what lies over another screen."""
+
+from __future__ import annotations
+
+from asyncio import CancelledError as TaskCancelled
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from typing import Any, ClassVar
+
+from textual import events
+from textual.app import App
+from textual.await_complete import AwaitComplete
+from textual.geometry import Size
+from textual.screen import ModalScreen, Screen, ScreenResultType
+from textual.worker import Worker, WorkerState
+
+from memtui.text.sanitize import safe_line
+
+_ERROR_SECONDS = 30
+
+
+def show_worker_error(app: App[Any], event: Worker.StateChanged) -> None:
+    """Show the error of a worker as a toast; a worker that was cancelled shows nothing.
+
+    Textual hides errors of workers with `exit_on_error=False`, and the message does not bubble:
+    every node that starts workers calls this.
+    """
+    error = event.worker.error
+    if event.state is not WorkerState.ERROR or isinstance(error, CancelledError | TaskCancelled):
+        return
+    text = f"could not {event.worker.description}: {str(error) or type(error).__name__}"
+    app.notify(safe_line(text), markup=False, severity="error", timeout=_ERROR_SECONDS)
+
+
+class BaseScreen(Screen[ScreenResultType]):
+    """Has the classes of its size before its first layout, shows worker errors, closes once.
+
+    Textual lays a screen out first, chooses its classes then, and lays it out again for them. It
+    also tells a screen its size up to three times as it opens, with a layout for each.
+    """
+
+    _classes_for: Size | None = None
+    """The size that the classes are for."""
+
+    def layout_classes(self) -> dict[str, bool]:
+        """The classes that depend on the size, and whether they are set: those of breakpoints."""
+        app = self.app
+        widths, heights = self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS
+        size = self.size
+        return {
+            **_breakpoints(app.HORIZONTAL_BREAKPOINTS if widths is None else widths, size.width),
+            **_breakpoints(app.VERTICAL_BREAKPOINTS if heights is None else heights, size.height),
+        }
+
+    def on_compose(self) -> None:
+        """Set the classes before there are widgets whose styles depend on them."""
+        self._classes_for = self.size
+        self.update_classes(self.layout_classes(), update=False)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Set the classes before Textual lays out; do nothing for the size that there is."""
+        if event.size == self._classes_for == self.outer_size:
+            event.prevent_default()
+            return
+        self._classes_for = event.size
+        self.update_classes(self.layout_classes(), animate=False)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Show what went wrong in a worker of this screen."""
+        show_worker_error(self.app, event)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is on the stack: a message or a refresh may come after it was closed."""
+        return self in self.app.screen_stack
+
+    def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+        """Do something once all is drawn, unless this screen is closed by then.
+
+        Textual leaves it to the screen in front, which may come to it when this one has no widgets.
+        """
+        return super().call_after_refresh(
+            lambda: callback(*args, **kwargs) if self.is_open else None
+        )
+
+    def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
+        """Close with a result, and close what lies over it; a second call does nothing.
+
+        Keys that come faster than they are handled still arrive at a screen that is closed, and
+        Textual's `dismiss` takes away the screen in front, whichever it is.
+        """
+        if not self.is_open:
+            return AwaitComplete()
+        while self.app.screen is not self:
+            self.app.pop_screen()
+        return super().dismiss(result)
+
+    def action_close(self) -> None:
+        """Close without a result."""
+        self.dismiss(None)
+
+
+class Modal(BaseScreen[ScreenResultType], ModalScreen[ScreenResultType]):
+    """A dialog: the keys of the screens below do not reach them."""
+
+    CLOSING_KEYS: ClassVar[frozenset[str] | None] = None
+    """With these any key closes the dialog; one not among them then goes to the screen below."""
+
+
+def _breakpoints(breakpoints: list[tuple[int, str]] | None, cells: int) -> dict[str, bool]:
+    """The class of the last breakpoint that is reached is set, and no other."""
+    reached = [at for at, _ in breakpoints or () if at <= cells]
+    return {name: bool(reached) and at == max(reached) for at, name in breakpoints or ()}
