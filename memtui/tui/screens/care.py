@@ -265,14 +265,14 @@ class CareScreen(PlaceScreen):
         if finding is not None:
             self.detail.border_title = Content(RULES[finding.rule].title)
             self.detail.border_subtitle = Content(place_name(finding.place))
-            self.detail.show(lambda width: finding_lines(finding, width, self.glyphs))
+            self.detail.lay_out(lambda width: finding_lines(finding, width, self.glyphs))
         elif rule is not None:
             self.detail.border_title = Content(RULES[rule].title)
             self.detail.border_subtitle = ""
-            self.detail.show(lambda width: rule_lines(report, rule, width, self.glyphs))
+            self.detail.lay_out(lambda width: rule_lines(report, rule, width, self.glyphs))
         else:
             self.detail.border_title = self.detail.border_subtitle = ""
-            self.detail.show(lambda width: ())
+            self.detail.lay_out(lambda width: ())
 
     @property
     def finding(self) -> CareFinding | None:

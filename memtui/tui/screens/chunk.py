@@ -167,7 +167,7 @@ class ChunkScreen(ChunkBase):
         again = side == self._shown_text
         self._shown_text = side
         self.text.border_title = Content("Text")
-        self.text.show(lambda width: one_text(side, width, terms), again=again)
+        self.text.lay_out(lambda width: one_text(side, width, terms), again=again)
 
     def _show_terms(self) -> None:
         if self.record is None or self.engine is None:

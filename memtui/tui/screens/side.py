@@ -58,5 +58,5 @@ class SideScreen(Modal[None]):
         )  # fmt: skip
         view.border_subtitle = Content("j/k scroll  esc back")
         left, right = self._sides
-        view.show(lambda width: two_texts(left, right, width, self._glyphs))
+        view.lay_out(lambda width: two_texts(left, right, width, self._glyphs))
         view.focus()

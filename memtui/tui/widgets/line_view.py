@@ -60,7 +60,7 @@ class LineView(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, classes=classes)
-        self._lay_out: Draw = no_lines
+        self._draw_lines: Draw = no_lines
         self._lines: Sequence[Content] = ()
         self._width = -1
 
@@ -71,9 +71,9 @@ class LineView(ScrollView, can_focus=True):
         """The laid-out lines as text."""
         return "\n".join(line.plain for line in self._lines)
 
-    def show(self, lay_out: Draw, *, again: bool = False) -> None:
+    def lay_out(self, draw_lines: Draw, *, again: bool = False) -> None:
         """Show other lines from the top; `again` keeps the place of a reader of the same."""
-        self._lay_out = lay_out
+        self._draw_lines = draw_lines
         self._width = -1
         self._arrange()
         if not again:
@@ -85,7 +85,7 @@ class LineView(ScrollView, can_focus=True):
         width = self.scrollable_content_region.width
         if width > 0 and width != self._width:
             self._width = width
-            self._lines = self._lay_out(width)
+            self._lines = self._draw_lines(width)
             self.set_extent(len(self._lines))
 
     def on_resize(self, event: events.Resize) -> None:
@@ -135,4 +135,7 @@ class LineView(ScrollView, can_focus=True):
 
     def action_scroll_end_of(self, step: int) -> None:
         """Go to the first or the last line."""
-        self.scroll_to(y=self.max_scroll_y if step > 0 else 0, animate=False)
+        if step > 0:
+            self.scroll_to(y=self.max_scroll_y, animate=False)
+        else:
+            self.scroll_to(x=0, y=0, animate=False)

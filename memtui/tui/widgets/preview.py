@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.content import Content, Span
-from textual.geometry import Size
-from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 from textual.style import Style
@@ -21,6 +20,7 @@ from memtui.model import Chunk, citation
 from memtui.retrieval.matches import match_spans
 from memtui.text.sanitize import safe_line
 from memtui.tui.highlight import Highlighter, display_line
+from memtui.tui.widgets.line_view import LineView
 
 if TYPE_CHECKING:
     from memtui.engine.source import SourceText
@@ -35,22 +35,14 @@ _INDEXED = "Indexed text · file changed · D difference"
 _INDEXED_BRIEF = "Indexed text · D difference"
 
 
-class Preview(ScrollView, can_focus=True):
+class Preview(LineView):
     """A note, scrolled to a chunk: only the lines on screen are ever coloured and drawn."""
 
     DEFAULT_CSS = """
     Preview {
-        border: round $foreground 25%;
-        border-title-color: $text-muted;
-        border-subtitle-color: $text-muted;
+        padding: 0;
         overflow-x: scroll;
-        scrollbar-size-horizontal: 0;
-        scrollbar-size-vertical: 1;
-        background: transparent;
-        &:focus {
-            border: round $primary;
-            border-title-color: $primary;
-        }
+        scrollbar-gutter: auto;
         & > .preview--number { color: $foreground 45%; }
         & > .preview--chunk-number { color: $foreground 85%; }
         & > .preview--marker { color: $accent; }
@@ -72,14 +64,8 @@ class Preview(ScrollView, can_focus=True):
     HELP = "The note of the selected result. The bar in the margin marks the chunk that was found."
     BINDING_GROUP_TITLE = "Preview"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "scroll_down", "down", show=False, id="preview.down"),
-        Binding("k,up", "scroll_up", "up", show=False, id="preview.up"),
         Binding("h,left", "scroll_columns(-1)", "left", show=False, id="preview.left"),
         Binding("l,right", "scroll_columns(1)", "right", show=False, id="preview.right"),
-        Binding("space,ctrl+d,pagedown", "page_down", "page down", show=False, id="preview.page"),
-        Binding("ctrl+u,pageup", "page_up", "page up", show=False, id="preview.page_back"),
-        Binding("g,home", "first_line", "first line", show=False, id="preview.first"),
-        Binding("G,end", "last_line", "last line", show=False, id="preview.last"),
         Binding("full_stop", "chunk", "back to the chunk", show=False, id="preview.chunk"),
     ]
 
@@ -89,7 +75,7 @@ class Preview(ScrollView, can_focus=True):
         self._source: SourceText | None = None
         self._chunk: Chunk | None = None
         self._terms: tuple[str, ...] = ()
-        self._lines: Sequence[str] = ()
+        self._texts: Sequence[str] = ()
         self._first = 1
         self._highlighter: Highlighter | None = None
         self._strips: OrderedDict[int, Strip] = OrderedDict()
@@ -124,7 +110,7 @@ class Preview(ScrollView, can_focus=True):
     @property
     def line_count(self) -> int:
         """How many lines there are to scroll through."""
-        return len(self._lines)
+        return len(self._texts)
 
     @property
     def first_visible_line(self) -> int:
@@ -135,16 +121,16 @@ class Preview(ScrollView, can_focus=True):
         source, chunk = self._source, self._chunk
         self._first, self._widest, self._message = 1, 0, ""
         if source is not None and (source.lines or chunk is None):
-            self._lines = source.lines
+            self._texts = source.lines
         elif chunk is not None:
-            self._lines, self._first = chunk.text.split("\n"), chunk.start_line
+            self._texts, self._first = chunk.text.split("\n"), chunk.start_line
         else:
-            self._lines, self._message = (), _EMPTY
-        if source is not None and not any(self._lines[:1]) and len(self._lines) <= 1:
+            self._texts, self._message = (), _EMPTY
+        if source is not None and not any(self._texts[:1]) and len(self._texts) <= 1:
             self._message = "This note is empty." if source.state != "gone" else _state(source)
         path = source.path if source is not None else chunk.path if chunk is not None else ""
-        self._highlighter = Highlighter(self._lines, path)
-        self._set_extent(0)
+        self._highlighter = Highlighter(self._texts, path)
+        self.set_extent(len(self._texts), 0)
 
     def _name_place(self) -> None:
         source, chunk = self._source, self._chunk
@@ -186,16 +172,17 @@ class Preview(ScrollView, can_focus=True):
         if self._chunk is None or not self._terms:
             return None
         start = max(0, self._chunk.start_line - self._first)
-        end = min(len(self._lines), self._chunk.end_line - self._first + 1)
+        end = min(len(self._texts), self._chunk.end_line - self._first + 1)
         matching = (
             index
             for index in range(start, end)
-            if match_spans(display_line(self._lines[index]), self._terms)
+            if match_spans(display_line(self._texts[index]), self._terms)
         )
         return next(matching, None)
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: events.Resize) -> None:
         """Write the title for the width; place the chunk once there is a size to place it in."""
+        event.prevent_default()
         self._name_place()
         if self._place_chunk_later:
             self._scroll_to_chunk()
@@ -204,40 +191,16 @@ class Preview(ScrollView, can_focus=True):
         """Scroll back to the chunk."""
         self._scroll_to_chunk()
 
-    def action_scroll_down(self) -> None:
-        """Scroll one line down."""
-        self.scroll_to(y=self.scroll_y + 1, animate=False)
-
-    def action_scroll_up(self) -> None:
-        """Scroll one line up."""
-        self.scroll_to(y=self.scroll_y - 1, animate=False)
-
     def action_scroll_columns(self, steps: int) -> None:
         """Scroll to the side by a few columns."""
         self.scroll_to(x=self.scroll_x + steps * SCROLL_COLUMNS, animate=False)
-
-    def action_page_down(self) -> None:
-        """Scroll one page down."""
-        self.scroll_to(y=self.scroll_y + max(1, self.size.height - 1), animate=False)
-
-    def action_page_up(self) -> None:
-        """Scroll one page up."""
-        self.scroll_to(y=self.scroll_y - max(1, self.size.height - 1), animate=False)
-
-    def action_first_line(self) -> None:
-        """Scroll to the first line."""
-        self.scroll_to(x=0, y=0, animate=False)
-
-    def action_last_line(self) -> None:
-        """Scroll to the last line."""
-        self.scroll_to(y=self.max_scroll_y, animate=False)
 
     # --- drawing --------------------------------------------------------------------------------
 
     @property
     def margin_cells(self) -> int:
         """Cells before the text: the line number, a space and the marker."""
-        return max(4, len(str(self._first + len(self._lines)))) + 2
+        return max(4, len(str(self._first + len(self._texts)))) + 2
 
     def render_line(self, y: int) -> Strip:
         """Draw one line of the view."""
@@ -245,7 +208,7 @@ class Preview(ScrollView, can_focus=True):
         index = int(self.scroll_offset.y) + y
         if self._message:
             return self._message_line(y, width)
-        if index >= len(self._lines):
+        if index >= len(self._texts):
             return Strip.blank(width, self.rich_style)
         room = max(1, width - self.margin_cells)
         left = int(self.scroll_offset.x)
@@ -331,26 +294,12 @@ class Preview(ScrollView, can_focus=True):
             self._widest = cells
 
     def _grow(self) -> None:
-        self._set_extent(self._widest + self.margin_cells)
-
-    def _set_extent(self, cells: int) -> None:
-        """Say how far there is to scroll.
-
-        Not by assigning `virtual_size`: that would lay out the whole screen for every note, though
-        neither the size nor the place of anything depends on how long a note is.
-        """
-        extent = Size(cells, len(self._lines))
-        if extent != self.virtual_size:
-            self.set_reactive(ScrollView.virtual_size, extent)
-            if self.is_mounted and self.size:
-                self._scroll_update(extent)
-                # What was scrolled while the bar was hidden, Textual does not tell the bar.
-                self.vertical_scrollbar.position = self.scroll_y
+        self.set_extent(len(self._texts), self._widest + self.margin_cells)
 
     def _characters_left_of(self, index: int, cells: int) -> int:
         if not cells:
             return 0
-        text = display_line(self._lines[index])
+        text = display_line(self._texts[index])
         if text.isascii():
             return min(cells, len(text))
         return sum(1 for total in accumulate(cell_len(part) for part in text) if total <= cells)
@@ -365,12 +314,12 @@ class Preview(ScrollView, can_focus=True):
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Return the selected text as it is shown."""
         first = selection.start.y if selection.start is not None else 0
-        last = selection.end.y if selection.end is not None else len(self._lines) - 1
+        last = selection.end.y if selection.end is not None else len(self._texts) - 1
         chosen = []
-        for index in range(max(0, first), min(last, len(self._lines) - 1) + 1):
+        for index in range(max(0, first), min(last, len(self._texts) - 1) + 1):
             span = selection.get_span(index)
             if span is not None:
-                text = display_line(self._lines[index])
+                text = display_line(self._texts[index])
                 chosen.append(text[span[0] : None if span[1] == -1 else span[1]])
         return ("\n".join(chosen), "\n") if chosen else None
 

@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from textual import on, work
+from textual import events, on, work
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.worker import Worker, get_current_worker
 
 from memtui.errors import Cancelled
@@ -20,6 +18,7 @@ from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.base import show_worker_error
 from memtui.tui.sessions.borders import Edge
 from memtui.tui.sessions.page import FOLDED, Folds, Page
+from memtui.tui.widgets.line_view import LineView
 
 MARGIN = 3
 """Cells before every line: the marker of the turn in front, the chunk, and a space."""
@@ -35,7 +34,7 @@ class PageMade(Message):
     ticket: int
 
 
-class TurnPages(ScrollView, can_focus=True):
+class TurnPages(LineView, inherit_bindings=False):
     """What is shown of a conversation, and where in it the reader is."""
 
     class Moved(Message):
@@ -92,7 +91,7 @@ class TurnPages(ScrollView, can_focus=True):
         self._ticket += 1
         self.turns, self.page, self.at, self.edges = (), None, 0, ()
         self.message = tuple(lines)
-        self._set_extent()
+        self.set_extent(self.page.height if self.page is not None else 0)
         self.refresh()
 
     def show_turns(
@@ -138,7 +137,7 @@ class TurnPages(ScrollView, can_focus=True):
         self._ticket += 1
         self._then = then or self._then
         if not self.is_mounted or not self.size or not self.turns:
-            self._set_extent()
+            self.set_extent(self.page.height if self.page is not None else 0)
             self.refresh()
             return
         texts = sum(len(turn.text) for turn in self.turns)
@@ -172,20 +171,13 @@ class TurnPages(ScrollView, can_focus=True):
         if old is not None and old.turns and self.at < len(old.turns):
             seen = old.head(self.at) - int(self.scroll_offset.y)
         self.page = page
-        self._set_extent()
+        self.set_extent(self.page.height if self.page is not None else 0)
         then, self._then = self._then, None
         if then is not None:
             then()
         elif seen is not None:
             self.scroll_to(y=page.head(self.at) - seen, animate=False, force=True)
         self.refresh()
-
-    def _set_extent(self) -> None:
-        # Not by assigning `virtual_size`: that lays out the whole screen, for nothing.
-        extent = Size(0, self.page.height if self.page is not None else 0)
-        self.set_reactive(ScrollView.virtual_size, extent)
-        if self.is_mounted and self.size:
-            self._scroll_update(extent)
 
     def when_laid_out(self, then: Callable[[], None]) -> None:
         """Do something once there are lines: now, where they are not being made."""
@@ -200,7 +192,7 @@ class TurnPages(ScrollView, can_focus=True):
         is_small = at is not None and len(folds.wholes.get(at, "")) <= SMALL
         if self.page is not None and at is not None and is_small:
             self.page.change(at, folds)
-            self._set_extent()
+            self.set_extent(self.page.height if self.page is not None else 0)
             self.refresh()
         else:
             self._lay_out()
@@ -211,8 +203,9 @@ class TurnPages(ScrollView, can_focus=True):
             folds = self._folds.opened(self.turns, at).with_whole(at, text)
             self.change_folds(folds, at)
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: events.Resize) -> None:
         """Make the lines anew for another width; place what is in front once there is a size."""
+        event.prevent_default()
         if self.turns and (self.page is None or self.page.width != self.room):
             self._lay_out()
 

@@ -31,14 +31,7 @@ class TurnView(TurnPages):
 
     DEFAULT_CSS = """
     TurnView {
-        border: round $foreground 25%;
-        border-title-color: $text-muted;
-        border-subtitle-color: $text-muted;
-        background: transparent;
-        height: 1fr;
-        scrollbar-size-vertical: 1;
-        scrollbar-size-horizontal: 0;
-        scrollbar-gutter: stable;
+        padding: 0;
         & > .turn-view--front { background: $foreground 5%; }
         & > .turn-view--marker { color: $primary; text-style: bold; }
         & > .turn-view--edge { color: $accent; }
@@ -46,8 +39,6 @@ class TurnView(TurnPages):
         & > .turn-view--aside { color: $foreground 70%; }
         & > .turn-view--message { color: $foreground 68%; }
         &:focus {
-            border: round $primary;
-            border-title-color: $primary;
             & > .turn-view--front { background: $foreground 9%; }
         }
     }
