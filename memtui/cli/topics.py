@@ -269,8 +269,7 @@ def _keys() -> str:
 
     width = max(len(action.id) for action in ACTIONS)
     rows = [
-        f"  {' '.join(action.keys):<16}{action.id:<{width}}  {action.description}\n"
-        for action in ACTIONS
+        f"  {' '.join(action.keys):<16}{action.id:<{width}}  {action.help}\n" for action in ACTIONS
     ]
     return (
         "KEYS\n\n"

@@ -76,7 +76,7 @@ def _folded(value: str) -> str:
 
 def _bound(id_: str) -> str:
     action = next(action for action in ACTIONS if action.id == id_)
-    return toml_value(",".join(action.keys)) + f"  # {action.description}"
+    return toml_value(",".join(action.keys)) + f"  # {action.help}"
 
 
 def default_of(key: str) -> Any:

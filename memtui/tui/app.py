@@ -21,9 +21,8 @@ from memtui.bus import Bus
 from memtui.model import Ranking
 from memtui.text.sanitize import safe_line
 from memtui.tui.actions_screens import ScreenActions
-from memtui.tui.bindings import APP_BINDINGS
+from memtui.tui.bindings import bindings, resolve_keymap
 from memtui.tui.commands import MemtuiCommands
-from memtui.tui.keymap import resolve_keymap
 from memtui.tui.memories import (
     AgentSource,
     EngineFactory,
@@ -62,7 +61,7 @@ class MemtuiApp(ScreenActions):
 
     TITLE = "memtui"
     CSS_PATH = "screens/main.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = list(APP_BINDINGS)
+    BINDINGS: ClassVar[list[BindingType]] = bindings("app")
     COMMANDS: ClassVar[set[Any]] = {MemtuiCommands}
     """Without Textual's own: its keys, maximize and screenshot are not this program's."""
     COMMAND_PALETTE_BINDING = "ctrl+p"

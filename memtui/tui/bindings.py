@@ -1,320 +1,17 @@
-"""Every key of the search screen and the application: stable ids, and how keys are named."""
+"""Bindings made from the action table, how keys are named, which keys work now, key presets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol, cast
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
 from textual.keys import key_to_character
+from textual.screen import Screen
 
-SEARCH_BINDINGS: tuple[Binding, ...] = (
-    Binding("slash", "focus_query", "query", id="query.focus", tooltip="Edit the query"),
-    Binding("m,f2", "toggle_mmr", "MMR", id="mmr.toggle", tooltip="Variety on or off"),
-    Binding("d,f3", "toggle_decay", "decay", id="decay.toggle", tooltip="Age counts, or not"),
-    Binding("x,f4", "explain", "explain", id="explain", tooltip="The arithmetic of this rank"),
-    Binding(
-        "n",
-        "toggle_near_misses",
-        "not shown",
-        show=False,
-        id="near_misses.toggle",
-        tooltip="Candidates that are not in the list, and why",
-    ),
-    Binding("r,f5", "sync", "sync", id="index.sync", tooltip="Index what changed"),
-    Binding(
-        "e,ctrl+o",
-        "edit",
-        "edit",
-        show=False,
-        id="result.edit",
-        tooltip="Open the note in $EDITOR at this line",
-    ),
-    Binding(
-        "y,ctrl+y",
-        "copy_citation",
-        "cite",
-        show=False,
-        id="result.cite",
-        tooltip="Copy path#L12-L31",
-    ),
-    Binding(
-        "Y",
-        "copy_text",
-        "copy text",
-        show=False,
-        id="result.copy",
-        tooltip="Copy the text of this chunk",
-    ),
-    Binding(
-        "R", "rebuild", "rebuild", show=False, id="index.rebuild", tooltip="Index everything again"
-    ),
-    Binding(
-        "left_square_bracket,f6",
-        "step_lambda(-1)",
-        "λ −0.05",
-        show=False,
-        id="lambda.down",
-        tooltip="More variety",
-    ),
-    Binding(
-        "right_square_bracket,shift+f6",
-        "step_lambda(1)",
-        "λ +0.05",
-        show=False,
-        id="lambda.up",
-        tooltip="More relevance",
-    ),
-    Binding(
-        "left_curly_bracket",
-        "step_half_life(-1)",
-        "shorter half-life",
-        show=False,
-        id="half_life.down",
-        tooltip="Old notes lose faster",
-    ),
-    Binding(
-        "right_curly_bracket",
-        "step_half_life(1)",
-        "longer half-life",
-        show=False,
-        id="half_life.up",
-        tooltip="Old notes lose slower",
-    ),
-    Binding(
-        "less_than_sign",
-        "step_vector_weight(-1)",
-        "vector weight −0.05",
-        show=False,
-        id="weight.down",
-        tooltip="Words count more",
-    ),
-    Binding(
-        "greater_than_sign",
-        "step_vector_weight(1)",
-        "vector weight +0.05",
-        show=False,
-        id="weight.up",
-        tooltip="Meaning counts more",
-    ),
-    Binding("minus", "step_k(-1)", "k −1", show=False, id="k.down", tooltip="Fewer results"),
-    Binding("plus,equals_sign", "step_k(1)", "k +1", show=False, id="k.up", tooltip="More results"),
-    Binding(
-        "F",
-        "cycle_fusion",
-        "fusion",
-        show=False,
-        id="fusion.cycle",
-        tooltip="Weighted sum, relative score, RRF",
-    ),
-    Binding(
-        "0",
-        "reset_parameters",
-        "reset",
-        show=False,
-        id="parameters.reset",
-        tooltip="Parameters as configured",
-    ),
-    Binding(
-        "u",
-        "undo_ranking",
-        "undo",
-        show=False,
-        id="parameters.undo",
-        tooltip="Back to the parameters before the last change",
-    ),
-    Binding(
-        "U",
-        "redo_ranking",
-        "redo",
-        show=False,
-        id="parameters.redo",
-        tooltip="The parameters that undo took back",
-    ),
-    Binding(
-        "w",
-        "write_parameters",
-        "write parameters",
-        show=False,
-        id="parameters.write",
-        tooltip="Save these parameters to the settings, after showing the difference",
-    ),
-    Binding(
-        "C",
-        "copy_configuration",
-        "copy as agent configuration",
-        show=False,
-        id="parameters.copy",
-        tooltip="These parameters as JSON5 for openclaw.json",
-    ),
-    Binding(
-        "P",
-        "cycle_profile",
-        "profile",
-        show=False,
-        id="profile.cycle",
-        tooltip="The next named ranking",
-    ),
-    Binding(
-        "p,f7",
-        "toggle_pin",
-        "pin",
-        show=False,
-        id="pin.toggle",
-        tooltip="Follow this chunk through every query, shown or not",
-    ),
-    Binding(
-        "K",
-        "app.show_chunk",
-        "chunk",
-        show=False,
-        id="chunk.show",
-        tooltip="Everything that the index holds about this chunk, and what is like it",
-    ),
-    Binding(
-        "t",
-        "trace_place",
-        "trace",
-        show=False,
-        id="trace",
-        tooltip="Why a file or a line, by its name, is shown or not",
-    ),
-    Binding(
-        "c",
-        "compare",
-        "compare",
-        show=False,
-        id="compare",
-        tooltip="Two rankings, or two chunks, side by side",
-    ),
-    Binding(
-        "S",
-        "sweep",
-        "sweep",
-        show=False,
-        id="sweep",
-        tooltip="Rank against one parameter, as a chart",
-    ),
-    Binding(
-        "T",
-        "toggle_parameters",
-        "parameters",
-        show=False,
-        id="parameters.toggle",
-        tooltip="Show or hide the parameter panel",
-    ),
-    Binding(
-        "o",
-        "cycle_sort",
-        "sort view",
-        show=False,
-        id="sort.cycle",
-        tooltip="Show the list by rank, vector, keyword or date",
-    ),
-    Binding(
-        "v,ctrl+l",
-        "cycle_preview",
-        "preview",
-        show=False,
-        id="preview.cycle",
-        tooltip="Preview right, below or off",
-    ),
-    Binding(
-        "D,f8",
-        "show_difference",
-        "difference",
-        show=False,
-        id="preview.difference",
-        tooltip="What changed in this note since it was indexed",
-    ),
-    Binding(
-        "ctrl+r",
-        "history",
-        "history",
-        show=False,
-        id="query.history",
-        tooltip="Queries asked before",
-    ),
-    Binding(
-        "escape", "leave", "back", show=False, id="leave", tooltip="From the query to the list"
-    ),
-    Binding("down,ctrl+n", "move(1)", "down", show=False, id="result.next"),
-    Binding("up", "move(-1)", "up", show=False, id="result.previous"),
-    Binding("tab", "next_pane(1)", "next pane", show=False, id="pane.next"),
-    Binding("shift+tab", "next_pane(-1)", "previous pane", show=False, id="pane.previous"),
-)
-"""Bindings of the search screen."""
-
-LIST_BINDINGS: tuple[Binding, ...] = (
-    Binding("j", "cursor_down", "down", show=False, id="list.next"),
-    Binding("k", "cursor_up", "up", show=False, id="list.previous"),
-    Binding("g", "first", "first", show=False, id="list.first"),
-    Binding("G", "last", "last", show=False, id="list.last"),
-)
-"""Bindings of every list, beside the arrows, Home, End and the page keys."""
-
-APP_BINDINGS: tuple[Binding, ...] = (
-    Binding("question_mark,f1", "help", "help", id="help", tooltip="Every key of this pane"),
-    Binding("1", "show_search", "search", show=False, id="screen.search"),
-    Binding(
-        "2,b",
-        "show_browse",
-        "browse",
-        show=False,
-        id="screen.browse",
-        tooltip="The files of the memory, day by day and chunk by chunk",
-    ),
-    Binding(
-        "3,s",
-        "show_sessions",
-        "sessions",
-        show=False,
-        id="screen.sessions",
-        tooltip="Conversations, and what the agent asked its memory",
-    ),
-    Binding(
-        "4,i",
-        "show_index",
-        "index",
-        show=False,
-        id="screen.index",
-        tooltip="Status, sources, queue and errors",
-    ),
-    Binding(
-        "E,f9",
-        "choose_provider",
-        "embedding provider…",
-        show=False,
-        id="provider.choose",
-        tooltip="Who makes the vectors, where text goes, and another one",
-    ),
-    Binding(
-        "ctrl+s",
-        "save_svg",
-        "screenshot",
-        show=False,
-        id="screenshot",
-        tooltip="Save this screen as SVG",
-    ),
-    Binding("q", "quit", "quit", id="quit"),
-    Binding(
-        "ctrl+q",
-        "quit",
-        "quit",
-        # A dialog hides the keys of the application that have no priority.
-        priority=True,
-        id="quit.anywhere",
-    ),
-    Binding(
-        "ctrl+c",
-        "interrupt",
-        "stop",
-        show=False,
-        priority=True,
-        id="interrupt",
-        tooltip="Copy the selection, else stop what runs, else quit",
-    ),
-)
-"""Bindings that work on every screen."""
+from memtui.settings.actions import ACTION_IDS, ALL_ACTIONS, HIDDEN, Action
 
 _KEY_NAMES: Mapping[str, str] = {
     "escape": "esc",
@@ -334,9 +31,24 @@ _KEY_NAMES: Mapping[str, str] = {
 _WORD_KEYS = frozenset({"slash", "minus", "plus", "space", "comma"})
 
 
-def all_bindings() -> tuple[Binding, ...]:
-    """Return every binding that has an id, in the order of the help."""
-    return (*SEARCH_BINDINGS, *LIST_BINDINGS, *APP_BINDINGS)
+def bindings(*places: str) -> list[BindingType]:
+    """Return the bindings of places of the action table: those of the key bar first, in order."""
+    actions = [action for action in ALL_ACTIONS if action.where in places]
+    shown = sorted((one for one in actions if one.bar != HIDDEN), key=lambda action: action.bar)
+    return [_binding(action) for action in (*shown, *(a for a in actions if a.bar == HIDDEN))]
+
+
+def _binding(action: Action) -> Binding:
+    told = action.help.removeprefix(f"{action.title}: ")
+    return Binding(
+        ",".join(action.keys),
+        action.run,
+        action.title,
+        show=action.bar != HIDDEN,
+        priority=action.priority,
+        tooltip=told[:1].upper() + told[1:],
+        id=action.id or f"{action.where}:{action.run}",
+    )
 
 
 def key_name(key: str) -> str:
@@ -368,3 +80,117 @@ def key_for(keys: Iterable[str], *, typing: bool) -> str | None:
         (characters if is_typed(key) else others).append(key)
     wanted = others if typing else characters + others
     return wanted[0] if wanted else None
+
+
+# --- the keys that work now ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class KnownKey:
+    """A key, what it does and who does it."""
+
+    node: DOMNode
+    binding: Binding
+    enabled: bool
+    """Whether the action can be done now."""
+    works: bool
+    """False for a key that the focused text box takes as text."""
+
+
+class Wording(Protocol):
+    """A place that words its keys by what they do just now."""
+
+    def worded(self, binding: Binding) -> Binding:
+        """The binding as it is told; without a description it is not offered."""
+
+
+def worded(node: DOMNode, binding: Binding) -> Binding:
+    """A binding in the words of the place that answers it."""
+    return cast("Wording", node).worded(binding) if hasattr(node, "worded") else binding
+
+
+def known_keys(screen: Screen[object]) -> Iterator[KnownKey]:
+    """The described bindings of the focused widget, its ancestors and the application.
+
+    Unlike `Screen.active_bindings` this keeps the keys that a focused text box takes as text.
+    Keys that another binding hides are left out.
+    """
+    active = screen.active_bindings
+    focused = screen.focused
+    for node in _nodes(screen):
+        for key, bound in _bindings(node):
+            binding = worded(node, bound)
+            if not binding.description or binding.system:
+                continue
+            found = active.get(key)
+            if found is not None:
+                if found.node is node and found.binding.action == binding.action:
+                    yield KnownKey(node, binding, found.enabled, True)
+            elif focused is not None and focused.check_consume_key(key, key_to_character(key)):
+                state = screen.app._check_action_state(binding.action, node)
+                if state is not False:
+                    yield KnownKey(node, binding, bool(state), False)
+
+
+def key_label(key: str) -> str:
+    """The key as it is written on a keyboard; its name where the character cannot be seen."""
+    name = key_name(key)
+    return name if name.isprintable() and name.strip() else key
+
+
+def _nodes(screen: Screen[object]) -> list[DOMNode]:
+    focused = screen.focused
+    inside = list(focused.ancestors_with_self) if focused is not None else [screen]
+    return [node for node in inside if node is not screen.app] + [screen.app]
+
+
+def _bindings(node: DOMNode) -> Iterator[tuple[str, Binding]]:
+    # Textual has no public way to a node's bindings with the keymap applied.
+    bindings = node._bindings.copy()
+    if node.app._keymap:
+        bindings.apply_keymap(node.app._keymap)
+    for key, found in bindings.key_to_bindings.items():
+        for binding in found:
+            yield key, binding
+
+
+# --- key presets ---------------------------------------------------------------------------------
+
+PRESETS: Mapping[str, Mapping[str, str]] = {
+    "default": {},
+    "vim": {
+        "preview.cycle": "v",
+        "result.next": "down,ctrl+n,ctrl+j",
+        "result.previous": "up,ctrl+k",
+    },
+    "emacs": {
+        "query.focus": "slash,alt+s",
+        "result.next": "down,ctrl+n",
+        "list.next": "j,n,ctrl+n",
+        "list.previous": "k,p",
+        "list.first": "g,alt+less_than_sign",
+        "list.last": "G,alt+greater_than_sign",
+        "near_misses.toggle": "alt+n",
+        "result.cite": "y,alt+w",
+    },
+}
+"""Key presets by name; each names only what differs from the default."""
+
+
+def resolve_keymap(
+    preset: str, overrides: Mapping[str, str]
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Combine a preset with the user's own keys.
+
+    Returns the mapping for `App.set_keymap` and one line for each thing that cannot be used.
+    """
+    problems: list[str] = []
+    if preset not in PRESETS:
+        problems.append(f"keymap: no preset {preset!r}; there are {', '.join(PRESETS)}")
+    keymap = dict(PRESETS.get(preset, {}))
+    for name, keys in overrides.items():
+        if name in ACTION_IDS:
+            keymap[name] = keys
+        else:
+            problems.append(f"keymap: no binding {name!r}")
+    return keymap, tuple(problems)

@@ -14,7 +14,7 @@ from textual.screen import Screen
 
 from memtui.model import Fusion, Ranking
 from memtui.tui import format as fmt
-from memtui.tui.keys import KnownKey, key_label, known_keys
+from memtui.tui.bindings import KnownKey, key_label, known_keys
 from memtui.tui.options import built_in_rankings
 
 if TYPE_CHECKING:
@@ -73,6 +73,9 @@ FUSION_HELP: Mapping[Fusion, str] = {
     Fusion.RELATIVE_SCORE: "each leg scaled to 0..1, weighted",
     Fusion.RRF: "ranks instead of scores",
 }
+
+_STEPS = frozenset({"up", "down", "tab", "shift+tab", "escape"})
+"""Keys of steps that nobody looks for in a palette before typing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +151,7 @@ class MemtuiCommands(Provider):
                 first.tooltip,
                 partial(self.app.run_action, action, known_as[0].node),
                 tuple(dict.fromkeys(key_label(known.binding.key) for known in known_as)),
-                discover=bool(first.tooltip) or first.show,
+                discover=first.show or not _STEPS & {known.binding.key for known in known_as},
             )
 
     def _rankings(self, app: MemtuiApp) -> Iterator[Command]:

@@ -5,35 +5,39 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from textual.binding import Binding
 
-from memtui.tui.bindings import (
-    APP_BINDINGS,
-    LIST_BINDINGS,
-    SEARCH_BINDINGS,
-    all_bindings,
-    is_typed,
-    key_for,
-    key_name,
-)
-from memtui.tui.keymap import PRESETS, resolve_keymap
+from memtui.settings.actions import ACTION_IDS, ACTIONS, ALL_ACTIONS
+from memtui.tui.bindings import PRESETS, bindings, is_typed, key_for, key_name, resolve_keymap
 
 
-def test_every_binding_has_an_id_of_its_own() -> None:
-    counts = Counter(binding.id for binding in all_bindings())
-    assert None not in counts
-    assert max(counts.values()) == 1
+def test_no_key_of_a_place_has_two_meanings() -> None:
+    for places in ({"search", "app"}, *({action.where} for action in ALL_ACTIONS)):
+        keys = Counter(
+            key for action in ALL_ACTIONS if action.where in places for key in action.keys
+        )
+        assert {key for key, count in keys.items() if count > 1} == set(), places
 
 
-def test_no_key_has_two_meanings() -> None:
-    for bindings in ((*SEARCH_BINDINGS, *APP_BINDINGS), LIST_BINDINGS):
-        keys = Counter(key for binding in bindings for key in binding.key.split(","))
-        assert {key for key, count in keys.items() if count > 1} == set()
+def test_every_configurable_action_has_an_id_of_its_own_and_help() -> None:
+    assert len(ACTION_IDS) == len(ACTIONS)
+    assert all(action.title and action.help for action in ACTIONS)
 
 
-def test_presets_name_known_bindings() -> None:
-    known = {binding.id for binding in all_bindings()}
+def test_presets_name_known_actions() -> None:
     for preset in PRESETS.values():
-        assert set(preset) <= known
+        assert set(preset) <= ACTION_IDS
+
+
+def test_bindings_are_made_from_the_table() -> None:
+    made = [binding for binding in bindings("search") if isinstance(binding, Binding)]
+    assert [binding.description for binding in made if binding.show] == [
+        "query", "MMR", "decay", "explain", "sync",
+    ]  # fmt: skip
+    by_id = {binding.id: binding for binding in made}
+    assert by_id["half_life.up"].tooltip == "Old notes lose slower"
+    assert by_id["result.edit"].key == "e,ctrl+o"
+    assert by_id["result.edit"].tooltip == "Open the note in the editor, at its line"
 
 
 def test_unknown_names_are_told_and_the_rest_is_used() -> None:

@@ -7,7 +7,7 @@ from textual.widgets import Input
 
 from memtui.model import Fusion, Ranking
 from memtui.ranking.profiles import PROFILES
-from memtui.tui.bindings import APP_BINDINGS, SEARCH_BINDINGS
+from memtui.settings.actions import ACTIONS
 from memtui.tui.commands import PRESETS, Command, MemtuiCommands
 from memtui.tui.options import UiOptions
 from tests.tui.harness import Running, running, settle, until
@@ -21,9 +21,9 @@ async def test_every_described_action_is_offered() -> None:
     async with running(size=(120, 40)) as run:
         await run.search()
         names = set(_commands(run))
-        for binding in (*SEARCH_BINDINGS, *APP_BINDINGS):
-            if binding.tooltip and not binding.action.startswith("show_pane"):
-                assert binding.description in names, binding.action
+        for action in ACTIONS:
+            if action.where != "list" and not {"up", "down"} & set(action.keys):
+                assert action.title in names, action.id
 
 
 async def test_commands_name_their_keys() -> None:
@@ -64,8 +64,8 @@ async def test_the_palette_finds_by_name_and_by_help() -> None:
         await run.pilot.press("ctrl+p")
         await run.pilot.pause()
         assert isinstance(run.app.screen, CommandPalette)
-        run.app.screen.query_one(Input).value = "variety"
-        await until(run.pilot, lambda: "Variety on or off" in run.text)
+        run.app.screen.query_one(Input).value = "on or off"
+        await until(run.pilot, lambda: "MMR on or off" in run.text)
         before = run.app.search_screen.ranking.mmr.enabled
         await run.pilot.press("enter", "enter")
         await settle(run.app, run.pilot)

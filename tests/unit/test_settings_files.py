@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from textual.keys import _character_to_key
 
 from memtui.errors import SettingsError
 from memtui.settings import Settings, StateFolder, check_settings, data_dir, load_settings
@@ -297,16 +296,6 @@ def test_state_names_are_plain(tmp_path: Path, name: str) -> None:
 
 
 # --- keys -------------------------------------------------------------------------------------
-
-
-def test_actions_are_the_bindings_of_the_terminal_interface() -> None:
-    from memtui.tui.bindings import all_bindings
-
-    def named(key: str) -> str:
-        return _character_to_key(key) if len(key) == 1 else key
-
-    bindings = {binding.id: set(binding.key.split(",")) for binding in all_bindings()}
-    assert {action.id: {named(key) for key in action.keys} for action in ACTIONS} == bindings
 
 
 @pytest.mark.parametrize("depth", [150, 3000, 100_000])

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from textual import on, work
-from textual.binding import Binding
 
 from memtui.errors import Cancelled
 from memtui.model import Ranking
@@ -19,14 +18,6 @@ from memtui.tui.widgets.timeline import Timeline
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-
-DAY_BINDINGS: tuple[Binding, ...] = (
-    Binding("t", "toggle_timeline", "timeline", id="browse.timeline", tooltip="Notes by day"),
-    Binding(
-        "H", "cycle_measure", "bytes, chunks, recalls", show=False, id="browse.measure",
-        tooltip="What makes a day of the timeline dark",
-    ),
-)  # fmt: skip
 
 
 class DayActions(ReadingActions):

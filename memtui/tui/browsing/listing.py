@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from textual import on, work
-from textual.binding import Binding
 from textual.timer import Timer
 from textual.widgets import Input
 
@@ -23,17 +22,6 @@ if TYPE_CHECKING:
 SOONEST = 1.0
 """Seconds between two looks at the files while they change; more where a look takes long."""
 _PATIENCE = 5
-
-LISTING_BINDINGS: tuple[Binding, ...] = (
-    Binding(
-        "slash", "focus_filter", "filter", id="browse.filter",
-        tooltip="Words of the path; path: source: after: before:",
-    ),
-    Binding(
-        "o", "cycle_sort", "order", show=False, id="browse.sort",
-        tooltip="By name, date, size, chunks, or how often your queries recall it",
-    ),
-)  # fmt: skip
 
 
 class ListingActions(BrowseBase):

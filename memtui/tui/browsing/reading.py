@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from textual import on, work
-from textual.binding import Binding
 from textual.content import Content
 
 from memtui.engine.source import SourceText
@@ -43,36 +42,6 @@ _NOT_READ = frozenset(
     }
 )
 """Why a file is not indexed that speaks against opening it, too."""
-
-READING_BINDINGS: tuple[Binding, ...] = (
-    Binding(
-        "right_square_bracket", "step_chunk(1)", "chunk", id="browse.next_chunk",
-        tooltip="The next chunk, after the last that of the next file",
-    ),
-    Binding(
-        "left_square_bracket", "step_chunk(-1)", "previous chunk", show=False,
-        id="browse.previous_chunk",
-    ),
-    Binding(
-        "O", "toggle_outline", "outline", id="browse.outline", tooltip="The headings of the file"
-    ),
-    Binding(
-        "m", "toggle_rendered", "rendered", show=False, id="browse.rendered",
-        tooltip="The file as rendered Markdown, or as it is",
-    ),
-    Binding(
-        "D,f8", "show_difference", "difference", show=False, id="browse.difference",
-        tooltip="What changed in this file since it was indexed",
-    ),
-    Binding(
-        "colon", "choose_chunk", "chunks", show=False, id="browse.choose_chunk",
-        tooltip="Any chunk of the file, by its lines and first words",
-    ),
-    Binding(
-        "full_stop", "same_day", "same day", show=False, id="browse.same_day",
-        tooltip="The other files of this day",
-    ),
-)  # fmt: skip
 
 
 class ReadingActions(ListingActions):

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from textual import events, on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
@@ -17,6 +17,7 @@ from textual.widgets import Input, Static
 from memtui.model.status import ForeignAgent, IndexGeneration
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.bindings import bindings
 from memtui.tui.messages import AgentsFound, EngineFailed, EngineOpened
 from memtui.tui.screens.base import Modal
 from memtui.tui.widgets.row_list import Row, RowList
@@ -47,11 +48,7 @@ class AgentsScreen(Modal[EngineOpened | None]):
     """The agents of this machine; typing narrows them. Returns what was opened, else `None`."""
 
     BINDING_GROUP_TITLE = "Agents"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "back", id="agents.back"),
-        Binding("down,ctrl+n", "move(1)", "down", show=False, id="agents.next"),
-        Binding("up", "move(-1)", "up", show=False, id="agents.previous"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("agents")
 
     DEFAULT_CSS = """
     AgentsScreen {

@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.widgets import Static
 
 from memtui.model import citation
 from memtui.text.sanitize import safe_line
+from memtui.tui.bindings import bindings
 from memtui.tui.browsing.base import Wanted
-from memtui.tui.browsing.days import DAY_BINDINGS, DayActions
-from memtui.tui.browsing.listing import LISTING_BINDINGS
+from memtui.tui.browsing.days import DayActions
 from memtui.tui.browsing.messages import PlaceFound
 from memtui.tui.browsing.places import day_filter, path_filter
-from memtui.tui.browsing.reading import READING_BINDINGS
 from memtui.tui.browsing.tree import Sort
 from memtui.tui.editing import edit_place
 from memtui.tui.screens.main import HEIGHTS, TOO_SMALL, WIDTHS
@@ -48,39 +47,7 @@ class BrowseScreen(DayActions):
     BINDING_GROUP_TITLE = "Browse"
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *LISTING_BINDINGS,
-        *READING_BINDINGS,
-        *DAY_BINDINGS,
-        Binding(
-            "c", "app.show_care", "care", id="browse.care", tooltip="What of the memory needs care"
-        ),
-        Binding(
-            "f", "search_here", "search here", show=False, id="browse.search",
-            tooltip="Search only in this file, folder or day",
-        ),
-        Binding(
-            "K", "show_chunk", "chunk view", show=False, id="browse.chunk",
-            tooltip="Everything that the index holds about the current chunk",
-        ),
-        Binding(
-            "e,ctrl+o", "edit", "edit", show=False, id="browse.edit",
-            tooltip="Open the file in $EDITOR at this line",
-        ),
-        Binding(
-            "y,ctrl+y", "copy_citation", "cite", show=False, id="browse.cite",
-            tooltip="Copy path#L12-L31 of the current chunk",
-        ),
-        Binding("r,f5", "sync", "sync", show=False, id="browse.sync", tooltip="Index changes"),
-        Binding("tab", "next_pane(1)", "next pane", show=False, id="browse.next_pane"),
-        Binding("shift+tab", "next_pane(-1)", "previous pane", show=False, id="browse.last_pane"),
-        Binding("down,ctrl+n", "move(1)", "down", show=False, id="browse.down"),
-        Binding("up", "move(-1)", "up", show=False, id="browse.up"),
-        Binding(
-            "escape", "close", "back", id="browse.close",
-            tooltip="To the tree, then back; at once to a result that led here",
-        ),
-    ]  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = bindings("browse")
 
     _is_behind = False
     """Whether the index changed since the file was read."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events, on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.getters import query_one
@@ -20,6 +20,7 @@ from memtui.errors import Cancelled
 from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.bindings import bindings
 from memtui.tui.caring.detail import finding_lines, place_name, rule_lines
 from memtui.tui.caring.remembered import CareMemory, Looked, care_memory
 from memtui.tui.caring.rows import RULE_ROW, care_rows, finding_rows
@@ -66,27 +67,7 @@ class CareScreen(PlaceScreen):
 
     CSS_PATH = "care.tcss"
     BINDING_GROUP_TITLE = "Care"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("e", "edit", "edit", id="care.edit", tooltip="Open the place in $EDITOR"),
-        Binding(
-            "o", "edit_other", "edit other", id="care.edit_other",
-            tooltip="Open the place it is compared with in $EDITOR",
-        ),
-        Binding("b", "browse", "browse", id="care.browse", tooltip="See the place in its file"),
-        Binding("K", "chunk", "chunk", id="care.chunk", tooltip="Everything about this chunk"),
-        Binding("r,f5", "look", "look again", id="care.look", tooltip="Go through the memory"),
-        Binding("y", "cite", "cite", show=False, id="care.cite", tooltip="Copy path#L12-L31"),
-        Binding("n", "rule(1)", "next rule", show=False, id="care.next_rule"),
-        Binding("N", "rule(-1)", "previous rule", show=False, id="care.previous_rule"),
-        Binding(
-            "slash", "filter", "filter", show=False, id="care.filter",
-            tooltip="Only findings whose rule, path or reason holds these words",
-        ),
-        Binding("tab", "pane", "list or text", show=False, id="care.pane"),
-        Binding("shift+tab", "pane", "list or text", show=False, id="care.pane_back"),
-        Binding("down", "to_list", "down", show=False, id="care.to_list"),
-        Binding("escape", "close", "back", id="care.close"),
-    ]  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = bindings("care")
 
     state_line = query_one("#care-state", Static)
     filter_box = query_one("#care-filter", SafeInput)

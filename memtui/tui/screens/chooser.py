@@ -7,11 +7,12 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 
 from memtui.text.sanitize import safe_line
+from memtui.tui.bindings import bindings
 from memtui.tui.screens.base import Modal
 from memtui.tui.widgets.row_list import Row, RowList
 
@@ -22,9 +23,7 @@ class Chooser(Modal[str]):
     """Rows with one of them chosen; the result is the id of the row that was opened."""
 
     BINDING_GROUP_TITLE = "Choice"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "close", "back", id="chooser.close"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("chooser")
     DEFAULT_CSS = """
     Chooser {
         align: center middle;

@@ -18,6 +18,7 @@ from memtui.model import citation
 from memtui.model.browsing import Neighbour
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
+from memtui.tui.bindings import bindings
 from memtui.tui.chunks.facts import LABEL, record_facts
 from memtui.tui.chunks.rows import (
     SORTS,
@@ -54,26 +55,7 @@ class ChunkScreen(ChunkBase):
 
     CSS_PATH = "chunk.tcss"
     BINDING_GROUP_TITLE = "Chunk"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f", "follow", "what is there now", id="chunk.follow"),
-        Binding("tab", "section(1)", "next part", id="chunk.next"),
-        Binding("shift+tab", "section(-1)", "previous part", show=False, id="chunk.previous"),
-        Binding(
-            "d", "difference", "difference", id="chunk.difference",
-            tooltip="This chunk and the chosen one side by side",
-        ),
-        Binding("e", "edit", "edit", id="chunk.edit", tooltip="Open its line in $EDITOR"),
-        Binding("b", "browse", "browse", id="chunk.browse", tooltip="See it in its file"),
-        Binding("p", "pin", "pin", id="chunk.pin", tooltip="Follow it through every query"),
-        Binding("o", "sort", "sort terms", show=False, id="chunk.sort"),
-        Binding(
-            "a", "ask", "ask the queries", show=False, id="chunk.ask",
-            tooltip="Which queries of the history it answers in the top k",
-        ),
-        Binding("y", "cite", "cite", show=False, id="chunk.cite", tooltip="Copy path#L12-L31"),
-        Binding("Y", "copy_text", "copy text", show=False, id="chunk.copy"),
-        Binding("escape", "close", "back", id="chunk.close"),
-    ]  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = bindings("chunk")
 
     place_line = query_one("#chunk-place", Static)
     note_line = query_one("#chunk-note", Static)

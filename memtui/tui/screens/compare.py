@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
@@ -19,6 +19,7 @@ from memtui.ranking.trace import ListComparison, compare_lists, compare_settings
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.actions_ranking import needs_search
+from memtui.tui.bindings import bindings
 from memtui.tui.comparing import CONFIGURED, CURRENT, Side, choices, first_names
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import UiOptions
@@ -59,21 +60,7 @@ class CompareScreen(BaseScreen[str | None]):
 
     CSS_PATH = "compare.tcss"
     BINDING_GROUP_TITLE = "Compare"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("a", "cycle(0, 1)", "A", id="compare.first", tooltip="The next ranking for A"),
-        Binding("A", "cycle(0, -1)", "A, back", show=False, id="compare.first_back"),
-        Binding("b", "cycle(1, 1)", "B", id="compare.second", tooltip="The next ranking for B"),
-        Binding("B", "cycle(1, -1)", "B, back", show=False, id="compare.second_back"),
-        Binding("s", "swap", "swap", id="compare.swap", tooltip="Exchange A and B"),
-        Binding("left", "side(0)", "move in A", show=False, id="compare.left"),
-        Binding("right", "side(1)", "move in B", show=False, id="compare.right"),
-        Binding("j,down", "move(1)", "down", show=False, id="compare.next"),
-        Binding("k,up", "move(-1)", "up", show=False, id="compare.previous"),
-        Binding("enter", "choose", "choose", id="compare.choose", tooltip="Go to this result"),
-        Binding("x,f4", "explain", "explain", id="compare.explain"),
-        Binding("tab", "mode", "rankings or pinned", id="compare.mode"),
-        Binding("escape,c,q", "close", "back", id="compare.close"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("compare")
 
     def __init__(
         self,

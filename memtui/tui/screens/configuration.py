@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
 from memtui.model import Ranking
 from memtui.text.sanitize import safe, safe_line
+from memtui.tui.bindings import bindings
 from memtui.tui.screens.base import Modal
 
 PREFIX = "openclaw-"
@@ -35,14 +36,7 @@ class ConfigurationScreen(Modal[None]):
     """JSON5 to merge into openclaw.json, and what that release cannot say."""
 
     BINDING_GROUP_TITLE = "Agent configuration"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y,enter", "copy", "copy", id="configuration.copy"),
-        Binding("left,h", "release(-1)", "older release", id="configuration.older"),
-        Binding("right,l", "release(1)", "newer release", id="configuration.newer"),
-        Binding("j,down", "scroll(1)", "down", show=False, id="configuration.down"),
-        Binding("k,up", "scroll(-1)", "up", show=False, id="configuration.up"),
-        Binding("escape,q,C", "close", "back", id="configuration.close"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("configuration")
 
     DEFAULT_CSS = """
     ConfigurationScreen {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 
@@ -15,6 +15,7 @@ from memtui.model.status import ProviderListing
 from memtui.report.cost import price_words
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
+from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.base import Modal
 from memtui.tui.widgets.facts import Fact, Facts
@@ -40,11 +41,7 @@ class ConfirmProvider(Modal[Answer]):
 
     CSS_PATH = "providers.tcss"
     BINDING_GROUP_TITLE = "Another provider"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "answer('session')", "for this session", id="confirm_provider.session"),
-        Binding("w", "answer('write')", "write", id="confirm_provider.write"),
-        Binding("escape,n,q", "answer('keep')", "keep", id="confirm_provider.keep"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("confirm_provider")
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Button, Static
@@ -14,6 +14,7 @@ from textual.widgets import Button, Static
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
+from memtui.tui.bindings import bindings
 from memtui.tui.screens.base import Modal
 
 if TYPE_CHECKING:
@@ -38,12 +39,7 @@ class ConfirmRebuild(Modal[bool]):
 
     CSS_PATH = "dialogs.tcss"
     BINDING_GROUP_TITLE = "Rebuild"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y,R", "answer(True)", "rebuild", id="rebuild.yes"),
-        Binding("n,escape,q", "answer(False)", "keep the index", id="rebuild.no"),
-        Binding("left,h", "app.focus_previous", "previous button", show=False, id="rebuild.left"),
-        Binding("right,l", "app.focus_next", "next button", show=False, id="rebuild.right"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("rebuild")
 
     def __init__(self, cost: RebuildCost, provider: str = "") -> None:
         super().__init__()

@@ -9,7 +9,7 @@ from typing import ClassVar
 from rich.segment import Segment
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Size
@@ -19,6 +19,7 @@ from textual.strip import Strip
 
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.bindings import bindings
 from memtui.tui.differences import DifferenceLine, Mark, difference
 from memtui.tui.highlight import MAX_CELLS, display_line
 from memtui.tui.screens.base import Modal
@@ -102,19 +103,7 @@ class DifferenceScreen(Modal[None]):
     """The indexed text against the file as it is now."""
 
     BINDING_GROUP_TITLE = "Difference"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "hunk(1)", "next change", id="difference.next"),
-        Binding("N,p", "hunk(-1)", "previous change", id="difference.previous"),
-        Binding("j,down", "scroll(1)", "down", show=False, id="difference.down"),
-        Binding("k,up", "scroll(-1)", "up", show=False, id="difference.up"),
-        Binding("space,ctrl+d,pagedown", "page(1)", "page down", show=False, id="difference.page"),
-        Binding("ctrl+u,pageup", "page(-1)", "page up", show=False, id="difference.page_back"),
-        Binding("g,home", "end(-1)", "first line", show=False, id="difference.first"),
-        Binding("G,end", "end(1)", "last line", show=False, id="difference.last"),
-        Binding("h,left", "columns(-1)", "left", show=False, id="difference.left"),
-        Binding("l,right", "columns(1)", "right", show=False, id="difference.right"),
-        Binding("escape,q,D,f8", "close", "back", id="difference.close"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("difference")
 
     DEFAULT_CSS = """
     DifferenceScreen {

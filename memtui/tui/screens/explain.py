@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
@@ -18,6 +18,7 @@ from memtui.model import Ranking
 from memtui.model.inquiry import WordChange
 from memtui.text.sanitize import safe_line
 from memtui.tui.arithmetic import axis, steps_of
+from memtui.tui.bindings import bindings
 from memtui.tui.explaining.export import page_as, text_of_page
 from memtui.tui.explaining.facts import LABEL, facts_of
 from memtui.tui.explaining.findings import Part
@@ -62,20 +63,7 @@ class ExplainScreen(ExplainBase):
 
     CSS_PATH = "explain.tcss"
     BINDING_GROUP_TITLE = "Explain"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,n", "step(1)", "next result", id="explain.next"),
-        Binding("k", "step(-1)", "previous result", id="explain.previous"),
-        Binding("a,enter", "apply", "apply the marked change", id="explain.apply"),
-        Binding("u", "undo", "take the last change back", id="explain.undo"),
-        Binding("p", "pin", "pin or unpin", id="explain.pin"),
-        Binding("c", "compare", "compare", id="explain.compare"),
-        Binding("K", "show_chunk", "all about this chunk", id="explain.chunk"),
-        Binding("y", "copy('text')", "copy as text", id="explain.copy"),
-        Binding("Y", "copy('markdown')", "copy as Markdown", id="explain.copy_markdown"),
-        Binding("J", "save_json", "save as JSON", id="explain.save_json"),
-        Binding("ctrl+s", "app.save_svg", "screenshot", id="explain.screenshot"),
-        Binding("escape,x,q,f4", "close", "back", id="explain.close"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("explain")
 
     _applied: tuple[Applied, ...] = ()
     _held: _Held | None = None

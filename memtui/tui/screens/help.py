@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.dom import DOMNode
@@ -17,7 +17,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from memtui.tui import format as fmt
-from memtui.tui.keys import KnownKey, key_label, known_keys
+from memtui.tui.bindings import KnownKey, bindings, key_label, known_keys
 from memtui.tui.screens.base import Modal
 from memtui.tui.widgets.safe_input import SafeInput
 
@@ -121,13 +121,7 @@ class HelpScreen(Modal[None]):
     """The keys of the focused pane, then those of the screen, then those of the application."""
 
     CSS_PATH = "help.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,f1", "close", "back", id="help.close"),
-        Binding("down,ctrl+n", "scroll(1)", "down", show=False, id="help.down"),
-        Binding("up", "scroll(-1)", "up", show=False, id="help.up"),
-        Binding("pagedown", "scroll(10)", "page down", show=False, id="help.page"),
-        Binding("pageup", "scroll(-10)", "page up", show=False, id="help.page_back"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("help")
 
     def __init__(self, focused: Widget | None = None) -> None:
         super().__init__()

@@ -7,12 +7,13 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input
 
 from memtui.text.sanitize import safe_line
+from memtui.tui.bindings import bindings
 from memtui.tui.screens.base import Modal
 from memtui.tui.widgets.row_list import Row, RowList
 from memtui.tui.widgets.safe_input import SafeInput
@@ -23,11 +24,7 @@ SHOWN = 50
 class HistoryScreen(Modal[str | None]):
     """The queries asked before, newest first; typing narrows them. Returns the chosen one."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,ctrl+r", "dismiss_none", "back", id="history.back"),
-        Binding("down,ctrl+n", "move(1)", "down", show=False, id="history.next"),
-        Binding("up", "move(-1)", "up", show=False, id="history.previous"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("history")
 
     DEFAULT_CSS = """
     HistoryScreen {

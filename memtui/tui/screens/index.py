@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import DataTable, Static
@@ -19,6 +19,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
 from memtui.tui.actions_index import PRICE
+from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.messages import RebuildPriced
 from memtui.tui.screens.base import BaseScreen
@@ -72,12 +73,7 @@ class StatusTable(DataTable[Text]):
         & > .datatable--odd-row, & > .datatable--even-row { background: transparent; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "cursor_down", "down", show=False, id="table.down"),
-        Binding("k", "cursor_up", "up", show=False, id="table.up"),
-        Binding("g", "scroll_top", "first", show=False, id="table.first"),
-        Binding("G", "scroll_bottom", "last", show=False, id="table.last"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("table")
 
     def __init__(self, title: str, columns: Sequence[str], *, right: int = 0, id: str) -> None:  # noqa: A002
         super().__init__(id=id, cursor_type="row", show_row_labels=False, zebra_stripes=False)
@@ -127,22 +123,7 @@ class IndexScreen(BaseScreen[None]):
 
     CSS_PATH = "index.tcss"
     BINDING_GROUP_TITLE = "Index"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("r,f5", "sync", "sync", id="index_screen.sync", tooltip="Index what changed"),
-        Binding(
-            "R", "rebuild", "rebuild", id="index_screen.rebuild", tooltip="Index everything again"
-        ),
-        Binding(
-            "E,f9", "app.choose_provider", "provider", id="index_screen.provider",
-            tooltip="Who makes the vectors, where text goes, and another one",
-        ),
-        Binding("escape", "close", "back", id="index_screen.close"),
-        Binding("tab", "app.focus_next", "next table", show=False, id="index_screen.next"),
-        Binding(
-            "shift+tab", "app.focus_previous", "previous table", show=False,
-            id="index_screen.previous",
-        ),
-    ]  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = bindings("index_screen")
 
     def __init__(self, *, glyphs: Glyphs = UNICODE, now: datetime | None = None) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from memtui.model import SearchMode
 from memtui.tui.actions_panes import PaneActions
-from memtui.tui.bindings import SEARCH_BINDINGS
+from memtui.tui.bindings import bindings
 from memtui.tui.history import QueryHistory
 from memtui.tui.messages import FirstRun
 from memtui.tui.options import UiOptions
@@ -42,7 +42,7 @@ TOO_SMALL = "memtui needs 40×10; try `memtui search`"
 class MainScreen(PaneActions):
     """Four panes and what belongs to them; the layout is in main.tcss, by size classes."""
 
-    BINDINGS: ClassVar[list[BindingType]] = list(SEARCH_BINDINGS)
+    BINDINGS: ClassVar[list[BindingType]] = bindings("search")
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
 

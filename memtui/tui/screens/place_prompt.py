@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
@@ -16,6 +16,7 @@ from textual.widgets import Input, Static
 from memtui.model.inquiry import Place
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.bindings import bindings
 from memtui.tui.places import SHOWN, NoPlace, completions, read_place
 from memtui.tui.screens.base import Modal
 from memtui.tui.widgets.row_list import Row, RowList
@@ -37,12 +38,7 @@ class PlacePrompt(Modal[Place | None]):
     """Takes `PATH` or `PATH:LINE`, whether the index holds it or not. Returns the place."""
 
     BINDING_GROUP_TITLE = "Trace a file or a line"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close", "back", id="place.back"),
-        Binding("tab", "complete", "complete", id="place.complete"),
-        Binding("down,ctrl+n", "move(1)", "down", show=False, id="place.next"),
-        Binding("up", "move(-1)", "up", show=False, id="place.previous"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("place")
 
     DEFAULT_CSS = """
     PlacePrompt {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 
@@ -15,6 +15,7 @@ from memtui.embedding.choice import EMBEDDED_DEFAULT
 from memtui.model.status import ProbeResult, ProviderListing
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
+from memtui.tui.bindings import bindings
 from memtui.tui.choosing import Chosen, choice_named, worth_asking
 from memtui.tui.glyphs import glyphs
 from memtui.tui.messages import ProviderPriced, ProviderProbed, ProvidersListed
@@ -54,10 +55,7 @@ class ProvidersScreen(Modal[Chosen | None]):
 
     CSS_PATH = "providers.tcss"
     BINDING_GROUP_TITLE = TITLE
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("t", "try", "try", id="providers.try", tooltip="Ask it for the vector of one word"),
-        Binding("escape,q,E,f9", "close", "back", id="providers.close"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("providers")
 
     def __init__(
         self,

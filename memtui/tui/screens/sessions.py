@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from memtui.tui.bindings import bindings
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.main import HEIGHTS, TOO_SMALL, WIDTHS
 from memtui.tui.sessions.actions_following import WATCH_SECONDS, FollowingActions
@@ -43,46 +44,7 @@ class SessionsScreen(FollowingActions):
     BINDING_GROUP_TITLE = "Sessions"
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "find", "find", id="sessions.find",
-                tooltip="Filter the list; in a conversation look for a text"),
-        Binding("a", "asked", "asked", id="sessions.asked",
-                tooltip="What the agent asked its memory, then and now"),
-        Binding("A", "asked_everywhere", "asked everywhere", show=False,
-                id="sessions.asked_everywhere",
-                tooltip="What the agent asked its memory, in every conversation"),
-        Binding("o", "sort", "sort", id="sessions.sort",
-                tooltip="Newest, longest, most results or most searches first; a result is in the "
-                "list of the search, +3 not shown are candidates that it leaves out"),
-        Binding("n", "match(1)", "next", show=False, id="sessions.next_match",
-                tooltip="The next turn with the text that is looked for"),
-        Binding("N", "match(-1)", "previous", show=False, id="sessions.previous_match",
-                tooltip="The turn before with the text that is looked for"),
-        Binding("e,ctrl+o", "edit", "edit", show=False, id="sessions.edit",
-                tooltip="Open the transcript in $EDITOR at the line of this turn"),
-        Binding("y,ctrl+y", "copy_citation", "cite", show=False, id="sessions.cite",
-                tooltip="Copy path#L12"),
-        Binding("Y", "copy_text", "copy text", show=False, id="sessions.copy",
-                tooltip="Copy the text of this turn"),
-        Binding("K", "show_chunk", "chunk", show=False, id="sessions.chunk",
-                tooltip="Everything that the index holds about the chunk of this turn"),
-        Binding("t", "turn_of_call", "turn", show=False, id="sessions.turn_of_call",
-                tooltip="The turn in which this was asked"),
-        Binding("x", "replay", "ask again", show=False, id="sessions.replay",
-                tooltip="Ask the memory the chosen search again"),
-        Binding("p", "place_of_result", "place", show=False, id="sessions.place",
-                tooltip="The chosen place of the comparison, in its file"),
-        Binding("O", "sources", "sources…", id="sessions.sources",
-                tooltip="Which transcripts are indexed"),
-        Binding("r,f5", "sync", "sync", show=False, id="sessions.sync",
-                tooltip="Index what changed"),
-        Binding("tab", "next_pane(1)", "next pane", show=False, id="sessions.next_pane"),
-        Binding("shift+tab", "next_pane(-1)", "previous pane", show=False,
-                id="sessions.previous_pane"),
-        Binding("down,ctrl+n", "move(1)", "down", show=False, id="sessions.down"),
-        Binding("up", "move(-1)", "up", show=False, id="sessions.up"),
-        Binding("escape", "close", "back", id="sessions.close"),
-    ]  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = bindings("sessions")
 
     def __init__(self, options: UiOptions) -> None:
         super().__init__(options)

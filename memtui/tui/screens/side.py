@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 
 from memtui.model import Chunk, citation
+from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.base import Modal
 from memtui.tui.side_by_side import SideText, two_texts
@@ -20,9 +21,7 @@ class SideScreen(Modal[None]):
     """The text of a chunk, and beside it that of another one."""
 
     BINDING_GROUP_TITLE = "Side by side"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,d", "close", "back", id="side.close"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("side")
     DEFAULT_CSS = """
     SideScreen {
         align: center middle;

@@ -22,6 +22,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import sweeping
 from memtui.tui.actions_ranking import effect
+from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.screens.base import BaseScreen
 from memtui.tui.sweeping import PARAMETERS, TITLES, Subject, value_text
@@ -61,21 +62,11 @@ class SweepScreen(BaseScreen[Ranking | None]):
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("right", "flip(1)", "next flip", id="sweep.next_flip"),
-        Binding("left", "flip(-1)", "previous flip", show=False, id="sweep.previous_flip"),
-        Binding("l", "step(1)", "fine", id="sweep.up", tooltip="A little further"),
-        Binding("h", "step(-1)", "fine, back", show=False, id="sweep.down"),
-        Binding("enter", "apply", "apply", id="sweep.apply", tooltip="Rank by this value"),
-        Binding("tab", "parameter(1)", "parameter", id="sweep.next_parameter"),
-        Binding("shift+tab", "parameter(-1)", "back", show=False, id="sweep.previous_parameter"),
+        *bindings("sweep"),
         *(
             Binding(str(place), f"choose({place})", name, show=False, id=f"sweep.{parameter.name}")
             for place, (parameter, name) in enumerate(PARAMETERS.items(), start=1)
         ),
-        Binding("j,down", "line(1)", "line", id="sweep.next_line", tooltip="Follow another line"),
-        Binding("k,up", "line(-1)", "previous line", show=False, id="sweep.previous_line"),
-        Binding("home,0", "go_now", "present value", show=False, id="sweep.now"),
-        Binding("escape,S,q", "close", "back", id="sweep.close"),
     ]
 
     def __init__(

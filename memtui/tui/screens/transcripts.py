@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
@@ -16,6 +16,7 @@ from textual.message import Message
 from memtui.model.conversations import TranscriptSource
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.base import Modal
@@ -57,14 +58,7 @@ class TranscriptsScreen(Modal[bool]):
 
     CSS_PATH = "transcripts.tcss"
     BINDING_GROUP_TITLE = TITLE
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "toggle_source", "choose", id="transcripts.toggle"),
-        Binding("w", "write", "write…", id="transcripts.write",
-                tooltip="Use them, and keep the choice in the settings"),
-        Binding("ctrl+d", "scroll(4)", "down", show=False, id="transcripts.down"),
-        Binding("ctrl+u", "scroll(-4)", "up", show=False, id="transcripts.up"),
-        Binding("escape,q,O", "close", "back", id="transcripts.close"),
-    ]  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = bindings("transcripts")
 
     def __init__(self, engine: Engine, options: UiOptions) -> None:
         super().__init__()

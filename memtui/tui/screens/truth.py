@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
@@ -17,6 +17,7 @@ from memtui.model import IndexStatus
 from memtui.model.status import FileState, FileTruth, Finding, ForeignStatus, Truth
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.screens.base import BaseScreen, Modal
 from memtui.tui.widgets import foreign_status, truth_rows
@@ -47,11 +48,7 @@ class DetailScreen(Modal[None]):
     """One row in full."""
 
     BINDING_GROUP_TITLE = "Detail"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter", "close", "back", id="detail.close"),
-        Binding("j,down", "scroll(1)", "down", show=False, id="detail.down"),
-        Binding("k,up", "scroll(-1)", "up", show=False, id="detail.up"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("detail")
     DEFAULT_CSS = """
     DetailScreen {
         align: center middle;
@@ -95,14 +92,7 @@ class TruthScreen(BaseScreen[None]):
 
     CSS_PATH = "truth.tcss"
     BINDING_GROUP_TITLE = "Index"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s,r,f5", "examine", "examine", id="truth.examine", tooltip="Look at it again"),
-        Binding("f", "filter", "filter files", id="truth.filter", tooltip="Files by their state"),
-        Binding("tab", "section(1)", "next list", id="truth.next"),
-        Binding("shift+tab", "section(-1)", "previous list", show=False, id="truth.previous"),
-        Binding("R", "rebuild", show=False, id="truth.rebuild"),
-        Binding("escape", "close", "back", id="truth.close"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("truth")
 
     def __init__(self, *, glyphs: Glyphs = UNICODE, now: datetime | None = None) -> None:
         super().__init__()

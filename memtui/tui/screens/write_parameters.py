@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from rich.cells import cell_len
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
@@ -19,6 +19,7 @@ from textual.widgets import Input, Static
 from memtui.model import Ranking
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import built_in_rankings
 from memtui.tui.screens.write_base import WriteScreen
@@ -50,17 +51,7 @@ class WriteParameters(WriteScreen[Written]):
 
     PARTS = "write"
     BINDING_GROUP_TITLE = "Write the parameters"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "write", "write", id="write.write"),
-        Binding("tab,right", "where(1)", "where to", id="write.next"),
-        Binding("shift+tab,left", "where(-1)", "where to", show=False, id="write.previous"),
-        Binding("j,down", "scroll(1)", "down", show=False, id="write.down"),
-        Binding("k,up", "scroll(-1)", "up", show=False, id="write.up"),
-        Binding("pagedown", "page(1)", "page down", show=False, id="write.page"),
-        Binding("pageup", "page(-1)", "page up", show=False, id="write.page_back"),
-        Binding("escape", "close", "leave", id="write.close"),
-        Binding("q,w", "close", "leave", show=False, id="write.quit"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("write")
 
     DEFAULT_CSS = """
     WriteParameters {

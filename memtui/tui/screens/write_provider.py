@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 
 from memtui.embedding.choice import choice_of
 from memtui.tui import format as fmt
+from memtui.tui.bindings import bindings
 from memtui.tui.choosing import Chosen
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.write_base import WriteUserFile
@@ -27,12 +28,7 @@ class WriteProvider(WriteUserFile[Chosen]):
     PARTS = "write-provider"
     BOX_CLASS = "provider-box"
     BINDING_GROUP_TITLE = "Write the provider"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "write", "write", id="write_provider.write"),
-        Binding("j,down", "scroll(1)", "down", show=False, id="write_provider.down"),
-        Binding("k,up", "scroll(-1)", "up", show=False, id="write_provider.up"),
-        Binding("escape,q", "close", "leave", id="write_provider.close"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("write_file")
 
     already = "The settings ask for this provider already."
     always = (Content.styled(NO_KEYS, fmt.MUTED),)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from memtui.model.conversations import TranscriptSource
+from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.write_base import WriteUserFile
 
@@ -22,12 +23,7 @@ class WriteTranscripts(WriteUserFile[bool]):
     PARTS = "write-transcripts"
     BOX_CLASS = "transcripts-box"
     BINDING_GROUP_TITLE = "Write the sources"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "write", "write", id="write_transcripts.write"),
-        Binding("j,down", "scroll(1)", "down", show=False, id="write_transcripts.down"),
-        Binding("k,up", "scroll(-1)", "up", show=False, id="write_transcripts.up"),
-        Binding("escape,q", "close", "leave", id="write_transcripts.close"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("write_file")
 
     already = "The settings name these sources already."
 

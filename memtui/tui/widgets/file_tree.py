@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 
 from memtui.model.browsing import FileState, MemoryFile
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.bindings import bindings
 from memtui.tui.browsing.file_words import STATE_STYLES, badge, recall_words
 from memtui.tui.browsing.marks import UNICODE, Marks
 from memtui.tui.browsing.tree import (
@@ -33,11 +34,7 @@ class FileTree(RowList):
 
     HELP = "● changed  ! error  · not indexed  ◌ file gone; the line below says why."
     BINDING_GROUP_TITLE = "Files"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("l,right", "unfold", "open the folder", show=False, id="tree.unfold"),
-        Binding("h,left", "fold", "close the folder", show=False, id="tree.fold"),
-        Binding("z", "fold_all", "close or open all", show=False, id="tree.fold_all"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("tree")
 
     def __init__(self, marks: Marks = UNICODE, *, marker: str = "›") -> None:
         super().__init__(id="file-tree", marker=marker, gap=0)

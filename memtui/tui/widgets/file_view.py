@@ -6,13 +6,14 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.strip import Strip
 from textual.style import Style
 
 from memtui.model import Chunk
 from memtui.tui import format as fmt
+from memtui.tui.bindings import bindings
 from memtui.tui.browsing.marks import UNICODE, Marks
 from memtui.tui.widgets.preview import Preview
 
@@ -33,12 +34,7 @@ class FileView(Preview):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"file-view--border"}
     HELP = "╭ │ ├ ╰ [ in the margin are the chunks of the index, ▌ is the current one."
     BINDING_GROUP_TITLE = "Preview"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "full_stop", "screen.same_day", "same day", show=False, id="file_view.same_day",
-            tooltip="The other files of this day",
-        ),
-    ]  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = bindings("file_view")
 
     def __init__(self, marks: Marks = UNICODE) -> None:
         super().__init__(id="file-view")

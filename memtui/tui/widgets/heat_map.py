@@ -8,13 +8,14 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
 from memtui.model.browsing import DayTotals
+from memtui.tui.bindings import bindings
 from memtui.tui.browsing.file_words import WEEKDAYS
 from memtui.tui.browsing.marks import UNICODE, Marks
 from memtui.tui.browsing.weeks import (
@@ -63,19 +64,7 @@ class HeatMap(Widget, can_focus=True):
     }
     HELP = "One character a day; five densities from none to the fullest days."
     BINDING_GROUP_TITLE = "Timeline"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("h,left", "move(-7)", "week before", show=False, id="heat_map.week_back"),
-        Binding("l,right", "move(7)", "week after", show=False, id="heat_map.week"),
-        Binding("j,down", "move(1)", "day after", show=False, id="heat_map.day"),
-        Binding("k,up", "move(-1)", "day before", show=False, id="heat_map.day_back"),
-        Binding("pageup", "year(-1)", "year before", show=False, id="heat_map.year_back"),
-        Binding("pagedown", "year(1)", "year after", show=False, id="heat_map.year"),
-        Binding("n", "noted(1)", "next day with notes", show=False, id="heat_map.noted"),
-        Binding("N", "noted(-1)", "day with notes before", show=False, id="heat_map.noted_back"),
-        Binding("g,home", "end(0)", "first day with notes", show=False, id="heat_map.first"),
-        Binding("G,end", "end(-1)", "last day with notes", show=False, id="heat_map.last"),
-        Binding("enter", "open", "open the day", show=False, id="heat_map.open"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("heat_map")
 
     class Moved(Message):
         """The cursor is on another day."""

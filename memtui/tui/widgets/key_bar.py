@@ -11,8 +11,7 @@ from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import Input
 
-from memtui.tui.bindings import key_for, key_name
-from memtui.tui.keys import worded
+from memtui.tui.bindings import key_for, key_name, worded
 
 LIMIT = 7
 _PALETTE = "command_palette"

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.geometry import Offset, Region, Size
 from textual.message import Message
 from textual.style import Style
 from textual.widget import Widget
 
+from memtui.tui.bindings import bindings
 from memtui.tui.explaining.findings import Findings
 from memtui.tui.explaining.least_lines import Choice, LeastLine, choices, least_lines
 from memtui.tui.glyphs import UNICODE, Glyphs
@@ -30,10 +31,7 @@ class LeastList(Widget, can_focus=True):
     """
     BINDING_GROUP_TITLE = "Changes"
     HELP = "What would bring this chunk into the list. `a` applies the marked one, `u` undoes it."
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down", "choose(1)", "next change", show=False, id="explain.change_next"),
-        Binding("up", "choose(-1)", "previous change", show=False, id="explain.change_previous"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("least_list")
 
     class Opened(Message):
         """The chosen change was clicked again."""

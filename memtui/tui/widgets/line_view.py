@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.geometry import Size
 from textual.reactive import Reactive
@@ -14,6 +14,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from memtui.tui import format as fmt
+from memtui.tui.bindings import bindings
 
 Draw = Callable[[int], Sequence[Content]]
 """From a width in cells to lines of at most that width."""
@@ -43,16 +44,7 @@ class LineView(ScrollView, can_focus=True):
         &:focus { border: round $primary; border-title-color: $primary; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "scroll_lines(1)", "down", show=False, id="lines.down"),
-        Binding("k,up", "scroll_lines(-1)", "up", show=False, id="lines.up"),
-        Binding(
-            "space,ctrl+d,pagedown", "scroll_pages(1)", "page down", show=False, id="lines.page"
-        ),
-        Binding("ctrl+u,pageup", "scroll_pages(-1)", "page up", show=False, id="lines.page_back"),
-        Binding("g,home", "scroll_end_of(-1)", "first line", show=False, id="lines.first"),
-        Binding("G,end", "scroll_end_of(1)", "last line", show=False, id="lines.last"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("lines")
 
     virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
     """How far there is to scroll. Textual lays out the whole screen for every change of it, but

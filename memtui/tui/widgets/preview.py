@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content, Span
 from textual.selection import Selection
 from textual.strip import Strip
@@ -19,6 +19,7 @@ from textual.style import Style
 from memtui.model import Chunk, citation
 from memtui.retrieval.matches import match_spans
 from memtui.text.sanitize import safe_line
+from memtui.tui.bindings import bindings
 from memtui.tui.highlight import Highlighter, display_line
 from memtui.tui.widgets.line_view import LineView
 
@@ -63,11 +64,7 @@ class Preview(LineView):
     }
     HELP = "The note of the selected result. The bar in the margin marks the chunk that was found."
     BINDING_GROUP_TITLE = "Preview"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("h,left", "scroll_columns(-1)", "left", show=False, id="preview.left"),
-        Binding("l,right", "scroll_columns(1)", "right", show=False, id="preview.right"),
-        Binding("full_stop", "chunk", "back to the chunk", show=False, id="preview.chunk"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("preview")
 
     def __init__(self, *, id: str | None = "preview") -> None:  # noqa: A002
         super().__init__(id=id)

@@ -17,7 +17,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from memtui.tui import format as fmt
-from memtui.tui.bindings import LIST_BINDINGS
+from memtui.tui.bindings import bindings
 from memtui.tui.widgets.line_view import LineView
 from memtui.tui.widgets.score_bar import BAR_META
 
@@ -56,16 +56,7 @@ class RowList(LineView, inherit_bindings=False):
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "row-list--hover", "row-list--chosen", "row-list--message",
     }  # fmt: skip
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *LIST_BINDINGS,
-        Binding("down", "cursor_down", "down", show=False),
-        Binding("up", "cursor_up", "up", show=False),
-        Binding("home", "first", "first", show=False),
-        Binding("end", "last", "last", show=False),
-        Binding("space,ctrl+d,pagedown", "page(1)", "page down", show=False, id="lines.page"),
-        Binding("ctrl+u,pageup", "page(-1)", "page up", show=False, id="lines.page_back"),
-        Binding("enter", "open", "open", show=False, id="list.open", tooltip="The chosen row"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("list")
 
     class Chosen(Message):
         """Another row was chosen; `row_id` is `None` when there is none left."""

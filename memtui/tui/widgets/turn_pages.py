@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from textual import events, on, work
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.worker import Worker, get_current_worker
 
 from memtui.errors import Cancelled
 from memtui.model.conversations import Turn, TurnKind
+from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.base import show_worker_error
 from memtui.tui.sessions.borders import Edge
@@ -49,24 +50,7 @@ class TurnPages(LineView, inherit_bindings=False):
 
     BINDING_GROUP_TITLE = "Conversation"
     HELP = "The turns of the conversation. The line in the margin is a chunk of the index."
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "step(1)", "down", show=False, id="turns.down"),
-        Binding("k,up", "step(-1)", "up", show=False, id="turns.up"),
-        Binding("enter,space", "unfold", "fold", id="turns.toggle",
-                tooltip="Open or fold this turn; show the whole of a long one"),
-        Binding("z", "toggle_kind", "fold all", id="turns.toggle_kind",
-                tooltip="Open or fold every turn of this kind"),
-        Binding("full_stop", "records", "records", show=False, id="turns.records",
-                tooltip="Show or hide what nobody says: settings, snapshots, tasks"),
-        Binding("ctrl+d,pagedown", "page(1)", "page down", show=False, id="turns.page"),
-        Binding("ctrl+u,pageup", "page(-1)", "page up", show=False, id="turns.page_back"),
-        Binding("g,home", "first", "first turn", show=False, id="turns.first"),
-        Binding("G,end", "last", "last turn", show=False, id="turns.last"),
-        Binding("right_square_bracket", "user(1)", "next question", show=False, id="turns.next",
-                tooltip="The next thing that the user said"),
-        Binding("left_square_bracket", "user(-1)", "question before", show=False,
-                id="turns.previous", tooltip="What the user said before"),
-    ]  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = bindings("turns")
 
     def __init__(self, glyphs: Glyphs, *, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
