@@ -69,8 +69,8 @@ class InquiryActions(SourceActions):
         if ranked is None or chunk_id not in ranked.pool.chunks or chunk_id == self.selected_id:
             return
         assert chunk_id is not None
-        self.results.choose(chunk_id)
-        self.near.choose(chunk_id)
+        self.results.choose(chunk_id, by_user=True)
+        self.near.choose(chunk_id, by_user=True)
         self.select(chunk_id)
 
     def show_ranked(self, ranked: Ranked, **look: Any) -> None:

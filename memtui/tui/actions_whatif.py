@@ -174,8 +174,8 @@ class WhatIfActions(RankingActions):
         if not any(hit.chunk.id == chunk_id for hit in self.ranked.hits):
             self._show_near_misses()
         self.selected_by_user = True
-        self.results.choose(chunk_id)
-        self.near.choose(chunk_id)
+        self.results.choose(chunk_id, by_user=True)
+        self.near.choose(chunk_id, by_user=True)
         self.select(chunk_id)
 
     def _show_near_misses(self) -> None:

@@ -287,7 +287,9 @@ class RowList(LineView, inherit_bindings=False):
         if self._at is None:
             return
         own = self._tops[self._at + 1] - self._tops[self._at]
-        line = self._tops[self._at] + pages * max(own, self._height - own)
+        page = max(own, self._height - own)
+        # Upwards as well, a row that would be cut is not gone to.
+        line = self._tops[self._at] + (page if pages > 0 else own - 1 - page)
         start = min(max(self._row_at(line), 0), len(self._rows) - 1)
         place = self._next(start, pages)
         self._go(self._next(start, -pages) if place is None else place)
