@@ -30,7 +30,6 @@ from memtui.model import IndexState
 from memtui.settings import Settings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
-from memtui.tui.pauses import short_pauses
 from tests.bench.measure import MILLISECONDS, Measurement, Plan, Series, percentile
 from tests.bench.transcripts import anonymous_bytes, corpus_of, in_a_process
 from tests.tui.harness import until
@@ -183,8 +182,7 @@ def measured(place: Path, patience: float = _PATIENCE) -> dict[str, Any]:
     shutil.rmtree(place / "data", ignore_errors=True)
     idle = asyncio.run(_idle())
     base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    with short_pauses():
-        found = asyncio.run(_indexing(place, patience))
+    found = asyncio.run(_indexing(place, patience))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {**found, "idle": idle, "base": base, "peak": peak}
 
