@@ -125,7 +125,7 @@ class Explaining:
         No word where each changed query would have to be sent to a service.
         """
         from memtui.engine.insight import row_of
-        from memtui.retrieval.rare_words import rare_words
+        from memtui.retrieval.leg_detail import rare_words
 
         leg = self._retriever.vector_leg
         provider = leg.provider if leg is not None else self._holder.get()[0]

@@ -90,7 +90,7 @@ class FollowedView:
     ) -> None:
         """Follow the index; `while_filling` also where it was looked at a moment ago."""
         from memtui.retrieval.connection import snapshot
-        from memtui.retrieval.vector_load import load_view
+        from memtui.retrieval.vector_view import load_view
 
         # A model may give other numbers now than it did; the vectors are as they are.
         dims = self.dimensions or provider.dimensions

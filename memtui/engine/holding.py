@@ -16,8 +16,8 @@ from memtui.index.reader import ChunkRange, chunk_ranges
 from memtui.index.scan import KnownFile, known_file
 from memtui.model import CandidatePool, Leg, Ranked
 from memtui.model.inquiry import Place
-from memtui.retrieval.bm25 import NATIVE_TABLE
 from memtui.retrieval.filters import RowFilter
+from memtui.retrieval.leg_detail import NATIVE_TABLE
 from memtui.retrieval.query import parse_query
 
 if TYPE_CHECKING:

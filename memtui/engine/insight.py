@@ -13,12 +13,17 @@ from memtui.engine.inquiry import ChunkFacts
 from memtui.index.schema import NO_MODEL
 from memtui.model import CandidatePool, Chunk, Leg, LegStatus, Ranked, Reason
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace
-from memtui.retrieval.bm25 import NATIVE_TABLE, explain_keyword
 from memtui.retrieval.filters import AllowedRows, RowFilter
+from memtui.retrieval.keyword import TermPlanner
+from memtui.retrieval.leg_detail import (
+    NATIVE_TABLE,
+    explain_keyword,
+    keyword_rank,
+    matching_rows,
+    view_rank,
+)
 from memtui.retrieval.pool import fetch_chunks
 from memtui.retrieval.query import Filters, Query, parse_query
-from memtui.retrieval.ranks import keyword_rank, matching_rows, view_rank
-from memtui.retrieval.term_plan import TermPlanner
 
 if TYPE_CHECKING:
     from memtui.engine.retriever import Retriever

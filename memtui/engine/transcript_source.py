@@ -18,8 +18,7 @@ from memtui.memory.transcripts.records import TranscriptFormat, parse_record
 from memtui.memory.transcripts.stream import MAX_LINE_BYTES, RawLine, raw_lines, text_of
 from memtui.model import SourceFile
 from memtui.model.conversations import Turn, TurnKind
-from memtui.text.redact import redact
-from memtui.text.redact_spoken import redact_spoken
+from memtui.text.redact import redact, redact_spoken
 from memtui.text.sanitize import safe_line
 from memtui.text.sizes import size_words
 

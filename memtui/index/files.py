@@ -22,7 +22,7 @@ from memtui.index.writer import IndexWriter
 from memtui.memory.discover import Discovery
 from memtui.memory.documents import read_document, reason_of, text_hash
 from memtui.model import ChunkSpan, Document, SkippedFile, SourceFile
-from memtui.retrieval.masking import UNMASKED
+from memtui.retrieval.pool import UNMASKED
 
 if TYPE_CHECKING:
     from memtui.index.database import Connection

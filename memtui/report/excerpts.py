@@ -18,7 +18,7 @@ class Excerpt:
 
 def excerpt_of(hit: Hit, width: int) -> Excerpt:
     """The part of a hit's text around its matched terms, at most `width` cells."""
-    from memtui.retrieval.matches import snippet
+    from memtui.retrieval.marks import snippet
 
     terms = tuple(dict.fromkeys(term for part in hit.legs.values() for term in part.terms))
     cut = snippet(hit.chunk.text, terms, width)

@@ -1,23 +1,114 @@
-"""Which rows of the index a query's filters and quoted phrases let through."""
+"""Whether a file fits the filters of a query: one rule for the index, the screens and commands."""
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
+from fnmatch import translate
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from memtui.retrieval.connection import Connection
-from memtui.retrieval.file_filter import FileFilter
 from memtui.retrieval.legs import import_numpy
-from memtui.retrieval.phrases import phrase_match
-from memtui.retrieval.query import Filters, Query
+from memtui.retrieval.query import Filters, Query, phrase_match
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+
+_WILD = re.compile(r"[*?\[]")
 _REMEMBERED = 32
+
+
+class FileFilter:
+    """Filters made ready for many files; pure."""
+
+    def __init__(self, filters: Filters) -> None:
+        folded = [pattern.casefold() for pattern in filters.path_globs]
+        self._any_path = not folded
+        self._parts = [pattern for pattern in folded if not _WILD.search(pattern)]
+        self._globs = [_ending_in(pattern) for pattern in folded if _WILD.search(pattern)]
+        self._sources = frozenset(source.casefold() for source in filters.sources)
+        self._after, self._before = filters.after, filters.before
+
+    def fits(self, *, path: str, source: str, day: date | str | None, mtime_ns: int) -> bool:
+        """Tell whether a file takes part.
+
+        `path` as the index stores it; `day` is the file's own, or its ISO form; a file without
+        one is of the local day of `mtime_ns` (ns since the epoch). Letter case does not count.
+        """
+        return self._fits_source(source) and self._fits_path(path) and self._fits_day(day, mtime_ns)
+
+    def _fits_source(self, source: str) -> bool:
+        return not self._sources or source.casefold() in self._sources
+
+    def _fits_path(self, path: str) -> bool:
+        if self._any_path:
+            return True
+        folded = path.casefold()
+        return any(part in folded for part in self._parts) or any(
+            glob.match(folded) for glob in self._globs
+        )
+
+    def _fits_day(self, day: date | str | None, mtime_ns: int) -> bool:
+        if self._after is None and self._before is None:
+            return True
+        own = date.fromisoformat(day) if isinstance(day, str) and day else day
+        if not isinstance(own, date):
+            own = local_day(mtime_ns)
+        late_enough = self._after is None or own >= self._after
+        return late_enough and (self._before is None or own < self._before)
+
+
+def fits(
+    filters: Filters, *, path: str, source: str, day: date | str | None, mtime_ns: int
+) -> bool:
+    """Tell whether one file takes part in a query with these filters; see `FileFilter.fits`."""
+    return _ready(filters).fits(path=path, source=source, day=day, mtime_ns=mtime_ns)
+
+
+def _ending_in(glob: str) -> re.Pattern[str]:
+    """What a path, or its end from a folder on, matches; takes time linear in the path.
+
+    Where the glob's beginning, up to its first `*`, fits first is the only place to look from: what
+    fits the rest behind a later place does so behind that one.
+    """
+    star = _first_star(glob)
+    first = translate(glob[:star]).removeprefix("(?s:").rpartition(")")[0]
+    if star == len(glob):
+        return re.compile(rf"(?s:(?:.*/)?{first})\Z")
+    return re.compile(f"(?s:(?>(?:.*?/)??{first}))(?:{translate(glob[star:])})")
+
+
+def _first_star(glob: str) -> int:
+    """Where the first `*` outside brackets is; the length of the glob when there is none."""
+    at = 0
+    while at < len(glob) and glob[at] != "*":
+        if glob[at] == "[":
+            # A bracket that opens the set, or stands behind its `!`, does not close it.
+            body = at + 2 if glob.startswith("!", at + 1) else at + 1
+            closed = glob.find("]", body + 1)
+            at = closed if closed >= 0 else at
+        at += 1
+    return at
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _ready(filters: Filters) -> FileFilter:
+    return FileFilter(filters)
+
+
+def local_day(mtime_ns: int) -> date:
+    """The day of a file's last change, as a calendar here shows it."""
+    try:
+        return datetime.fromtimestamp(mtime_ns / 1e9).date()
+    except (OverflowError, OSError, ValueError):
+        # A file system may hold years that no calendar here has.
+        return date.max if mtime_ns > 0 else date.min
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from memtui.model.inquiry import Passage
-from memtui.retrieval.matches import Span
+from memtui.retrieval.marks import Span
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,15 +1,36 @@
-"""The candidate pool: what both legs found, with the chunks themselves."""
+"""Chunks of conversations as they may be shown, ranked all the same by what the index holds."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import date
+from typing import Final
 
 from memtui.model import CandidatePool, Chunk, Leg, LegHit, Reason
+from memtui.ranking.mmr import snippet_text
 from memtui.retrieval.connection import Connection
 from memtui.retrieval.legs import LegAnswer, RowHit
-from memtui.retrieval.masking import CONVERSATIONS, UNMASKED, with_mask
+
+CONVERSATIONS: Final = "sessions"
+"""The source that conversations have in every index."""
+UNMASKED: Final = ("transcript_redaction", "openclaw")
+"""In the meta table of an index with credentials that only the wide list masks."""
+
+
+def with_mask(chunk: Chunk) -> Chunk:
+    """The chunk of a conversation with its credentials masked by the wide list.
+
+    What MMR compares stays what the index holds, as `snippet`.
+    """
+    if chunk.source != CONVERSATIONS:
+        return chunk
+    from memtui.text.redact import redact_spoken
+
+    text = redact_spoken(chunk.text)
+    return chunk if text == chunk.text else replace(chunk, text=text, snippet=snippet_text(chunk))
+
 
 _CHUNKS = """
 SELECT c.id, c.chunk_id, f.path, f.source, c.start_line, c.end_line, c.text, c.hash, c.model,

@@ -114,7 +114,7 @@ class VectorLeg:
         if not vector.any():
             detail = "the model sees nothing in this query"
             return watch.skipped(Reason.ZERO_QUERY_VECTOR, detail, facts)
-        from memtui.retrieval.vector_search import nearest
+        from memtui.retrieval.vector_view import nearest
 
         rows = None if allowed is None else allowed.rowids
         products = self.products(view, vector) if view.codes is None else None

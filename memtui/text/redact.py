@@ -1,10 +1,6 @@
-"""Credentials in text, masked as OpenClaw masks them before it indexes a conversation, and more.
+"""Cutting a long text where no credential can be, so that a search for them can pause there.
 
-A token of 18 characters or more keeps its first six and last four, a shorter one nothing, unless
-another mask is asked for; a PEM block keeps its first and last line. What is recognised are
-assignments, JSON fields, flags and headers that name a secret, and tokens with the prefix of a
-known service: first the shapes of OpenClaw 2026.4.26, then those that it lets through. Every
-pattern takes time in proportion to the text.
+A regular expression does not let other threads run before it has gone through its whole text.
 """
 
 from __future__ import annotations
@@ -12,10 +8,52 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
 from typing import Final
 
-from memtui.text.ecmascript import SPACE
-from memtui.text.secret_pieces import pieces
+from memtui.text.ecmascript import SPACE, utf16_length
+
+PIECE: Final = 1 << 17
+"""Characters of a piece, at least."""
+
+_PRIVATE_KEY: Final = "private key-----"
+_NAMING: Final = "key|token|secret|passw|phrase|auth|bearer|basic|is\\b"
+# A single blank between two plain words of which none is a part of a credential's name.
+_WORD: Final = rf"(?![a-z]*(?:{_NAMING}))[a-z]{{2,16}}"
+_BLANK = re.compile(rf"(?<= ){_WORD}(?= {_WORD} )")
+# Where a value of JSON begins that may hold blanks; and what ends any such value.
+_OPENS = re.compile(
+    rf"(?:key|token|secret|passwo?r?d|passphrase|authorization)\\*\"[{SPACE}]*:[{SPACE}]*\\*\"",
+    re.IGNORECASE | re.ASCII,
+)
+_CLOSES = re.compile(r'[^\\]"')
+
+
+def pieces(text: str) -> Iterator[str]:
+    """Cut a text into pieces that, each masked by itself, are together the masked text.
+
+    One piece where there is no safe place, and for a text with a private key in it.
+    """
+    if len(text) <= 2 * PIECE or _PRIVATE_KEY in text.lower():
+        yield text
+        return
+    start, looked, at = 0, 0, PIECE
+    while len(text) - at > PIECE and (blank := _BLANK.search(text, at)) is not None:
+        cut = blank.end()
+        opened = max((found.end() for found in _OPENS.finditer(text, looked, cut)), default=None)
+        looked = cut
+        if opened is not None:
+            closed = _CLOSES.search(text, opened)
+            if closed is None:
+                break
+            if closed.end() > cut:
+                looked = at = closed.end()
+                continue
+        yield text[start:cut]
+        start, at = cut, cut + PIECE
+    yield text[start:]
+
 
 SHORTEST_HINTED: Final = 18
 """A token with fewer characters is masked whole."""
@@ -350,3 +388,102 @@ def _hidden(value: object) -> object:
     if isinstance(value, str):
         return mask(value) if value else value
     return value if value is None or isinstance(value, bool) else MASK
+
+
+_WIDTH: Final = 800
+"""UTF-16 units at which the lines of a conversation are wrapped."""
+_LABEL = re.compile(r"(?:User|Assistant): ")
+_FILL: Final = "\uffff"
+"""Stands for a character of a credential, so that everything keeps its place."""
+_REST: Final = Rule(
+    re.compile(
+        rf'"[{SPACE}]{{0,8}}:[{SPACE}]{{0,8}}"(?:\*{{3}}|[^{SPACE}"]{{6}}…[^{SPACE}"]{{4}})"'
+        rf'([^{SPACE},;:}}\]"][^"]*)'
+    ),
+    ("***", "…"),
+)
+"""What stands between a masked value and the quote that really ends it."""
+_NAMED_BEYOND: Final = (_REST, *(rule for rule in NAMED if rule not in OPENCLAW_2026_4))
+_TOKENS_BEYOND: Final = tuple(rule for rule in TOKENS if rule not in OPENCLAW_2026_4_TOKENS)
+_WORD_WITH_DIGIT = re.compile(rf"(?=[^{SPACE}]*\d)[^{SPACE}]{{4,}}")
+
+
+@lru_cache(maxsize=1024)
+def redact_spoken(text: str) -> str:
+    """Mask what a release's list let through in a chunk of a conversation; lines stay lines.
+
+    The first word of a chunk that begins within a line is masked if it holds a digit: it may be
+    the end of a credential. One that is torn between two chunks otherwise is not recognised.
+    """
+    lines = text.split("\n")
+    is_cut = _LABEL.match(text) is None
+    if not is_cut and not may_hold_any(text):
+        return text
+    parts = [(*_joint(lines, number), line) for number, line in enumerate(lines)]
+    joined = "".join(between + line[start:] for between, start, line in parts)
+    filled = apply_rules(apply_rules(joined, _NAMED_BEYOND, _filled), _TOKENS_BEYOND, _filled)
+    if is_cut and (word := _WORD_WITH_DIGIT.match(filled)) is not None:
+        filled = _filled(word[0]) + filled[word.end() :]
+    if filled == joined:
+        return text
+    places = _places(parts)
+    for start, end in reversed(list(_stretches(joined, filled))):
+        shown = mask(joined[start:end])
+        # The first line of a credential has its mask; there may be several behind it.
+        for at in reversed(_by_line(places[start:end])):
+            number, low, high = at
+            kept = shown if places[start][0] == number else MASK
+            lines[number] = lines[number][:low] + kept + lines[number][high:]
+    return "\n".join(lines)
+
+
+def _filled(token: str) -> str:
+    return _FILL * len(token)
+
+
+def _places(parts: Sequence[tuple[str, int, str]]) -> list[tuple[int, int]]:
+    """Where each character of the joined lines is: line and offset."""
+    places: list[tuple[int, int]] = []
+    for number, (between, start, line) in enumerate(parts):
+        places += [(number, start)] * len(between)
+        places += [(number, offset) for offset in range(start, len(line))]
+    return places
+
+
+def _joint(lines: Sequence[str], number: int) -> tuple[str, int]:
+    """What a line is joined to the one before it with, and how much of it is left out."""
+    if number == 0:
+        return "", 0
+    line, before = lines[number], lines[number - 1]
+    label, earlier = _LABEL.match(line), _LABEL.match(before)
+    if label is None:
+        # A line that is longer than a chunk is cut anywhere.
+        return "", 0
+    if earlier is None:
+        return " ", label.end()
+    said = before[earlier.end() :]
+    if label[0] != earlier[0]:
+        return "\n", 0
+    used = utf16_length(said)
+    if used >= _WIDTH - 1 and " " not in said:
+        return "", label.end()
+    following = utf16_length(line[label.end() :].partition(" ")[0])
+    return (" ", label.end()) if used + 1 + following > _WIDTH else ("\n", 0)
+
+
+def _stretches(text: str, filled: str) -> Iterator[tuple[int, int]]:
+    """The stretches that were filled."""
+    both = enumerate(zip(text, filled, strict=True))
+    for is_hidden, run in groupby(both, lambda one: one[1][1] == _FILL != one[1][0]):
+        if is_hidden:
+            first, *rest = (index for index, _ in run)
+            yield first, (rest[-1] if rest else first) + 1
+
+
+def _by_line(places: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
+    """A stretch as parts of lines: the line, where its part begins and where it ends."""
+    found: list[tuple[int, int, int]] = []
+    for number, run in groupby(places, lambda place: place[0]):
+        offsets = [offset for _, offset in run]
+        found.append((number, offsets[0], offsets[-1] + 1))
+    return found

@@ -11,14 +11,10 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from operator import add
 from typing import Literal
-
-from memtui.text.stopwords import STOP_WORDS
 
 FTS5_TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
 """Value of FTS5's `tokenize` option; marks count as letters so that Thai words stay whole."""
@@ -28,6 +24,19 @@ MAX_QUERY_CHARS = 4096
 
 MIN_PREFIX_LETTERS = 3
 """From how many letters on the word being typed also finds longer words."""
+
+_ENGLISH = """
+a about above after again all also am an and any are as at be because been before being below
+between both but by can could did do does doing down during each few for from further had has
+have having he her here hers herself him himself his how i if in into is it its itself just me
+more most my myself no nor not of off on once only or other our ours ourselves out over own same
+she should so some such than that the their theirs them themselves then there these they this
+those through to too under until up very was we were what when where which while who whom why
+will with would you your yours yourself yourselves s t
+"""
+STOP_WORDS = frozenset(_ENGLISH.split())
+"""Too common to search for: the English list the keyword leg was measured with, in lower case;
+`s` and `t` are what an apostrophe leaves behind."""
 
 TermKind = Literal["word", "gram", "phrase", "prefix"]
 
@@ -41,7 +50,6 @@ _VIETNAMESE = re.compile("[\u0103\u00e2\u00ea\u00f4\u01a1\u01b0\u0111\u1ea1-\u1e
 _BARRED_D = (("\u0111", "d"), ("\u0110", "D"))
 
 _PIECE = 4096
-_LONG_RUN = 6
 # A cut before one of these changes neither normalisation nor grams: none combines with what
 # stands before it, and none is part of a run that is split into grams.
 _SAFE_CUT = re.compile(
@@ -79,7 +87,7 @@ def index_text(text: str) -> str:
     """
     if text.isascii():
         return text
-    return "".join([_spread_all(_normalise(piece)) for piece in _pieces(text)])
+    return "".join([_unspaced().sub(_spread, _normalise(piece)) for piece in _pieces(text)])
 
 
 def query_terms(text: str, *, prefix_last: bool = False) -> QueryTerms:
@@ -127,7 +135,14 @@ def quote(term: str) -> str:
 
 def split_scripts(text: str) -> list[str]:
     """Cut a text in NFKC where its script changes: odd places are scripts without spaces."""
-    return [text] if text.isascii() else _unspaced_or_rest().split(text)
+    if text.isascii():
+        return [text]
+    parts: list[str] = []
+    end = 0
+    for run in _unspaced().finditer(text):
+        parts += [text[end : run.start()], run.group()]
+        end = run.end()
+    return [*parts, text[end:]]
 
 
 def only_spaced(text: str) -> str:
@@ -140,20 +155,9 @@ def only_spaced(text: str) -> str:
     return _without_bars(_unspaced().sub(lambda run: " " * len(run.group()), text))
 
 
-def fts_query_openclaw(text: str, *, rule: Literal["ascii", "unicode"]) -> str | None:
-    """Build the AND query of OpenClaw: `ascii` as release 2026.2.1, `unicode` as 2026.2.17 on.
-
-    Returns `None` when the text holds no word.
-    """
-    flags = re.ASCII if rule == "ascii" else re.UNICODE
-    return " AND ".join(f'"{token}"' for token in re.findall(r"\w+", text, flags)) or None
-
-
 def dominant_script_latin(text: str) -> bool:
     """Tell whether at least half of the letters are Latin; text without letters counts as Latin."""
-    letters = [char for char in text[:MAX_QUERY_CHARS] if char.isalpha()]
-    latin = sum(1 for char in letters if _is_latin(char))
-    return 2 * latin >= len(letters)
+    return dominant_script(text, ("LATIN ", "FULLWIDTH LATIN "))
 
 
 def dominant_script(text: str, scripts: tuple[str, ...]) -> bool:
@@ -164,10 +168,6 @@ def dominant_script(text: str, scripts: tuple[str, ...]) -> bool:
     letters = [char for char in text[:MAX_QUERY_CHARS] if char.isalpha()]
     known = sum(1 for char in letters if unicodedata.name(char, "").startswith(scripts))
     return 2 * known >= len(letters)
-
-
-def _is_latin(char: str) -> bool:
-    return char.isascii() or unicodedata.name(char, "").startswith(("LATIN ", "FULLWIDTH LATIN "))
 
 
 def _normalise(text: str) -> str:
@@ -208,22 +208,6 @@ def _unspaced() -> re.Pattern[str]:
 
 
 @functools.cache
-def _unspaced_letter() -> re.Pattern[str]:
-    return re.compile(f"[{_EAST_ASIAN}{_SOUTH_EAST_ASIAN}]")
-
-
-@functools.cache
-def _unspaced_or_rest() -> re.Pattern[str]:
-    return re.compile(f"({_UNSPACED})")
-
-
-@functools.cache
-def _east_asian_or_rest() -> re.Pattern[str]:
-    """One set of characters: found several times faster than the alternatives of `_UNSPACED`."""
-    return re.compile(f"([{_EAST_ASIAN}]+)")
-
-
-@functools.cache
 def _south_east_asian_letter() -> re.Pattern[str]:
     return re.compile(f"[{_SOUTH_EAST_ASIAN}]")
 
@@ -250,82 +234,17 @@ def _word_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _grams(run: str, length: int) -> list[str]:
-    if len(run) < length:
-        return [run]
-    grams: Iterable[str] = run
-    for start in range(1, length):
-        grams = map(add, grams, run[start:])
-    return list(grams)
+    return [run[at : at + length] for at in range(max(1, len(run) - length + 1))]
 
 
-def _spread_all(text: str) -> str:
-    """Write every run of an unspaced script as its grams."""
-    if _is_latin_1(text) or _unspaced_letter().search(text) is None:
-        return text
-    if _south_east_asian_letter().search(text) is None:
-        parts = _east_asian_or_rest().split(text)
-        parts[1::2] = _spread_runs(parts[1::2])
-    else:
-        parts = _unspaced_or_rest().split(text)
-        parts[1::2] = map(_spread, parts[1::2])
-    return "".join(parts)
-
-
-def _spread(run: str) -> str:
+def _spread(run: re.Match[str]) -> str:
     """Write a run as its grams, and as shorter grams too, so that short queries find it."""
-    length = _gram_length(run)
-    grams = _grams(run, length)
-    if len(run) >= length:
-        grams += _grams(run, length - 1)
+    text = run.group()
+    length = _gram_length(text)
+    grams = _grams(text, length)
+    if len(text) >= length:
+        grams += _grams(text, length - 1)
     return f" {' '.join(grams)} "
-
-
-def _is_latin_1(text: str) -> bool:
-    """Tell it many times faster than a search for other letters does."""
-    try:
-        text.encode("latin-1")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _spread_runs(runs: list[str]) -> list[str]:
-    """Do what `_spread` does for East Asian runs, and for long ones without a step a character."""
-    whole = "".join([run for run in runs if len(run) >= _LONG_RUN])
-    if not whole:
-        return list(map(_spread_pairs, runs))
-    chars = array("I", whole.encode("utf-32-le"))
-    singles = array("I", " ".encode("utf-32-le") * (2 * len(chars)))
-    pairs = array("I", " ".encode("utf-32-le") * (3 * len(chars)))
-    singles[0::2] = pairs[0::3] = chars
-    pairs[1:-3:3] = chars[1:]
-    spaced, paired = (row.tobytes().decode("utf-32-le") for row in (singles, pairs))
-    spread, end = [], 0
-    for run in runs:
-        if len(run) < _LONG_RUN:
-            spread.append(_spread_pairs(run))
-        else:
-            start, end = end, end + len(run)
-            spread.append(f" {paired[3 * start : 3 * end - 3]}{spaced[2 * start : 2 * end]}")
-    return spread
-
-
-def _spread_pairs(run: str) -> str:
-    """Do what `_spread` does for a short East Asian run."""
-    match len(run):
-        case 1:
-            return f" {run} "
-        case 2:
-            a, b = tuple(run)
-            return f" {run} {a} {b} "
-        case 3:
-            a, b, c = tuple(run)
-            return f" {a}{b} {b}{c} {a} {b} {c} "
-        case 4:
-            a, b, c, d = tuple(run)
-            return f" {a}{b} {b}{c} {c}{d} {a} {b} {c} {d} "
-        case _:
-            return " ".join(["", *map(add, run, run[1:]), *run, ""])
 
 
 def _phrases(words: list[tuple[str, str]], *, typing: bool) -> Iterator[tuple[str, QueryTerm]]:

@@ -10,7 +10,7 @@ from itertools import groupby, zip_longest
 
 from textual.content import Content, Span
 
-from memtui.retrieval.matches import match_spans
+from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import ASCII, Glyphs

@@ -16,9 +16,7 @@ from typing import Any
 from memtui.index.database import Connection, open_database
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.query import parse_query
-from memtui.retrieval.vector_load import load_view
-from memtui.retrieval.vector_search import nearest
-from memtui.retrieval.vector_view import VectorView
+from memtui.retrieval.vector_view import VectorView, load_view, nearest
 from memtui.text.tokens import index_text
 from tests.bench.corpus import VERSION, Corpus, Question
 from tests.bench.limits import Limit

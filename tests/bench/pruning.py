@@ -16,10 +16,9 @@ from pathlib import Path
 
 from memtui.index.database import Connection, open_database
 from memtui.index.schema import create
-from memtui.retrieval.keyword import KeywordLeg
+from memtui.retrieval.keyword import BUDGET_SHARE, KeywordLeg
 from memtui.retrieval.legs import LegAnswer
 from memtui.retrieval.query import parse_query
-from memtui.retrieval.term_plan import BUDGET_SHARE
 from memtui.text.tokens import index_text
 from tests.bench.corpus import Corpus
 from tests.bench.limits import Judged, Limit

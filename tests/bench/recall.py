@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.provider import Provider, Vectors
 from memtui.embedding.registry import create_provider
-from memtui.retrieval.vector_search import nearest
-from memtui.retrieval.vector_view import VectorView, ViewBuilder
+from memtui.retrieval.vector_view import VectorView, ViewBuilder, nearest
 from tests.bench.limits import Judged, Limit
 from tests.bench.measure import MILLISECONDS, Measurement, Plan, Series
 from tests.bench.texts import data_folder, data_sets, own_paragraphs

@@ -16,8 +16,8 @@ from memtui.engine import Engine
 from memtui.index.database import Connection, open_database
 from memtui.model import CandidatePool, Decay, Leg, LegHit, Mmr, Ranked, Ranking
 from memtui.ranking.pipeline import rank
-from memtui.retrieval.vector_load import load_view
-from memtui.text.tokens import fts_query_openclaw
+from memtui.retrieval.openclaw.plan import match_all, tokens
+from memtui.retrieval.vector_view import load_view
 from tests.bench.corpus import Corpus, Question
 from tests.bench.limits import Judged, Limit
 from tests.bench.measure import Measurement, Plan, Series, paired, repeated
@@ -137,8 +137,8 @@ def _hybrid(
 
 def _matches(connection: Connection, questions: Sequence[Question]) -> dict[str, str]:
     """The full-text expression of each question within the budget."""
+    from memtui.retrieval.keyword import TermPlanner
     from memtui.retrieval.query import parse_query
-    from memtui.retrieval.term_plan import TermPlanner
 
     planner = TermPlanner(connection)
     return {question.text: planner.plan(parse_query(question.text)).match for question in questions}
@@ -151,7 +151,7 @@ def _plain(connection: Connection) -> Callable[[Question], None]:
         model = StoredProvider.model
         blob = question.vector.tobytes()
         connection.execute(_PLAIN_VECTORS, (blob, model, PLAIN_LIMIT)).fetchall()
-        match = fts_query_openclaw(question.text, rule="unicode")
+        match = match_all(tokens(question.text))
         connection.execute(_PLAIN_WORDS, (match, model, PLAIN_LIMIT)).fetchall()
 
     return search

@@ -11,8 +11,8 @@ from pathlib import Path
 from memtui.index.database import open_database
 from memtui.index.generations import IndexFolder, WriterLock
 from memtui.memory.workspace import workspace_id
+from memtui.retrieval.keyword import TermPlanner
 from memtui.retrieval.query import parse_query
-from memtui.retrieval.term_plan import TermPlanner
 from tests.bench import bare_query
 from tests.bench.corpus import DIMENSIONS, Corpus
 from tests.bench.folders import folder

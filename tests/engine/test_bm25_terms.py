@@ -17,26 +17,26 @@ from memtui.index.database import Connection
 from memtui.index.foreign.opening import open_foreign
 from memtui.index.reader import LiveIndex
 from memtui.model.inquiry import KeywordExplanation, LegRank
-from memtui.retrieval.bm25 import (
+from memtui.retrieval.filters import RowFilter
+from memtui.retrieval.keyword import KeywordLeg, TermPlanner
+from memtui.retrieval.leg_detail import (
     FUNCTION,
     explain_bm25,
     explain_keyword,
     explain_openclaw,
     inverse_document_frequency,
+    keyword_rank,
     openclaw_row,
+    stored_rank,
+    view_rank,
 )
-from memtui.retrieval.filters import RowFilter
-from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.legs import LegAnswer
 from memtui.retrieval.openclaw.plan import plan_keyword
 from memtui.retrieval.openclaw.release import RELEASES, Release
 from memtui.retrieval.openclaw.tables import IndexTables, SearchScope
 from memtui.retrieval.openclaw.vector import OpenClawVectorLeg
 from memtui.retrieval.query import parse_query
-from memtui.retrieval.ranks import keyword_rank, stored_rank, view_rank
-from memtui.retrieval.term_plan import TermPlanner
-from memtui.retrieval.vector_search import nearest
-from memtui.retrieval.vector_view import VectorView
+from memtui.retrieval.vector_view import VectorView, nearest
 from memtui.text.tokens import FTS5_TOKENIZE
 from tests.support import recorded
 from tests.support.indexing import Workspace

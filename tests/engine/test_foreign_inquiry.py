@@ -22,7 +22,7 @@ from memtui.index.foreign.opening import open_foreign
 from memtui.index.foreign.rows import read_vectors
 from memtui.model import Leg, LegStatus, Ranked, Reason, Stage
 from memtui.model.inquiry import Inquiry, Outcome, Place, Station, TraceStep
-from memtui.retrieval.bm25 import explain_openclaw
+from memtui.retrieval.leg_detail import explain_openclaw
 from memtui.retrieval.openclaw.plan import searched_part
 from memtui.retrieval.openclaw.release import release_of
 from tests.support import recorded

@@ -17,7 +17,7 @@ from memtui.model import LegStatus, Reason
 from memtui.retrieval.filters import RowFilter
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.legs import LegAnswer
-from memtui.retrieval.matches import match_spans
+from memtui.retrieval.marks import match_spans
 from memtui.retrieval.query import parse_query
 from memtui.text.tokens import FTS5_TOKENIZE, index_text
 from tests.support.rows import IndexFile

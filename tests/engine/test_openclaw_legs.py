@@ -14,10 +14,9 @@ from memtui.ranking.fusion import bm25_score
 from memtui.retrieval.openclaw import body
 from memtui.retrieval.openclaw.body import CONTAINS, BodySearch, contains, contains_condition
 from memtui.retrieval.openclaw.keyword import KeywordAnswer, OpenClawKeywordLeg
-from memtui.retrieval.openclaw.keyword_hit import KeywordHit
 from memtui.retrieval.openclaw.plan import KeywordPlan
 from memtui.retrieval.openclaw.release import RELEASES, Release
-from memtui.retrieval.openclaw.tables import IndexTables, SearchScope
+from memtui.retrieval.openclaw.tables import IndexTables, KeywordHit, SearchScope
 from memtui.text.tokens import MAX_QUERY_CHARS
 from tests.support.known import cases, load
 

@@ -18,7 +18,7 @@ from memtui.model import Chunk, Leg, LegState, LegStatus, Ranked, Ranking, Reaso
 from memtui.model.inquiry import Place, WordChanges
 from memtui.retrieval.query import word_pieces
 from memtui.settings import Settings
-from memtui.text.stopwords import STOP_WORDS
+from memtui.text.tokens import STOP_WORDS
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from memtui.errors import Cancelled
-from memtui.retrieval.vector_load import load_view
+from memtui.retrieval.vector_view import load_view
 from tests.support.rows import DIMS, IndexFile, unit_vectors
 
 _DIMS = 2

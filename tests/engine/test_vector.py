@@ -17,9 +17,15 @@ from memtui.model import LegStatus, ProviderState, Reason
 from memtui.retrieval.filters import AllowedRows
 from memtui.retrieval.query import parse_query
 from memtui.retrieval.vector import CODED_BACKEND, EXACT_BACKEND, VectorLeg
-from memtui.retrieval.vector_load import load_view
-from memtui.retrieval.vector_search import _ones_by_table, hamming, nearest, rescored_rows
-from memtui.retrieval.vector_view import VectorView, ViewBuilder, sign_codes
+from memtui.retrieval.vector_view import (
+    VectorView,
+    ViewBuilder,
+    hamming,
+    load_view,
+    nearest,
+    rescored_rows,
+    sign_codes,
+)
 from tests.support.embedding import HashedProvider
 from tests.support.rows import DIMS, IndexFile, unit_vectors
 
@@ -126,11 +132,6 @@ class TestSearch:
         codes = np.ascontiguousarray(sign_codes(vectors).T)
         expected = ((vectors > 0) != (query > 0)).sum(axis=1)
         assert hamming(codes, sign_codes(query)[0]).tolist() == expected.tolist()
-
-    def test_bits_are_counted_alike_without_numpy_2(self) -> None:
-        words = np.random.default_rng(1).integers(0, 2**64, 500, dtype=np.uint64)
-        expected = [int(word).bit_count() for word in words]
-        assert _ones_by_table(words).tolist() == expected
 
     def test_codes_find_99_of_100_nearest_rows(self) -> None:
         """Tight clusters with nothing in common are the hard case."""
@@ -258,7 +259,7 @@ class TestLoading:
         self, filled: tuple[IndexFile, Floats], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         index, vectors = filled
-        monkeypatch.setattr("memtui.retrieval.vector_load._agree", lambda *arguments: False)
+        monkeypatch.setattr("memtui.retrieval.vector_view._agree", lambda *arguments: False)
         self.check(load_view(index.connection, None, None, DIMS), self.expected(vectors))
 
     @pytest.mark.parametrize("missing", ["table", "mark"])

@@ -12,9 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memtui.model.inquiry import KeywordExplanation
-from memtui.retrieval.bm25 import LEAST_IDF, explain_bm25
-from memtui.retrieval.match_terms import match_terms
-from memtui.retrieval.ranks import keyword_rank
+from memtui.retrieval.keyword import match_terms
+from memtui.retrieval.leg_detail import LEAST_IDF, explain_bm25, keyword_rank
 from memtui.text.tokens import FTS5_TOKENIZE, index_text, quote
 
 WORDS = [

@@ -8,8 +8,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.retrieval.matches import match_spans, snippet
-from memtui.retrieval.stems import tokens
+from memtui.retrieval.connection import tokens
+from memtui.retrieval.marks import match_spans, snippet
 
 ALPHABET = "abeginrsty ABÉéđĐ东京會議กขาไ\u0301\n\t-_*…ﾄｳﬁ\u200d😀"
 TEXTS = st.text(ALPHABET, max_size=200)

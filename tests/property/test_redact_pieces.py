@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memtui.text import redact as redacting
-from memtui.text import secret_pieces
-from memtui.text.redact import NAMED, TOKENS, Rule, openclaw_redact, redact
-from memtui.text.secret_pieces import pieces
+import memtui.text.redact as redacting
+from memtui.text.redact import NAMED, PIECE, TOKENS, Rule, openclaw_redact, pieces, redact
 from tests.support.examples import examples
 from tests.support.transcript_corpus import WORDS
 
@@ -36,7 +34,7 @@ def whole(text: str, named: tuple[Rule, ...], tokens: tuple[Rule, ...]) -> str:
 @given(texts, st.integers(1, 40))
 def test_pieces_are_masked_as_the_whole_is(text: str, piece: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(secret_pieces, "PIECE", piece)
+        patched.setattr(redacting, "PIECE", piece)
         assert "".join(pieces(text)) == text
         assert redact(text) == whole(text, NAMED, TOKENS)
         expected = whole(text, redacting.OPENCLAW_2026_4, redacting.OPENCLAW_2026_4_TOKENS)
@@ -48,7 +46,7 @@ def test_a_long_text_comes_in_short_pieces() -> None:
     text = " ".join(chosen.choices([*WORDS, "my", "token", "is", "it"], k=400_000))
     found = list(pieces(text))
     assert "".join(found) == text
-    assert max(map(len, found)) < 2.1 * secret_pieces.PIECE
+    assert max(map(len, found)) < 2.1 * PIECE
     opened = f'"password": "{text}"'
     assert len(list(pieces(opened))) == 1
     assert redact(opened) == whole(opened, NAMED, TOKENS)

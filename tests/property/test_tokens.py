@@ -10,10 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memtui.text.stopwords import STOP_WORDS
+from memtui.retrieval.openclaw.plan import match_all, tokens
+from memtui.retrieval.openclaw.release import TokenRule
 from memtui.text.tokens import (
     FTS5_TOKENIZE,
-    fts_query_openclaw,
+    STOP_WORDS,
     index_text,
     query_terms,
     quote,
@@ -193,8 +194,8 @@ def test_no_input_breaks_the_match_expression(table: apsw.Connection, text: str)
     matched(table, quote(text))
     matched(table, quote(text) + "*")
     matched(table, query_terms(text, prefix_last=True).match)
-    for rule in ("ascii", "unicode"):
-        matched(table, fts_query_openclaw(text, rule=rule))
+    for rule in TokenRule:
+        matched(table, match_all(tokens(text, rule)))
 
 
 @given(text=WRITTEN_TEXT)

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from memtui.retrieval.vector_search import nearest
-from memtui.retrieval.vector_view import VectorView
+from memtui.retrieval.vector_view import VectorView, nearest
 from tests.support.rows import unit_vectors
 
 DIMS = 12

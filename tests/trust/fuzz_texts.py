@@ -25,9 +25,8 @@ from memtui.model import ChunkSpan, LegStatus
 from memtui.model.conversations import TranscriptKind
 from memtui.report.jsonable import document_text
 from memtui.retrieval.filters import RowFilter
-from memtui.retrieval.keyword import KeywordLeg
-from memtui.retrieval.match_terms import match_terms
-from memtui.retrieval.matches import match_spans, snippet
+from memtui.retrieval.keyword import KeywordLeg, match_terms
+from memtui.retrieval.marks import match_spans, snippet
 from memtui.retrieval.openclaw.plan import plan_keyword
 from memtui.retrieval.openclaw.release import ShortTerms, TokenRule
 from memtui.retrieval.passages import sentences

@@ -35,8 +35,8 @@ from memtui.memory.dates import front_matter
 from memtui.memory.transcripts.generated import normalise, wrap
 from memtui.memory.transcripts.stream import raw_lines
 from memtui.model import Document, SourceFile
-from memtui.retrieval.file_filter import FileFilter
-from memtui.retrieval.matches import match_spans, snippet
+from memtui.retrieval.filters import FileFilter
+from memtui.retrieval.marks import match_spans, snippet
 from memtui.retrieval.passages import sentences
 from memtui.retrieval.query import Filters, parse_query
 from memtui.settings.files import parse_config
@@ -66,7 +66,7 @@ MADE_AT_RUN_TIME: Final[Mapping[str, Callable[[], Sequence[str]]]] = {
         _compiled(glob).pattern for glob in _GLOBS
     ],
     "memtui.memory.paths:name_filter": lambda: ["|".join(map(translate, _GLOBS))],
-    "memtui.retrieval.file_filter:_ending_in": lambda: [
+    "memtui.retrieval.filters:_ending_in": lambda: [
         p.pattern for p in FileFilter(Filters(path_globs=_GLOBS))._globs
     ],
     "memtui.tui.widgets.turn_view:mark": lambda: ["(?i)aa", "(?i)aab"],

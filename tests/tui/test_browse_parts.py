@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memtui.model import Reason
 from memtui.model.browsing import DayTotals, FileState, MemoryFile
-from memtui.retrieval.file_filter import FileFilter
+from memtui.retrieval.filters import FileFilter
 from memtui.retrieval.query import parse_query
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.browsing.file_words import badge, file_line, state_words

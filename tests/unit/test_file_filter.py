@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.retrieval.file_filter import fits, local_day
-from memtui.retrieval.filters import RowFilter
+from memtui.retrieval.filters import RowFilter, fits, local_day
 from memtui.retrieval.query import Filters, parse_query
 
 NOON = int(datetime(2026, 3, 4, 12).timestamp() * 1e9)
@@ -99,6 +98,6 @@ def test_a_file_fits_when_its_rows_do(
 
 
 def test_a_screen_needs_neither_numpy_nor_a_database_for_it() -> None:
-    code = "import sys, memtui.retrieval.file_filter; print(*{'numpy', 'apsw'} & set(sys.modules))"
+    code = "import sys, memtui.retrieval.filters; print(*{'numpy', 'apsw'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

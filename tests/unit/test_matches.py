@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memtui.retrieval.matches import match_spans, snippet
+from memtui.retrieval.marks import match_spans, snippet
 
 
 def marked(text: str, *terms: str) -> list[str]:

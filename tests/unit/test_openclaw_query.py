@@ -14,7 +14,7 @@ from memtui.model import Chunk, DateRule, Reason
 from memtui.ranking.decay import chunk_day
 from memtui.ranking.stage_state import collation_key
 from memtui.retrieval.openclaw import pool
-from memtui.retrieval.openclaw.boost import boosted_score
+from memtui.retrieval.openclaw.body import boosted_score
 from memtui.retrieval.openclaw.keywords import extract_keywords
 from memtui.retrieval.openclaw.paths import exact_path_tier
 from memtui.retrieval.openclaw.plan import (

@@ -6,8 +6,7 @@ from datetime import date
 
 import pytest
 
-from memtui.retrieval.phrases import phrase_match, phrase_segments
-from memtui.retrieval.query import MAX_LENGTH, Query, parse_query
+from memtui.retrieval.query import MAX_LENGTH, Query, parse_query, phrase_match, phrase_segments
 
 
 def words(query: Query) -> list[str]:

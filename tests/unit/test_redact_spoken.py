@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from memtui.memory.chunking import Packer
 from memtui.memory.transcripts.generated import normalise, wrap
-from memtui.text.redact import openclaw_redact
-from memtui.text.redact_spoken import redact_spoken
+from memtui.text.redact import openclaw_redact, redact_spoken
 from tests.support.examples import examples
 from tests.unit.test_redact_more import MORE, SECRET, UPPER
 

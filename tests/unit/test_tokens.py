@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from memtui.retrieval.openclaw.plan import match_all, tokens
+from memtui.retrieval.openclaw.release import TokenRule
 from memtui.text.tokens import (
     MAX_QUERY_CHARS,
     QueryTerm,
     dominant_script_latin,
-    fts_query_openclaw,
     index_text,
     query_terms,
     quote,
@@ -27,13 +28,13 @@ VECTORS: dict[str, Any] = json.loads(
 
 @pytest.mark.parametrize("case", VECTORS["cases"], ids=lambda case: case["name"])
 def test_openclaw_query_rules(case: dict[str, Any]) -> None:
-    assert fts_query_openclaw(case["input"], rule="ascii") == case["ascii"]
-    assert fts_query_openclaw(case["input"], rule="unicode") == case["unicode"]
+    assert match_all(tokens(case["input"], TokenRule.ASCII)) == case["ascii"]
+    assert match_all(tokens(case["input"])) == case["unicode"]
 
 
 @pytest.mark.parametrize("case", VECTORS["asserted_upstream"], ids=lambda case: case["input"])
 def test_openclaw_query_asserted_upstream(case: dict[str, Any]) -> None:
-    assert fts_query_openclaw(case["input"], rule="unicode") == case["expected"]
+    assert match_all(tokens(case["input"])) == case["expected"]
 
 
 @pytest.mark.parametrize(

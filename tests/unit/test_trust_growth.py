@@ -12,7 +12,7 @@ import pytest
 from memtui.embedding.remote.http import duration
 from memtui.index.foreign.discovery import _compiled
 from memtui.memory.care.masking import is_secret, known_tokens
-from memtui.retrieval.file_filter import fits
+from memtui.retrieval.filters import fits
 from memtui.retrieval.query import Filters
 from tests.trust.growth import Pump, expressions, pumps_of
 

@@ -12,7 +12,7 @@ from memtui.engine.insight import row_of
 from memtui.index.database import number
 from memtui.index.schema import NO_MODEL, has_vector_table, read_meta
 from memtui.model import Chunk, Reason
-from memtui.retrieval.bm25 import NATIVE_TABLE
+from memtui.retrieval.leg_detail import NATIVE_TABLE
 from memtui.retrieval.pool import fetch_chunks
 from memtui.retrieval.vector_view import VectorView
 from memtui.text.tokens import FTS5_TOKENIZE, index_text

@@ -21,8 +21,7 @@ from memtui.memory.documents import read_document, reason_of
 from memtui.memory.paths import absolute_path, said
 from memtui.model import Document, IndexStatus, SkippedFile
 from memtui.model.browsing import MemoryFile
-from memtui.retrieval.vector_load import load_view
-from memtui.retrieval.vector_view import VectorView
+from memtui.retrieval.vector_view import VectorView, load_view
 
 if TYPE_CHECKING:
     from memtui.embedding.cache import EmbeddingCache

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from memtui.engine.browsing.shelf import Words
 from memtui.model.browsing import ChunkTerm
-from memtui.retrieval.stems import tokens
+from memtui.retrieval.connection import tokens
 
 _IN_ROWS, _IN_PLACES = "memtui_terms", "memtui_places"
 

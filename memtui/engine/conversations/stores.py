@@ -34,7 +34,7 @@ from memtui.memory.paths import written
 from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.model import ProviderListing, Reason, SkippedFile, SourceFile
 from memtui.model.conversations import TranscriptKind
-from memtui.retrieval.openclaw.stored import readable, text_of
+from memtui.retrieval.openclaw.tables import readable, text_of
 from memtui.settings.write import names_for
 from memtui.text.sanitize import safe_line
 

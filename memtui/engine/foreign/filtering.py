@@ -14,9 +14,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memtui.index.foreign import rows
 from memtui.memory.dates import day_of_path
-from memtui.retrieval.file_filter import fits
-from memtui.retrieval.openclaw.stored import finite, readable, text_of
-from memtui.retrieval.openclaw.tables import DEFAULT_SOURCE, FileMask, SearchScope, file_key
+from memtui.retrieval.filters import fits
+from memtui.retrieval.openclaw.tables import (
+    DEFAULT_SOURCE,
+    FileMask,
+    SearchScope,
+    file_key,
+    finite,
+    readable,
+    text_of,
+)
 from memtui.retrieval.query import Filters
 
 if TYPE_CHECKING:

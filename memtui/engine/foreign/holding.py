@@ -21,12 +21,12 @@ from memtui.index.foreign.rows import FileRow
 from memtui.index.reader import ChunkRange
 from memtui.model import Leg, Ranked
 from memtui.model.inquiry import Place
-from memtui.retrieval.masking import with_mask
+from memtui.retrieval.leg_detail import rare_words_openclaw
 from memtui.retrieval.openclaw.plan import well_formed
 from memtui.retrieval.openclaw.pool import read_chunks
-from memtui.retrieval.openclaw.stored import readable, text_of
+from memtui.retrieval.openclaw.tables import readable, text_of
 from memtui.retrieval.openclaw.vector import cosine_similarities
-from memtui.retrieval.rare_words import rare_words_openclaw
+from memtui.retrieval.pool import with_mask
 
 if TYPE_CHECKING:
     from memtui.engine.foreign.vectors import StoredVectors

@@ -18,11 +18,10 @@ from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import parse_vector
 from memtui.model import Chunk, Reason
 from memtui.ranking.decay import chunk_day
-from memtui.retrieval.masking import with_mask
 from memtui.retrieval.openclaw.plan import well_formed
 from memtui.retrieval.openclaw.pool import read_chunks
-from memtui.retrieval.openclaw.stored import readable, text_of, whole
-from memtui.retrieval.openclaw.tables import DEFAULT_SOURCE, SearchScope
+from memtui.retrieval.openclaw.tables import DEFAULT_SOURCE, SearchScope, readable, text_of, whole
+from memtui.retrieval.pool import with_mask
 
 if TYPE_CHECKING:
     from memtui.engine.foreign.facts import ForeignFacts

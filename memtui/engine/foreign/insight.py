@@ -17,8 +17,13 @@ from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import parse_vector
 from memtui.model import CandidatePool, Chunk, Leg, LegHit, Ranked, Reason
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, LegRank
-from memtui.retrieval.bm25 import explain_openclaw, openclaw_row
-from memtui.retrieval.masking import with_mask
+from memtui.retrieval.leg_detail import (
+    explain_openclaw,
+    keyword_rank,
+    matching_rows,
+    openclaw_row,
+    stored_rank,
+)
 from memtui.retrieval.openclaw.body import BodySearch
 from memtui.retrieval.openclaw.keywords import extract_keywords
 from memtui.retrieval.openclaw.plan import TRIGRAM, KeywordPlan, searched_part, well_formed
@@ -26,8 +31,8 @@ from memtui.retrieval.openclaw.pool import read_chunks
 from memtui.retrieval.openclaw.release import Expansion, Release
 from memtui.retrieval.openclaw.tables import SearchScope
 from memtui.retrieval.openclaw.vector import Vector, is_zero
+from memtui.retrieval.pool import with_mask
 from memtui.retrieval.query import NO_FILTERS, Filters, split_filters
-from memtui.retrieval.ranks import keyword_rank, matching_rows, stored_rank
 from memtui.text.ecmascript import trim
 
 MOST_SCANNED = 20_000

@@ -12,8 +12,8 @@ from memtui.engine.source import RecentFile, SourceText, read_source
 from memtui.index.foreign.opening import Opened
 from memtui.index.reader import ChunkRange
 from memtui.memory.documents import split_lines
-from memtui.retrieval.masking import CONVERSATIONS
-from memtui.text.redact_spoken import redact_spoken
+from memtui.retrieval.pool import CONVERSATIONS
+from memtui.text.redact import redact_spoken
 
 _NO_WORKSPACE = "the workspace is not known; indexed text"
 _NO_FILE_NAME = "no file can have this name; indexed text"

@@ -17,9 +17,9 @@ from memtui.model import (
     SearchMode,
 )
 from memtui.retrieval.openclaw.keyword import merge_keyword_hits
-from memtui.retrieval.openclaw.keyword_hit import KeywordHit
 from memtui.retrieval.openclaw.pool import make_pool, read_chunks, with_file_times
 from memtui.retrieval.openclaw.release import Release
+from memtui.retrieval.openclaw.tables import KeywordHit
 
 if TYPE_CHECKING:
     from memtui.index.foreign.opening import Opened

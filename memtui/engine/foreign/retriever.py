@@ -37,8 +37,7 @@ from memtui.retrieval.legs import import_numpy
 from memtui.retrieval.openclaw.keyword import KeywordAnswer, OpenClawKeywordLeg
 from memtui.retrieval.openclaw.pool import make_pool, read_chunks, with_file_times
 from memtui.retrieval.openclaw.release import Release
-from memtui.retrieval.openclaw.stored import finite
-from memtui.retrieval.openclaw.tables import IndexTables, SearchScope
+from memtui.retrieval.openclaw.tables import IndexTables, SearchScope, finite
 from memtui.retrieval.openclaw.vector import OpenClawVectorLeg, VectorAnswer, is_zero
 from memtui.retrieval.query import NO_FILTERS, Filters
 from memtui.text.ecmascript import trim

@@ -23,8 +23,7 @@ from memtui.memory.transcripts.stream import RawLine, text_of
 from memtui.model import ChunkSpan, Reason, SourceFile
 from memtui.model.conversations import TranscriptKind, TurnKind
 from memtui.text.ecmascript import trim
-from memtui.text.redact import redact
-from memtui.text.redact_spoken import redact_spoken
+from memtui.text.redact import redact, redact_spoken
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:

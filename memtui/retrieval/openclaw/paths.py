@@ -12,7 +12,6 @@ from memtui.ranking.fusion import bm25_score
 from memtui.ranking.stage_state import collation_key
 from memtui.retrieval.connection import Connection
 from memtui.retrieval.openclaw.body import contains_condition
-from memtui.retrieval.openclaw.keyword_hit import EXACT_PATH_LIMIT, KeywordHit
 from memtui.retrieval.openclaw.plan import (
     TRIGRAM,
     KeywordPlan,
@@ -20,10 +19,18 @@ from memtui.retrieval.openclaw.plan import (
     plan_keyword,
     tokens_with_marks,
 )
-from memtui.retrieval.openclaw.refusal import is_refusal
 from memtui.retrieval.openclaw.release import ShortTerms
-from memtui.retrieval.openclaw.stored import readable, text_of, whole
-from memtui.retrieval.openclaw.tables import DEFAULT_SOURCE, IndexTables, SearchScope
+from memtui.retrieval.openclaw.tables import (
+    DEFAULT_SOURCE,
+    EXACT_PATH_LIMIT,
+    IndexTables,
+    KeywordHit,
+    SearchScope,
+    is_refusal,
+    readable,
+    text_of,
+    whole,
+)
 from memtui.text.ecmascript import nfc, trim
 
 TIER_FUNCTION = "memtui_path_tier"

@@ -10,13 +10,19 @@ from functools import lru_cache
 from memtui.model import CandidatePool, Chunk, DateRule, Leg, LegHit, LegState, Reason, SearchMode
 from memtui.ranking.decay import chunk_day
 from memtui.retrieval.connection import Connection
-from memtui.retrieval.masking import with_mask
-from memtui.retrieval.openclaw.boost import query_words, text_words
-from memtui.retrieval.openclaw.keyword_hit import KeywordHit
+from memtui.retrieval.openclaw.body import query_words, text_words
 from memtui.retrieval.openclaw.paths import exact_path_tier
 from memtui.retrieval.openclaw.plan import TRIGRAM, searched_part, tokens
-from memtui.retrieval.openclaw.stored import finite, readable, text_of, whole
-from memtui.retrieval.openclaw.tables import DEFAULT_SOURCE, IndexTables
+from memtui.retrieval.openclaw.tables import (
+    DEFAULT_SOURCE,
+    IndexTables,
+    KeywordHit,
+    finite,
+    readable,
+    text_of,
+    whole,
+)
+from memtui.retrieval.pool import with_mask
 from memtui.text.ecmascript import simple_fold, trim
 
 FileTime = Callable[[str, str], int]

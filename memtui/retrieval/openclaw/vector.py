@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from memtui.retrieval.connection import Connection
 from memtui.retrieval.openclaw.release import Release
-from memtui.retrieval.openclaw.stored import readable, text_of
-from memtui.retrieval.openclaw.tables import IndexTables, SearchScope
+from memtui.retrieval.openclaw.tables import IndexTables, SearchScope, readable, text_of
 
 if TYPE_CHECKING:
     import numpy as np

@@ -26,7 +26,7 @@ def filter_files(files: Sequence[MemoryFile], text: str) -> Filtered:
     if not text.strip():
         return Filtered(files)
     # Imported late: nothing of retrieval is needed for the first paint.
-    from memtui.retrieval.file_filter import FileFilter
+    from memtui.retrieval.filters import FileFilter
     from memtui.retrieval.query import parse_query
 
     query = parse_query(text, typing=True)

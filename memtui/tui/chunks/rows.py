@@ -10,7 +10,7 @@ from textual.content import Content
 
 from memtui.model import Reason
 from memtui.model.browsing import AnsweredQuery, ChunkTerm, Neighbour, Neighbours
-from memtui.retrieval.matches import snippet
+from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.explaining.lines import heading

@@ -8,7 +8,7 @@ from textual.content import Content
 
 from memtui.model import Reason
 from memtui.model.inquiry import Passage, Passages
-from memtui.retrieval.matches import match_spans
+from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.explaining.lines import joined

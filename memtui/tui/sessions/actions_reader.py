@@ -275,7 +275,7 @@ def turn_with_words(turns: Sequence[Turn], line: int, end_line: int, terms: Sequ
     the index leaves out of a chunk does not count; of a long text its beginning does.
     """
     # Imported late: most conversations are not come to from an answer.
-    from memtui.retrieval.matches import match_spans
+    from memtui.retrieval.marks import match_spans
 
     best, most = turn_of(turns, line), (0, 0)
     for at in range(bisect_left(turns, line, key=lambda turn: turn.line), len(turns)):

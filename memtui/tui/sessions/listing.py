@@ -101,7 +101,7 @@ def _words_of(listing: ConversationListing) -> str:
 
 def _filter(filters: Filters) -> Callable[[ConversationListing], bool]:
     """Whether a conversation is of the wanted files, sources and days."""
-    from memtui.retrieval.file_filter import FileFilter
+    from memtui.retrieval.filters import FileFilter
 
     sources = {source.casefold() for source in filters.sources}
     of_files = FileFilter(replace(filters, sources=()))

@@ -17,7 +17,7 @@ from textual.strip import Strip
 from textual.style import Style
 
 from memtui.model import Chunk, citation
-from memtui.retrieval.matches import match_spans
+from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe_line
 from memtui.tui.bindings import bindings
 from memtui.tui.highlight import Highlighter, display_line

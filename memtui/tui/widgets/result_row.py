@@ -12,7 +12,7 @@ from textual.content import Content
 from memtui.model import Chunk, DateRule, Drop, Hit, Leg, Operation, Reason, Stage, StageScore
 from memtui.ranking.decay import age_in_days, chunk_day
 from memtui.ranking.trace import movement, stage_score
-from memtui.retrieval.matches import Snippet, snippet
+from memtui.retrieval.marks import Snippet, snippet
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs

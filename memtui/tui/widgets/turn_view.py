@@ -14,7 +14,7 @@ from textual.strip import Strip
 from textual.style import Style
 
 from memtui.model.conversations import Turn, TurnKind
-from memtui.retrieval.matches import match_spans
+from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe_line
 from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.sessions.borders import Edge

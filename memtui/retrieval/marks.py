@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
-from memtui.retrieval.stems import FOLDING, completions, token_places, tokens
+from memtui.retrieval.connection import FOLDING, completions, token_places, tokens
 from memtui.text.tokens import only_spaced, split_scripts
 
 Span: TypeAlias = tuple[int, int]

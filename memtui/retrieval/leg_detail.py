@@ -8,34 +8,46 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from memtui.model.inquiry import (
     KeywordExplanation,
+    LegRank,
     PhraseScore,
     PrunedTerm,
     SubstringTerm,
     TermScore,
 )
-from memtui.retrieval.connection import Connection, register_fts5, snapshot
-from memtui.retrieval.match_terms import MatchTerm, match_terms
+from memtui.retrieval.connection import Connection, register_fts5, snapshot, tokens
+from memtui.retrieval.keyword import MatchTerm, Plan, TermPlanner, match_terms
 from memtui.retrieval.openclaw.body import contains
 from memtui.retrieval.openclaw.plan import (
+    TRIGRAM,
     like_pattern,
     plan_keyword,
     searched_part,
     well_formed,
 )
+from memtui.retrieval.openclaw.plan import tokens as openclaw_tokens
 from memtui.retrieval.openclaw.release import Release, ShortTerms
-from memtui.retrieval.openclaw.tables import IndexTables
-from memtui.retrieval.phrases import phrase_segments
-from memtui.retrieval.query import Query
-from memtui.retrieval.stems import tokens
-from memtui.retrieval.term_plan import Plan, TermPlanner
+from memtui.retrieval.openclaw.tables import IndexTables, SearchScope
+from memtui.retrieval.openclaw.vector import Vector, VectorReader, cosine_similarities
+from memtui.retrieval.query import Query, phrase_segments
+from memtui.retrieval.vector_view import Floats, RowIds, VectorView
 from memtui.text.ecmascript import trim
-from memtui.text.tokens import FTS5_TOKENIZE
+from memtui.text.tokens import FTS5_TOKENIZE, STOP_WORDS, query_terms, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memtui.retrieval.filters import AllowedRows
+
 
 K1 = 1.2
 B = 0.75
@@ -327,3 +339,211 @@ def _has_substring(
 
 def _different(texts: Collection[str] | Iterator[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
+
+
+Value: TypeAlias = str | int | float
+
+_ROWS_AT_A_TIME = 1024
+# A float32 product of unit vectors is off by far less; rows this near are compared exactly.
+_SLACK = 1e-5
+
+
+def keyword_rank(
+    connection: Connection,
+    table: str,
+    match: str | None,
+    rowid: int,
+    *,
+    allowed: AllowedRows | None = None,
+    conditions: str = "",
+    values: Sequence[Value] = (),
+) -> LegRank | None:
+    """Count the rows that the keyword leg puts before one: better `bm25()`, or equal and before it.
+
+    `None` when the row is not among them. `allowed` and `conditions` (SQL that begins with ` AND `,
+    its `values`) say which rows take part; a query with quoted phrases needs its allowed rows.
+    Without `match` (only substrings, in `conditions`) rows are in their own order. Every matching
+    row is scored, about 1 µs each. Raises what SQLite raises.
+    """
+    where, extra = conditions, tuple(values)
+    if allowed is not None:
+        # The sign keeps SQLite from asking FTS5 row by row.
+        where += " AND +rowid IN (SELECT value FROM json_each(?))"
+        extra += (json.dumps(allowed.rowids.tolist()),)
+    asked: tuple[Value, ...] = extra
+    if match is not None:
+        where = f" AND {table} MATCH ?{where}"
+        asked = (match, *extra)
+    score = "NULL" if match is None else f"bm25({table})"
+    with snapshot(connection):
+        own = connection.execute(
+            f"SELECT {score} FROM {table} WHERE 1=1{where} AND rowid = ?", (*asked, rowid)
+        ).fetchall()
+        if not own:
+            return None
+        raw = own[0][0]
+        before = "rowid < ?"
+        limits: tuple[Value, ...] = (rowid,)
+        if match is not None:
+            before, limits = f"({score} < ? OR ({score} = ? AND rowid < ?))", (raw, raw, rowid)
+        position = _count(
+            connection,
+            f"{table} WHERE 1=1{where} AND {before}",
+            (*asked, *limits),
+        )
+        total = _count(connection, f"{table} WHERE 1=1{where}", asked)
+    return LegRank(position, total, raw)
+
+
+def matching_rows(connection: Connection, table: str, match: str) -> int:
+    """Count the rows that a MATCH finds, whatever else they have to fulfil; scores none of them."""
+    return _count(connection, f"{table} WHERE {table} MATCH ?", (match,))
+
+
+def view_rank(
+    view: VectorView,
+    query: Floats,
+    rowid: int,
+    allowed: RowIds | None = None,
+    *,
+    products: Floats | None = None,
+) -> LegRank | None:
+    """Count the rows of a view that are nearer to a query than one, in the order of `nearest`.
+
+    `query` has the shape (dims,) and length 1. `None` when the row has no usable vector or is not
+    in `allowed`. One product of the whole matrix, unless `products` (count,) hold it; the ranks are
+    those of an exact comparison, even where the view's own search only estimates.
+    """
+    eligible = view.live if allowed is None else view.live & np.isin(view.rowids, allowed)
+    places = np.flatnonzero(eligible & (view.rowids == rowid))
+    if not len(places):
+        return None
+    own = _exact(view, query, places)[0]
+    estimates = view.matrix @ query if products is None else products
+    position = int(np.count_nonzero(eligible & (estimates > own + _SLACK)))
+    close = np.flatnonzero(eligible & (np.abs(estimates - own) <= _SLACK))
+    exact = _exact(view, query, close)
+    ahead = (exact > own) | ((exact == own) & (view.rowids[close] < rowid))
+    position += int(np.count_nonzero(ahead))
+    return LegRank(position, int(np.count_nonzero(eligible)), float(own))
+
+
+def stored_rank(
+    read: VectorReader, vector: Vector, chunk_id: str, scope: SearchScope
+) -> LegRank | None:
+    """Count the chunks of an OpenClaw index nearer to a query than one, where memtui compares.
+
+    Equal cosines keep the order of rows; their last digits are not sqlite-vec's. `None` when the
+    chunk has no vector of the scope's model.
+    """
+    ids: list[str] = []
+    cosines: list[float] = []
+    for names, stored in read(scope):
+        ids += names
+        cosines += cosine_similarities(vector, stored)
+    if chunk_id not in ids:
+        return None
+    place = ids.index(chunk_id)
+    found = np.array(cosines)
+    usable = np.isfinite(found)
+    if not usable[place]:
+        return None
+    own = found[place]
+    ahead = found > own
+    ahead[:place] |= found[:place] == own
+    return LegRank(int(np.count_nonzero(ahead & usable)), int(np.count_nonzero(usable)), float(own))
+
+
+def _count(connection: Connection, tables: str, values: tuple[Value, ...]) -> int:
+    return int(connection.execute(f"SELECT count(*) FROM {tables}", values).fetchall()[0][0])
+
+
+def _exact(view: VectorView, query: Floats, places: NDArray[np.intp]) -> Floats:
+    """The cosines of some rows, each the same float as in an answer of `nearest`."""
+    wide = query.astype(np.float64)
+    cosines = np.empty(len(places), dtype=np.float64)
+    for first in range(0, len(places), _ROWS_AT_A_TIME):
+        block = view.matrix[places[first : first + _ROWS_AT_A_TIME]].astype(np.float64)
+        cosines[first : first + len(block)] = np.einsum("ij,j->i", block, wide)
+    return np.clip(cosines, -1.0, 1.0).astype(np.float32)
+
+
+_SHORTEST = 2
+_LONGEST = 40
+"""A run without spaces that is longer is no word that anybody would add."""
+_MATCHABLE = 3
+_MOST_LOOKED_UP = 400
+_MOST_COUNTED = 5000
+
+Tokens = Callable[[str], list[str]]
+Count = Callable[[str], int]
+
+
+def rare_words(connection: Connection, text: str, query: str, limit: int) -> tuple[str, ...]:
+    """The rarest words of a text that a query lacks, by how many chunks of the index hold them.
+
+    Words as the index tokenizes them, each stem once; pairs of characters where a script has no
+    spaces. Stop words and single letters are left out. Raises what SQLite raises.
+    """
+
+    def count(word: str) -> int:
+        return _rows_with(connection, NATIVE_TABLE, quote(word))
+
+    words = (term.text for term in query_terms(text).terms if term.kind in {"word", "gram"})
+    return _rarest(words, query, limit, tokens, count)
+
+
+def rare_words_openclaw(
+    connection: Connection, tables: IndexTables, text: str, query: str, limit: int
+) -> tuple[str, ...]:
+    """As `rare_words`, by the full-text table of an OpenClaw index and its tokenizer.
+
+    Under trigram, scripts without spaces give memtui's own pairs, and words of one or two ASCII
+    letters, which the table cannot look up, are left out. Nothing without a full-text table.
+    """
+    fts = tables.fts
+    if fts is None:
+        return ()
+    held = well_formed(text)
+    if tables.tokenizer == TRIGRAM:
+        terms = (term.text for term in query_terms(held).terms if term.kind in {"word", "gram"})
+        words: Iterable[str] = (w for w in terms if len(w) >= _MATCHABLE or not w.isascii())
+    else:
+        words = openclaw_tokens(held)
+
+    def count(word: str) -> int:
+        if tables.tokenizer == TRIGRAM and len(word) < _MATCHABLE:
+            return _MOST_COUNTED
+        return _rows_with(connection, fts, quote(word))
+
+    by_table = partial(tokens, tokenizer=tables.tokenizer)
+    return _rarest(words, well_formed(query), limit, by_table, count)
+
+
+def _rarest(
+    words: Iterable[str], query: str, limit: int, tokens_of: Tokens, count: Count
+) -> tuple[str, ...]:
+    asked = frozenset(tokens_of(query))
+    different: dict[tuple[str, ...], str] = {}
+    for word in _useful(words):
+        found = tuple(tokens_of(word))
+        if found and not asked.issuperset(found):
+            different.setdefault(found, word)
+    chosen = list(different.values())[:_MOST_LOOKED_UP]
+    # Words come before numbers, which are seldom what somebody remembers.
+    keyed = [
+        (word.isdigit(), count(word), not word.isalpha(), place, word)
+        for place, word in enumerate(chosen)
+    ]
+    return tuple(word for *_, word in sorted(key for key in keyed if key[1])[:limit])
+
+
+def _useful(words: Iterable[str]) -> Iterator[str]:
+    for word in words:
+        if _SHORTEST <= len(word) <= _LONGEST and word.lower() not in STOP_WORDS:
+            yield word
+
+
+def _rows_with(connection: Connection, table: str, match: str) -> int:
+    sql = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT ?)"
+    return int(connection.execute(sql, (match, _MOST_COUNTED)).fetchall()[0][0])
