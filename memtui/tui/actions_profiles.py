@@ -14,7 +14,7 @@ from memtui.tui.options import built_in_rankings
 
 if TYPE_CHECKING:
     from memtui.tui.app import MemtuiApp
-    from memtui.tui.writing import Written
+    from memtui.tui.screens.write import Written
 
 NO_OTHER = "no other profile for this index: w saves one"
 NO_SETTINGS = "there are no settings files here to write to"
@@ -55,7 +55,7 @@ class ProfileActions(WhatIfActions):
 
     def action_write_parameters(self) -> None:
         """Show what saving the parameters would change in the settings, then save them."""
-        from memtui.tui.screens.write_parameters import WriteParameters
+        from memtui.tui.screens.write import WriteParameters
 
         files = self.options.files
         if files is None:
@@ -76,7 +76,7 @@ class ProfileActions(WhatIfActions):
         """Go on from what the settings now say."""
         if written is None:
             return
-        from memtui.tui.writing import Where
+        from memtui.tui.screens.write import Where
 
         plan, app = written.plan, cast("MemtuiApp", self.app)
         is_profile = written.where is Where.PROFILE

@@ -19,8 +19,7 @@ from memtui.tui.commands import MemtuiCommands
 from memtui.tui.options import UiOptions
 from memtui.tui.parameters import changed_count
 from memtui.tui.screens.configuration import ConfigurationScreen
-from memtui.tui.screens.write_parameters import WriteParameters
-from memtui.tui.writing import Where
+from memtui.tui.screens.write import Where, WriteParameters
 from tests.tui.foreign_samples import ForeignSample
 from tests.tui.harness import Running, running, settle, until
 

@@ -24,7 +24,7 @@ from memtui.tui.commands import MemtuiCommands
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.confirm_provider import ConfirmProvider, price_line
 from memtui.tui.screens.providers import ProvidersScreen
-from memtui.tui.screens.write_provider import WriteProvider
+from memtui.tui.screens.write import WriteProvider
 from tests.tui.foreign_samples import ForeignSample
 from tests.tui.harness import Running, resize, running, screen_text, settle, until
 from tests.tui.provider_samples import PROVIDERS
@@ -265,7 +265,7 @@ async def test_what_wins_over_the_file_is_told_and_what_is_broken_is_not_written
 
         def told(what: str) -> str:
             # Not as it is wrapped: how long a path is depends on the machine.
-            return str(run.app.screen.query_one(f"#write-provider-{what}", Static).content)
+            return str(run.app.screen.query_one(f"#write-{what}", Static).content)
 
         await _open(run, "enter", "w", at="openai")
         await until(run.pilot, lambda: 'gives "minilm" and wins over this file' in told("notes"))

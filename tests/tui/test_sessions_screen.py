@@ -20,7 +20,7 @@ from memtui.tui.options import UiOptions
 from memtui.tui.screens.help import HelpScreen
 from memtui.tui.screens.sessions import SessionsScreen
 from memtui.tui.screens.transcripts import TranscriptsScreen
-from memtui.tui.screens.write_transcripts import WriteTranscripts
+from memtui.tui.screens.write import WriteTranscripts
 from memtui.tui.sessions.messages import ConversationsCounted, TextFound, WholeRead
 from memtui.tui.widgets.row_list import RowList
 from tests.tui.conversation_samples import (

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from memtui.settings.write import SettingsFiles
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.write_base import Planned, Refused
-from memtui.tui.screens.write_parameters import WriteParameters
+from memtui.tui.screens.write import Planned, Refused, WriteParameters
 from tests.tui.harness import running, settle
 
 
@@ -22,8 +21,8 @@ async def test_what_comes_after_a_dialog_was_closed_is_passed_over(tmp_path: Pat
         await dialog.dismiss(None)
         assert not dialog.is_open
         assert not dialog.fit()
-        dialog._draw_places()
-        dialog.planned(Planned(dialog.asked, None, "too late"))
+        dialog.draw_places()
+        dialog.planned(Planned(dialog.subject, None, "too late"))
         dialog.refused(Refused("too late", was_changed=True))
         await settle(run.app, run.pilot)
         assert run.app.return_code is None

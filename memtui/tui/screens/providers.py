@@ -35,7 +35,7 @@ from memtui.tui.widgets.text_block import TextBlock
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.tui.screens.write_provider import WriteProvider
+    from memtui.tui.screens.write import WriteProvider
 
 TITLE = "Embedding provider"
 FIRST_TITLE = "Who makes the vectors?"
@@ -299,7 +299,7 @@ class ProvidersScreen(Modal[Chosen | None]):
 
     def _writing(self, chosen: Chosen) -> WriteProvider:
         # Imported late: most people never write a settings file here.
-        from memtui.tui.screens.write_provider import WriteProvider
+        from memtui.tui.screens.write import WriteProvider
 
         assert self._options.files is not None
         return WriteProvider(self._options.files, chosen, self._glyphs)

@@ -27,7 +27,7 @@ from memtui.tui.widgets.text_block import TextBlock
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.tui.screens.write_transcripts import WriteTranscripts
+    from memtui.tui.screens.write import WriteTranscripts
 
 TITLE = "Conversations in the index"
 INTRO = (
@@ -233,7 +233,7 @@ class TranscriptsScreen(Modal[bool]):
 
     def _writing(self) -> WriteTranscripts:
         # Imported late: most people never write a settings file here.
-        from memtui.tui.screens.write_transcripts import WriteTranscripts
+        from memtui.tui.screens.write import WriteTranscripts
 
         assert self._options.files is not None
         found = tuple(self.sources.values())
