@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -28,20 +28,20 @@ from memtui.embedding.gguf_file import RERANKER, ModelFile, describe_file, find_
 from memtui.embedding.gguf_worker import ERRORS, INSTALL, LOOKED_AT_A_TOKEN, MARK, NOT_LOADED
 from memtui.embedding.limits import LOCAL_LIMIT
 from memtui.embedding.packaged import default_threads, missing_package, package_folder
-from memtui.embedding.priority_lock import Turns
 from memtui.embedding.provider import (
     CHARACTERS_A_TOKEN,
+    LocalProvider,
+    PriorityLock,
     ProviderIdentity,
-    UsageMeter,
+    Role,
     Vector,
-    Vectors,
     clean_vectors,
     settings_fingerprint,
 )
 from memtui.embedding.registry import Availability, Registration
 from memtui.embedding.templates import Templates, templates_of
 from memtui.errors import Cancelled, ProviderError, SettingsError
-from memtui.model import Failure, Usage
+from memtui.model import Failure
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
@@ -225,72 +225,40 @@ class ModelProcess:
         return ProviderError(message, hint=hint, failure=failure)
 
 
-class GgufProvider:
+class GgufProvider(LocalProvider):
     """Embeds text by a GGUF model: any length of vector, up to 2048 tokens a text.
 
-    Texts go through the model one at a time, each alone, so that a vector does not depend on its
-    neighbours. Usable from any thread; a query waits for one document at most, and a model whose
-    process has ended stays so: create another.
+    Usable from any thread; a query waits for one document at most, and a model whose process has
+    ended stays so: create another.
     """
 
     name = NAME
-    address = ""
-    remote = False
+    dimensions: int
     # A few seconds of work for a model of 300 million numbers on two cores.
     batch_size = 4
 
-    def __init__(self, model: ModelProcess, plan: _Plan) -> None:
+    def __init__(self, process: ModelProcess, plan: _Plan) -> None:
+        super().__init__()
         identity = plan.identity
         self.model = identity.model
         self.dimensions = plan.dimensions
         self.fingerprint = identity.fingerprint
+        self.process = process
         self._prefixes = plan.prefixes
-        self._loaded: ModelProcess | None = model
-        self._turns = Turns()
-        self._meter = UsageMeter()
-
-    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
-        """Embed a query; shape (dimensions,).
-
-        Raises `ProviderError`, or `Cancelled` within 0.1 s once asked to stop.
-        """
-        with self._turns.for_query(cancelled):
-            return self._embed(self._prefixes.query + text, cancelled)
-
-    def embed_documents(
-        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
-    ) -> Vectors:
-        """Embed texts in order; shape (n, dimensions). Raises as `embed_query` does."""
-        import numpy as np
-
-        rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)
-        for row, text in enumerate(texts):
-            with self._turns.for_document(cancelled):
-                rows[row] = self._embed(self._prefixes.document + text, cancelled)
-        return rows
-
-    def reads(self, text: str) -> bool:
-        """Whether it knows the script of `text`; a model file does not tell, so always."""
-        return True
-
-    def usage(self) -> Usage:
-        """What it was asked for so far; tokens are the model's own."""
-        return self._meter.read()
+        self._priority = PriorityLock()
 
     def close(self) -> None:
         """End the process of the model; a call that waits for it raises `ProviderError`."""
-        loaded, self._loaded = self._loaded, None
-        if loaded is not None:
-            loaded.close()
+        if not self.closed:
+            super().close()
+            self.process.close()
 
-    def _embed(self, text: str, cancelled: Callable[[], bool] | None) -> Vector:
+    def _embed(self, text: str, role: Role, cancelled: Callable[[], bool] | None) -> Vector:
         import numpy as np
 
-        loaded = self._loaded
-        if loaded is None:
-            raise ProviderError("the gguf provider is closed", failure=Failure.CLOSED)
-        vector, tokens = loaded.embed(text, cancelled)
-        self._meter.add(texts=1, tokens=tokens)
+        prefix = self._prefixes.query if role is Role.QUERY else self._prefixes.document
+        vector, tokens = self.process.embed(prefix + text, cancelled)
+        self.meter.add(texts=1, tokens=tokens)
         if not len(vector):  # the model saw nothing in the text
             return np.zeros(self.dimensions, dtype=np.float32)
         return clean_vectors(vector[: self.dimensions])

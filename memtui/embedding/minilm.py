@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.packaged import (
     check_file,
+    check_model,
     default_threads,
     missing_package,
     one_line,
     package_folder,
 )
 from memtui.embedding.provider import (
+    LocalProvider,
     ProviderIdentity,
-    UsageMeter,
     Vector,
-    Vectors,
     clean_vectors,
     settings_fingerprint,
 )
 from memtui.embedding.registry import Availability, Registration
 from memtui.embedding.wordpiece import MAX_IDS, WordPiece, load_wordpiece
-from memtui.errors import Cancelled, ProviderError, SettingsError
-from memtui.model import Failure, Usage
+from memtui.errors import ProviderError
+from memtui.model import Failure
 from memtui.text.tokens import dominant_script_latin
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ _MOST_THREADS = 2
 _FATAL = 4
 
 
-class MiniLMProvider:
+class MiniLMProvider(LocalProvider):
     """Embeds text by all-MiniLM-L6-v2: 384 numbers, English, at most 256 word pieces.
 
     The same text gives the same vector to the last bit, whatever is embedded beside it: each
@@ -56,62 +55,32 @@ class MiniLMProvider:
     name = NAME
     model = MODEL
     dimensions = DIMENSIONS
-    address = ""
-    remote = False
     # About half a second of work on two cores: that much is lost when a caller is cancelled.
     batch_size = 8
 
     def __init__(self, session: InferenceSession, tokenizer: WordPiece) -> None:
+        super().__init__()
         self.fingerprint = _FINGERPRINT
-        self._session: InferenceSession | None = session
+        self._session = session
         self._tokenizer = tokenizer
-        self._meter = UsageMeter()
-
-    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
-        """Embed a query; shape (384,). Raises `ProviderError`."""
-        return self._embed(text)
-
-    def embed_documents(
-        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
-    ) -> Vectors:
-        """Embed texts in their order; shape (n, 384). `cancelled` is asked before each text."""
-        import numpy as np
-
-        rows = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
-        for row, text in enumerate(texts):
-            if cancelled is not None and cancelled():
-                raise Cancelled
-            rows[row] = self._embed(text)
-        return rows
 
     def reads(self, text: str) -> bool:
         """Whether the letters of `text` are mostly Latin, the one script the model learnt."""
         return dominant_script_latin(text)
 
-    def usage(self) -> Usage:
-        """What it was asked for so far; tokens are word pieces."""
-        return self._meter.read()
-
-    def close(self) -> None:
-        """Free the model."""
-        self._session = None
-
-    def _embed(self, text: str) -> Vector:
+    def _embed(self, text: str, *_: object) -> Vector:
         """Run one text through the model: mean of its word pieces' vectors, of length 1."""
         import numpy as np
 
-        session = self._session
-        if session is None:
-            raise ProviderError("the minilm provider is closed", failure=Failure.CLOSED)
         ids = np.array([self._tokenizer.encode(text)], dtype=np.int64)
-        self._meter.add(texts=1, tokens=ids.shape[1])
+        self.meter.add(texts=1, tokens=ids.shape[1])
         inputs = {
             "input_ids": ids,
             "attention_mask": np.ones_like(ids),
             "token_type_ids": np.zeros_like(ids),
         }
         try:
-            hidden: Any = session.run(None, inputs)[0]
+            hidden: Any = self._session.run(None, inputs)[0]
         except Exception as error:  # onnxruntime's errors share no base below Exception
             raise ProviderError(f"the minilm model failed: {one_line(error)}") from error
         return clean_vectors(hidden[0].mean(axis=0))
@@ -125,7 +94,9 @@ def create(choice: EmbeddingChoice) -> MiniLMProvider:
     it, and `SettingsError` for a model that this provider does not have.
     """
     identity(choice)
-    model = _model_path(choice)
+    chosen = choice.options.get("model_path")
+    folder = package_folder(_PACKAGE, _DISTRIBUTION, _REINSTALL) if not chosen else None
+    model = folder / "model.onnx" if folder else Path(chosen or "").expanduser()
     check_file(model, MODEL_SHA256, _REINSTALL)
     return MiniLMProvider(_load_session(model, choice.threads), load_wordpiece())
 
@@ -138,18 +109,8 @@ def look(choice: EmbeddingChoice) -> Availability:
 
 def identity(choice: EmbeddingChoice) -> ProviderIdentity:
     """Tell what `create` gives; raises `SettingsError` for a model it does not have."""
-    if choice.model not in (None, MODEL):
-        raise SettingsError(
-            f'the provider "{NAME}" has no model "{choice.model}"', hint=f'it has "{MODEL}"'
-        )
+    check_model(choice, NAME, MODEL)
     return ProviderIdentity(NAME, MODEL, DIMENSIONS, _FINGERPRINT)
-
-
-def _model_path(choice: EmbeddingChoice) -> Path:
-    chosen = choice.options.get("model_path")
-    if chosen:
-        return Path(chosen).expanduser()
-    return package_folder(_PACKAGE, _DISTRIBUTION, _REINSTALL) / "model.onnx"
 
 
 def _load_session(model: Path, threads: int) -> InferenceSession:

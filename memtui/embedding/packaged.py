@@ -8,8 +8,9 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.registry import Availability
-from memtui.errors import ProviderError
+from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure
 from memtui.text.sanitize import safe_line
 
@@ -47,6 +48,19 @@ def check_file(path: Path, sha256: str, hint: str) -> None:
         what = "is damaged or another one: its sha256 is not the released one"
         message = f"the model {safe_line(str(path))} {what}"
         raise ProviderError(message, hint=hint, failure=Failure.BROKEN_FILE)
+
+
+def model_folder(choice: EmbeddingChoice, module: str, package: str, hint: str) -> Path:
+    """The folder of a model: that of the option `model_path`, else the package's."""
+    chosen = choice.options.get("model_path")
+    return Path(chosen).expanduser() if chosen else package_folder(module, package, hint)
+
+
+def check_model(choice: EmbeddingChoice, name: str, model: str) -> None:
+    """Raise `SettingsError` for another model than the one that a provider has."""
+    if choice.model not in (None, model):
+        message = f'the provider "{name}" has no model "{choice.model}"'
+        raise SettingsError(message, hint=f'it has "{model}"')
 
 
 def default_threads(most: int) -> int:

@@ -6,13 +6,14 @@ sections 4 and 10); keys are kept out of every `repr`.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote
 
+from memtui.embedding.provider import Role
 from memtui.embedding.services import Address, Service, Shape, wire_model
 from memtui.embedding.templates import Templates, templates_of
 from memtui.model import Failure
@@ -40,21 +41,33 @@ _PLAIN: Final = frozenset({"mistral", "lmstudio"})
 """Services of OpenAI's shape that OpenClaw sends neither an input type nor dimensions."""
 
 
-class Role(StrEnum):
-    """What a text is embedded as."""
-
-    QUERY = "query"
-    DOCUMENT = "document"
+_JSON_HEADERS: Final = {"content-type": "application/json", "accept": "application/json"}
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request for vectors; the key is in `headers`, which no `repr` shows."""
+    """One request; what follows a `?` and the headers may be secret, so no `repr` shows them."""
 
-    address: Address
+    method: str
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
-    body: Mapping[str, Any] = field(repr=False)
+    body: bytes = field(default=b"", repr=False)
+
+    def with_headers(self, headers: Mapping[str, str]) -> Request:
+        """The same with further headers, a key say."""
+        return replace(self, headers={**self.headers, **headers})
+
+
+def json_request(
+    address: Address, path: str, body: Mapping[str, Any], headers: Mapping[str, str]
+) -> Request:
+    """Make a request that sends JSON to a path below an address."""
+    return Request("POST", address.joined(path), {**_JSON_HEADERS, **headers}, as_json(body))
+
+
+def as_json(value: Any) -> bytes:
+    """JSON without spaces, ASCII alone: a lone surrogate of a text stays valid JSON."""
+    return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
 class Answered(NamedTuple):
@@ -102,7 +115,7 @@ def embed_request(
         body = {
             "requests": [entry | gemini_body(service, name, t, role, dimensions) for t in texts]
         }
-    return Request(address, address.joined(path), request_headers(service, key), body)
+    return json_request(address, path, body, request_headers(service, key))
 
 
 def embedding_body(
@@ -174,9 +187,7 @@ def query_request(
         kind = service.input_type or (input_type if service.name not in _PLAIN else "")
         if kind:
             body["input_type"] = kind
-    return Request(
-        address, address.joined(path), request_headers(service, key, headers or {}), body
-    )
+    return json_request(address, path, body, request_headers(service, key, headers or {}))
 
 
 def _gemini_path(model: str, call: str) -> str:
@@ -202,8 +213,11 @@ def embeds_alike(service: Service, model: str, query_type: str, document_type: s
 def request_headers(
     service: Service, key: str, configured: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The headers of a request, names in lower case; raises `ValueError` for what cannot go."""
-    headers = {"content-type": "application/json", "accept": "application/json"}
+    """The key and what is configured as headers, names in lower case.
+
+    Raises `ValueError`, which never repeats a value, for what cannot be sent.
+    """
+    headers: dict[str, str] = {}
     if key:
         if not sendable(key):
             raise ValueError("its key holds characters that cannot be sent")

@@ -5,14 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
-from memtui.model import Usage
+from memtui.errors import Cancelled, ProviderError
+from memtui.model import Failure, Usage
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from memtui.embedding.batch.protocols import BatchService
 
 
 Vector: TypeAlias = "NDArray[np.float32]"
@@ -22,6 +27,13 @@ Vectors: TypeAlias = "NDArray[np.float32]"
 """Embeddings: shape (n, dimensions), float32, every row of length 1 or all zero."""
 
 _SMALLEST_LENGTH = 1e-10
+
+
+class Role(StrEnum):
+    """What a text is embedded as."""
+
+    QUERY = "query"
+    DOCUMENT = "document"
 
 
 class ProviderIdentity(NamedTuple):
@@ -84,6 +96,12 @@ class Provider(Protocol):
 
     def usage(self) -> Usage:
         """What it was asked for so far."""
+
+    def batches(self, cancelled: Callable[[], bool]) -> BatchService | None:
+        """The batch interface; `None` where none is wanted or the service has none.
+
+        May look for a key. Raises `ProviderError`, `Cancelled`.
+        """
 
     def close(self) -> None:
         """Let go of the model or connection; later calls raise `ProviderError`."""
@@ -167,3 +185,122 @@ class UsageMeter:
 def estimated_tokens(characters: int) -> int:
     """Tokens of so many characters, four a token, at least one where there is any."""
     return -(-characters // CHARACTERS_A_TOKEN)
+
+
+_ASK_EVERY: Final = 0.05
+"""Seconds between two looks at whether one who waits was cancelled."""
+
+
+class PriorityLock:
+    """Lets one thread at a time work; a query that waits goes before every document that waits.
+
+    A plain lock would not do: the thread that embeds documents takes it again before a waiting
+    query wakes up.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._taken = False
+        self._queries = 0
+
+    @contextmanager
+    def for_query(self, cancelled: Callable[[], bool] | None = None) -> Iterator[None]:
+        """Wait for the work at hand to end, then work; raises `Cancelled` while it waits."""
+        with self._changed:
+            self._queries += 1
+            try:
+                self._wait(lambda: not self._taken, cancelled)
+            finally:
+                self._queries -= 1
+                # Whoever waits for there to be no query may go on when this one gave up.
+                self._changed.notify_all()
+            self._taken = True
+        try:
+            yield
+        finally:
+            self._give_back()
+
+    @contextmanager
+    def for_document(self, cancelled: Callable[[], bool] | None = None) -> Iterator[None]:
+        """Wait until nobody works and no query waits, then work; raises as `for_query` does."""
+        with self._changed:
+            self._wait(lambda: not self._taken and not self._queries, cancelled)
+            self._taken = True
+        try:
+            yield
+        finally:
+            self._give_back()
+
+    def _wait(self, is_free: Callable[[], bool], cancelled: Callable[[], bool] | None) -> None:
+        pause = None if cancelled is None else _ASK_EVERY
+        while not self._changed.wait_for(is_free, pause):
+            if cancelled is not None and cancelled():
+                raise Cancelled
+
+    def _give_back(self) -> None:
+        with self._changed:
+            self._taken = False
+            self._changed.notify_all()
+
+
+class LocalProvider:
+    """What providers on this machine have in common: one text at a time, the same bits for each.
+
+    A text runs through the model alone, so that its vector does not depend on its neighbours.
+    """
+
+    name: str
+    model: str
+    dimensions: int | None
+    fingerprint: str
+    batch_size: int
+    address = ""
+    remote = False
+
+    def __init__(self) -> None:
+        self.meter = UsageMeter()
+        self.closed = False
+        self._priority: PriorityLock | None = None
+        """Where the model can do one thing at a time; a query waits for one document at most."""
+
+    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
+        """Embed a query; shape (dimensions,). Raises `ProviderError`, `Cancelled`."""
+        with self._priority.for_query(cancelled) if self._priority else nullcontext():
+            return self._embed_open(text, Role.QUERY, cancelled)
+
+    def embed_documents(
+        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
+    ) -> Vectors:
+        """Embed texts in their order; shape (n, dimensions). `cancelled` is asked before each."""
+        import numpy as np
+
+        rows = np.zeros((len(texts), self.dimensions or 0), dtype=np.float32)
+        for row, text in enumerate(texts):
+            with self._priority.for_document(cancelled) if self._priority else nullcontext():
+                if cancelled is not None and cancelled():
+                    raise Cancelled
+                rows[row] = self._embed_open(text, Role.DOCUMENT, cancelled)
+        return rows
+
+    def reads(self, text: str) -> bool:
+        """Whether the model knows the script of `text`."""
+        return True
+
+    def usage(self) -> Usage:
+        """What it was asked for so far."""
+        return self.meter.read()
+
+    def batches(self, cancelled: Callable[[], bool]) -> None:
+        """Only services have a batch interface."""
+
+    def close(self) -> None:
+        """Free the model; later calls raise `ProviderError`."""
+        self.closed = True
+
+    def _embed_open(self, text: str, role: Role, cancelled: Callable[[], bool] | None) -> Vector:
+        if self.closed:
+            raise ProviderError(f"the {self.name} provider is closed", failure=Failure.CLOSED)
+        return self._embed(text, role, cancelled)
+
+    def _embed(self, text: str, role: Role, cancelled: Callable[[], bool] | None) -> Vector:
+        raise NotImplementedError

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.limits import DEFAULT_LIMIT
 from memtui.embedding.packaged import (
     check_file,
+    check_model,
     encodable,
     missing_package,
+    model_folder,
     one_line,
-    package_folder,
 )
-from memtui.embedding.priority_lock import Turns
 from memtui.embedding.provider import (
+    LocalProvider,
+    PriorityLock,
     ProviderIdentity,
-    UsageMeter,
     Vector,
-    Vectors,
     clean_vectors,
     estimated_tokens,
     settings_fingerprint,
 )
 from memtui.embedding.registry import Availability, Registration
-from memtui.errors import Cancelled, ProviderError, SettingsError
-from memtui.model import Failure, Usage
+from memtui.errors import ProviderError
+from memtui.model import Failure
 from memtui.text.tokens import dominant_script
 
 if TYPE_CHECKING:
@@ -63,7 +61,7 @@ _INSTALL = "install it with: pip install 'memtui[multilingual]'"
 _REINSTALL = f"reinstall it with: pip install --force-reinstall {PACKAGE}==0.2.1"
 
 
-class UseMultilingualProvider:
+class UseMultilingualProvider(LocalProvider):
     """Embeds text by USE multilingual v3: 512 numbers, sixteen languages, not Vietnamese.
 
     The same text gives the same vector to the last bit, whatever is embedded beside it: each
@@ -73,57 +71,25 @@ class UseMultilingualProvider:
     name = NAME
     model = MODEL
     dimensions = DIMENSIONS
-    address = ""
-    remote = False
     # About half a second of work on one core.
     batch_size = 16
 
     def __init__(self, backend: NumpyBackend) -> None:
+        super().__init__()
         self.fingerprint = _FINGERPRINT
-        self._backend: NumpyBackend | None = backend
+        self._backend = backend
         # It sets the number of threads of the whole process for each text, and sets it back.
-        self._turns = Turns()
-        self._meter = UsageMeter()
-
-    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
-        """Embed a query; shape (512,). Raises `ProviderError`."""
-        with self._turns.for_query(cancelled):
-            return self._embed(text)
-
-    def embed_documents(
-        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
-    ) -> Vectors:
-        """Embed texts in their order; shape (n, 512). `cancelled` is asked before each text."""
-        import numpy as np
-
-        rows = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
-        for row, text in enumerate(texts):
-            with self._turns.for_document(cancelled):
-                if cancelled is not None and cancelled():
-                    raise Cancelled
-                rows[row] = self._embed(text)
-        return rows
+        self._priority = PriorityLock()
 
     def reads(self, text: str) -> bool:
         """Whether the letters of `text` are mostly of scripts that its languages are written in."""
         return dominant_script(text, SCRIPTS)
 
-    def usage(self) -> Usage:
-        """What it was asked for so far; tokens are estimated."""
-        return self._meter.read()
-
-    def close(self) -> None:
-        """Free the model."""
-        self._backend = None
-
-    def _embed(self, text: str) -> Vector:
-        backend = self._backend
-        if backend is None:
-            raise ProviderError(f"the {NAME} provider is closed", failure=Failure.CLOSED)
+    def _embed(self, text: str, *_: object) -> Vector:
         known = encodable(text[:MAX_CHARACTERS])
-        self._meter.add(texts=1, tokens=estimated_tokens(len(known)), estimated=True)
+        self.meter.add(texts=1, tokens=estimated_tokens(len(known)), estimated=True)
         try:
-            vector: Any = backend.encode([known])[0]
+            vector: Any = self._backend.encode([known])[0]
         except Exception as error:  # the package raises what its arithmetic raises
             raise ProviderError(f"the {NAME} model failed: {one_line(error)}") from error
         return clean_vectors(vector)
@@ -136,7 +102,8 @@ def create(choice: EmbeddingChoice) -> UseMultilingualProvider:
     a file is missing or not the released one, and `SettingsError` for a model it does not have.
     """
     identity(choice)
-    folder = _folder(choice)
+    folder = model_folder(choice, MODULE, PACKAGE, _INSTALL)
+    folder = folder if choice.options.get("model_path") else folder / "resources"
     weights, vocabulary = folder / "weights.npz", folder / "sp.model"
     check_file(weights, WEIGHTS_SHA256, _REINSTALL)
     check_file(vocabulary, VOCABULARY_SHA256, _REINSTALL)
@@ -166,18 +133,8 @@ def look(choice: EmbeddingChoice) -> Availability:
 
 def identity(choice: EmbeddingChoice) -> ProviderIdentity:
     """Tell what `create` gives; raises `SettingsError` for a model it does not have."""
-    if choice.model not in (None, MODEL):
-        raise SettingsError(
-            f'the provider "{NAME}" has no model "{choice.model}"', hint=f'it has "{MODEL}"'
-        )
+    check_model(choice, NAME, MODEL)
     return ProviderIdentity(NAME, MODEL, DIMENSIONS, _FINGERPRINT, DEFAULT_LIMIT)
-
-
-def _folder(choice: EmbeddingChoice) -> Path:
-    chosen = choice.options.get("model_path")
-    if chosen:
-        return Path(chosen).expanduser()
-    return package_folder(MODULE, PACKAGE, _INSTALL) / "resources"
 
 
 _FINGERPRINT = settings_fingerprint(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,22 +15,22 @@ from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.limits import DEFAULT_LIMIT
 from memtui.embedding.packaged import (
     check_file,
+    check_model,
     encodable,
     missing_package,
+    model_folder,
     one_line,
-    package_folder,
 )
 from memtui.embedding.provider import (
+    LocalProvider,
     ProviderIdentity,
-    UsageMeter,
     Vector,
-    Vectors,
     clean_vectors,
     settings_fingerprint,
 )
 from memtui.embedding.registry import Availability, Registration
-from memtui.errors import Cancelled, ProviderError, SettingsError
-from memtui.model import Failure, Usage
+from memtui.errors import ProviderError, SettingsError
+from memtui.model import Failure
 from memtui.text.tokens import dominant_script_latin
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ _INSTALL = "install it with: pip install 'memtui[fast]'"
 _REINSTALL = "reinstall it with: pip install --force-reinstall wordllama==0.4.0.post1"
 
 
-class WordLlamaProvider:
+class WordLlamaProvider(LocalProvider):
     """Embeds text as the mean of its word pieces' vectors: 256, 128 or 64 numbers, English.
 
     The same text gives the same vector to the last bit, whatever is embedded beside it. Usable
@@ -68,56 +67,27 @@ class WordLlamaProvider:
     """
 
     name = NAME
+    dimensions: int
     model = MODEL
-    address = ""
-    remote = False
     # A tenth of a second of work.
     batch_size = 128
 
     def __init__(self, table: NDArray[np.float32], tokenizer: Tokenizer) -> None:
         """`table` has a row for each word piece, shape (pieces, dimensions)."""
+        super().__init__()
         self.dimensions = int(table.shape[1])
         self.fingerprint = _fingerprint(self.dimensions)
-        self._table: NDArray[np.float32] | None = table
+        self._table = table
         self._tokenizer = tokenizer
-        self._meter = UsageMeter()
-
-    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
-        """Embed a query; shape (dimensions,), all zero for no text. Raises `ProviderError`."""
-        return clean_vectors(self._mean(text))
-
-    def embed_documents(
-        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
-    ) -> Vectors:
-        """Embed texts in order; shape (n, dimensions). `cancelled` is asked before each text."""
-        import numpy as np
-
-        rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)
-        for row, text in enumerate(texts):
-            if cancelled is not None and cancelled():
-                raise Cancelled
-            rows[row] = self._mean(text)
-        return clean_vectors(rows)
 
     def reads(self, text: str) -> bool:
         """Whether the letters of `text` are mostly Latin, the one script the model learnt."""
         return dominant_script_latin(text)
 
-    def usage(self) -> Usage:
-        """What it was asked for so far; tokens are word pieces."""
-        return self._meter.read()
-
-    def close(self) -> None:
-        """Free the table."""
-        self._table = None
-
-    def _mean(self, text: str) -> NDArray[np.float32]:
+    def _embed(self, text: str, *_: object) -> Vector:
         """The mean of the vectors of a text's word pieces, all zero where it has none."""
         import numpy as np
 
-        table = self._table
-        if table is None:
-            raise ProviderError(f"the {NAME} provider is closed", failure=Failure.CLOSED)
         known = encodable(text[:MAX_CHARACTERS])
         ids: list[int] = []
         if known:
@@ -125,11 +95,11 @@ class WordLlamaProvider:
                 ids = self._tokenizer.encode(known, add_special_tokens=False).ids
             except Exception as error:  # tokenizers raises bare exceptions
                 raise ProviderError(f"the {NAME} model failed: {one_line(error)}") from error
-        self._meter.add(texts=1, tokens=len(ids))
+        self.meter.add(texts=1, tokens=len(ids))
         if not ids:
             return np.zeros(self.dimensions, dtype=np.float32)
-        summed: NDArray[np.float32] = table.take(ids, axis=0, mode="clip").sum(axis=0)
-        return summed / np.float32(len(ids))
+        summed: NDArray[np.float32] = self._table.take(ids, axis=0, mode="clip").sum(axis=0)
+        return clean_vectors(summed / np.float32(len(ids)))
 
 
 def create(choice: EmbeddingChoice) -> WordLlamaProvider:
@@ -140,7 +110,7 @@ def create(choice: EmbeddingChoice) -> WordLlamaProvider:
     dimensions it does not have.
     """
     dimensions = identity(choice).dimensions
-    folder = _folder(choice)
+    folder = model_folder(choice, MODULE, PACKAGE, _INSTALL)
     weights, vocabulary = folder / _WEIGHTS, folder / _VOCABULARY
     check_file(weights, WEIGHTS_SHA256, _REINSTALL)
     check_file(vocabulary, VOCABULARY_SHA256, _REINSTALL)
@@ -177,10 +147,7 @@ def look(choice: EmbeddingChoice) -> Availability:
 
 def identity(choice: EmbeddingChoice) -> ProviderIdentity:
     """Tell what `create` gives; raises `SettingsError` for what it does not have."""
-    if choice.model not in (None, MODEL):
-        raise SettingsError(
-            f'the provider "{NAME}" has no model "{choice.model}"', hint=f'it has "{MODEL}"'
-        )
+    check_model(choice, NAME, MODEL)
     dimensions = DIMENSIONS[0] if choice.dimensions is None else choice.dimensions
     if dimensions not in DIMENSIONS:
         valid = ", ".join(str(number) for number in DIMENSIONS)
@@ -188,13 +155,6 @@ def identity(choice: EmbeddingChoice) -> ProviderIdentity:
             f'the provider "{NAME}" cannot give {dimensions} dimensions', hint=f"valid: {valid}"
         )
     return ProviderIdentity(NAME, MODEL, dimensions, _fingerprint(dimensions), DEFAULT_LIMIT)
-
-
-def _folder(choice: EmbeddingChoice) -> Path:
-    chosen = choice.options.get("model_path")
-    if chosen:
-        return Path(chosen).expanduser()
-    return package_folder(MODULE, PACKAGE, _INSTALL)
 
 
 def _table(path: Path, dimensions: int | None) -> NDArray[np.float32]:

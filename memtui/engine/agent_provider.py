@@ -67,7 +67,7 @@ class Target:
 class AgentProvider:
     """Asks the provider and model of one index; `ProviderError` says in one line why it cannot.
 
-    `timeout` and `pause` are in seconds, as `memtui.embedding.remote_query.ask` has them.
+    `timeout` and `pause` are in seconds, as `memtui.embedding.remote.provider.ask_once` has them.
     """
 
     def __init__(
@@ -99,14 +99,15 @@ class AgentProvider:
 
     def ask(self, query: str, stopped: Callable[[], bool]) -> Vector:
         """Ask for the vector of a query; raises `Cancelled` within 0.2 s once `stopped()`."""
-        from memtui.embedding.remote_query import ask
+        from memtui.embedding.remote.provider import ask_once
 
         target = self.target()
         access = self._access()
         key, key_name = self._credentials(target, access)
         try:
-            answer = ask(
+            answer = ask_once(
                 self._request(target, access, query, key),
+                target.address,
                 stopped=stopped,
                 key_name=key_name,
                 timeout=self._timeout,

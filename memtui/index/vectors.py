@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from memtui.embedding.batch.service import Batching
 from memtui.embedding.bisect_rejected import TextsRefused
 from memtui.embedding.provider import (
     Provider,
@@ -121,8 +120,6 @@ def embed_by_batches(
     and `job.note` is told why. With `gives_way` the wait ends when `job.wanted`; with `every` the
     texts are those of all chunks. Raises `Cancelled`.
     """
-    if not isinstance(provider, Batching):
-        return Batched()
     try:
         service = provider.batches(job.cancelled)
         if service is None:

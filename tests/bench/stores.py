@@ -12,6 +12,7 @@ import numpy as np
 
 from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.provider import (
+    LocalProvider,
     Provider,
     ProviderIdentity,
     Vector,
@@ -37,7 +38,7 @@ FTS_BULK = {"hashsize": 64 * 2**20, "automerge": 0, "crisismerge": 64}
 FTS_NORMAL = {"hashsize": 2**20, "automerge": 4, "crisismerge": 16}
 
 
-class StoredProvider:
+class StoredProvider(LocalProvider):
     """Gives vectors that were made beforehand, so that a query costs no embedding."""
 
     name = STORED
@@ -85,6 +86,7 @@ class SharedProvider:
         self.batch_size = loaded.batch_size
         self.embed_query, self.embed_documents = loaded.embed_query, loaded.embed_documents
         self.reads, self.usage, self.address = loaded.reads, loaded.usage, loaded.address
+        self.batches = loaded.batches
 
     def close(self) -> None:
         """Leave it open for the next engine."""

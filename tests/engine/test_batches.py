@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memtui.embedding.batch.protocols import Limits
-from memtui.embedding.batch.service import BatchService
+from memtui.embedding.batch.protocols import BatchService, Limits
 from memtui.embedding.choice import BatchUse, EmbeddingChoice, KeyPlaces
 from memtui.embedding.provider import Provider, ProviderIdentity, identity_of
 from memtui.embedding.registry import registration_of
@@ -84,7 +83,7 @@ def scene(
         )
         made = registration_of(name).create(choice)
         assert isinstance(made, RemoteProvider)
-        provider = QuickProvider(made.plan, made.client, made.keys, made.sender)
+        provider = QuickProvider(made.connection, made.sender)
         workspace = Workspace(tmp_path / "notes", tmp_path / "data")
         workspace.recipe = Recipe(identity_of(provider))
         for number, text in enumerate(texts_of(CHUNKS).values()):
@@ -237,7 +236,7 @@ def test_a_key_that_was_replaced_meanwhile_is_looked_for_once_more(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with scene("openai", tmp_path, monkeypatch) as here:
-        here.provider.keys.current(lambda: False)
+        here.provider.connection.check_key(lambda: False)
         monkeypatch.setenv("MEMTUI_TEST_KEY", "sk-another-key-77")
         here.server.fail(step, Answer(b"", 401))
         assert here.sync().stats.chunks_embedded == CHUNKS

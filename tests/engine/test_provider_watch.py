@@ -11,7 +11,7 @@ import pytest
 
 from memtui.embedding.provider import Vectors
 from memtui.engine.providers.alarm import Alarm
-from memtui.engine.providers.watch import BATCHES, watched
+from memtui.engine.providers.watch import WatchedProvider
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Failure
 from tests.support.embedding import HashedProvider
@@ -46,7 +46,7 @@ def never() -> bool:
 def test_answers_and_failures_are_reported() -> None:
     heard: list[ProviderError | None] = []
     inner = HashedProvider(fail_next=1)
-    provider = watched(inner, heard.append, never, 64)
+    provider = WatchedProvider(inner, heard.append, never, 64)
     with pytest.raises(ProviderError, match="told to fail"):
         provider.embed_query("one")
     provider.embed_query("two")
@@ -54,7 +54,6 @@ def test_answers_and_failures_are_reported() -> None:
     assert [error is None for error in heard] == [False, True, True]
     assert (provider.name, provider.model, provider.dimensions) == (inner.name, inner.model, 64)
     assert provider.usage() == inner.usage()
-    assert not hasattr(provider, BATCHES)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +70,7 @@ def test_an_answer_of_another_shape_is_a_failure(
     answer: Callable[[int], Vectors], failure: Failure
 ) -> None:
     heard: list[ProviderError | None] = []
-    provider = watched(Odd(answer), heard.append, never, 8)
+    provider = WatchedProvider(Odd(answer), heard.append, never, 8)
     with pytest.raises(ProviderError) as raised:
         provider.embed_documents(["one", "two", "three"])
     assert raised.value.failure == failure
@@ -82,7 +81,7 @@ def test_an_error_of_a_library_is_one_line_of_plain_text() -> None:
     def fail(count: int) -> Vectors:
         raise RuntimeError("broken\n\x1b[31mred\x1b[0m tensor")
 
-    provider = watched(Odd(fail), lambda error: None, never, 8)
+    provider = WatchedProvider(Odd(fail), lambda error: None, never, 8)
     with pytest.raises(ProviderError) as raised:
         provider.embed_documents(["one"])
     assert raised.value.failure == Failure.MODEL_FAILED
@@ -93,7 +92,7 @@ def test_an_error_of_a_library_is_one_line_of_plain_text() -> None:
 def test_a_stop_is_no_failure_and_reaches_the_provider() -> None:
     heard: list[ProviderError | None] = []
     closing = threading.Event()
-    provider = watched(Odd(rows), heard.append, closing.is_set, 8)
+    provider = WatchedProvider(Odd(rows), heard.append, closing.is_set, 8)
     with pytest.raises(Cancelled):
         provider.embed_documents(["one"], cancelled=lambda: True)
     closing.set()
@@ -106,7 +105,7 @@ def test_a_provider_that_breaks_because_it_is_closed_was_stopped() -> None:
     heard: list[ProviderError | None] = []
     inner = HashedProvider()
     inner.close()
-    provider = watched(inner, heard.append, lambda: True)
+    provider = WatchedProvider(inner, heard.append, lambda: True)
     with pytest.raises(Cancelled):
         provider.embed_query("one")
     assert heard == []
@@ -120,10 +119,10 @@ def test_a_batch_interface_is_passed_on_and_stopped_by_the_closing() -> None:
             stops.append(cancelled())
 
     closing = threading.Event()
-    provider = watched(Batched(), lambda error: None, closing.is_set)
-    getattr(provider, BATCHES)(never)
+    provider = WatchedProvider(Batched(), lambda error: None, closing.is_set)
+    provider.batches(never)
     closing.set()
-    getattr(provider, BATCHES)(never)
+    provider.batches(never)
     assert stops == [False, True]
 
 

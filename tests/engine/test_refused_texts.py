@@ -14,7 +14,7 @@ from memtui.bus import SyncFinished
 from memtui.embedding.bisect_rejected import TextsRefused, told_apart
 from memtui.embedding.provider import Vectors
 from memtui.engine import Engine
-from memtui.engine.providers.watch import watched
+from memtui.engine.providers.watch import WatchedProvider
 from memtui.errors import ProviderError
 from memtui.index.job import MOST_TRIES
 from memtui.model import Failure, IndexState, LegStatus, Reason
@@ -151,7 +151,9 @@ def test_a_service_that_goes_down_among_the_halves_is_a_failure_of_its_own() -> 
             return super().embed_documents(texts)
 
     with pytest.raises(ProviderError) as raised:
-        watched(Falling(), heard.append, bool).embed_documents(["one", "two", "three", "four"])
+        WatchedProvider(Falling(), heard.append, bool).embed_documents(
+            ["one", "two", "three", "four"]
+        )
     assert raised.value is down
     assert heard == [down]
 

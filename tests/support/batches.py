@@ -11,17 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from memtui.embedding.batch.protocols import Target
+from memtui.embedding.batch.protocols import BatchService
 from memtui.embedding.batch.run import BatchOutcome, batch_run
-from memtui.embedding.batch.service import BatchService, ClientTransport, batch_protocol
 from memtui.embedding.batch.store import BatchStore
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.payloads import request_headers
-from memtui.embedding.provider import ProviderIdentity, UsageMeter, clean_vectors
-from memtui.embedding.remote.http import Asked, ServiceClient
-from memtui.embedding.services import SERVICES, address_of
+from memtui.embedding.choice import BatchUse, EmbeddingChoice, Traffic
+from memtui.embedding.provider import clean_vectors
+from memtui.embedding.remote.http import ServiceClient
+from memtui.embedding.remote.pacing import Pacer, Sender
+from memtui.embedding.remote.plan import KeyHolder, plan_of
+from memtui.embedding.remote.provider import Connection, RemoteProvider
 from memtui.index.database import open_database
 from tests.support.batch_loopback import DIMENSIONS, BatchServer, batch_server, numbers_of
+from tests.support.remote_embedding import Keys
 
 NAMES = ("openai", "voyage", "mistral", "gemini")
 KEY = "sk-batch-secret-5521"
@@ -62,22 +64,21 @@ def make_service(
     server: BatchServer, *, fingerprint: str = "f" * 64, dimensions: int | None = DIMENSIONS
 ) -> BatchService:
     """The batch interface of the service that a server speaks for."""
-    service = SERVICES[server.service]
-    address = address_of(service, server.url)
-    headers = request_headers(service, KEY)
-    del headers["content-type"]
-    target = Target(service, address, "model-1", headers, dimensions, PREFIX)
-    asked = Asked(address, "the key of OPENAI_API_KEY", "set another key")
-    return BatchService(
-        protocol=batch_protocol(server.service, target),
-        transport=ClientTransport(ServiceClient(address), asked),
-        target=target,
-        identity=ProviderIdentity(server.service, "model-1", dimensions, fingerprint),
-        asked=asked,
-        meter=UsageMeter(),
-        input_bytes=8000,
-        timeout=5.0,
+    choice = EmbeddingChoice(
+        provider=server.service,
+        model="model-1",
+        base_url=server.url,
+        dimensions=dimensions,
+        document_prefix=PREFIX,
+        traffic=Traffic(batch_timeout=5.0),
+        batch=BatchUse(enabled=True),
     )
+    plan = plan_of(server.service, choice)
+    keys = KeyHolder(plan, find=Keys([KEY]).find)
+    connection = Connection(plan, ServiceClient(plan.address), keys)
+    service = RemoteProvider(connection, Sender(Pacer())).batches(lambda: False)
+    assert service is not None
+    return replace(service, identity=service.identity._replace(fingerprint=fingerprint))
 
 
 @dataclass(slots=True)
@@ -137,14 +138,7 @@ def bench(name: str, folder: Path, **options: Any) -> Iterator[Bench]:
             yield Bench(server, service, folder, cache)
         finally:
             cache.close()
-            close(service)
-
-
-def close(service: BatchService) -> None:
-    """Let go of the connection of a service."""
-    transport = service.transport
-    assert isinstance(transport, ClientTransport)
-    transport._client.close()
+            service.connection.client.close()
 
 
 def after(calls: int) -> Callable[[], bool]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.provider import (
+    LocalProvider,
     ProviderIdentity,
     Vector,
     Vectors,
@@ -32,7 +33,7 @@ from memtui.model import Usage
 HASHED = "hashed"
 
 
-class HashedProvider:
+class HashedProvider(LocalProvider):
     """Embeds a text as its hashed bag of character trigrams: texts alike have vectors alike.
 
     `fail_next` calls raise `ProviderError`; `answer` is `normal`, `zero` (all-zero vectors) or
@@ -41,6 +42,7 @@ class HashedProvider:
     """
 
     name = HASHED
+    dimensions: int
     address = ""
     remote = False
 

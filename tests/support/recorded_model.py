@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from memtui.embedding import minilm
 from memtui.embedding.choice import EmbeddingChoice
-from memtui.embedding.provider import Provider
+from memtui.embedding.provider import LocalProvider, Provider
 from memtui.embedding.registry import register, unregister
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Usage
@@ -24,16 +24,17 @@ from memtui.text.tokens import dominant_script_latin
 VECTORS = Path(__file__).parent.parent / "data" / "demo-vectors.npz"
 
 
-class Recorded:
+class Recorded(LocalProvider):
     """The bundled model's own vectors, recorded: the same numbers on every processor.
 
     With `recording`, the model is asked and what it says is kept for `save`; with `adding`, only
     for texts that the file does not hold.
     """
 
-    name, model, dimensions, fingerprint, _ = minilm.identity(EmbeddingChoice())
+    name, model, _, fingerprint, _ = minilm.identity(EmbeddingChoice())
     address = ""
     remote = False
+    dimensions = minilm.DIMENSIONS
     batch_size = 8
 
     def __init__(self, *, recording: bool, file: Path = VECTORS, adding: bool = False) -> None:

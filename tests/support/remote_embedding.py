@@ -12,8 +12,8 @@ from memtui.embedding.keys import FoundKey
 from memtui.embedding.registry import register, unregister
 from memtui.embedding.remote.http import ServiceClient
 from memtui.embedding.remote.pacing import Pacer, Sender
-from memtui.embedding.remote.plan import REGISTRATIONS, KeyFinder, KeyHolder, plan_of
-from memtui.embedding.remote.provider import RemoteProvider
+from memtui.embedding.remote.plan import REGISTRATIONS, KeyHolder, plan_of
+from memtui.embedding.remote.provider import Connection, RemoteProvider
 from memtui.embedding.services import Address, Service
 from memtui.errors import Cancelled
 from tests.support.embedding_services import SERVICE_PATHS, EmbeddingServer
@@ -106,7 +106,7 @@ def waiting_by(clock: Clock, choice: EmbeddingChoice) -> Sender:
 def remote_provider(
     choice: EmbeddingChoice,
     *,
-    find: KeyFinder | None = None,
+    find: Callable[..., FoundKey] | None = None,
     clock: Clock | None = None,
 ) -> Iterator[RemoteProvider]:
     """Make a provider whose pauses pass at once, and close it in the end."""
@@ -116,7 +116,7 @@ def remote_provider(
         plan.address, concurrency=choice.traffic.concurrency, ca_file=choice.traffic.ca_file
     )
     keys = KeyHolder(plan, find=find or Keys().find)
-    provider = RemoteProvider(plan, client, keys, sender)
+    provider = RemoteProvider(Connection(plan, client, keys), sender)
     try:
         yield provider
     finally:

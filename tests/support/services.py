@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from memtui.embedding.choice import EmbeddingChoice
-from memtui.embedding.provider import Provider, ProviderIdentity, Vector, Vectors
+from memtui.embedding.provider import LocalProvider, Provider, ProviderIdentity, Vector, Vectors
 from memtui.embedding.registry import Availability, Registration, register, unregister
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Failure, Usage
@@ -75,7 +75,7 @@ class Service:
         )
 
 
-class _Caller:
+class _Caller(LocalProvider):
     """A provider that asks a service."""
 
     def __init__(self, service: Service, identity: ProviderIdentity) -> None:

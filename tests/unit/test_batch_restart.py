@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from memtui.embedding.batch.service import BatchService
+from memtui.embedding.batch.protocols import BatchService
 from memtui.embedding.batch.store import BatchStore, Ticket
+from memtui.embedding.payloads import Request
 from memtui.embedding.provider import ProviderIdentity
+from memtui.embedding.remote.http import Reply
+from memtui.embedding.remote.provider import Connection
 from memtui.errors import Cancelled
 from tests.support.batch_loopback import WAITING
 from tests.support.batches import (
@@ -22,7 +26,6 @@ from tests.support.batches import (
     Bench,
     after,
     bench,
-    close,
     expected,
     make_service,
     texts_of,
@@ -39,7 +42,7 @@ def at_step(here: Bench, step: str, count: int = 1) -> Callable[[], bool]:
 
 def restarted(here: Bench, fingerprint: str = "f" * 64) -> Bench:
     """Another process: nothing but the folder and the server is left."""
-    close(here.service)
+    here.service.connection.client.close()
     here.service = make_service(here.server, fingerprint=fingerprint)
     return here
 
@@ -64,18 +67,21 @@ def test_a_run_is_taken_up_after_it_was_stopped(name: str, step: str, tmp_path: 
 
 
 class Dies:
-    """A transport whose process ends at a step, before or after the service acted."""
+    """A connection whose process ends at a step, before or after the service acted."""
 
     def __init__(self, service: BatchService, step: str, server: Bench) -> None:
-        self.inner, self.step, self.bench = service.transport, step, server
+        self.inner, self.step, self.bench = service.connection, step, server
 
-    def send(self, call: object, **options: object) -> object:
-        reply = self.inner.send(call, **options)  # type: ignore[arg-type]
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def exchange(self, request: Request, **options: Any) -> Reply:
+        reply = self.inner.exchange(request, **options)
         self._die()
         return reply
 
-    def download(self, call: object, **options: object) -> object:
-        for piece in self.inner.download(call, **options):  # type: ignore[arg-type]
+    def download(self, request: Request, **options: Any) -> Iterator[bytes]:
+        for piece in self.inner.download(request, **options):
             yield piece[: len(piece) // 2]
             self._die()
 
@@ -91,7 +97,7 @@ def test_a_process_may_die_at_any_step(name: str, step: str, tmp_path: Path) -> 
     with bench(name, tmp_path) as here:
         alive = here.service
         dying = Dies(alive, step, here)
-        here.service = replace(alive, transport=dying)  # type: ignore[arg-type]
+        here.service = replace(alive, connection=cast("Connection", dying))
         with pytest.raises(KeyboardInterrupt):
             here.run(texts)
         here.service = alive

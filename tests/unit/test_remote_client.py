@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memtui.embedding.payloads import Request, Role, embed_request
+from memtui.embedding.payloads import Request, embed_request
+from memtui.embedding.provider import Role
 from memtui.embedding.remote import http as client_module
 from memtui.embedding.remote.http import ServiceClient
 from memtui.embedding.remote.pacing import sleep
@@ -48,7 +49,7 @@ def request_to(url: str, texts: tuple[str, ...] = ("router",)) -> Request:
 
 @contextmanager
 def client_of(request: Request, **more: object) -> Iterator[ServiceClient]:
-    client = ServiceClient(request.address, **more)  # type: ignore[arg-type]
+    client = ServiceClient(address_of(OPENAI, request.url), **more)  # type: ignore[arg-type]
     try:
         yield client
     finally:
@@ -251,7 +252,7 @@ def test_an_answer_in_time_and_one_too_late() -> None:
 
 
 def test_an_answer_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module.post, "__defaults__", (2**20,))
+    monkeypatch.setattr(client_module, "MAX_BYTES", 2**20)
     with embedding_server(fixed(Answer(b"[" + b" " * 2**20 + b"]"))) as server:
         request = request_to(server.url)
         with client_of(request) as client, pytest.raises(ProviderError, match="1 MiB") as caught:

@@ -63,7 +63,7 @@ def expected(provider: RemoteProvider) -> np.ndarray[tuple[int, ...], np.dtype[n
 
 
 def assert_no_key(provider: RemoteProvider, error: BaseException) -> None:
-    parts = (provider, provider.plan, provider.client, provider.keys, provider.sender)
+    parts = (provider, provider.plan, provider.connection, provider.sender)
     said = [*map(repr, parts), str(error), repr(error), repr(vars(error))]
     said += traceback.format_exception(error)
     assert KEY not in "".join(said)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from memtui.embedding.payloads import (
-    Role,
     WrongAnswer,
     embed_request,
     vectors_in,
 )
+from memtui.embedding.provider import Role
 from memtui.embedding.services import SERVICES, address_of
 from memtui.model import Failure
 from tests.support.remote_embedding import (
@@ -35,7 +36,7 @@ def body_of(
         key=KEY,
         dimensions=dimensions,
     )
-    return request.url.removeprefix(service.base_url), request.body
+    return request.url.removeprefix(service.base_url), json.loads(request.body)
 
 
 # --- requests

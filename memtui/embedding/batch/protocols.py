@@ -1,129 +1,44 @@
-"""One request of a batch interface as bytes: address, headers, body; nothing here sends it."""
+"""The batch interfaces of four services: a file up, a batch of it, a file down.
+
+OpenAI: https://platform.openai.com/docs/guides/batch and its API reference of `files` and
+`batches`: JSON lines of custom_id, method, url and body; at most 50,000 inputs and 200 MB; done
+within 24 h, or `expired` with what was done by then in the output file.
+Voyage: https://docs.voyageai.com/docs/batch-inference: the same, but lines of custom_id and body
+(the input alone), everything else once in `request_params`; at most 100,000 inputs and 1 GB, 12 h;
+files are kept 30 days.
+Mistral: https://docs.mistral.ai/capabilities/batch and https://docs.mistral.ai/api/endpoint/batch:
+jobs at `/batch/jobs` of `input_files` and one model, statuses in capitals, `output_file`. OpenClaw
+(OPENCLAW.md, section 10) names the shape of OpenAI for every service; where a service's own
+documents differ they are followed.
+Gemini: https://ai.google.dev/gemini-api/docs/batch-api and https://ai.google.dev/api/batch-api
+(`models.asyncBatchEmbedContent`, `EmbedContentBatch`), lines of `key` and `request` as in
+https://developers.googleblog.com/gemini-batch-api-now-supports-embeddings-and-openai-compatibility.
+Files of at most 2 GB; done within 24 h; given up, and its files deleted, after 48 h. The operation
+tells its state as `BATCH_STATE_...` under `metadata`; Google's client libraries name the same
+states `JOB_STATE_...`, and OpenClaw waits for SUCCEEDED, COMPLETED or DONE (OPENCLAW.md, section
+10): all are known here.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from memtui.embedding.limits import whole
-from memtui.embedding.payloads import Role, embedding_body, gemini_body
+from memtui.embedding.limits import byte_size, whole
+from memtui.embedding.payloads import Request, as_json, embedding_body, gemini_body
+from memtui.embedding.provider import ProviderIdentity, Role, UsageMeter
 from memtui.embedding.services import Address, Service
+
+if TYPE_CHECKING:
+    from memtui.embedding.remote.provider import Connection, RemoteProvider
 
 JSON: Final = "application/json"
 JSONL: Final = "application/jsonl"
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A request; what follows a `?` and the headers may be secret, so no `repr` shows them."""
-
-    method: str
-    url: str = field(repr=False)
-    headers: Mapping[str, str] = field(repr=False)
-    body: bytes = field(default=b"", repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A model at a service, and how documents are embedded by it."""
-
-    service: Service
-    address: Address
-    model: str
-    """As the service knows it."""
-    headers: Mapping[str, str] = field(repr=False)
-    """The key and what else goes with every request; no content type."""
-    dimensions: int | None = None
-    """How many numbers are asked for; `None`: as many as the model gives."""
-    prefix: str = ""
-    """Put before every text."""
-
-    def document(self, text: str) -> str:
-        """What is sent for a text, as it is inline."""
-        return self.prefix + whole(text)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of a multipart body: its header lines and its content."""
-
-    headers: Sequence[tuple[str, str]]
-    content: bytes = field(repr=False)
-
-
-def at(target: Target, path: str, query: Mapping[str, str] | None = None) -> str:
-    """The address of a path below the base address, whose own query stays."""
-    parts = urlsplit(target.address.url)
-    pairs = [*parse_qsl(parts.query, keep_blank_values=True), *(query or {}).items()]
-    base = parts.path.rstrip("/")
-    return urlunsplit((parts.scheme, parts.netloc, base + path, urlencode(pairs), ""))
-
-
-def get(target: Target, path: str, query: Mapping[str, str] | None = None) -> Call:
-    """A request for what is at a path."""
-    return Call("GET", at(target, path, query), {**target.headers, "accept": JSON})
-
-
-def delete(target: Target, path: str) -> Call:
-    """A request that deletes what is at a path."""
-    return Call("DELETE", at(target, path), {**target.headers, "accept": JSON})
-
-
-def post(target: Target, path: str, body: Mapping[str, Any]) -> Call:
-    """A request that sends JSON to a path."""
-    headers = {**target.headers, "accept": JSON, "content-type": JSON}
-    return Call("POST", at(target, path), headers, as_json(body))
-
-
-def as_json(value: Any) -> bytes:
-    """JSON without spaces, ASCII alone: a lone surrogate of a text stays valid JSON."""
-    return json.dumps(value, separators=(",", ":")).encode("ascii")
-
-
-def multipart(parts: Sequence[Part], kind: str = "form-data") -> tuple[str, bytes]:
-    """Build a multipart body (RFC 2046): its content type and its bytes.
-
-    The boundary is a hash of the parts, so the same parts give the same bytes, and no part can
-    hold it.
-    """
-    digest = hashlib.blake2b(digest_size=20)
-    for part in parts:
-        digest.update(part.content)
-    boundary = f"memtui-{digest.hexdigest()}"
-    pieces: list[bytes] = []
-    for part in parts:
-        headers = "".join(f"{name}: {value}\r\n" for name, value in part.headers)
-        pieces += [f"--{boundary}\r\n{headers}\r\n".encode("ascii"), part.content, b"\r\n"]
-    pieces.append(f"--{boundary}--\r\n".encode("ascii"))
-    # Joined once: a content is as large as memory should hold it twice.
-    return f'multipart/{kind}; boundary="{boundary}"', b"".join(pieces)
-
-
-def form_file(purpose: str, filename: str, data: bytes) -> tuple[str, bytes]:
-    """The form that OpenAI, Voyage and Mistral take a file by: content type and body."""
-    return multipart(
-        (
-            Part((("content-disposition", 'form-data; name="purpose"'),), purpose.encode("ascii")),
-            Part(
-                (
-                    (
-                        "content-disposition",
-                        f'form-data; name="file"; filename="{filename}"',
-                    ),
-                    ("content-type", JSONL),
-                ),
-                data,
-            ),
-        )
-    )
-
-
 MOST_TEXTS: Final = 50_000
 """Of one batch: what OpenAI allows, and what OpenClaw sends to every service."""
 AT_ONCE: Final = 2
@@ -177,55 +92,59 @@ class Limits:
     """Seconds before a batch is asked for first; later it is asked for more rarely."""
 
 
-class BatchProtocol(Protocol):
-    """Requests and answers of one service's batch interface; does no input or output.
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A model at a service, and how documents are embedded by it."""
 
-    The parsers take an answer's JSON and raise `ValueError`, whose text repeats nothing of the
-    answer, for one that is not as documented.
+    service: Service
+    address: Address
+    model: str
+    """As the service knows it."""
+    dimensions: int | None = None
+    """How many numbers are asked for; `None`: as many as the model gives."""
+    prefix: str = ""
+    """Put before every text."""
+
+    def document(self, text: str) -> str:
+        """What is sent for a text, as it is inline."""
+        return self.prefix + whole(text)
+
+    def get(self, path: str, query: Mapping[str, str] | None = None) -> Request:
+        """A request for what is at a path."""
+        return Request("GET", self.at(path, query), {"accept": JSON})
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Request:
+        """A request that sends JSON to a path."""
+        headers = {"accept": JSON, "content-type": JSON}
+        return Request("POST", self.at(path), headers, as_json(body))
+
+    def at(self, path: str, query: Mapping[str, str] | None = None) -> str:
+        """The address of a path below the base address, whose own query stays."""
+        parts = urlsplit(self.address.url)
+        pairs = [*parse_qsl(parts.query, keep_blank_values=True), *(query or {}).items()]
+        base = parts.path.rstrip("/")
+        return urlunsplit((parts.scheme, parts.netloc, base + path, urlencode(pairs), ""))
+
+
+def multipart(
+    parts: Sequence[tuple[Mapping[str, str], bytes]], kind: str = "form-data"
+) -> tuple[str, bytes]:
+    """Build a multipart body (RFC 2046) of headers and contents: its content type and its bytes.
+
+    The boundary is a hash of the parts, so the same parts give the same bytes, and no part can
+    hold it.
     """
-
-    name: str
-    """The service, as it is configured."""
-    limits: Limits
-
-    def line(self, text_hash: str, text: str) -> bytes:
-        """The line of the input file that asks for one text; ends with a line feed."""
-
-    def upload(self, data: bytes) -> Call:
-        """Send an input file."""
-
-    def uploaded(self, answer: object) -> str:
-        """The id of the file that was sent."""
-
-    def create(self, input_file: str) -> Call:
-        """Start a batch of an input file."""
-
-    def created(self, answer: object) -> str:
-        """The id of the batch that was started."""
-
-    def listing(self) -> Call:
-        """Ask for the latest batches."""
-
-    def found(self, answer: object, input_file: str) -> str:
-        """The id of the batch of an input file among the latest; empty where there is none."""
-
-    def poll(self, batch: str) -> Call:
-        """Ask how a batch is."""
-
-    def polled(self, answer: object) -> Polled:
-        """How the batch is."""
-
-    def result(self, output: str) -> Call:
-        """Fetch a file of results, JSON by line."""
-
-    def delete(self, file: str) -> Call:
-        """Delete an input file or a file of results."""
-
-    def read(self, record: object) -> Line | None:
-        """Take apart one line of the results; `None` for one that names no text."""
-
-    def closes(self, status: int) -> bool:
-        """Whether this status of an answer to `create` says that there is no such interface."""
+    digest = hashlib.blake2b(digest_size=20)
+    for _, content in parts:
+        digest.update(content)
+    boundary = f"memtui-{digest.hexdigest()}"
+    pieces: list[bytes] = []
+    for headers, content in parts:
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        pieces += [f"--{boundary}\r\n{head}\r\n".encode("ascii"), content, b"\r\n"]
+    pieces.append(f"--{boundary}--\r\n".encode("ascii"))
+    # Joined once: a content is as large as memory should hold it twice.
+    return f'multipart/{kind}; boundary="{boundary}"', b"".join(pieces)
 
 
 def value_in(answer: object, *names: str) -> Any:
@@ -287,7 +206,12 @@ _FILE_STATES: Final[Mapping[str, State]] = {
 
 
 class OpenAiBatches:
-    """OpenAI's batch interface."""
+    """OpenAI's batch interface, and what the others have in common with it.
+
+    Makes requests and reads answers; does no input or output. The parsers take an answer's JSON
+    and raise `ValueError`, whose text repeats nothing of the answer, for one that is not as
+    documented.
+    """
 
     name = "openai"
     limits = Limits(min(OWN_MOST_BYTES, 200 * _MEGABYTE), window=_DAY, kept=30 * _DAY)
@@ -303,27 +227,38 @@ class OpenAiBatches:
         record = {"custom_id": text_hash, "method": "POST", "url": _ENDPOINT}
         return as_json({**record, "body": self._body(text)}) + b"\n"
 
-    def upload(self, data: bytes) -> Call:
+    def upload(self, data: bytes) -> Request:
         """Send an input file: `POST /files` as a form, purpose `batch`."""
-        kind, body = form_file("batch", _FILENAME, data)
-        headers = {**self._target.headers, "accept": JSON, "content-type": kind}
-        return Call("POST", at(self._target, "/files"), headers, body)
+        kind, body = multipart(
+            [
+                ({"content-disposition": 'form-data; name="purpose"'}, b"batch"),
+                (
+                    {
+                        "content-disposition": f'form-data; name="file"; filename="{_FILENAME}"',
+                        "content-type": JSONL,
+                    },
+                    data,
+                ),
+            ]
+        )
+        headers = {"accept": JSON, "content-type": kind}
+        return Request("POST", self._target.at("/files"), headers, body)
 
     def uploaded(self, answer: object) -> str:
         """The id of the file that was sent."""
         return id_in(answer, "id")
 
-    def create(self, input_file: str) -> Call:
+    def create(self, input_file: str) -> Request:
         """Start a batch of an input file."""
-        return post(self._target, self._batches, self._creation(input_file))
+        return self._target.post(self._batches, self._creation(input_file))
 
     def created(self, answer: object) -> str:
         """The id of the batch that was started."""
         return id_in(answer, "id")
 
-    def listing(self) -> Call:
+    def listing(self) -> Request:
         """Ask for the latest batches."""
-        return get(self._target, self._batches, {"limit": "100"})
+        return self._target.get(self._batches, {"limit": "100"})
 
     def found(self, answer: object, input_file: str) -> str:
         """The id of the batch of an input file among the latest; empty where there is none."""
@@ -333,9 +268,9 @@ class OpenAiBatches:
                 return id_in(entry, "id")
         return ""
 
-    def poll(self, batch: str) -> Call:
+    def poll(self, batch: str) -> Request:
         """Ask how a batch is."""
-        return get(self._target, f"{self._batches}/{quote(batch, safe='')}")
+        return self._target.get(f"{self._batches}/{quote(batch, safe='')}")
 
     def polled(self, answer: object) -> Polled:
         """How the batch is."""
@@ -349,13 +284,15 @@ class OpenAiBatches:
             count_in(answer, *self._completed),
         )
 
-    def result(self, output: str) -> Call:
+    def result(self, output: str) -> Request:
         """Fetch a file of results."""
-        return get(self._target, f"/files/{quote(output, safe='')}/content")
+        return self._target.get(f"/files/{quote(output, safe='')}/content")
 
-    def delete(self, file: str) -> Call:
+    def delete(self, file: str) -> Request:
         """Delete a file."""
-        return delete(self._target, f"/files/{quote(file, safe='')}")
+        return Request(
+            "DELETE", self._target.at(f"/files/{quote(file, safe='')}"), {"accept": JSON}
+        )
 
     def read(self, record: object) -> Line | None:
         """Take apart one line: custom_id and, under response.body, an answer of `/embeddings`."""
@@ -397,7 +334,6 @@ class VoyageBatches(OpenAiBatches):
     limits = Limits(min(OWN_MOST_BYTES, 1000 * _MEGABYTE), window=_DAY / 2, kept=30 * _DAY)
 
     def line(self, text_hash: str, text: str) -> bytes:
-        """The line of the input file that asks for one text."""
         body = {"input": self._body(text)["input"]}
         return as_json({"custom_id": text_hash, "body": body}) + b"\n"
 
@@ -423,14 +359,12 @@ class MistralBatches(OpenAiBatches):
     _completed = ("succeeded_requests",)
 
     def line(self, text_hash: str, text: str) -> bytes:
-        """The line of the input file that asks for one text; the job names the model."""
         body = self._body(text)
         del body["model"]
         return as_json({"custom_id": text_hash, "body": body}) + b"\n"
 
-    def listing(self) -> Call:
-        """Ask for the latest jobs."""
-        return get(self._target, self._batches, {"page": "0", "page_size": "100"})
+    def listing(self) -> Request:
+        return self._target.get(self._batches, {"page": "0", "page_size": "100"})
 
     def _creation(self, input_file: str) -> dict[str, Any]:
         return {
@@ -471,66 +405,53 @@ _OUTPUTS: Final = (
 )
 
 
-class GeminiBatches:
+class GeminiBatches(OpenAiBatches):
     """Gemini's batch interface."""
 
     name = "gemini"
     limits = Limits(min(OWN_MOST_BYTES, 2 * 10**9), window=_DAY, kept=2 * _DAY)
 
-    def __init__(self, target: Target) -> None:
-        self._target = target
-
     def line(self, text_hash: str, text: str) -> bytes:
-        """The line of the input file that asks for one text."""
         target = self._target
         request = {"model": f"models/{target.model}"} | gemini_body(
             target.service, target.model, target.document(text), Role.DOCUMENT, target.dimensions
         )
         return as_json({"key": text_hash, "request": request}) + b"\n"
 
-    def upload(self, data: bytes) -> Call:
-        """Send an input file: `POST /upload/{version}/files`, what it is and its content."""
+    def upload(self, data: bytes) -> Request:
         about = as_json({"file": {"displayName": "memtui.jsonl", "mimeType": JSONL}})
         kind, body = multipart(
-            (Part((("content-type", JSON),), about), Part((("content-type", JSONL),), data)),
-            "related",
+            [({"content-type": JSON}, about), ({"content-type": JSONL}, data)], "related"
         )
-        headers = {**self._target.headers, "accept": JSON, "content-type": kind}
+        headers = {"accept": JSON, "content-type": kind}
         url = self._beside("upload", "/files", {"uploadType": "multipart"})
-        return Call("POST", url, headers, body)
+        return Request("POST", url, headers, body)
 
     def uploaded(self, answer: object) -> str:
-        """The name of the file that was sent, like `files/abc`."""
         return id_in(answer, "file", "name")
 
-    def create(self, input_file: str) -> Call:
-        """Start a batch of an input file, under a name by which it can be found again."""
+    def create(self, input_file: str) -> Request:
         batch = {"displayName": _title(input_file), "inputConfig": {"fileName": input_file}}
         path = f"/models/{quote(self._target.model, safe='')}:asyncBatchEmbedContent"
-        return post(self._target, path, {"batch": batch})
+        return self._target.post(path, {"batch": batch})
 
     def created(self, answer: object) -> str:
-        """The name of the operation, like `batches/abc`."""
         return id_in(answer, "name")
 
-    def listing(self) -> Call:
-        """Ask for the latest operations."""
-        return get(self._target, "/batches", {"pageSize": "100"})
+    def listing(self) -> Request:
+        return self._target.get("/batches", {"pageSize": "100"})
 
     def found(self, answer: object, input_file: str) -> str:
-        """The name of the operation of an input file; empty where there is none."""
         listed = value_in(answer, "operations")
         for entry in listed if isinstance(listed, list) else ():
             if value_in(entry, "metadata", "displayName") == _title(input_file):
                 return id_in(entry, "name")
         return ""
 
-    def poll(self, batch: str) -> Call:
-        """Ask how an operation is."""
-        return get(self._target, f"/{quote(batch, safe='/')}")
+    def poll(self, batch: str) -> Request:
+        return self._target.get(f"/{quote(batch, safe='/')}")
 
     def polled(self, answer: object) -> Polled:
-        """How the operation is."""
         output = next(
             (
                 found
@@ -542,19 +463,16 @@ class GeminiBatches:
         stats = value_in(answer, "metadata", "batchStats") or value_in(answer, "batchStats")
         return Polled(_state(answer, output), output, count_in(stats, "successfulRequestCount"))
 
-    def result(self, output: str) -> Call:
-        """Fetch a file of results: `GET /download/{version}/{file}:download?alt=media`."""
+    def result(self, output: str) -> Request:
         path = f"/{quote(output, safe='/')}:download"
         url = self._beside("download", path, {"alt": "media"})
-        return Call("GET", url, {**self._target.headers, "accept": JSON})
+        return Request("GET", url, {"accept": JSON})
 
-    def delete(self, file: str) -> Call:
-        """Delete a file by its name."""
+    def delete(self, file: str) -> Request:
         # Whatever the name says, nothing but a file is deleted.
-        return delete(self._target, f"/files/{quote(file.removeprefix('files/'), safe='')}")
+        return super().delete(file.removeprefix("files/"))
 
     def read(self, record: object) -> Line | None:
-        """Take apart one line: key and, under response, an answer of `embedContent`."""
         text_hash = value_in(record, "key")
         if not isinstance(text_hash, str):
             return None
@@ -563,7 +481,6 @@ class GeminiBatches:
         return Line(text_hash, None if refused else answer)
 
     def closes(self, status: int) -> bool:
-        """A 404 of the call says that the model or key has no batches."""
         return status == _NOT_FOUND
 
     def _beside(self, what: str, path: str, query: Mapping[str, str]) -> str:
@@ -593,3 +510,66 @@ def _state(answer: object, output: str) -> State:
 
 def _title(input_file: str) -> str:
     return f"memtui-{hashlib.sha256(input_file.encode()).hexdigest()[:16]}"
+
+
+_INTERFACES: Final = {
+    "openai": OpenAiBatches,
+    "voyage": VoyageBatches,
+    "mistral": MistralBatches,
+    "gemini": GeminiBatches,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchService:
+    """The batch interface of one provider, with one model, ready to be asked."""
+
+    protocol: OpenAiBatches
+    connection: Connection
+    identity: ProviderIdentity
+    """What its vectors are stored under."""
+    meter: UsageMeter
+    """Counts what was asked for."""
+    input_bytes: int
+    """The most UTF-8 bytes of one text."""
+    minimum: int
+    """From how many texts on a batch is worth it."""
+    timeout: float
+    """Seconds for one request; for a file, without anything coming in."""
+
+    @property
+    def place(self) -> str:
+        """Host and port, for messages and for the store."""
+        return self.connection.plan.address.shown
+
+    def takes(self, text: str) -> bool:
+        """Whether a text may be sent: services refuse a blank one, and one that is too long."""
+        return bool(text.strip()) and byte_size(text) <= self.input_bytes
+
+
+def batch_protocol(provider: str, target: Target) -> OpenAiBatches:
+    """The batch interface of a provider; raises `KeyError` for one that has none."""
+    return _INTERFACES[provider](target)
+
+
+def open_batches(provider: RemoteProvider, cancelled: Callable[[], bool]) -> BatchService | None:
+    """The batch interface of a provider; `None` where none is wanted or the service has none.
+
+    Looks for the key. Raises `ProviderError` where it is missing or cannot be sent, `Cancelled`.
+    """
+    plan, choice = provider.plan, provider.plan.choice
+    name = plan.service.name
+    if not choice.batch.enabled or name not in _INTERFACES:
+        return None
+    provider.connection.check_key(cancelled)
+    prefix = plan.templates.document
+    target = Target(plan.service, plan.address, plan.model, plan.asked_dimensions, prefix)
+    return BatchService(
+        protocol=batch_protocol(name, target),
+        connection=provider.connection,
+        identity=plan.identity._replace(dimensions=provider.dimensions),
+        meter=provider.meter,
+        input_bytes=plan.input_bytes,
+        minimum=choice.batch.minimum,
+        timeout=choice.traffic.batch_timeout,
+    )

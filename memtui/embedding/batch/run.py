@@ -10,15 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from memtui.embedding.batch.protocols import AT_ONCE, BatchProtocol, Call, Polled, State
-from memtui.embedding.batch.service import BatchService
+from memtui.embedding.batch.protocols import AT_ONCE, BatchService, Polled, State
 from memtui.embedding.batch.store import BatchStore, Ticket
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.payloads import WrongAnswer, vectors_in
+from memtui.embedding.payloads import Request, WrongAnswer, vectors_in
 from memtui.embedding.provider import Vector, clean_vectors, estimated_tokens
-from memtui.embedding.remote.http import Reply, ServiceError, refusal, unparsed
+from memtui.embedding.remote.http import Reply, ServiceError, parsed
 from memtui.embedding.remote.pacing import Schedule, retry
-from memtui.embedding.services import Service
 from memtui.errors import Cancelled
 from memtui.model import Failure, Usage
 
@@ -97,7 +95,7 @@ class Asker:
             asked = True
             reply = self._send(self._protocol.create(input_file))
             if self._protocol.closes(reply.status):
-                error = refusal(reply, self._service.asked)
+                error = self._service.connection.refusal(reply)
                 raise NoInterface(error.message, error.kind, hint=error.hint)
             return self._parsed(reply, self._protocol.created)
 
@@ -126,11 +124,9 @@ class Asker:
 
     def download(self, output: str) -> Iterator[bytes]:
         """A file of results as it comes in."""
-        return self._service.transport.download(
-            self._protocol.result(output),
-            timeout=self._service.timeout,
-            cancelled=self._cancelled,
-        )
+        request = self._protocol.result(output)
+        timeout = self._service.timeout
+        return self._service.connection.download(request, timeout=timeout, stopped=self._cancelled)
 
     def delete(self, *files: str) -> None:
         """Delete files whose content is needed no more, so that no text stays at the service.
@@ -150,26 +146,25 @@ class Asker:
     def _pause(self, seconds: float) -> None:
         self.wait(seconds)
 
-    def _asked(self, call: Callable[[], Call], parse: Callable[[object], T]) -> T:
+    def _asked(self, call: Callable[[], Request], parse: Callable[[object], T]) -> T:
         return self.tried(lambda: self._parsed(self._send(call()), parse))
 
-    def _send(self, call: Call, most: float = math.inf) -> Reply:
+    def _send(self, call: Request, most: float = math.inf) -> Reply:
         self.check()
         # A file takes as long as a slow line needs for it.
         timeout = min(most, self._service.timeout + len(call.body) / _SLOWEST_LINE)
-        return self._service.transport.send(call, timeout=timeout, cancelled=self._cancelled)
+        return self._service.connection.exchange(
+            call, timeout=timeout, stopped=self._cancelled, is_urgent=True
+        )
 
     def _parsed(self, reply: Reply, parse: Callable[[object], T]) -> T:
         if not 200 <= reply.status < 300:
-            raise refusal(reply, self._service.asked)
-        try:
-            answer: object = json.loads(reply.data)
-        except (ValueError, RecursionError):
-            raise unparsed(reply, self._service.asked) from None
+            raise self._service.connection.refusal(reply)
+        answer = parsed(reply, self._service.connection.asked())
         try:
             return parse(answer)
         except ValueError as error:
-            words = f"{self._service.asked.address.shown} answers with no batch: {error}"
+            words = f"{self._service.place} answers with no batch: {error}"
             raise ServiceError(words, Failure.BAD_ANSWER) from None
 
 
@@ -273,19 +268,16 @@ class ResultReader:
 
     def __init__(
         self,
-        protocol: BatchProtocol,
-        service: Service,
+        batches: BatchService,
         missing: set[str],
         texts: Mapping[str, str],
         *,
-        dimensions: int | None,
         store: Callable[[dict[str, Vector]], None],
     ) -> None:
         self.taken = Taken()
-        self.dimensions = dimensions
+        self.dimensions = batches.identity.dimensions
         """Learned from the first vectors where it is not known: what most of them have."""
-        self._protocol = protocol
-        self._service = service
+        self._batches = batches
         self._missing = missing
         self._texts = texts
         self._store = store
@@ -306,13 +298,14 @@ class ResultReader:
 
     def _take(self, line: bytes) -> None:
         try:
-            found = self._protocol.read(json.loads(line))
+            found = self._batches.protocol.read(json.loads(line))
         except (ValueError, RecursionError):
             return
         if found is None or found.text_hash not in self._missing or found.text_hash in self._held:
             return
         try:
-            answered = vectors_in(self._service, found.answer, 1, self.dimensions)
+            service = self._batches.connection.plan.service
+            answered = vectors_in(service, found.answer, 1, self.dimensions)
         except WrongAnswer:
             self.taken.refused += 1
             return
@@ -487,7 +480,7 @@ class _Run:
     def _resume(self) -> None:
         """Take up the batches of earlier runs."""
         service = self.service
-        shown = service.asked.address.shown
+        shown = service.place
         tickets = self.store.under_way(service.protocol.name, shown, service.identity, self.clock())
         for ticket in tickets:
             try:
@@ -524,7 +517,7 @@ class _Run:
         try:
             ticket = Ticket(
                 service=protocol.name,
-                address=self.service.asked.address.shown,
+                address=self.service.place,
                 provider=identity.name,
                 model=identity.model,
                 fingerprint=identity.fingerprint,
@@ -615,7 +608,7 @@ class _Run:
             except ServiceError as error:
                 problem, is_passing = str(error), error.is_passing
             except BrokenResults as error:
-                problem = f"{self.service.asked.address.shown}: {error}"
+                problem = f"{self.service.place}: {error}"
         stored = before - len(self.missing)
         if problem:
             self._end(active, stored, problem, forget=not is_passing)
@@ -669,14 +662,7 @@ class _Run:
 
         A file that is cut is fetched again; what came before the cut is stored already.
         """
-        reader = ResultReader(
-            self.service.protocol,
-            self.service.target.service,
-            self.missing,
-            self.texts,
-            dimensions=self.service.identity.dimensions,
-            store=self._store,
-        )
+        reader = ResultReader(self.service, self.missing, self.texts, store=self._store)
         try:
             self.asker.tried(lambda: reader.read(self.asker.download(output)))
         finally:

@@ -1,8 +1,13 @@
-"""What a service sends back, and when it asks to be asked again."""
+"""The one HTTP core of every request to a service: connection, answer, failure.
+
+A failure is one line of our own words, a kind, and what to do. The words of an answer are looked
+at to tell what it means, and never shown: they may repeat the key or the text that was sent.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import json
 import math
@@ -11,16 +16,14 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError, Future, wait
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from memtui.embedding.payloads import Request
 from memtui.embedding.services import Address
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Failure
@@ -29,7 +32,7 @@ from memtui.text.sanitize import safe_line
 if TYPE_CHECKING:
     import httpx
 
-    from memtui.embedding.payloads import WrongAnswer
+    from memtui.embedding.payloads import Request, WrongAnswer
 
 
 _LONGEST_LOOK: Final = 64 * 1024
@@ -54,11 +57,6 @@ class Reply:
     def words(self) -> str:
         """The beginning of the body as text, to tell what went wrong; not for people's eyes."""
         return self.data[:_LONGEST_LOOK].decode("utf-8", "replace")
-
-    def parsed(self) -> object:
-        """The body as JSON; raises `ValueError`, or `RecursionError` for deep nesting."""
-        answer: object = json.loads(self.data)
-        return answer
 
 
 def pause_asked(reply: Reply, now: Callable[[], float] = time.time) -> float | None:
@@ -104,7 +102,7 @@ def _retry_delay(reply: Reply) -> float | None:
     if b"retryDelay" not in reply.data[:_LONGEST_LOOK]:
         return None
     try:
-        answer = reply.parsed()
+        answer = json.loads(reply.data)
     except (ValueError, RecursionError):
         return None
     found = (duration(detail["retryDelay"]) for detail in _details(answer))
@@ -273,6 +271,15 @@ LONG_PAUSE: Final = 2.0
 """Seconds: a pause that is longer is told."""
 
 
+def parsed(reply: Reply, asked: Asked) -> object:
+    """The JSON of an answer; raises `ServiceError` where it is none."""
+    try:
+        answer: object = json.loads(reply.data)
+    except (ValueError, RecursionError):
+        raise unparsed(reply, asked) from None
+    return answer
+
+
 def unparsed(reply: Reply, asked: Asked) -> ServiceError:
     """The failure of an answer that should be JSON and is not."""
     what = "a web page" if reply.data.lstrip()[:1] == b"<" else "what is not JSON"
@@ -349,6 +356,8 @@ MAX_BYTES: Final = 64 * 2**20
 _LOOK: Final = 0.02
 _LET_GO: Final = 0.1
 _LATE: Final = 2.0
+_PIECE: Final = 2**18
+"""Bytes of a file that are handed over at a time: read and stored between two looks at a stop."""
 
 
 class ServiceClient:
@@ -383,46 +392,59 @@ class ServiceClient:
         neither key nor answer, and `ProviderError` (`closed`) when closed meanwhile. Not to be
         called in a thread that runs an event loop.
         """
+
+        async def exchange(client: httpx.AsyncClient) -> Reply:
+            answer = await _open(client, request)
+            async with contextlib.aclosing(answer):
+                return await self._whole(answer)
+
         self._check(cancelled)
         if is_urgent:
-            return self.perform(
-                partial(post, request=request), timeout=timeout, cancelled=cancelled
-            )
+            return self._perform(exchange, timeout, cancelled)
         while not self._slots.acquire(timeout=_LOOK):
             self._check(cancelled)
         try:
-            return self.perform(
-                partial(post, request=request), timeout=timeout, cancelled=cancelled
-            )
+            return self._perform(exchange, timeout, cancelled)
         finally:
             self._slots.release()
 
-    def perform(
+    def download(
         self,
-        work: Callable[[httpx.AsyncClient], Coroutine[Any, Any, T]],
+        request: Request,
+        refused: Callable[[Reply], ServiceError],
         *,
         timeout: float,
-        cancelled: Callable[[], bool] | None = None,
-    ) -> T:
-        """Do something with the HTTP client, in its thread, and wait at most `timeout` seconds.
+        cancelled: Callable[[], bool],
+    ) -> Iterator[bytes]:
+        """Give the body of a success in pieces of 256 KiB, however large it is.
 
-        Does not wait for a place. Raises what `exchange` raises, and what `work` raises.
+        `timeout` is the longest pause in it. Raises `refused` of any other answer, and what
+        `exchange` raises, also for a body that ends before its end.
         """
-        self._check(cancelled)
-        future = self._submit(self._perform(work, timeout))
-        deadline = time.monotonic() + timeout + _LATE
+
+        async def start(client: httpx.AsyncClient) -> httpx.Response:
+            answer = await _open(client, request)
+            if 200 <= answer.status_code < 300:
+                return answer
+            async with contextlib.aclosing(answer):
+                raise refused(await self._whole(answer))
+
+        answer = self._perform(start, timeout, cancelled)
+        body = answer.aiter_bytes()
+
+        async def piece(_client: httpx.AsyncClient) -> bytes:
+            return await _next_piece(body)
+
+        async def end(_client: httpx.AsyncClient) -> None:
+            await answer.aclose()
+
         try:
-            while not wait([future], _LOOK).done:
-                self._check(cancelled)
-                # The loop itself may be gone or stuck; it ends a request in time by itself.
-                if time.monotonic() > deadline:
-                    raise no_answer(self.address, timeout)
-            return future.result()
-        except CancelledError:
-            self._check(cancelled)
-            raise Cancelled from None
+            while data := self._perform(piece, timeout, cancelled):
+                yield data
         finally:
-            future.cancel()
+            # A client that was closed meanwhile has let go of the answer by itself.
+            with contextlib.suppress(ProviderError):
+                self._perform(end, timeout, None)
 
     def close(self) -> None:
         """End the connections and the thread; what is under way ends with `closed`."""
@@ -441,6 +463,29 @@ class ServiceClient:
         if cancelled is not None and cancelled():
             raise Cancelled
 
+    def _perform(
+        self,
+        work: Callable[[httpx.AsyncClient], Coroutine[Any, Any, T]],
+        timeout: float,
+        cancelled: Callable[[], bool] | None,
+    ) -> T:
+        """Do something with the HTTP client, in its thread, and wait at most `timeout` seconds."""
+        self._check(cancelled)
+        future = self._submit(self._guarded(work, timeout))
+        deadline = time.monotonic() + timeout + _LATE
+        try:
+            while not wait([future], _LOOK).done:
+                self._check(cancelled)
+                # The loop itself may be gone or stuck; it ends a request in time by itself.
+                if time.monotonic() > deadline:
+                    raise no_answer(self.address, timeout)
+            return future.result()
+        except CancelledError:
+            self._check(cancelled)
+            raise Cancelled from None
+        finally:
+            future.cancel()
+
     def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         with self._lock:
             if self._closed.is_set():
@@ -454,7 +499,7 @@ class ServiceClient:
                 self._thread.start()
             return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    async def _perform(
+    async def _guarded(
         self, work: Callable[[httpx.AsyncClient], Coroutine[Any, Any, T]], timeout: float
     ) -> T:
         import httpx
@@ -471,6 +516,15 @@ class ServiceClient:
             raise broken(error, self.address) from None
         except (ImportError, OSError, ValueError):
             raise unusable(self.address) from None
+
+    async def _whole(self, answer: httpx.Response) -> Reply:
+        data = bytearray()
+        async for part in answer.aiter_bytes():
+            data += part
+            if len(data) > MAX_BYTES:
+                raise too_much(self.address, MAX_BYTES)
+        headers = {name.lower(): value for name, value in answer.headers.items()}
+        return Reply(answer.status_code, headers, bytes(data))
 
     async def _end(self) -> None:
         others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -490,28 +544,28 @@ def new_client(address: Address, ca_file: str = "") -> httpx.AsyncClient:
     """
     import httpx
 
-    local = address.is_loopback
     return httpx.AsyncClient(
         verify=_trusted(address, ca_file),
-        trust_env=not local,
+        trust_env=not address.is_loopback,
         follow_redirects=False,
         timeout=None,
     )
 
 
-async def post(client: httpx.AsyncClient, request: Request, limit: int = MAX_BYTES) -> Reply:
-    """Send a request and read its answer, of at most `limit` bytes; raises what httpx raises."""
-    body = json.dumps(request.body).encode()
-    async with client.stream(
-        "POST", request.url, content=body, headers=dict(request.headers)
-    ) as answer:
-        data = bytearray()
-        async for part in answer.aiter_bytes():
-            data += part
-            if len(data) > limit:
-                raise too_much(request.address, limit)
-        headers = {name.lower(): value for name, value in answer.headers.items()}
-        return Reply(answer.status_code, headers, bytes(data))
+async def _open(client: httpx.AsyncClient, request: Request) -> httpx.Response:
+    built = client.build_request(
+        request.method, request.url, headers=request.headers, content=request.body or None
+    )
+    return await client.send(built, stream=True)
+
+
+async def _next_piece(body: AsyncIterator[bytes]) -> bytes:
+    piece = bytearray()
+    async for part in body:
+        piece += part
+        if len(piece) >= _PIECE:
+            break
+    return bytes(piece)
 
 
 def _trusted(address: Address, ca_file: str) -> ssl.SSLContext | bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.keys import FoundKey, find_key, has_key
@@ -206,26 +206,15 @@ Stopped = Callable[[], bool]
 _LOOK: Final = 0.02
 
 
-class KeyFinder(Protocol):
-    """Finds the key for an address, each time anew; raises nothing but `Cancelled`."""
-
-    def __call__(
-        self,
-        service: Service,
-        address: Address,
-        choice: EmbeddingChoice,
-        env: Mapping[str, str] | None = None,
-        *,
-        cancelled: Stopped | None = None,
-    ) -> FoundKey:
-        """Find it; `env` is that of the process unless given."""
-
-
 class KeyHolder:
     """Keeps the key of a provider in memory and nowhere else; usable from any thread."""
 
     def __init__(
-        self, plan: Plan, *, find: KeyFinder = find_key, env: Mapping[str, str] | None = None
+        self,
+        plan: Plan,
+        *,
+        find: Callable[..., FoundKey] = find_key,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         self._plan = plan
         self._find = find
@@ -298,7 +287,7 @@ def create(name: str, choice: EmbeddingChoice) -> RemoteProvider:
     """
     from memtui.embedding.remote.http import ServiceClient
     from memtui.embedding.remote.pacing import Pacer, Sender
-    from memtui.embedding.remote.provider import RemoteProvider
+    from memtui.embedding.remote.provider import Connection, RemoteProvider
 
     plan = plan_of(name, choice)
     found = look_for_key(plan)
@@ -307,7 +296,7 @@ def create(name: str, choice: EmbeddingChoice) -> RemoteProvider:
     traffic = choice.traffic
     client = ServiceClient(plan.address, concurrency=traffic.concurrency, ca_file=traffic.ca_file)
     pacer = Pacer(traffic.requests_per_minute, traffic.tokens_per_minute)
-    return RemoteProvider(plan, client, KeyHolder(plan), Sender(pacer))
+    return RemoteProvider(Connection(plan, client, KeyHolder(plan)), Sender(pacer))
 
 
 def look(name: str, choice: EmbeddingChoice) -> Availability:

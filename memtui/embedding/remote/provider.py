@@ -1,41 +1,73 @@
-"""Running the same work on several items at once, with the results in order."""
+"""The embedding provider that asks a service, or a server of the user's own."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from memtui.embedding.keys import FoundKey
 from memtui.embedding.limits import batches, byte_size, split_input, whole
-from memtui.embedding.payloads import Answered, Role, WrongAnswer, embed_request, vectors_in
-from memtui.embedding.provider import UsageMeter, Vector, Vectors, clean_vectors, estimated_tokens
+from memtui.embedding.payloads import (
+    RETRY_PAUSE,
+    TIMEOUT,
+    Answered,
+    Request,
+    WrongAnswer,
+    embed_request,
+    request_headers,
+    vectors_in,
+)
+from memtui.embedding.provider import (
+    Role,
+    UsageMeter,
+    Vector,
+    Vectors,
+    clean_vectors,
+    estimated_tokens,
+)
 from memtui.embedding.remote.http import (
+    LONG_PAUSE,
     Asked,
+    Reply,
     ServiceClient,
     ServiceError,
+    failure_in,
+    no_answer,
+    parsed,
     refusal,
-    unparsed,
     wrong_answer,
 )
-from memtui.embedding.remote.pacing import Patience, Sender, halved, hurried, patient
+from memtui.embedding.remote.pacing import (
+    Patience,
+    Sender,
+    halved,
+    hurried,
+    patient,
+    retry,
+    sleep,
+)
 from memtui.embedding.remote.plan import KeyHolder, Plan, key_hint
-from memtui.embedding.services import Service, Shape, request_limits
+from memtui.embedding.services import Address, Service, Shape, request_limits
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Failure, Usage
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
-    from memtui.embedding.batch.service import BatchService
+    from memtui.embedding.batch.protocols import BatchService
     from memtui.embedding.payloads import Values
-
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Stopped = Callable[[], bool]
 
 _LOOK: Final = 0.02
+_MOST_SPARE: Final = 1024
+_USUAL_BYTES: Final = 1600
+"""Of a chunk of the usual 400 tokens."""
 
 
 def in_order(
@@ -54,57 +86,158 @@ def in_order(
         raise Cancelled
     if len(items) < 2 or workers < 2:
         return [run(item, stopped) for item in items]
-    race = _Race(items, run)
-    for number in range(min(workers, len(items))):
-        name = f"memtui-embedding-{number}"
-        threading.Thread(target=race.work, name=name, daemon=True).start()
-    while not race.ended.wait(_LOOK):
-        if stopped():
-            race.stopping.set()
+    stopping = threading.Event()
+
+    def run_until_stopped(item: Item) -> Result:
+        if stopping.is_set():
             raise Cancelled
-    if race.failure is not None:
-        raise race.failure
-    return [race.results[number] for number in range(len(items))]
+        try:
+            return run(item, stopping.is_set)
+        except BaseException:
+            stopping.set()
+            raise
+
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="memtui-embedding")
+    try:
+        futures = [pool.submit(run_until_stopped, item) for item in items]
+        while True:
+            ended = wait(futures, _LOOK, FIRST_EXCEPTION)
+            failures = [error for one in ended.done if (error := one.exception())]
+            if failures:
+                # The others were stopped by the first.
+                raise min(failures, key=lambda error: isinstance(error, Cancelled))
+            if not ended.not_done:
+                return [future.result() for future in futures]
+            if stopped():
+                raise Cancelled
+    finally:
+        stopping.set()
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
-class _Race(Generic[Item, Result]):
-    def __init__(self, items: Sequence[Item], run: Callable[[Item, Stopped], Result]) -> None:
-        self.results: dict[int, Result] = {}
-        self.failure: BaseException | None = None
-        self.stopping = threading.Event()
-        self.ended = threading.Event()
-        self._run = run
-        self._items = iter(enumerate(items))
-        self._count = len(items)
-        self._lock = threading.Lock()
+def ask_once(
+    request: Request,
+    address: Address,
+    *,
+    stopped: Stopped,
+    key_name: str = "",
+    timeout: float = TIMEOUT,
+    pause: float = RETRY_PAUSE,
+) -> object:
+    """Send a request about another program's index and return its parsed JSON answer.
 
-    def work(self) -> None:
-        """Run items until none is left, or one failed."""
-        while not self.stopping.is_set():
-            try:
-                with self._lock:
-                    number, item = next(self._items)
-            except StopIteration:
-                return
-            try:
-                result = self._run(item, self.stopping.is_set)
-            except BaseException as error:
-                with self._lock:
-                    self.failure = self.failure or error
-                self.stopping.set()
-                self.ended.set()
-                return
-            with self._lock:
-                self.results[number] = result
-                if len(self.results) == self._count:
-                    self.ended.set()
+    Tries a second time on 429 and 5xx, unless the answer asks for a pause of more than 2 s.
+    `key_name` says where the key came from, for the message when it is refused. Raises
+    `Cancelled` within 0.2 s once `stopped()`, and `ProviderError` of one line that holds neither
+    keys nor text of the answer. Not to be called from a thread that runs an event loop.
+    """
+    if stopped():
+        raise Cancelled
+    asked = Asked(address, key_name)
+    client = ServiceClient(address, concurrency=1)
+    end = time.monotonic() + timeout
+
+    def run() -> object:
+        left = max(0.001, end - time.monotonic())
+        reply = client.exchange(request, timeout=left, cancelled=stopped)
+        if not reply.is_success:
+            raise refusal(reply, asked)
+        return parsed(reply, asked)
+
+    def pause_after(error: ServiceError, failures: int) -> float | None:
+        wanted = pause if error.retry_after is None else error.retry_after
+        again = error.kind in (Failure.RATE_LIMITED, Failure.SERVICE_DOWN)
+        if failures > 1 or not again or wanted > LONG_PAUSE:
+            return None
+        return min(wanted, max(0.0, end - time.monotonic()))
+
+    try:
+        return retry(run, pause_after, lambda seconds: sleep(seconds, stopped))
+    except ServiceError as error:
+        # The hints name settings of memtui, and the index that is asked for is an agent's.
+        if error.kind is Failure.TIMEOUT:
+            error = no_answer(address, timeout)
+        raise ProviderError(error.message, failure=error.kind) from None
+    finally:
+        client.close()
 
 
-MOST_TEXTS: Final = 1024
+class Connection:
+    """The way to the service of a plan: its HTTP client, and the key that goes along."""
+
+    def __init__(self, plan: Plan, client: ServiceClient, keys: KeyHolder) -> None:
+        self.plan = plan
+        self.client = client
+        self._keys = keys
+        self._sent: FoundKey | None = None
+
+    def exchange(
+        self, request: Request, *, timeout: float, stopped: Stopped, is_urgent: bool = False
+    ) -> Reply:
+        """Send a request with the key; where that is refused, once more with another one.
+
+        Raises what `ServiceClient.exchange` raises, and `ProviderError` (`no_key`).
+        """
+
+        def send(key: FoundKey) -> Reply:
+            return self.client.exchange(
+                self._keyed(request, key), timeout=timeout, cancelled=stopped, is_urgent=is_urgent
+            )
+
+        key = self._keys.current(stopped)
+        reply = send(key)
+        if failure_in(reply) is Failure.KEY_REFUSED:
+            renewed = self._renewed(key, stopped)
+            if renewed is not None:
+                reply = send(renewed)
+        return reply
+
+    def download(self, request: Request, *, timeout: float, stopped: Stopped) -> Iterator[bytes]:
+        """Give the body of a success as it comes in, however large."""
+        key = self._keys.current(stopped)
+        return self.client.download(
+            self._keyed(request, key), self.refusal, timeout=timeout, cancelled=stopped
+        )
+
+    def check_key(self, stopped: Stopped) -> None:
+        """Raise `ProviderError` where the key is missing or cannot be sent."""
+        self._keyed(Request("", "", {}), self._keys.current(stopped))
+
+    def refusal(self, reply: Reply) -> ServiceError:
+        """The failure that an answer other than a success is."""
+        return refusal(reply, self.asked())
+
+    def asked(self) -> Asked:
+        """Who is asked with which key, for the words of a failure."""
+        key = self._sent
+        name = f"the key of {key.origin}" if key is not None and key.value else ""
+        hint = "check embedding.model and embedding.base_url"
+        if self.plan.service.shape is Shape.OLLAMA:
+            hint = f"get it with: ollama pull {safe_line(self.plan.model)}"
+        return Asked(self.plan.address, name, key_hint(self.plan), hint)
+
+    def _renewed(self, key: FoundKey, stopped: Stopped) -> FoundKey | None:
+        """Another key than the refused one, if there is one."""
+        try:
+            found = self._keys.current(stopped, refused=key)
+        except ProviderError:
+            # What the service said of the first key is what is told.
+            return None
+        return found if found.value != key.value else None
+
+    def _keyed(self, request: Request, key: FoundKey) -> Request:
+        service = self.plan.service
+        try:
+            keyed = request.with_headers(request_headers(service, key.value))
+        except ValueError as error:
+            words, hint = f"{service.name}: {error}", key_hint(self.plan)
+            raise ProviderError(words, hint=hint, failure=Failure.NO_KEY) from None
+        self._sent = key
+        return keyed
 
 
-class SpareVectors:
-    """Keeps vectors by their text, the last 1024 of them, until they are handed over.
+class _SpareVectors:
+    """Vectors that were paid for in a call that failed before its end, the last 1024 of them.
 
     Usable from any thread.
     """
@@ -114,26 +247,19 @@ class SpareVectors:
         self._rows: OrderedDict[str, Values] = OrderedDict()
 
     def put(self, texts: Sequence[str], rows: Iterable[Values]) -> None:
-        """Keep the vector of each text."""
         with self._lock:
             self._rows.update(zip(texts, rows, strict=True))
-            while len(self._rows) > MOST_TEXTS:
+            while len(self._rows) > _MOST_SPARE:
                 self._rows.popitem(last=False)
 
     def of(self, texts: Iterable[str]) -> dict[str, Values]:
-        """The vectors that are there, by text."""
         with self._lock:
             return {text: self._rows[text] for text in texts if text in self._rows}
 
     def drop(self, texts: Iterable[str]) -> None:
-        """Forget vectors that were handed over."""
         with self._lock:
             for text in texts:
                 self._rows.pop(text, None)
-
-
-_USUAL_BYTES: Final = 1600
-"""Of a chunk of the usual 400 tokens."""
 
 
 class _Job(NamedTuple):
@@ -153,10 +279,9 @@ class RemoteProvider:
     than `plan.input_bytes` is not sent.
     """
 
-    def __init__(self, plan: Plan, client: ServiceClient, keys: KeyHolder, sender: Sender) -> None:
-        self.plan = plan
-        self.client = client
-        self.keys = keys
+    def __init__(self, connection: Connection, sender: Sender) -> None:
+        self.connection = connection
+        self.plan = plan = connection.plan
         self.sender = sender
         self.name = plan.service.name
         self.model = plan.model
@@ -167,7 +292,7 @@ class RemoteProvider:
         self._request_bytes, self._request_texts = request_limits(plan.service, plan.address)
         self._dimensions = plan.dimensions
         self._lock = threading.Lock()
-        self._spare = SpareVectors()
+        self._spare = _SpareVectors()
         self.meter = UsageMeter()
 
     @property
@@ -232,13 +357,13 @@ class RemoteProvider:
 
         May look for the key. Raises `ProviderError` where there is none, and `Cancelled`.
         """
-        from memtui.embedding.batch.service import open_batches
+        from memtui.embedding.batch.protocols import open_batches
 
         return open_batches(self, cancelled)
 
     def close(self) -> None:
         """End the connections; later calls raise `ProviderError`."""
-        self.client.close()
+        self.connection.client.close()
 
     def _prefixed(self, texts: Sequence[str], prefix: str) -> list[str]:
         limit = self.plan.input_bytes
@@ -283,17 +408,24 @@ class RemoteProvider:
     def _sent(self, job: _Job, stopped: Stopped) -> Values:
         tokens = estimated_tokens(sum(map(len, job.texts)))
 
+        request = embed_request(
+            self.plan.service,
+            self.plan.address,
+            self.plan.model,
+            job.texts,
+            job.role,
+            dimensions=self.plan.asked_dimensions,
+        )
+
         def attempt(timeout: float) -> Answered:
-            key = self.keys.current(stopped)
-            try:
-                return self._once(job, key, timeout, stopped)
-            except ServiceError as error:
-                if error.kind is not Failure.KEY_REFUSED:
-                    raise
-                renewed = self.keys.current(stopped, refused=key)
-                if renewed.value == key.value:
-                    raise
-            return self._once(job, renewed, timeout, stopped)
+            self.meter.add(texts=0, tokens=0)
+            reply = self.connection.exchange(
+                request, timeout=timeout, stopped=stopped, is_urgent=job.role is Role.QUERY
+            )
+            self.sender.pacer.learn(reply.headers)
+            if not reply.is_success:
+                raise self.connection.refusal(reply)
+            return self._checked(parsed(reply, self.connection.asked()), len(job.texts))
 
         answered = self.sender.send(attempt, tokens=tokens, patience=job.patience, stopped=stopped)
         used = tokens if answered.tokens is None else answered.tokens
@@ -304,36 +436,7 @@ class RemoteProvider:
             self._spare.put(job.texts, answered.vectors)
         return answered.vectors
 
-    def _once(self, job: _Job, key: FoundKey, timeout: float, stopped: Stopped) -> Answered:
-        """Send one request once."""
-        plan, asked = self.plan, self.asked(key)
-        try:
-            request = embed_request(
-                plan.service,
-                plan.address,
-                plan.model,
-                job.texts,
-                job.role,
-                key=key.value,
-                dimensions=plan.asked_dimensions,
-            )
-        except ValueError as error:
-            words = f"{plan.service.name}: {error}"
-            raise ProviderError(words, hint=asked.key_hint, failure=Failure.NO_KEY) from None
-        self.meter.add(texts=0, tokens=0)
-        reply = self.client.exchange(
-            request, timeout=timeout, cancelled=stopped, is_urgent=job.role is Role.QUERY
-        )
-        self.sender.pacer.learn(reply.headers)
-        if not reply.is_success:
-            raise refusal(reply, asked)
-        try:
-            answer = reply.parsed()
-        except (ValueError, RecursionError):
-            raise unparsed(reply, asked) from None
-        return self._checked(answer, len(job.texts), asked)
-
-    def _checked(self, answer: object, count: int, asked: Asked) -> Answered:
+    def _checked(self, answer: object, count: int) -> Answered:
         try:
             answered = vectors_in(self.plan.service, answer, count, self._dimensions)
             found = int(answered.vectors.shape[1])
@@ -343,16 +446,8 @@ class RemoteProvider:
                     raise WrongAnswer(words, Failure.DIMENSIONS_DIFFER)
                 self._dimensions = found
         except WrongAnswer as error:
-            raise wrong_answer(error, asked) from None
+            raise wrong_answer(error, self.connection.asked()) from None
         return answered
-
-    def asked(self, key: FoundKey) -> Asked:
-        """Who is asked with a key, for the words of a failure."""
-        name = f"the key of {key.origin}" if key.value else ""
-        is_ollama = self.plan.service.shape is Shape.OLLAMA
-        model_hint = f"get it with: ollama pull {safe_line(self.model)}" if is_ollama else ""
-        usual = "check embedding.model and embedding.base_url"
-        return Asked(self.plan.address, name, key_hint(self.plan), model_hint or usual)
 
 
 def _never() -> bool:

@@ -10,7 +10,7 @@ from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.provider import Maker, Provider, ProviderIdentity, identity_of, maker_of
 from memtui.embedding.registry import Registration, create_provider, resolve
 from memtui.engine.providers.places import sent_to
-from memtui.engine.providers.watch import WatchedProvider, watched
+from memtui.engine.providers.watch import WatchedProvider
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, ProviderState, Reason
 from memtui.text.sanitize import safe_line
@@ -173,6 +173,6 @@ class ProviderSlot:
         # A model's file may tell more than the settings did.
         made = identity_of(provider)
         self._identity = made._replace(dimensions=dimensions, input_bytes=known.input_bytes)
-        self._provider = watched(
+        self._provider = WatchedProvider(
             provider, lambda error: self._report(self, error), self._closing, dimensions
         )

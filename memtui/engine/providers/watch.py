@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from memtui.embedding.bisect_rejected import TextsRefused, is_refusal, told_apart
 from memtui.embedding.provider import Provider, Vector, Vectors
@@ -13,11 +13,9 @@ from memtui.model import Failure, Usage
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
-    from memtui.embedding.batch.service import BatchService
+    from memtui.embedding.batch.protocols import BatchService
 
 T = TypeVar("T")
-BATCHES: Final = "batches"
-"""The method of a provider that may have a batch interface."""
 Report = Callable[[ProviderError | None], None]
 """Told of each call that ended: the error, or `None` for an answer."""
 
@@ -117,6 +115,10 @@ class WatchedProvider:
         """What it was asked for so far."""
         return self.inner.usage()
 
+    def batches(self, cancelled: Callable[[], bool]) -> BatchService | None:
+        """The batch interface; what it is asked for is not watched."""
+        return self.inner.batches(self._either(cancelled))
+
     def close(self) -> None:
         """Let go of the model or connection."""
         self.inner.close()
@@ -149,26 +151,6 @@ class WatchedProvider:
             message = f"{self.name} gave vectors of {shape[-1]} numbers, not of {self._expected}"
             hint = "another model answers than before; check the model and the dimensions"
             raise ProviderError(message, hint=hint, failure=Failure.DIMENSIONS_DIFFER)
-
-
-class WatchedService(WatchedProvider):
-    """A watched provider that may have a batch interface, too."""
-
-    def batches(self, cancelled: Callable[[], bool]) -> BatchService | None:
-        """The batch interface of `inner`; `None` where none is wanted or the service has none.
-
-        What it is asked for is not watched. Raises `ProviderError`, `Cancelled`.
-        """
-        batches: BatchService | None = getattr(self.inner, BATCHES)(self._either(cancelled))
-        return batches
-
-
-def watched(
-    inner: Provider, report: Report, closing: Callable[[], bool], dimensions: int | None = None
-) -> WatchedProvider:
-    """Watch a provider; see `WatchedProvider`."""
-    kind = WatchedService if hasattr(inner, BATCHES) else WatchedProvider
-    return kind(inner, report, closing, dimensions)
 
 
 def as_provider_error(error: Exception) -> ProviderError:
