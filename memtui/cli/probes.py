@@ -7,9 +7,7 @@ from pathlib import Path
 
 from memtui.cli.session import Session
 from memtui.embedding.choice import choice_of
-from memtui.engine.doctor.checks import Grade
-from memtui.engine.doctor.index import database_checks
-from memtui.engine.doctor.providers import answer_words
+from memtui.engine.doctor.checks import Grade, answer_words, database_checks
 from memtui.engine.providers.choosing import probe
 from memtui.errors import MemtuiError
 from memtui.index.generations import IndexFolder

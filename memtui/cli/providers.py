@@ -60,7 +60,7 @@ def run_providers(invocation: Invocation) -> int:
 def _listed(root: Path, loaded: Loaded) -> Sequence[ProviderListing]:
     """Those of a memory, with the one that answers now."""
     from memtui.engine import Engine
-    from memtui.engine.doctor.providers import listed_by
+    from memtui.engine.doctor.checks import listed_by
 
     with closing(Engine.open(root, loaded.settings, write=False)) as engine:
         return listed_by(engine)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from memtui.engine.holding import Held
     from memtui.engine.inquiry import Evidence
     from memtui.engine.insight import Places
-    from memtui.engine.providers.holder import ProviderHolder
+    from memtui.engine.providers.failover import ProviderHolder
     from memtui.engine.retriever import Retriever
     from memtui.engine.searching import SearchLoop
     from memtui.engine.standing import FileStanding

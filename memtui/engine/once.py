@@ -16,8 +16,8 @@ from memtui.embedding.provider import Maker, maker_of
 from memtui.engine import statuses
 from memtui.engine.common import data_dir_of, depth_of, scope_of, timed, utc_now
 from memtui.engine.drift import Look, look
-from memtui.engine.providers.holder import ProviderHolder
-from memtui.engine.providers.noted import NotedProvider, told_state
+from memtui.engine.providers.failover import ProviderHolder
+from memtui.engine.providers.provider_marker import NotedProvider, told_state
 from memtui.errors import IndexMissing, MemtuiError
 from memtui.index.database import DatabaseError, open_database
 from memtui.index.generations import IndexFolder

@@ -31,9 +31,9 @@ from memtui.engine.drift import Look, look
 from memtui.engine.explaining import Explaining
 from memtui.engine.mailbox import SearchRequest
 from memtui.engine.providers.choosing import Providing
-from memtui.engine.providers.holder import ProviderHolder
-from memtui.engine.providers.noted import NotedProvider
-from memtui.engine.providers.pending import PendingVectors
+from memtui.engine.providers.failover import ProviderHolder
+from memtui.engine.providers.provider_marker import NotedProvider
+from memtui.engine.providers.timer import PendingVectors
 from memtui.engine.retriever import Retriever
 from memtui.engine.searching import Partial, SearchLoop
 from memtui.engine.source import RecentFile, SourceText

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Maker, Provider, ProviderIdentity, maker_of
 from memtui.engine.followed_view import FollowedView
-from memtui.engine.providers.holder import ProviderHolder
+from memtui.engine.providers.failover import ProviderHolder
 from memtui.errors import Cancelled, IndexMissing
 from memtui.index.database import DatabaseError, Interrupted, mapped_errors
 from memtui.index.generations import IndexFolder

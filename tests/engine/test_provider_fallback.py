@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memtui.bus import IndexSwapped, SyncFinished
-from memtui.engine.providers.holder import FIRST_PROBE_SECONDS, LAST_PROBE_SECONDS
+from memtui.engine.providers.failover import FIRST_PROBE_SECONDS, LAST_PROBE_SECONDS
 from memtui.errors import ProviderError
 from memtui.model import Failure, IndexState, LegStatus, Reason
 from tests.support.provider_scenes import (

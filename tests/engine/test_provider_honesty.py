@@ -13,7 +13,7 @@ from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.provider import Provider
 from memtui.embedding.registry import unregister
 from memtui.engine import Engine
-from memtui.engine.providers.holder import FIRST_PROBE_SECONDS
+from memtui.engine.providers.failover import FIRST_PROBE_SECONDS
 from memtui.errors import IndexMissing, ProviderError, SettingsError
 from memtui.index.database import Connection
 from memtui.model import Failure, IndexState, LegStatus, Reason

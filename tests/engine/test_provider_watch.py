@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from memtui.embedding.provider import Vectors
-from memtui.engine.providers.alarm import Alarm
-from memtui.engine.providers.watch import WatchedProvider
+from memtui.engine.providers.slot import WatchedProvider
+from memtui.engine.providers.timer import Alarm
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Failure
 from tests.support.embedding import HashedProvider

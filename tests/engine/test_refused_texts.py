@@ -14,7 +14,7 @@ from memtui.bus import SyncFinished
 from memtui.embedding.bisect_rejected import TextsRefused, told_apart
 from memtui.embedding.provider import Vectors
 from memtui.engine import Engine
-from memtui.engine.providers.watch import WatchedProvider
+from memtui.engine.providers.slot import WatchedProvider
 from memtui.errors import ProviderError
 from memtui.index.job import MOST_TRIES
 from memtui.model import Failure, IndexState, LegStatus, Reason

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memtui.engine.doctor import Area, Check, Grade, gravest
-from memtui.engine.doctor import folders as folders_module
-from memtui.engine.doctor import memory as memory_module
+from memtui.engine.doctor import checks as folders_module
+from memtui.engine.doctor import checks as memory_module
 from memtui.engine.doctor.checks import GRAVEST_FIRST
 from memtui.index.events import WatchLimitReached
 from memtui.model import ProbeResult, ProviderListing

@@ -1,9 +1,7 @@
 """What is configured, what is found, what answers, and what is wrong with it."""
 
-from memtui.engine.doctor.checks import Area, Check, Grade, gravest
-from memtui.engine.doctor.configured import Configured
+from memtui.engine.doctor.checks import Area, Check, Configured, Grade, gravest, provider_listings
 from memtui.engine.doctor.examine import Examination, Surroundings, examine
-from memtui.engine.doctor.providers import provider_listings
 
 __all__ = [
     "Area",

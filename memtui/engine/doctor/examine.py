@@ -9,22 +9,27 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from memtui.engine.common import data_dir_of, scope_of
-from memtui.engine.doctor.checks import EXIT_SETTINGS, Area, Check, Grade, gravest, problem
-from memtui.engine.doctor.configured import (
+from memtui.engine.doctor.checks import (
+    EXIT_SETTINGS,
+    Area,
+    Check,
     Configured,
+    Grade,
+    agent_checks,
     configured,
-    settings_checks,
-    usable_settings,
-)
-from memtui.engine.doctor.folders import folder_checks
-from memtui.engine.doctor.index import index_checks
-from memtui.engine.doctor.memory import agent_checks, memory_checks, watcher_check
-from memtui.engine.doctor.program import program_checks
-from memtui.engine.doctor.providers import (
+    folder_checks,
+    gravest,
+    index_checks,
     listed_by,
+    memory_checks,
     probes_of,
+    problem,
+    program_checks,
     provider_checks,
     provider_listings,
+    settings_checks,
+    usable_settings,
+    watcher_check,
 )
 from memtui.engine.engine import Engine
 from memtui.errors import MemtuiError

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         ForeignRetriever,
         QueryVectorFinder,
     )
-    from memtui.engine.providers.holder import ProviderHolder
+    from memtui.engine.providers.failover import ProviderHolder
     from memtui.engine.searching import SearchLoop
     from memtui.index.foreign.opening import Opened
     from memtui.retrieval.openclaw.vector import Vector
@@ -58,7 +58,7 @@ class EmbeddedModel:
     def get(self) -> tuple[Provider | None, ProviderState]:
         """Load it or return the one that is loaded, and say why there is none."""
         from memtui.embedding.choice import EMBEDDED_DEFAULT, EmbeddingChoice
-        from memtui.engine.providers.holder import ProviderHolder
+        from memtui.engine.providers.failover import ProviderHolder
 
         with self._lock:
             if self._holder is None:

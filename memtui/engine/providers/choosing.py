@@ -18,11 +18,9 @@ from memtui.embedding.registry import (
     resolve,
     state_of,
 )
-from memtui.engine.providers.choices import choice_for
-from memtui.engine.providers.noted import told_state
-from memtui.engine.providers.places import SentTo, sent_to
-from memtui.engine.providers.slot import Outage
-from memtui.engine.providers.watch import as_provider_error
+from memtui.engine.providers.choices import SentTo, choice_for, sent_to
+from memtui.engine.providers.provider_marker import told_state
+from memtui.engine.providers.slot import Outage, as_provider_error
 from memtui.engine.reading import chunk_lengths, cost_of, file_count
 from memtui.engine.source import RebuildCost
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
@@ -38,8 +36,8 @@ if TYPE_CHECKING:
     from memtui.bus import Bus, Event
     from memtui.embedding.cache import EmbeddingCache
     from memtui.embedding.registry import Registration
-    from memtui.engine.providers.holder import ProviderHolder
-    from memtui.engine.providers.noted import NotedProvider
+    from memtui.engine.providers.failover import ProviderHolder
+    from memtui.engine.providers.provider_marker import NotedProvider
     from memtui.engine.retriever import Retriever
     from memtui.engine.searching import SearchLoop
     from memtui.index.generations import IndexFolder
