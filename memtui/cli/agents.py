@@ -12,7 +12,7 @@ from typing import Any
 from memtui.cli.invocation import Invocation
 from memtui.model.status import ForeignAgent
 from memtui.report import words
-from memtui.report.jsonable import plain
+from memtui.report.documents import plain
 
 EXIT_OK, EXIT_NOTHING = 0, 1
 WIDTH = 80

@@ -12,7 +12,7 @@ from memtui.cli.session import open_reading
 from memtui.model import citation
 from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule
 from memtui.report import words
-from memtui.report.browsing import care_entry
+from memtui.report.documents import care_entry
 
 EXIT_NOTHING, EXIT_FOUND = 0, 1
 _BOLD = 1

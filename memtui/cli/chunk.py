@@ -17,7 +17,7 @@ from memtui.model import Chunk, Reason, citation
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, Neighbour, Neighbours
 from memtui.model.inquiry import Place
 from memtui.report import words
-from memtui.report.browsing import (
+from memtui.report.documents import (
     masked_record,
     neighbours_entry,
     queries_entry,
@@ -145,7 +145,7 @@ def _facts(record: ChunkRecord) -> Iterator[str]:
     if record.changed is not None:
         yield f"changed     {record.changed:%Y-%m-%d %H:%M:%S} UTC"
     if record.importance is not None:
-        yield f"importance  {words.number(record.importance)}"
+        yield f"importance  {words.short_number(record.importance)}"
 
 
 def _vector(record: ChunkRecord) -> str:

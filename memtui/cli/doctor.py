@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from memtui.cli.invocation import Invocation
 from memtui.cli.output import Output
 from memtui.report import words
-from memtui.report.jsonable import plain
+from memtui.report.documents import plain
 
 if TYPE_CHECKING:
     from memtui.engine.doctor import Check, Examination

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from memtui.model import IndexStatus, Ranked
-from memtui.report.entries import FileStates, drop_entry, hit_entry, legs_entry, ranking_entry
+from memtui.report.documents import FileStates, drop_entry, hit_entry, legs_entry, ranking_entry
 
 
 def search_document(

@@ -18,12 +18,10 @@ from memtui.errors import QueryError, SettingsError
 from memtui.model import Ranked, Reason
 from memtui.model.inquiry import Inquiry
 from memtui.report import words
-from memtui.report.build import report_of
-from memtui.report.document import explanation_document, search_entry
-from memtui.report.explained import Explained
+from memtui.report.documents import document_text, explanation_document, search_entry
+from memtui.report.explanation import Explained, report_of
 from memtui.report.export import Format, exported, format_of, save
-from memtui.report.jsonable import document_text
-from memtui.report.plain import text_lines
+from memtui.report.layout import Layout
 
 _BOLD = 1
 
@@ -128,13 +126,8 @@ def _deliver(
 
 
 def _print(output: Output, explained: Explained, ascii_only: bool) -> None:
-    lines = text_lines(
-        report_of(explained),
-        width=output.wrap_width(),
-        ascii_only=ascii_only or not output.unicode,
-        clean=output.clean,
-    )
-    for line in lines:
+    layout = Layout(output.clean, output.wrap_width(), ascii_only or not output.unicode)
+    for line in layout.lines(report_of(explained)):
         output.line(output.styled(line.text, _BOLD) if line.strong else line.text)
 
 
@@ -149,9 +142,10 @@ def _json(session: Session, explained: Explained, warnings: Sequence[str]) -> st
 def _missing(explained: Explained) -> str:
     """Why a place is not even a candidate, in words."""
     inquiry, pool = explained.inquiry, explained.ranked.pool
+    assert inquiry is not None
     if inquiry.chunk is None:
         return f"the index holds no chunk at {inquiry.place}"
-    if explained.told is None:
+    if explained.explanation is None:
         return f"no leg found {inquiry.citation} among its first {pool.limit}"
     return ""
 

@@ -15,7 +15,7 @@ from memtui.cli.session import Session, open_session
 from memtui.errors import MemtuiError
 from memtui.model import IndexState, IndexStatus, Reason, SyncStats
 from memtui.report import words
-from memtui.report.provider_words import cost_words, usage_words, vectors_warning
+from memtui.report.providers import cost_words, usage_words, vectors_note
 
 if TYPE_CHECKING:
     from memtui.engine.source import RebuildCost
@@ -155,7 +155,7 @@ def _report(invocation: Invocation, output: Output, status: IndexStatus, stats: 
         output.note(output.clean(f"memtui: skipped {skipped.path}: {skipped.detail or reason}"))
     if status.provider.state is Reason.PROVIDER_FAILED:
         output.note(f"memtui: no vectors were made: {status.provider.detail}")
-    elif (instead := vectors_warning(status.provider, {})) is not None:
+    elif instead := vectors_note({}, status.provider, full=True):
         output.note(f"memtui: {instead}")
     for warning in status.warnings:
         output.note(f"memtui: {warning}")

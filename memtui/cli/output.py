@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from memtui.errors import MemtuiError
-from memtui.report.jsonable import document_text
+from memtui.report.documents import document_text
 
 
 class OutputFailed(MemtuiError):

@@ -11,7 +11,7 @@ from memtui.cli.invocation import Invocation
 from memtui.errors import MemtuiError
 from memtui.model import ProviderListing
 from memtui.report import words
-from memtui.report.provider_words import listing_words
+from memtui.report.providers import listing_words
 
 if TYPE_CHECKING:
     from memtui.settings import Loaded

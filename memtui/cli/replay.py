@@ -15,7 +15,7 @@ from memtui.errors import IndexMissing, SettingsError
 from memtui.model import IndexState, Ranking
 from memtui.model.conversations import MemoryCall, Replayed
 from memtui.report.conversations import coverage_note, replay_lines, searches
-from memtui.report.jsonable import plain
+from memtui.report.documents import plain
 
 EXIT_OK, EXIT_NOTHING = 0, 1
 

@@ -10,8 +10,7 @@ from memtui.model import Hit, LegState, LegStatus, Ranked
 from memtui.model.status import FileState
 from memtui.ranking.trace import movement
 from memtui.report import words
-from memtui.report.entries import FileStates
-from memtui.report.excerpts import Excerpt, excerpt_of
+from memtui.report.documents import Excerpt, FileStates, excerpt_of
 
 _BOLD, _DIM, _UNDERLINE = 1, 2, 4
 _NO_STATES: FileStates = {}
@@ -77,7 +76,7 @@ def leg_warnings(states: Mapping[object, LegState]) -> list[str]:
 def _mark(hit: Hit, states: FileStates, before: str) -> str:
     """What to say of a result whose file is not what was indexed."""
     state = states.get(hit.chunk.path, FileState.CURRENT)
-    return "" if state is FileState.CURRENT else f"{before}{words.file_state(state)}"
+    return "" if state is FileState.CURRENT else f"{before}{words.FILE_STATE_WORDS[state]}"
 
 
 def _arrow(places: int, glyphs: bars.Glyphs) -> str:

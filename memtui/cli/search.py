@@ -18,9 +18,8 @@ from memtui.cli.searching import SearchSession, open_search, stale_warning
 from memtui.errors import IndexMissing, IndexUnusable, ProviderError, SettingsError
 from memtui.model import IndexStatus, Leg, LegState, LegStatus, Ranked, Reason
 from memtui.model.status import Severity
-from memtui.report.entries import hit_entry
-from memtui.report.excerpts import excerpt_of
-from memtui.report.provider_words import vectors_warning
+from memtui.report.documents import excerpt_of, hit_entry
+from memtui.report.providers import vectors_note
 
 EXIT_OK, EXIT_NOTHING = 0, 1
 _JSON_SNIPPET = 300
@@ -64,9 +63,9 @@ def search(session: SearchSession, query: str) -> tuple[Ranked, list[str]]:
     status = session.status()
     _check_legs(ranked.pool.states)
     stale = stale_warning(status)
-    instead = None
-    if not session.is_foreign:
-        instead = vectors_warning(status.provider, ranked.pool.states)
+    instead = (
+        "" if session.is_foreign else vectors_note(ranked.pool.states, status.provider, full=True)
+    )
     warnings = [
         *session.warnings(ranking),
         *_query_problems(session, query),

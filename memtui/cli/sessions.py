@@ -15,7 +15,7 @@ from memtui.errors import MemtuiError, SettingsError
 from memtui.model.conversations import ConversationListing, Turn
 from memtui.report import words
 from memtui.report.conversations import listing_lines, turn_lines
-from memtui.report.jsonable import plain
+from memtui.report.documents import plain
 
 if TYPE_CHECKING:
     from memtui.engine import Engine

@@ -9,8 +9,8 @@ from memtui.cli.invocation import Invocation
 from memtui.cli.session import Session, open_session
 from memtui.model import IndexState, IndexStatus
 from memtui.report import words
-from memtui.report.jsonable import plain
-from memtui.report.provider_words import (
+from memtui.report.documents import plain
+from memtui.report.providers import (
     cache_words,
     provider_lines,
     provider_summary,

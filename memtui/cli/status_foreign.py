@@ -11,7 +11,7 @@ from memtui.cli.invocation import Invocation
 from memtui.model import IndexStatus
 from memtui.model.status import FileState, FileTruth, ForeignStatus, IdentityField, Truth
 from memtui.report import words
-from memtui.report.jsonable import plain
+from memtui.report.documents import plain
 
 SHOWN_FILES = 20
 """So many changed files are named to people; `--json` has all."""

@@ -7,10 +7,8 @@ from memtui.model import Ranked
 from memtui.ranking.trace import explain
 from memtui.report import words
 from memtui.report.arithmetic import arithmetic_section, place_of
-from memtui.report.build import verdict_words
-from memtui.report.layout import Layout
-from memtui.report.model import Section
-from memtui.report.sections import legs_section, ranks_section
+from memtui.report.explanation import legs_section, ranks_section, verdict_words
+from memtui.report.layout import Layout, Section
 
 
 def print_searched(output: Output, ranked: Ranked) -> None:
@@ -22,7 +20,7 @@ def print_waterfall(output: Output, ranked: Ranked, chunk_id: str) -> None:
     """Print the verdict on one chunk of the pool, raw values, contributions and every stage."""
     told = explain(ranked, chunk_id)
     output.line(output.styled(output.clean(place_of(ranked, chunk_id)), 1))
-    output.line(output.clean(f"  {verdict_words(ranked, told, None, words.EXACT)}"))
+    output.line(output.clean(f"  {verdict_words(ranked, told.scored, spell=words.EXACT)}"))
     _print(output, arithmetic_section(ranked, told, words.EXACT))
     _print(output, ranks_section(ranked, told, {}, words.EXACT))
 

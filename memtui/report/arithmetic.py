@@ -1,8 +1,12 @@
-"""The arithmetic of one score, step by step: every number from the trace."""
+"""The arithmetic of one score, step by step: every number is read from the trace.
+
+The why panel, the explain screen, the comparison of two results and every export show these steps,
+so that they cannot disagree.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from memtui.model import (
@@ -17,15 +21,19 @@ from memtui.model import (
     Operation,
     Ranked,
     Reason,
+    ScoreMapping,
+    SearchMode,
     Stage,
     StageScore,
     citation,
 )
 from memtui.ranking.trace import Explanation, other_model
 from memtui.report import words
-from memtui.report.model import Column, Extent, Mark, Row, Section, SectionId, Tone
-from memtui.report.words import Spell
+from memtui.report.layout import Column, Extent, Mark, Row, Section, SectionId, Tone
+from memtui.report.words import MINUS, Spell
+from memtui.text.sanitize import safe_line
 
+LEGS = (Leg.VECTOR, Leg.KEYWORD)
 _TONES: Mapping[Leg | Stage, Tone] = {
     Leg.VECTOR: Tone.VECTOR,
     Leg.KEYWORD: Tone.KEYWORD,
@@ -37,156 +45,178 @@ _TONES: Mapping[Leg | Stage, Tone] = {
     Stage.MMR: Tone.MMR,
 }
 """Every other stage puts another score in the place of the sum."""
-_FUSION_WORDS: Mapping[Fusion, str] = {
-    Fusion.WEIGHTED_SUM: "weighted sum",
-    Fusion.RELATIVE_SCORE: "relative score: each leg scaled to 0..1",
-    Fusion.RRF: "reciprocal rank fusion",
-}
-_NAMED_BY: Mapping[int, str] = {3: "by its path", 2: "by its file name", 1: "by its bare name"}
-_SHARED_WORDS = 12
-_GO_ON = frozenset({Operation.MULTIPLY, Operation.SUBTRACT})
+_TIER_WORDS: Mapping[int, str] = {3: "its path", 2: "its file name", 1: "its bare name"}
+_SHARED_WORDS = 14
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One line of the arithmetic; `value` and `rank` are `None` where there are none."""
+class ScoreStep:
+    """One line of the arithmetic."""
 
-    at: Leg | Stage
+    kind: Leg | Stage
+    sign: str
+    """How it acts on the score: `+ = × − →` or empty."""
     value: float | None
+    """The score after the step, or the leg's contribution; `None` when there is none."""
     rank: int | None
     formula: str
-    tone: Tone
+    """The numbers that make `value`: `0.3 × 0.920`."""
+    note: str = ""
+    """Where the numbers come from: `min-max of cos 0.431`."""
+    brief: str = ""
+    """The same for narrow places."""
     extent: Extent | None = None
-    lost: bool = False
-    """Whether this step lost the chunk."""
-    before: float | None = None
-    """The score before a stage that the formula goes on from; `None` for every other step."""
+    """The part of the axis that the step adds or takes away."""
+    failed: bool = False
+    """Whether this is the step that lost the chunk."""
+
+    @property
+    def word(self) -> str:
+        """The name of the leg or the stage."""
+        return words.step_name(self.kind)
+
+    @property
+    def tone(self) -> Tone:
+        """What its colour stands for."""
+        return _TONES.get(self.kind, Tone.RERANK)
 
 
-def arithmetic_section(ranked: Ranked, told: Explanation, spell: Spell) -> Section:
+def arithmetic_section(ranked: Ranked, explanation: Explanation, spell: Spell) -> Section:
     """The waterfall of one chunk of the pool, from the raw values to the last stage."""
     rows = tuple(
         Row(
             (
-                step.at.value if isinstance(step.at, Leg) else words.STAGE_WORDS[step.at],
-                "-" if step.value is None else spell(step.value),
-                "-" if step.rank is None else f"#{step.rank}",
-                step.formula,
+                f"{step.sign:<2}{step.word}",
+                "" if step.value is None else spell(step.value),
+                "" if step.rank is None else words.rank(step.rank),
+                "  ".join(filter(None, (step.formula, step.note))),
             ),
-            Mark.FAILED if step.lost else None,
-            Tone.ERROR if step.lost else step.tone,
+            Mark.FAILED if step.failed else None,
+            Tone.ERROR if step.failed else step.tone if step.value is not None else Tone.MUTED,
             extent=step.extent,
         )
-        for step in steps_of(ranked, told, spell)
+        for step in score_steps(ranked, explanation.scored, spell)
     )
-    columns = (Column("step"), Column("score"), Column("rank"), Column("arithmetic"))
-    return Section(
-        SectionId.ARITHMETIC,
-        "arithmetic",
-        columns,
-        rows,
-        tuple(_like(told, spell)),
-        axis=axis(ranked),
-    )
+    columns = (Column("step"), Column("score", right=True), Column("rank"), Column("arithmetic"))
+    notes: tuple[str, ...] = ()
+    if explanation.similar is not None:
+        ordered = sorted(explanation.similar.shared, key=lambda word: (word[:1].isdigit(), word))
+        more = len(ordered) - _SHARED_WORDS
+        tail = f" and {words.count(more)} more" if more > 0 else ""
+        shared = f": {', '.join(ordered[:_SHARED_WORDS])}{tail}" if ordered else ""
+        similarity = spell.number(explanation.similar.similarity)
+        notes = (f"most like {explanation.similar.citation}, Jaccard {similarity}{shared}",)
+    return Section(SectionId.ARITHMETIC, "arithmetic", columns, rows, notes, axis=axis(ranked))
 
 
-def steps_of(ranked: Ranked, told: Explanation, spell: Spell) -> Iterator[Step]:
-    """The steps of one chunk of the pool, first the legs, then the stages."""
-    scored, start = told.scored, 0.0
-    for leg in (Leg.VECTOR, Leg.KEYWORD):
+def score_steps(
+    ranked: Ranked, scored: Hit | Drop, spell: Spell = words.SHORT
+) -> tuple[ScoreStep, ...]:
+    """Spell out the score of a hit or a near miss of `ranked`, first the legs, then the stages."""
+    steps: list[ScoreStep | None] = []
+    start = 0.0
+    for leg in LEGS:
         part = scored.legs.get(leg)
+        sign = "+" if leg is Leg.KEYWORD and Leg.VECTOR in scored.legs else ""
         if part is None:
-            why = _absence(ranked, leg, scored.chunk)
-            yield Step(leg, None, None, why, Tone.MUTED)
+            why, brief = _absence(ranked, leg, scored.chunk)
+            steps.append(ScoreStep(leg, sign, None, None, why, brief=brief))
             continue
         end = start + part.contribution
-        yield Step(
-            leg,
-            part.contribution,
-            part.position + 1,
-            _leg_formula(ranked, scored.chunk.id, leg, part, spell),
-            _TONES[leg],
-            _extent(start, end),
+        steps.append(
+            ScoreStep(
+                leg,
+                sign,
+                part.contribution,
+                part.position + 1,
+                f"{spell.number(part.weight)} × {spell(part.mapped)}",
+                _leg_note(ranked, scored.chunk.id, leg, part, spell),
+                _boost(part, spell) or raw_score(leg, part, spell),
+                _extent(start, end),
+            )
         )
         start = end
     for stage in scored.stages:
-        yield Step(
-            stage.stage,
-            stage.after,
-            stage.rank,
-            _DESCRIBE.get(stage.stage, _plain_numbers)(ranked, stage, spell),
-            _TONES.get(stage.stage, Tone.RERANK),
-            _extent_of(stage),
-            isinstance(scored, Drop) and stage.stage is scored.stage,
-            stage.before if stage.operation in _GO_ON else None,
-        )
+        lost = isinstance(scored, Drop) and stage.stage is scored.stage
+        steps.append(_STAGES[stage.stage](_At(ranked, stage, lost, spell)))
+    return tuple(step for step in steps if step is not None)
 
 
 def axis(ranked: Ranked) -> float:
-    """The right end of the bars: the largest value that a step of what is shown reaches."""
+    """The right end of the axis: the largest value any step of the shown results reaches."""
     scored: list[Hit | Drop] = [*ranked.hits, *ranked.drops[:1]]
     largest = max((stage.after for one in scored for stage in one.stages), default=0.0)
     return largest if largest > 0 else 1.0
 
 
-def place_of(ranked: Ranked, chunk_id: str) -> str:
-    """The citation of a chunk of the pool, else the beginning of its id."""
-    chunk = ranked.pool.chunks.get(chunk_id)
-    if chunk is None:
-        return chunk_id[:12]
-    return citation(chunk.path, chunk.start_line, chunk.end_line)
+def place_of(ranked: Ranked, chunk_id: object) -> str:
+    """The citation of a chunk of the pool, safe for one line."""
+    chunk = ranked.pool.chunks.get(chunk_id) if isinstance(chunk_id, str) else None
+    return "another chunk" if chunk is None else place(chunk)
 
 
-def _like(told: Explanation, spell: Spell) -> Iterator[str]:
-    if told.similar is None:
-        return
-    ordered = sorted(told.similar.shared, key=lambda word: (word[:1].isdigit(), word))
-    shared = ", ".join(ordered[:_SHARED_WORDS])
-    words_shared = f" ({shared})" if shared else ""
-    similarity = spell.number(told.similar.similarity)
-    yield f"most like {told.similar.citation}: Jaccard {similarity}{words_shared}"
+def place(chunk: Chunk) -> str:
+    """The citation of a chunk, safe for one line."""
+    return safe_line(citation(chunk.path, chunk.start_line, chunk.end_line))
+
+
+def raw_score(leg: Leg, part: LegScore, spell: Spell = words.SHORT) -> str:
+    """What the index itself said: `cos 0.431` or `bm25 −6.810`."""
+    return f"{words.LEG_UNITS[leg]} {spell(part.raw)}"
 
 
 def _extent(one: float, other: float) -> Extent:
     return Extent(min(one, other), max(one, other))
 
 
-def _extent_of(stage: StageScore) -> Extent | None:
-    match stage.operation:
-        case Operation.KEEP:
-            return None
-        case operation if operation in _GO_ON:
-            return _extent(stage.before, stage.after)
-        case _:
-            return _extent(0.0, stage.after)
-
-
 # --- legs ---------------------------------------------------------------------------------------
 
 
-def _leg_formula(ranked: Ranked, chunk_id: str, leg: Leg, part: LegScore, spell: Spell) -> str:
-    terms = f", terms {' '.join(part.terms)}" if part.terms else ""
-    raw = f"{words.LEG_UNITS[leg]} {spell(part.raw)}"
-    if part.text_score is not None and ranked.ranking.fusion is Fusion.WEIGHTED_SUM:
-        hit = _hit_of(ranked, chunk_id)
-        raw = " -> ".join(_text_steps(hit, part, part.text_score, spell))
-    return f"{spell(part.mapped)} x {spell.number(part.weight)}  from {raw}{terms}"
+def _absence(ranked: Ranked, leg: Leg, chunk: Chunk) -> tuple[str, str]:
+    """Why a leg says nothing about a chunk: in full, and for narrow places."""
+    state = ranked.pool.states.get(leg)
+    if state is not None and state.status is not LegStatus.OK:
+        why = words.leg_reason(state)
+        pending = state.status is LegStatus.PENDING
+        return why, why if pending else words.reason_words(state.reason)
+    model = other_model(ranked, chunk) if leg is Leg.VECTOR else None
+    why = "not found by this leg"
+    if model is not None:
+        why = f"its vector is of another model: {safe_line(model)}"
+    return why, why
 
 
-def _hit_of(ranked: Ranked, chunk_id: str) -> LegHit | None:
-    hits = ranked.pool.hits.get(Leg.KEYWORD, ())
-    return next((hit for hit in hits if hit.chunk_id == chunk_id), None)
+def _boost(part: LegScore, spell: Spell) -> str:
+    """How the boosted text score came about: `1.000 = 0.951 + boost`; empty without a boost."""
+    if part.text_score is None or part.text_score == part.mapped:
+        return ""
+    return f"{spell(part.mapped)} = {spell(part.text_score)} + boost"
+
+
+def _leg_note(ranked: Ranked, chunk_id: str, leg: Leg, part: LegScore, spell: Spell) -> str:
+    raw = raw_score(leg, part, spell)
+    ranking = ranked.ranking
+    if part.text_score is not None and ranking.fusion is Fusion.WEIGHTED_SUM:
+        hits = ranked.pool.hits.get(Leg.KEYWORD, ())
+        hit = next((hit for hit in hits if hit.chunk_id == chunk_id), None)
+        raw = " → ".join(_text_steps(hit, part, part.text_score, raw, spell))
+    elif ranking.fusion is Fusion.RELATIVE_SCORE:
+        raw = f"min-max of {raw}"
+    elif ranking.fusion is Fusion.RRF:
+        raw = f"1/({words.short_number(ranking.rrf_k)} + {part.position}), {raw}"
+    elif leg is Leg.KEYWORD and ranking.keyword_mapping is not ScoreMapping.GIVEN:
+        raw = f"{words.MAPPING_WORDS[ranking.keyword_mapping]} {raw}"
+    return f"{raw} ({safe_line(', '.join(part.terms))})" if part.terms else raw
 
 
 def _text_steps(
-    hit: LegHit | None, part: LegScore, text_score: float, spell: Spell
+    hit: LegHit | None, part: LegScore, text_score: float, raw: str, spell: Spell
 ) -> Iterator[str]:
     """From what the keyword leg found to the value that is weighted."""
     if hit is not None and not hit.has_body:
         yield "the path alone"
     else:
-        no_bm25 = hit is not None and hit.score is not None
-        yield "substrings, no bm25" if no_bm25 else f"bm25 {spell(part.raw)}"
+        yield "substrings, no bm25" if hit is not None and hit.score is not None else raw
         yield f"text score {spell(text_score)}"
     if hit is None or (part.mapped == text_score and hit.has_body):
         return
@@ -198,110 +228,235 @@ def _text_steps(
         yield f"counted as {spell(part.mapped)}"
 
 
-def _absence(ranked: Ranked, leg: Leg, chunk: Chunk) -> str:
-    state = ranked.pool.states.get(leg)
-    model = other_model(ranked, chunk) if leg is Leg.VECTOR else None
-    if model is not None:
-        return f"its vector is of another model: {model}"
-    if state is not None and state.status is not LegStatus.OK:
-        return f"{state.status}: {words.reason_words(state.reason)}"
-    return f"not among the {len(ranked.pool.hits.get(leg, ()))} that the leg found"
-
-
 # --- stages -------------------------------------------------------------------------------------
 
 
-def _fusion(ranked: Ranked, stage: StageScore, spell: Spell) -> str:
-    return f"sum of the legs ({_FUSION_WORDS[ranked.ranking.fusion]})"
+@dataclass(frozen=True, slots=True)
+class _At:
+    """One stage of one chunk, and how its numbers are written."""
+
+    ranked: Ranked
+    stage: StageScore
+    lost: bool
+    spell: Spell
+
+    def real(self, name: str) -> float:
+        value = self.stage.numbers.get(name)
+        return float(value) if isinstance(value, int | float) else 0.0
+
+    def number(self, name: str) -> str:
+        return self.spell.number(self.real(name))
+
+    def score(self, name: str) -> str:
+        return self.spell(self.real(name))
+
+    @property
+    def factor(self) -> str:
+        return f"× {self.spell(1.0 if self.stage.operand is None else self.stage.operand)}"
+
+    def step(self, sign: str, formula: str, note: str = "", brief: str = "") -> ScoreStep:
+        stage = self.stage
+        extent = None
+        if stage.operation in (Operation.MULTIPLY, Operation.SUBTRACT):
+            extent = _extent(stage.before, stage.after)
+        elif stage.operation is not Operation.KEEP and stage.after > 0:
+            extent = Extent(0.0, stage.after)
+        return ScoreStep(
+            stage.stage, sign, stage.after, stage.rank, formula, note, brief or note, extent,
+            self.lost,
+        )  # fmt: skip
+
+    def replaced(self, note: str, formula: str = "", brief: str = "") -> ScoreStep:
+        return self.step("→", formula or self.spell(self.stage.after), note, brief)
 
 
-def _decay(ranked: Ranked, stage: StageScore, spell: Spell) -> str:
-    factor = f"x {spell(_operand(stage))}"
-    numbers = stage.numbers
-    if numbers.get("age_days") is None:
-        return f"{factor} ({words.reason_words(stage.reason)})"
-    return (
-        f"{factor}: age {spell.number(numbers.get('age_days'))} days, "
-        f"half-life {spell.number(numbers.get('half_life_days'))}, "
-        f"floor {spell.number(numbers.get('floor'))}, "
-        f"dated {numbers.get('date')} ({words.reason_words(stage.reason)})"
+def _fusion(at: _At) -> ScoreStep:
+    alone = at.ranked.ranking.search_mode is not SearchMode.HYBRID
+    return at.step("=", "one leg alone" if alone else words.FUSION_WORDS[at.ranked.ranking.fusion])
+
+
+def _multiplied(at: _At) -> ScoreStep:
+    reason = at.stage.reason
+    return at.step("×", at.factor, words.reason_words(reason) if reason is not Reason.OK else "")
+
+
+def _decay(at: _At) -> ScoreStep:
+    source = words.reason_words(at.stage.reason)
+    if at.stage.numbers.get("age_days") is None:
+        return at.step("×", at.factor, source, source.partition(",")[0])
+    age = words.days(at.real("age_days"))
+    power = (
+        f"2^({MINUS}{words.short_number(max(0.0, at.real('age_days')), 1)} d"
+        f" / {at.number('half_life_days')} d)"
     )
+    if at.real("floor") > 0:
+        power = f"{at.number('floor')} + (1 {MINUS} {at.number('floor')}) × {power}"
+    note = f"= {power}, {at.stage.numbers.get('date')}, {source}, {age}"
+    return at.step("×", at.factor, note, f"{source}, {age}")
 
 
-def _rerank(ranked: Ranked, stage: StageScore, spell: Spell) -> str:
-    numbers = {name: spell.number(value) for name, value in stage.numbers.items()}
-    return (
-        f"{numbers['relevance_weight']} x {spell(stage.before)} / {numbers['maximum']}"
-        f" + {numbers['recency_weight']} x {numbers['recency']} (recency)"
-        f" + {numbers['importance_weight']} x {numbers['importance']} (importance)"
+def _rerank(at: _At) -> ScoreStep:
+    formula = (
+        f"{at.number('relevance_weight')} × {at.spell(at.stage.before)}/{at.score('maximum')}"
+        f" + {at.number('recency_weight')} × {at.number('recency')}"
+        f" + {at.number('importance_weight')} × {at.number('importance')}"
     )
+    return at.step("→", formula, "relevance + recency + importance")
 
 
-def _min_score(ranked: Ranked, stage: StageScore, spell: Spell) -> str:
-    minimum = spell.number(stage.numbers.get("min_score"))
-    if stage.reason is Reason.OK:
-        return f">= {minimum}"
-    relaxed = f" ({words.reason_words(stage.reason)})" if stage.reason is Reason.RELAXED else ""
-    return f"< {minimum}{relaxed}"
+def _dedup(at: _At) -> ScoreStep | None:
+    if not at.lost:
+        return None
+    twin = place_of(at.ranked, at.stage.numbers.get("duplicate_of"))
+    return at.step("", "same text", f"as {twin}")
 
 
-def _mmr(ranked: Ranked, stage: StageScore, spell: Spell) -> str:
-    numbers = {name: spell.number(value) for name, value in stage.numbers.items()}
-    twin = stage.numbers.get("similar_to")
-    like = f" like {place_of(ranked, twin)}" if isinstance(twin, str) else ""
-    penalty = f"- {spell(_operand(stage))}"
-    if stage.operation is Operation.REPLACE:
-        penalty = "variety only, relevance ignored"
-    return (
-        f"{penalty}: lambda {numbers['lambda']}, span {numbers['span']}, "
-        f"similarity {numbers['max_similarity']}{like}; MMR {numbers['mmr']}"
-    )
+def _min_score(at: _At) -> ScoreStep:
+    relaxed = at.stage.reason is Reason.RELAXED
+    sign = "<" if at.lost or relaxed else "≥"
+    note = words.reason_words(at.stage.reason) if at.lost or relaxed else ""
+    return at.step("", f"{at.spell(at.stage.after)} {sign} {at.number('min_score')}", note)
 
 
-def _dedup(ranked: Ranked, stage: StageScore, spell: Spell) -> str:
-    twin = stage.numbers.get("duplicate_of")
-    return f"the text of {place_of(ranked, twin)}" if isinstance(twin, str) else "no better twin"
+def _mmr(at: _At) -> ScoreStep:
+    similarity, lambda_ = at.number("max_similarity"), at.number("lambda")
+    if at.stage.operation is Operation.REPLACE:
+        return at.step("→", f"{MINUS}{similarity} alike", "variety only: relevance is ignored")
+    formula = f"{MINUS} {at.spell(at.stage.operand or 0.0)}"
+    twin = at.stage.numbers.get("similar_to")
+    if twin is None:
+        first = at.stage.reason is Reason.FIRST
+        nothing = words.reason_words(Reason.FIRST) if first else "nothing alike"
+        return at.step(MINUS, formula, nothing, "nothing alike")
+    like = place_of(at.ranked, twin)
+    note = f"= (1 {MINUS} {lambda_})/{lambda_} × {at.score('span')} span × {similarity} like {like}"
+    return at.step(MINUS, formula, note, f"{similarity} like {like}")
 
 
-def _exact_path(ranked: Ranked, stage: StageScore, spell: Spell) -> str:
-    if stage.reason is Reason.SUBSTRING_ONLY:
-        return "found by substrings: no BM25 value"
-    if stage.reason is not Reason.EXACT_PATH:
-        return "the query does not name the file"
-    tier = stage.numbers.get("tier")
-    how = _NAMED_BY.get(tier) if isinstance(tier, int) else None
-    numbers = {name: stage.numbers.get(name) for name in ("content", "ranked_by")}
-    told = [
-        f"{name.replace('_', ' ')} {spell(value)}"
-        for name, value in numbers.items()
-        if isinstance(value, int | float)
-    ]
-    return ", ".join(["the query names the file" + (f" {how}" if how else ""), *told])
+def _identity(at: _At) -> ScoreStep | None:
+    """What an exact name or a substring match is ranked by in place of its score."""
+    if at.stage.reason is Reason.SUBSTRING_ONLY:
+        note = "no BM25 value: ranked by the words found"
+        return at.replaced(note, brief="no BM25 value")
+    if at.stage.reason is not Reason.EXACT_PATH:
+        return None
+    if not at.ranked.ranking.decay.enabled:
+        return at.replaced("an exact name is ranked by its content")
+    # The release counts the content as 0 where only the name was found: read it off the result.
+    return at.replaced("half name, half content", f"(1 + {at.spell(2 * at.stage.after - 1)})/2")
 
 
-def _cut(ranked: Ranked, stage: StageScore, spell: Spell) -> str:
-    return f"{'within' if stage.reason is Reason.OK else 'beyond'} k = {stage.numbers.get('k')}"
+def _tiers(at: _At) -> ScoreStep | None:
+    """Exact names go before everything else, whatever they score."""
+    if at.stage.reason is Reason.SUBSTRING_ONLY:
+        shown = f"shown as {at.spell(at.stage.after)}, ranked by {at.score('ranked_by')}"
+        return at.replaced(f"no BM25 value: {shown}", brief="no BM25 value")
+    if at.stage.reason is not Reason.EXACT_PATH:
+        return None
+    which = _TIER_WORDS.get(int(at.real("tier")), "its name")
+    return at.replaced(f"exact names first: {which}", brief=which)
 
 
-def _plain_numbers(ranked: Ranked, stage: StageScore, spell: Spell) -> str:
-    factor = f"x {spell(stage.operand)}" if stage.operand is not None else ""
-    listed = ", ".join(f"{key} {spell.number(value)}" for key, value in stage.numbers.items())
-    return " ".join(part for part in (factor, f"({listed})" if listed else "") if part)
+def _exact_path(at: _At) -> ScoreStep | None:
+    """The score that an exact name is shown with, and compared with the minimum."""
+    if at.stage.reason is not Reason.EXACT_PATH:
+        return None
+    return at.replaced(f"for an exact name; ranked by {at.score('ranked_by')}")
 
 
-_DESCRIBE: Mapping[Stage, Callable[[Ranked, StageScore, Spell], str]] = {
+def _cut(at: _At) -> ScoreStep | None:
+    k = at.stage.numbers.get("k")
+    return at.step("", f"rank {at.stage.rank} > k {k}") if at.lost else None
+
+
+_STAGES: Mapping[Stage, Callable[[_At], ScoreStep | None]] = {
     Stage.FUSION: _fusion,
+    Stage.IDENTITY: _identity,
+    Stage.IMPORTANCE: _multiplied,
+    Stage.PROJECT: _multiplied,
+    Stage.TIERS: _tiers,
     Stage.DECAY: _decay,
     Stage.RERANK: _rerank,
+    Stage.DEDUP: _dedup,
     Stage.MIN_SCORE: _min_score,
     Stage.MMR: _mmr,
-    Stage.DEDUP: _dedup,
-    Stage.IDENTITY: _exact_path,
-    Stage.TIERS: _exact_path,
     Stage.EXACT_PATH: _exact_path,
     Stage.CUT: _cut,
 }
 
 
-def _operand(stage: StageScore) -> float:
-    return float("nan") if stage.operand is None else stage.operand
+# --- the stacked bar ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BarParts:
+    """The parts of a score bar, in the unit of the fused score; none is below 0.
+
+    What is left of the legs and of gains adds up to the effective score (when that is above 0);
+    the losses follow to its right.
+    """
+
+    vector: float = 0.0
+    keyword: float = 0.0
+    gain: float = 0.0
+    """Added by a stage after fusion."""
+    mmr: float = 0.0
+    decay: float = 0.0
+    loss: float = 0.0
+    """Taken by any other stage after fusion."""
+
+    @property
+    def lengths(self) -> tuple[tuple[str, float], ...]:
+        """The parts by name, from left to right."""
+        names = ("vector", "keyword", "gain", "mmr", "decay", "loss")
+        return tuple((name, getattr(self, name)) for name in names)
+
+    def cells(self, width: int, scale: float) -> list[tuple[str, int]]:
+        """How many of `width` cells each part fills; a score of `scale` fills all of them."""
+        cells: list[tuple[str, int]] = []
+        filled, end = 0, 0.0
+        for name, length in self.lengths:
+            end += length
+            count = max(0, min(width, round(end / scale * width)) - filled)
+            cells.append((name, count))
+            filled += count
+        return cells
+
+
+def bar_parts(scored: Hit | Drop) -> BarParts:
+    """Read the parts of a bar off the legs and the stages of a result.
+
+    Multiplying stages shrink all legs alike, subtracting ones eat from the right. No score is
+    computed here: every length is a contribution or a difference of a stage's before and after.
+    """
+    kept = {leg.value: 0.0 for leg in LEGS} | {"gain": 0.0}
+    for leg, part in scored.legs.items():
+        kept[leg.value] = max(0.0, part.contribution)
+    losses = {"mmr": 0.0, "decay": 0.0, "loss": 0.0}
+    for stage in scored.stages:
+        # A stage that keeps the score goes on from the score before MMR; and at lambda 0 the
+        # effective score of MMR is no score. Neither has a length.
+        at_lambda_0 = stage.stage is Stage.MMR and stage.operation is Operation.REPLACE
+        if stage.operation is Operation.KEEP or at_lambda_0:
+            continue
+        total, target = sum(kept.values()), max(0.0, stage.after)
+        if target >= total:
+            kept["gain"] += target - total
+            continue
+        excess = total - target
+        losses[stage.stage.value if stage.stage.value in losses else "loss"] += excess
+        if stage.operation is not Operation.SUBTRACT:
+            kept = {name: length * (target / total) for name, length in kept.items()}
+            continue
+        for name in ("gain", "keyword", "vector"):
+            eaten = min(kept[name], excess)
+            kept[name] -= eaten
+            excess -= eaten
+    return BarParts(**kept, **losses)
+
+
+def bar_scale(results: Iterable[Hit | Drop]) -> float:
+    """The score that fills a bar: 1, or the longest bar when all are short or one is longer."""
+    totals = (sum(length for _, length in bar_parts(result).lengths) for result in results)
+    longest = max(totals, default=1.0)
+    return 1.0 if 0.5 <= longest <= 1.0 or longest <= 0 else longest

@@ -17,7 +17,7 @@ from memtui.model.conversations import (
     TurnKind,
 )
 from memtui.report import words
-from memtui.report.left_out import left_out_counts, left_out_words
+from memtui.report.words import left_out_counts, left_out_words
 from memtui.text.sizes import size_words
 
 _INDENT: Final = "    "

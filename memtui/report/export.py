@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from memtui.errors import MemtuiError
-from memtui.report.explained import Explained
+from memtui.report.explanation import Explained
 
 _BINARY: Final = getattr(os, "O_BINARY", 0)
 
@@ -50,16 +50,15 @@ def exported(
 ) -> str:
     """An explanation as a whole document; text and JSON hold every number to the last digit."""
     from memtui.report import words
-    from memtui.report.build import report_of
+    from memtui.report.explanation import report_of
 
     match format_:
         case Format.TEXT:
-            from memtui.report.plain import text_of
+            from memtui.report.layout import text_of
 
             return text_of(report_of(explained), ascii_only=ascii_only)
         case Format.JSON:
-            from memtui.report.document import explanation_document
-            from memtui.report.jsonable import document_text
+            from memtui.report.documents import document_text, explanation_document
 
             return document_text(explanation_document(explained, warnings=warnings)) + "\n"
         case Format.MARKDOWN:

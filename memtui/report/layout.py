@@ -1,14 +1,18 @@
-"""A report laid out in cells: lines of spans, which text and pictures draw alike."""
+"""A report: sections of rows, and how they are laid out in cells for text, pictures and screens.
+
+Cells hold text as it was found, notes and paths included: renderers make it safe.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TypeAlias
 
-from memtui.report.model import Extent, Mark, Report, Row, Section, Tone
-from memtui.report.words import cells_of, fitting, short
+from memtui.report.words import cells_of, fitting, score
+from memtui.text.sanitize import safe_line
 
 Clean: TypeAlias = Callable[[str], str]
 """Makes text from outside safe for one line, one character for one."""
@@ -20,8 +24,116 @@ _MOST_CELLS = 32
 _LEAST_ROOM = 24
 """A last cell with less room goes on a line of its own."""
 
+
+class SectionId(StrEnum):
+    """What a section is about."""
+
+    LEGS = "legs"
+    TRACE = "trace"
+    ARITHMETIC = "arithmetic"
+    RANKS = "ranks"
+    TERMS = "terms"
+    PASSAGES = "passages"
+    LEAST_CHANGES = "least_changes"
+    WORD_CHANGES = "word_changes"
+    EXCERPT = "excerpt"
+
+
+class Mark(StrEnum):
+    """How something ended, told by a glyph beside the words."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_ASKED = "not_asked"
+
+
 UNICODE_MARKS: Mapping[Mark, str] = {Mark.PASSED: "✓", Mark.FAILED: "✗", Mark.NOT_ASKED: "–"}
 ASCII_MARKS: Mapping[Mark, str] = {Mark.PASSED: "+", Mark.FAILED: "x", Mark.NOT_ASKED: "-"}
+_ASCII = str.maketrans(
+    {"×": "x", "−": "-", "→": ">", "–": "-", "…": "~", "≥": ">=", "λ": "lambda"}
+    | dict.fromkeys("▁▂▃▄▅▆▇█", "")
+)
+"""What memtui's own words are written with where only ASCII is drawn."""
+
+
+class Tone(StrEnum):
+    """What a colour stands for; no meaning is in the colour alone."""
+
+    PLAIN = "plain"
+    MUTED = "muted"
+    HEADING = "heading"
+    OK = "ok"
+    WARN = "warn"
+    ERROR = "error"
+    VECTOR = "vector"
+    KEYWORD = "keyword"
+    DECAY = "decay"
+    MMR = "mmr"
+    RERANK = "rerank"
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The part of the axis that a step of the arithmetic adds, takes away or ends with."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a section; the last one takes what room there is and wraps."""
+
+    name: str = ""
+    right: bool = False
+    """Aligned to the right, as numbers are."""
+    optional: bool = False
+    """Not needed on a narrow screen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line: a cell for each column."""
+
+    cells: tuple[str, ...]
+    mark: Mark | None = None
+    tone: Tone = Tone.PLAIN
+    """Of the first cell, and of the bar."""
+    strong: bool = False
+    extent: Extent | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A titled table, what is to be said below it, and text that is quoted."""
+
+    id: SectionId
+    title: str
+    columns: tuple[Column, ...] = ()
+    rows: tuple[Row, ...] = ()
+    notes: tuple[str, ...] = ()
+    quoted: str = ""
+    """Text of a note, lines and all."""
+    axis: float | None = None
+    """The value at the right end of the bars, above 0; `None` where there are none."""
+    missing: str = ""
+    """What a quotation leaves out at its end, in words."""
+    pending: str = ""
+    """What is still being looked for."""
+    problem: str = ""
+    """Why it could not be found out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that is told about one place and one search."""
+
+    title: str
+    """The citation of the chunk, or the place that was asked about."""
+    query: str
+    verdict: str
+    shown: bool
+    sections: tuple[Section, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +143,8 @@ class Span:
     text: str
     tone: Tone = Tone.PLAIN
     strong: bool = False
+    is_bar: bool = False
+    """Whether it is the room of a bar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +166,8 @@ class Line:
     bar: Bar | None = None
     heading: bool = False
     """Whether a section begins here."""
+    row: int | None = None
+    """The row of the section that it is a part of."""
 
     @property
     def text(self) -> str:
@@ -68,93 +184,120 @@ class Line:
 class Layout:
     """How a report is laid out; `width` in cells, `None` for lines of any length."""
 
-    clean: Clean
+    clean: Clean = safe_line
     width: int | None = None
     ascii_only: bool = False
-    """Whether marks are ASCII."""
+    """Whether marks, and the report's own words, are ASCII."""
     bars: int = 0
     """So many cells are left for bars; 0 for none."""
+    indent: int = 2 * INDENT
+    """Of everything below a title."""
+    drops_columns: bool = False
+    """Whether optional columns are left out where a line is too short for all."""
 
     def lines(self, report: Report) -> Iterator[Line]:
         """Every line: the title, the verdict, then the sections, each after an empty line."""
-        clean = self.clean
-        yield from self._wrapped([Span(clean(report.title), Tone.HEADING, True)], 0)
+        head = " " * INDENT
+        yield from self._wrapped([Span(self._safe(report.title), Tone.HEADING, True)], 0)
         tone = Tone.OK if report.shown else Tone.WARN
-        yield from self._wrapped([Span(" " * INDENT), Span(clean(report.verdict), tone)], INDENT)
-        query = Span(clean(report.query))
-        yield from self._wrapped([Span(" " * INDENT), Span("query  ", Tone.MUTED), query], INDENT)
+        yield from self._wrapped([Span(head), Span(self._safe(report.verdict), tone)], INDENT)
+        query = Span(self._safe(report.query))
+        yield from self._wrapped([Span(head), Span("query  ", Tone.MUTED), query], INDENT)
         for section in report.sections:
             yield Line()
             yield from self.section(section)
 
     def section(self, section: Section) -> Iterator[Line]:
         """The title, the rows in columns, the notes, the quotation."""
-        title = Span(" " * INDENT + self.clean(section.title), Tone.HEADING)
-        first, *others = self._wrapped([title], 2 * INDENT)
+        title = Span(" " * (self.indent // 2) + self._safe(section.title), Tone.HEADING)
+        first, *others = self._wrapped([title], self.indent)
         yield replace(first, heading=True)
         yield from others
         if section.rows:
             yield from self._table(section)
         for note in section.notes:
-            span = Span(self.clean(note), Tone.MUTED)
-            yield from self._wrapped([Span(" " * 2 * INDENT), span], 3 * INDENT)
-        if section.quoted:
-            for text in section.quoted.split("\n"):
-                span = Span(self.clean(text.replace("\t", "    ")))
-                yield from self._wrapped([Span(" " * 2 * INDENT), span], 2 * INDENT)
+            yield from self._aside(note, Tone.MUTED)
+        for text in section.quoted.split("\n") if section.quoted else ():
+            yield from self._aside(text.replace("\t", "    "), Tone.PLAIN, hanging=0)
         if section.missing:
-            yield Line((Span(" " * 2 * INDENT + f"({section.missing})", Tone.MUTED),))
+            yield from self._aside(f"({section.missing})", Tone.MUTED)
+        if section.pending:
+            yield from self._aside(f"… {section.pending}", Tone.MUTED)
+        if section.problem:
+            yield from self._aside(f"! {section.problem}", Tone.ERROR)
+
+    def _safe(self, text: str) -> str:
+        clean = self.clean(text)
+        return clean.translate(_ASCII) if self.ascii_only else clean
+
+    def _aside(self, text: str, tone: Tone, hanging: int = INDENT) -> Iterator[Line]:
+        spans = [Span(" " * self.indent), Span(self._safe(text), tone)]
+        yield from self._wrapped(spans, self.indent + hanging)
 
     def _table(self, section: Section) -> Iterator[Line]:
-        rows = [tuple(map(self.clean, row.cells)) for row in section.rows]
-        named = len(section.columns) > 2 and not _marked(section, only=True)
-        heads = tuple(column.name for column in section.columns)
-        widths = _widths([*rows, heads] if named else rows)
+        columns = list(enumerate(section.columns))
+        cells = [tuple(map(self._safe, row.cells)) for row in section.rows]
         bars = self.bars if section.axis is not None else 0
+        widths = _widths([*cells, tuple(column.name for column in section.columns)])
+        used = self.indent + bars + sum(widths) + 2 * len(widths)
+        if self.drops_columns and self.width is not None and used > self.width:
+            columns = [(place, column) for place, column in columns if not column.optional]
+        cells = [tuple(row[place] for place, _ in columns) for row in cells]
+        heads = tuple(column.name for _, column in columns)
+        marked = any(row.mark is not None for row in section.rows)
+        named = len(columns) > 2 and not all(row.mark is not None for row in section.rows)
+        widths = _widths([*cells, heads] if named else cells)
+        rights = [column.right for _, column in columns]
         if named:
-            scale = _scale(section.axis, bars)
+            scale = ""
+            if section.axis is not None and bars:
+                scale = f"0{score(section.axis):>{bars - 1}}"
             head = Row(heads, tone=Tone.MUTED)
-            yield from self._row(self._spans(section, heads, head, widths, scale), None)
-        for row, cells in zip(section.rows, rows, strict=True):
-            spans = self._spans(section, cells, row, widths, " " * bars)
-            yield from self._row(spans, self._bar(section, row, widths, bars))
+            yield from self._row(self._spans(heads, head, widths, rights, scale, marked), None)
+        for place, (row, texts) in enumerate(zip(section.rows, cells, strict=True)):
+            spans = self._spans(texts, row, widths, rights, " " * bars, marked)
+            bar = None
+            if bars and section.axis is not None and row.extent is not None:
+                ends = (row.extent.low / section.axis, row.extent.high / section.axis)
+                extent = Extent(*(min(1.0, max(0.0, end)) for end in ends))
+                column = self.indent + (2 if marked else 0) + widths[0] + 2
+                bar = Bar(column, bars, extent, row.tone)
+            for line in self._row(spans, bar):
+                yield replace(line, row=place)
 
     def _spans(
-        self, section: Section, cells: Sequence[str], row: Row, widths: Sequence[int], bar: str
+        self,
+        cells: Sequence[str],
+        row: Row,
+        widths: Sequence[int],
+        rights: Sequence[bool],
+        bar: str,
+        marked: bool,
     ) -> list[Span]:
         """The indent with the mark, the cells with their padding; the last one is not padded.
 
         `bar` is what stands in the place of a bar.
         """
-        spans = [Span(" " * 2 * INDENT)]
-        if _marked(section):
+        spans = [Span(" " * self.indent)]
+        if marked:
             marks = ASCII_MARKS if self.ascii_only else UNICODE_MARKS
             mark = marks[row.mark] if row.mark is not None else " "
             spans.append(Span(f"{mark} ", row.tone, row.strong))
         last = len(cells) - 1
         for place, (cell, width) in enumerate(zip(cells, widths, strict=True)):
             padding = " " * max(0, width - cells_of(cell))
-            text = padding + cell if section.columns[place].right else cell + padding
+            text = padding + cell if rights[place] else cell + padding
             tone = row.tone if place == 0 or row.tone is Tone.MUTED else Tone.PLAIN
             spans.append(Span(cell if place == last else f"{text}  ", tone, row.strong))
             if place == 0 and bar:
-                spans.append(Span(f"{bar}  ", Tone.MUTED))
+                spans.append(Span(f"{bar}  ", Tone.MUTED, is_bar=True))
         return spans
-
-    def _bar(self, section: Section, row: Row, widths: Sequence[int], bars: int) -> Bar | None:
-        if not bars or section.axis is None or row.extent is None:
-            return None
-        low, high = (
-            min(1.0, max(0.0, value / section.axis)) for value in (row.extent.low, row.extent.high)
-        )
-        column = 2 * INDENT + (2 if _marked(section) else 0) + widths[0] + 2
-        return Bar(column, bars, Extent(low, high), row.tone)
 
     def _row(self, spans: list[Span], bar: Bar | None) -> Iterator[Line]:
         """A row whose last cell wraps under itself, or below the others where there is no room."""
         used = sum(cells_of(span.text) for span in spans[:-1])
         if self.width is not None and self.width - used < _LEAST_ROOM:
-            used = 4 * INDENT
+            used = 2 * self.indent
         first, *others = self._wrapped(spans, used)
         yield Line(first.spans, bar)
         yield from others
@@ -165,6 +308,12 @@ class Layout:
             yield Line(tuple(spans))
             return
         yield from _folded(spans, self.width, min(indent, max(0, self.width - 8)))
+
+
+def text_of(report: Report, *, width: int | None = None, ascii_only: bool = False) -> str:
+    """The report as text that no terminal acts on; without a width, one line for each row."""
+    lines = Layout(safe_line, width, ascii_only).lines(report)
+    return "".join(f"{line.text}\n" for line in lines)
 
 
 def _folded(spans: Sequence[Span], width: int, indent: int) -> Iterator[Line]:
@@ -191,17 +340,6 @@ def _folded(spans: Sequence[Span], width: int, indent: int) -> Iterator[Line]:
             line.append(replace(span, text=rest))
             used, is_empty = used + cells_of(rest), False
     yield Line(tuple(line))
-
-
-def _marked(section: Section, *, only: bool = False) -> bool:
-    """Whether rows carry marks; with `only`, whether every row does."""
-    marks = [row.mark is not None for row in section.rows]
-    return all(marks) if only else any(marks)
-
-
-def _scale(axis: float | None, width: int) -> str:
-    """The ends of the axis over the bars; empty where there is no room for them."""
-    return f"0{short(axis):>{width - 1}}" if axis is not None and width else ""
 
 
 def _widths(rows: Sequence[Sequence[str]]) -> list[int]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from memtui.report.layout import UNICODE_MARKS
-from memtui.report.model import Report, Row, Section
+from memtui.report.layout import UNICODE_MARKS, Report, Row, Section
 from memtui.text.sanitize import safe, safe_line
 
 _HARMLESS = re.compile(r"(?! |\d+\))(?:[A-Za-z ,;()]|\d|(?<=\d)\.(?=\d))*")

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
-from memtui.report.layout import Bar, Layout, Line, Span
-from memtui.report.model import Report, Tone
+from memtui.report.layout import Bar, Layout, Line, Report, Span, Tone
 from memtui.report.words import cells_of
 from memtui.text.sanitize import safe_line
 

@@ -1,4 +1,4 @@
-"""Numbers, ages and reason codes in words, for people."""
+"""Numbers, ages and codes in words: one wording for the command line, exports and every screen."""
 
 from __future__ import annotations
 
@@ -6,15 +6,33 @@ import math
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
-from memtui.model import Chunk, DateRule, Leg, LegState, LegStatus, Reason, Stage
+from memtui.model import (
+    Chunk,
+    DateRule,
+    Failure,
+    Fusion,
+    Leg,
+    LegState,
+    LegStatus,
+    Reason,
+    ScoreMapping,
+    Stage,
+)
 from memtui.model.inquiry import Station
 from memtui.model.status import FileState
 from memtui.ranking.decay import age_in_days, chunk_day
+from memtui.text.sanitize import safe_line
 
-LEG_UNITS: Final[Mapping[Leg, str]] = {Leg.VECTOR: "cosine", Leg.KEYWORD: "bm25"}
+MINUS: Final = "\u2212"
+NOTHING: Final = "–"
+SECOND, MINUTE, HOUR, DAY = 1, 60, 3600, 86_400
+_EVER_DAYS = 36_500
+_SPARKS = "▁▂▃▄▅▆▇█"
+
+LEG_UNITS: Final[Mapping[Leg, str]] = {Leg.VECTOR: "cos", Leg.KEYWORD: "bm25"}
 
 STAGE_WORDS: Final[Mapping[Stage, str]] = {
     Stage.FUSION: "fused",
@@ -26,8 +44,8 @@ STAGE_WORDS: Final[Mapping[Stage, str]] = {
     Stage.RERANK: "rerank",
     Stage.DEDUP: "dedup",
     Stage.MIN_SCORE: "minimum",
-    Stage.MMR: "mmr",
-    Stage.EXACT_PATH: "exact path",
+    Stage.MMR: "MMR",
+    Stage.EXACT_PATH: "name score",
     Stage.CUT: "cut",
 }
 STATION_WORDS: Final[Mapping[Station, str]] = {
@@ -38,48 +56,89 @@ STATION_WORDS: Final[Mapping[Station, str]] = {
     Station.KEYWORD_POOL: "keyword pool",
     Station.VECTOR_POOL: "vector pool",
 }
+FUSION_WORDS: Final[Mapping[Fusion, str]] = {
+    Fusion.WEIGHTED_SUM: "weighted sum",
+    Fusion.RELATIVE_SCORE: "relative score",
+    Fusion.RRF: "reciprocal rank",
+}
+MAPPING_WORDS: Final[Mapping[ScoreMapping, str]] = {
+    ScoreMapping.CLAMP: "clamped",
+    ScoreMapping.SIGNED: "signed",
+    ScoreMapping.GIVEN: "as given",
+}
+PARAMETER_WORDS: Final[Mapping[str, str]] = {
+    "vector_weight": "vector weight",
+    "fusion": "fusion method",
+    "rrf_k": "RRF constant",
+    "decay.enabled": "temporal decay",
+    "decay.half_life_days": "half-life",
+    "decay.floor": "decay floor",
+    "rerank.enabled": "composite rerank",
+    "dedup": "duplicate removal",
+    "min_score": "minimum score",
+    "mmr.enabled": "MMR",
+    "mmr.lambda": "MMR λ",
+    "k": "results k",
+    "candidate_multiplier": "candidates × k",
+}
+"""By the key of the settings."""
 
-_REASONS: Final[Mapping[Reason, str]] = {
+REASON_WORDS: Final[Mapping[Reason, str]] = {
+    Reason.OK: "ok",
     Reason.SYMLINK: "a link, not followed",
     Reason.IGNORED: "ignored",
     Reason.NOT_REGULAR: "not a regular file",
-    Reason.UNREADABLE: "not readable",
+    Reason.UNREADABLE: "cannot be read",
     Reason.TOO_LARGE: "too large",
-    Reason.DUPLICATE_FILE: "another name of a file that is indexed",
+    Reason.DUPLICATE_FILE: "the same file under another name",
     Reason.OUTSIDE_ROOT: "outside the memory folder",
-    Reason.VANISHED: "vanished",
+    Reason.VANISHED: "vanished while it was read",
+    Reason.NOT_A_TRANSCRIPT: "no transcript that is known",
+    Reason.NO_MESSAGES: "no messages",
+    Reason.GENERATED_RUN: "a run that the program had with itself",
+    Reason.ARCHIVE_NOT_READ: "an archive, listed without its text",
+    Reason.MALFORMED_LINES: "lines that are no record",
+    Reason.LINE_TOO_LONG: "lines too long to read",
     Reason.EMPTY_QUERY: "the query is empty",
     Reason.ONLY_STOP_WORDS: "the query has only stop words",
     Reason.NO_TERMS: "the query has no words",
     Reason.QUERY_TOO_SHORT: "the query is too short",
-    Reason.ZERO_QUERY_VECTOR: "the model sees nothing in the query",
-    Reason.SCRIPT_NOT_SUPPORTED: "the model cannot read this script",
-    Reason.DISABLED: "turned off",
-    Reason.NO_INDEX: "no index",
+    Reason.ZERO_QUERY_VECTOR: "the query's vector is zero",
+    Reason.SCRIPT_NOT_SUPPORTED: "the model does not read this script",
+    Reason.DISABLED: "switched off",
+    Reason.NO_INDEX: "no index yet",
     Reason.NO_VECTORS: "no vectors yet",
-    Reason.PROVIDER_FAILED: "the embedding provider failed",
-    Reason.DIMENSIONS_DIFFER: "the index holds vectors of another length",
+    Reason.PENDING: "still running",
+    Reason.PROVIDER_FAILED: "provider failed",
+    Reason.FALLBACK: "another provider answers",
+    Reason.DIMENSIONS_DIFFER: "the index has other dimensions",
     Reason.INDEX_FAILED: "the index cannot be read",
     Reason.EXTENSION_MISSING: "sqlite-vec cannot be loaded",
     Reason.NOT_REPRODUCIBLE: "not reproducible here",
-    Reason.FILE_NAME: "date in the file name",
-    Reason.FRONT_MATTER: "date in the front matter",
-    Reason.FILE_TIME: "time of the file",
-    Reason.EVERGREEN: "no date: evergreen",
-    Reason.NO_DATE: "no date, and no file to take one from",
+    Reason.FILE_NAME: "file name",
+    Reason.FRONT_MATTER: "front matter",
+    Reason.FILE_TIME: "file time",
+    Reason.EVERGREEN: "evergreen, no date",
+    Reason.NO_DATE: "no date, and no file to ask",
     Reason.OUTSIDE_CANDIDATES: "outside the candidates",
-    Reason.DUPLICATE_TEXT: "the text of a better result",
+    Reason.DUPLICATE_TEXT: "same text as a better result",
     Reason.BELOW_MIN_SCORE: "below the minimum score",
     Reason.CUT_AT_K: "below the last shown rank",
     Reason.OTHER_PROJECT: "of another project",
-    Reason.NOT_MATCHED: "nothing of what was asked for finds it",
+    Reason.OFF: "off",
+    Reason.RELAXED: "kept by the relaxed minimum",
+    Reason.EXACT_PATH: "the query names the file",
+    Reason.SUBSTRING_ONLY: "found by substrings: no BM25 value",
+    Reason.REDUNDANT: "like a better result",
+    Reason.FIRST: "first choice",
+    Reason.NOT_MATCHED: "nothing that was asked finds it",
     Reason.PATH_ALONE: "found by its path alone: no BM25 value",
-    Reason.FILTERED: "left out by a filter or a quoted phrase",
-    Reason.NO_VECTOR: "no usable vector of the model",
+    Reason.FILTERED: "left out by a filter or phrase",
+    Reason.NO_VECTOR: "no vector",
     Reason.NOT_INDEXED: "not in the index",
     Reason.TOO_MANY: "too many to count at once",
-    Reason.NO_FILE: "there is no such file",
-    Reason.NOT_A_NOTE: "not a file that the memory holds",
+    Reason.NO_FILE: "no such file",
+    Reason.NOT_A_NOTE: "not a file of the memory",
     Reason.NOT_YET_INDEXED: "not indexed yet",
     Reason.STALE: "changed since it was indexed",
     Reason.NO_CHUNK_AT_LINE: "no chunk at this line",
@@ -88,35 +147,79 @@ _REASONS: Final[Mapping[Reason, str]] = {
     Reason.OTHER_MODEL: "its vector is of another model",
     Reason.ZERO_VECTOR: "its vector is zero",
     Reason.PUSHED_DOWN: "pushed down",
-    Reason.RELAXED: "below the minimum, let through by the profile's rule",
-    Reason.EXACT_PATH: "the query names the file",
-    Reason.SUBSTRING_ONLY: "found by substrings: no BM25 value",
-    Reason.REDUNDANT: "like a better result",
-    Reason.FIRST: "first choice",
 }
-
-
-_FILE_STATES: Final[Mapping[FileState, str]] = {
+FAILURE_WORDS: Final[Mapping[Failure, str]] = {
+    Failure.NOT_INSTALLED: "not installed",
+    Failure.NO_FILE: "no file",
+    Failure.BROKEN_FILE: "broken file",
+    Failure.NO_KEY: "no key",
+    Failure.BAD_SETTING: "wrong setting",
+    Failure.KEY_REFUSED: "key refused",
+    Failure.FORBIDDEN: "forbidden",
+    Failure.NO_MODEL: "no such model",
+    Failure.TOO_LARGE: "text too large",
+    Failure.BAD_REQUEST: "bad request",
+    Failure.RATE_LIMITED: "rate limited",
+    Failure.SERVICE_DOWN: "service down",
+    Failure.REDIRECTED: "redirected",
+    Failure.BAD_ANSWER: "bad answer",
+    Failure.DIMENSIONS_DIFFER: "other dimensions",
+    Failure.TIMEOUT: "timeout",
+    Failure.UNREACHABLE: "unreachable",
+    Failure.CUT: "connection cut",
+    Failure.MODEL_FAILED: "model failed",
+    Failure.CLOSED: "closed",
+}
+FILE_STATE_WORDS: Final[Mapping[FileState, str]] = {
     FileState.CURRENT: "as indexed",
     FileState.STALE: "stale: changed since it was indexed",
     FileState.ORPHAN: "orphan: no longer in the memory",
     FileState.NEVER_INDEXED: "never indexed",
     FileState.SKIPPED: "skipped",
 }
+LEFT_OUT_WORDS: Final[Mapping[str, str]] = {
+    "no_text": "no text",
+    "inter_session": "from another session",
+    "system_wrapper": "a system message",
+    "cron_prompt": "a scheduled prompt",
+    "heartbeat_prompt": "a heartbeat",
+    "heartbeat_reply": "the answer to a heartbeat",
+    "silent_reply": "a silent reply",
+    "exec_completion": "the end of a command",
+    "heartbeat_turn": "part of a heartbeat",
+    "recalled_memory": "recalled memory",
+    "generated_run": "the program's own run",
+    "meta": "the program's own note",
+    "sidechain": "from a subagent",
+    "command": "a command and its output",
+    "compact_summary": "the summary of what was compacted",
+    "context": "context that the program added",
+    "instructions": "instructions of the program",
+    "interrupted": "an interruption",
+    "notification": "a notification",
+    "program_reply": "an answer of the program itself",
+    "duplicate": "recorded twice",
+}
+"""Why the index has none of a turn, by a code of `transcripts.generated.Dropped`."""
 
 
-def file_state(state: FileState) -> str:
-    """How a file and an agent's index agree."""
-    return _FILE_STATES[state]
+# --- codes --------------------------------------------------------------------------------------
 
 
 def reason_words(reason: Reason) -> str:
-    """A reason code in words; a code without words speaks for itself."""
-    return _REASONS.get(reason, reason.value.replace("_", " "))
+    """A reason code in words."""
+    return REASON_WORDS[reason]
+
+
+def step_name(step: Leg | Stage | Station) -> str:
+    """A leg, a stage or a station in at most twelve cells."""
+    if isinstance(step, Leg):
+        return step.value
+    return STAGE_WORDS[step] if isinstance(step, Stage) else STATION_WORDS[step]
 
 
 def leg_words(state: LegState) -> str:
-    """How a leg answered."""
+    """How a leg answered: `ok`, `skipped (the query is empty)`."""
     if state.status is LegStatus.OK:
         return "ok"
     if state.reason is Reason.NOT_REPRODUCIBLE and state.detail:
@@ -125,37 +228,62 @@ def leg_words(state: LegState) -> str:
     return f"{state.status} ({reason_words(state.reason)}{detail})"
 
 
+def leg_reason(state: LegState, *, brief: bool = False) -> str:
+    """Why a leg did not answer: the detail where it says more than the reason."""
+    words = reason_words(state.reason)
+    told = state.reason is Reason.NOT_REPRODUCIBLE or state.status is LegStatus.PENDING
+    if not told or not state.detail:
+        return words
+    detail = safe_line(state.detail)
+    if brief:
+        detail = detail.partition("; ")[0]
+    unfinished = state.status is LegStatus.PENDING or detail.startswith(words)
+    return detail if unfinished else f"{words}: {detail}"
+
+
+def leg_note(leg: Leg, state: LegState) -> str:
+    """A leg that did not answer, for one line: `no vector: switched off`, `~ vector pending`."""
+    if state.status is LegStatus.PENDING:
+        # The last part says what to do: "needs openai/…; press Enter to ask api.openai.com".
+        todo = safe_line(state.detail).rpartition("; ")[2]
+        return f"~ {leg.value}: {todo}" if todo else f"~ {leg.value} pending"
+    return f"no {leg.value}: {leg_reason(state, brief=True)}"
+
+
+def left_out_words(code: str) -> str:
+    """Why the index has none of a turn; a code without words speaks for itself."""
+    return safe_line(LEFT_OUT_WORDS.get(code, code.replace("_", " ")))
+
+
+def left_out_counts(left_out: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Counts by code as words with their counts, the most frequent first."""
+    ordered = sorted(left_out.items(), key=lambda item: -item[1])
+    return [(left_out_words(code), number) for code, number in ordered]
+
+
+# --- numbers ------------------------------------------------------------------------------------
+
+
+def number(value: float, decimals: int = 2) -> str:
+    """A number with fixed decimals and a true minus sign; `–` for one that is not finite."""
+    if not math.isfinite(value):
+        return NOTHING
+    text = f"{abs(value):.{decimals}f}"
+    return MINUS + text if value < 0 and float(text) != 0 else text
+
+
 def score(value: float) -> str:
-    """A score with three decimals; a dash when it is not finite."""
-    return f"{value:.3f}" if math.isfinite(value) else "-"
+    """A score with three decimals: `0.819`, `−0.043`."""
+    return number(value, 3)
 
 
-def number(value: object) -> str:
-    """A number without needless zeros, at most six digits behind the point."""
+def short_number(value: object, decimals: int = 3) -> str:
+    """A number without needless zeros: `30`, `0.7`, `0.125`; anything else as it is."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    if not math.isfinite(value):
-        return "-"
-    text = f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-    return text if float(text) or not value else f"{value:.3g}"
-
-
-def exact(value: float) -> str:
-    """A number so that reading it back gives the same float."""
-    return repr(float(value))
-
-
-def short(value: float) -> str:
-    """A score with four decimals, or two digits where those are all 0; a dash for none."""
-    if not math.isfinite(value):
-        return "-"
-    text = f"{value:.4f}"
-    return text if float(text) or not value else f"{value:.2g}"
-
-
-def brief(value: object) -> str:
-    """As `number`, but at most three digits behind the point."""
-    return number(round(value, 3) or value if isinstance(value, float) else value)
+    text = number(value, decimals)
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{value:.2g}" if text == "0" and value else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,16 +298,74 @@ class Spell:
         return self.score(value)
 
 
-EXACT: Final = Spell(exact, number)
+EXACT: Final = Spell(lambda value: repr(float(value)), lambda value: short_number(value, 6))
 """For text: a score can be read back to the last bit."""
-SHORT: Final = Spell(short, brief)
-"""For pictures."""
+SHORT: Final = Spell(score, short_number)
+"""For screens and pictures."""
 
 
-def count(value: int, noun: str, after: str = "") -> str:
-    """`1 file`, `2 files`; `after` follows the noun: `2 files to index`."""
-    plural = f"{noun if value == 1 else noun + 's'}{after}"
-    return f"{value:,} {plural}".replace(",", " ")
+def count(value: int, noun: str = "", plural: str = "", after: str = "") -> str:
+    """A whole number in groups of three, with its noun: `1 284`, `1 file`, `2 files to index`."""
+    digits = f"{value:,}".replace(",", " ").replace("-", MINUS)
+    named = noun if value == 1 else plural or noun + "s"
+    return f"{digits} {named}{after}" if noun else digits
+
+
+def rounded(value: int) -> str:
+    """A count that need not be exact: `840`, `12 k`, `0.5 M`, `1.3 G`."""
+    for limit, unit in ((1e9, "G"), (1e5, "M" if value >= 1e5 else "k"), (1e4, "k")):
+        if value >= limit:
+            scaled = value / {"G": 1e9, "M": 1e6, "k": 1e3}[unit]
+            return f"{scaled:.0f} {unit}" if scaled >= 10 else f"{scaled:.1f} {unit}"
+    return count(value)
+
+
+def percent(part: float, whole: float) -> str:
+    """A share in whole per cent that is 100 only when it is all: `61 %`."""
+    if whole <= 0:
+        return NOTHING
+    return f"{min(100, max(0, math.floor(100 * part / whole)))} %"
+
+
+def rank(position: int | None) -> str:
+    """A rank as `#4`, or a dash for none."""
+    return NOTHING if position is None else f"#{position}"
+
+
+def moved(places: int) -> str:
+    """Movement against the rank after fusion: `+2`, `-1`, `=`."""
+    return f"{places:+d}" if places else "="
+
+
+def sparkline(ranks: list[int]) -> str:
+    """Ranks as a line of bars, the best rank highest; empty when there is no movement to show."""
+    if len(ranks) < 2 or min(ranks) == max(ranks):
+        return ""
+    low, high = min(ranks), max(ranks)
+    top = len(_SPARKS) - 1
+    return "".join(_SPARKS[round(top * (high - value) / (high - low))] for value in ranks)
+
+
+# --- times --------------------------------------------------------------------------------------
+
+
+def duration(seconds: float) -> str:
+    """How long something took: `38 ms`, `2.4 s`, `1:05 min`, `2:10 h`."""
+    if seconds < 0.9995:
+        return f"{max(0.0, seconds) * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), MINUTE)
+    if minutes < 60:
+        return f"{minutes}:{rest:02} min"
+    return f"{minutes // 60}:{minutes % 60:02} h"
+
+
+def clock(seconds: float) -> str:
+    """Time left as `0:12` or `1:02:07`."""
+    minutes, secs = divmod(max(0, round(seconds)), MINUTE)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{secs:02}" if hours else f"{minutes}:{secs:02}"
 
 
 def age_of(chunk: Chunk, rule: DateRule, now: datetime) -> float | None:
@@ -189,8 +375,8 @@ def age_of(chunk: Chunk, rule: DateRule, now: datetime) -> float | None:
 
 
 def short_age(days: float | None) -> str:
-    """`3d`, `5mo`, `2y`, `today`, `ahead` for a date to come, `ever` for none."""
-    if days is None:
+    """`today`, `3d`, `5mo`, `2y`, `ahead` for a date to come, `ever` for none."""
+    if days is None or days >= _EVER_DAYS:
         return "ever"
     if days <= -1:
         return "ahead"
@@ -198,9 +384,7 @@ def short_age(days: float | None) -> str:
         return "today"
     if days < 60:
         return f"{int(days)}d"
-    if days < 730:
-        return f"{int(days / 30.44)}mo"
-    return f"{int(days / 365.25)}y"
+    return f"{int(days / 30.4375)}mo" if days < 730 else f"{int(days / 365.25)}y"
 
 
 def long_age(days: float | None) -> str:
@@ -212,14 +396,37 @@ def long_age(days: float | None) -> str:
     return "today" if days < 1 else f"{count(int(days), 'day')} old"
 
 
-def moved(places: int) -> str:
-    """Movement against the rank after fusion: `+2`, `-1`, `=`."""
-    return f"{places:+d}" if places else "="
+def days(value: float) -> str:
+    """A number of days in words: `3 d`, `0.5 d`, `today`, `2 d ahead`."""
+    if abs(value) < 0.05:
+        return "today"
+    if value < 0:
+        return f"{short_number(-value, 1)} d ahead"
+    return f"{value:.0f} d" if value >= 10 else f"{short_number(value, 1)} d"
+
+
+def ago(when: datetime | None, now: datetime | None = None) -> str:
+    """The time since a moment: `just now`, `3 s ago`, `5 min ago`, `2 h ago`, `12 d ago`."""
+    if when is None:
+        return "never"
+    reference = now if now is not None else datetime.now(UTC)
+    if when.tzinfo is None and reference.tzinfo is not None:
+        when = when.astimezone()
+    seconds = (reference - when).total_seconds()
+    if seconds < 2:
+        return "just now"
+    for limit, unit, name in ((MINUTE, SECOND, "s"), (HOUR, MINUTE, "min"), (DAY, HOUR, "h")):
+        if seconds < limit:
+            return f"{int(seconds // unit)} {name} ago"
+    return f"{int(seconds // DAY)} d ago"
+
+
+# --- cells of a terminal ------------------------------------------------------------------------
 
 
 def cells_of(text: str) -> int:
     """How many cells of a terminal a line takes."""
-    return sum(map(_width, text))
+    return len(text) if text.isascii() else sum(map(_width, text))
 
 
 def padded(text: str, width: int) -> str:
@@ -253,13 +460,3 @@ def _width(character: str) -> int:
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def duration(seconds: float) -> str:
-    """`38 ms`, `2.4 s`, `1:05 min`."""
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02} min"

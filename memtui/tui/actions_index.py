@@ -104,7 +104,7 @@ class IndexActions(InquiryActions):
     def change_priced(self, message: ChangePriced) -> None:
         """Say what the other provider costs."""
         message.stop()
-        self.tell(f"{message.change}: rebuilding, {words.sent_line(message.cost)}")
+        self.tell(f"{message.change}: rebuilding, {words.sent_words(message.cost)}")
 
     def sync_ended(self, message: SyncEnded) -> None:
         """Tell how a sync ended when it was asked for, and always when it failed."""

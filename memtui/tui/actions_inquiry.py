@@ -16,7 +16,7 @@ from memtui.tui.widgets.pins import MOST, Pin, Pins, standing
 if TYPE_CHECKING:
     from memtui.engine import Engine
     from memtui.model.inquiry import Inquiry, Place
-    from memtui.tui.explaining.findings import Subject
+    from memtui.report.explanation import Subject
 
 _NO_QUERY = "Nothing asked yet: type a query first; a trace says why its answer has a place or not."
 

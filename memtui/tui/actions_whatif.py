@@ -15,7 +15,7 @@ from memtui.tui.rankings_undo import RankingHistory
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.tui.explaining.findings import Subject
+    from memtui.report.explanation import Subject
 
 _BORDER = 4
 """Cells of a border that no subtitle takes."""

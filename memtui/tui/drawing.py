@@ -50,8 +50,8 @@ class DrawingActions(SearchBase):
         ids that are new, and the former ranks of those that are gone.
         """
         # Imported late: ranking needs numpy, and the first paint does not.
+        from memtui.report.arithmetic import bar_scale
         from memtui.tui.widgets.result_row import RowLook
-        from memtui.tui.widgets.score_bar import bar_scale
 
         had_answer = self.ranked is not None
         self.ranked = ranked

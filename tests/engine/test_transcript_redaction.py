@@ -18,10 +18,7 @@ from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.model import Ranked
 from memtui.ranking.mmr import snippet_text
 from memtui.ranking.profiles import PROFILES
-from memtui.report.browsing import record_entry
-from memtui.report.entries import hit_entry
-from memtui.report.excerpts import excerpt_of
-from memtui.report.jsonable import json_text
+from memtui.report.documents import excerpt_of, hit_entry, json_text, record_entry
 from memtui.settings import Settings
 from tests.support.conversations import Homes, codex, codex_began, said
 from tests.support.indexing import Workspace

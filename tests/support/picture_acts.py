@@ -50,7 +50,7 @@ async def everything_found(app: MemtuiApp, pilot: Pilot[int]) -> None:
 
     def found() -> bool:
         screen = app.screen
-        return isinstance(screen, ExplainScreen) and not screen.page.findings.due
+        return isinstance(screen, ExplainScreen) and not screen.explained.due
 
     await until(pilot, found, 60)
 

@@ -30,7 +30,7 @@ async def _press(run: Running, *keys: str) -> str:
 
 IN_THE_LIST = (
     "! Near-duplicates  1",
-    "8\u2009911 chunks looked at",
+    "8 911 chunks looked at",
     "– Unreachable files  not applied: there are no vectors yet",
     "✓ Empty files  none",
     "✓ Dated facts in undated files  none",

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from textual.content import Content
 
+from memtui.tui.present.report import BAR_META
 from memtui.tui.widgets.row_list import RowList
-from memtui.tui.widgets.score_bar import BAR_META
 from tests.tui.harness import running, settle, until
 
 

@@ -23,8 +23,9 @@ from memtui.model import (
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import profile
 from memtui.ranking.trace import find
-from memtui.tui.arithmetic import ScoreStep, glyph_of, steps_of
+from memtui.report.arithmetic import ScoreStep, score_steps
 from memtui.tui.glyphs import UNICODE
+from memtui.tui.present.report import step_glyph
 from memtui.tui.widgets.why_panel import why_lines
 from tests.tui.samples import CHUNKS, NOW, make_pool, make_ranked
 
@@ -48,7 +49,7 @@ def _ranked() -> tuple[Ranked, str, str]:
 
 
 def _steps(ranked: Ranked, chunk_id: str) -> dict[object, ScoreStep]:
-    return {step.kind: step for step in steps_of(ranked, find(ranked, chunk_id))}
+    return {step.kind: step for step in score_steps(ranked, find(ranked, chunk_id))}
 
 
 def test_an_exact_name_tells_both_of_its_scores() -> None:
@@ -64,7 +65,7 @@ def test_an_exact_name_tells_both_of_its_scores() -> None:
     assert steps[Stage.TIERS].note == "exact names first: its file name"
     assert steps[Stage.EXACT_PATH].note.startswith("for an exact name; ranked by 0.")
     assert steps[Stage.EXACT_PATH].value == ranked.hits[0].score == 1.0
-    assert glyph_of(steps[Stage.IDENTITY], UNICODE) == UNICODE.rerank
+    assert step_glyph(steps[Stage.IDENTITY], UNICODE) == UNICODE.rerank
 
 
 def test_importance_is_a_factor() -> None:
@@ -72,14 +73,14 @@ def test_importance_is_a_factor() -> None:
     step = _steps(ranked, weighty)[Stage.IMPORTANCE]
     assert step.sign == "×"
     assert step.formula == "× 1.200"
-    assert step.word == "weight"
+    assert step.word == "importance"
 
 
 def test_the_boost_is_told_between_bm25_and_the_contribution() -> None:
     ranked, _, weighty = _ranked()
     step = _steps(ranked, weighty)[Leg.KEYWORD]
-    assert step.formula == "0.30 × 1.000"
-    assert step.note == f"1.000 = 0.750 + boost, bm25 {chr(0x2212)}3.00"
+    assert step.formula == "0.3 × 1.000"
+    assert step.note == "bm25 −3.000 → text score 0.750 → boosted 1.000 (router)"
     assert step.brief == "1.000 = 0.750 + boost"
 
 
@@ -108,7 +109,7 @@ def test_every_line_of_the_why_panel_fits(width: int) -> None:
             {"content": 0.0},
             "no BM25 value: ranked by the words found",
         ),
-        (Stage.PROJECT, Reason.OTHER_PROJECT, {}, "belongs to another project"),
+        (Stage.PROJECT, Reason.OTHER_PROJECT, {}, "of another project"),
         (Stage.PROJECT, Reason.OK, {}, ""),
     ],
 )
@@ -118,6 +119,6 @@ def test_every_stage_says_what_it_did(
     ranked = make_ranked()
     done = StageScore(stage, 0.5, 0.4, Operation.MULTIPLY, 0.8, 1, reason, numbers)
     hit: Hit = replace(ranked.hits[0], stages=(done,))
-    step = steps_of(ranked, hit)[-1]
+    step = score_steps(ranked, hit)[-1]
     assert step.note == note
     assert step.value == 0.4

@@ -12,10 +12,10 @@ from pathlib import Path
 from memtui.bus import Bus
 from memtui.model import Ranked, Ranking
 from memtui.model.inquiry import Place
-from memtui.tui.explaining.findings import Part, Subject
+from memtui.report.explanation import Part, Subject
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.explain import ExplainScreen
-from memtui.tui.widgets.least_list import LeastList
+from memtui.tui.widgets.change_list import ChangeList
 from tests.tui.harness import Running, running, settle, until
 from tests.tui.inquiry_samples import OUTSIDE, InquiringEngine
 from tests.tui.samples import CHUNKS, SampleEngine, make_pool
@@ -46,7 +46,7 @@ async def _open(run: Running, subject: Subject = "", ranked: Ranked | None = Non
 
 
 async def _there(run: Running, screen: ExplainScreen, part: Part) -> None:
-    await until(run.pilot, lambda: part not in screen.page.findings.due)
+    await until(run.pilot, lambda: part not in screen.explained.due)
     await run.pilot.pause()
 
 
@@ -57,7 +57,7 @@ async def test_the_rest_follows_in_place_and_a_change_is_applied_and_taken_back(
             screen = await _open(run)
             await _there(run, screen, Part.INQUIRY)
             before = run.text
-            keyword, text = screen.query_one("#explain-keyword"), screen.query_one("#explain-text")
+            keyword, text = screen.query_one("#explain-terms"), screen.query_one("#explain-text")
             places = keyword.virtual_region.y, text.virtual_region.y
         finally:
             gate.set()
@@ -65,7 +65,7 @@ async def test_the_rest_follows_in_place_and_a_change_is_applied_and_taken_back(
             "NOT SHOWN: rank 4 > k 3",
             "… trying every parameter",
             "… comparing sentence by sentence",
-            "sum of the shares",
+            "minus the sum of the shares",
         ):
             assert words in before, words
         await _there(run, screen, Part.LEAST)
@@ -86,7 +86,7 @@ async def test_the_rest_follows_in_place_and_a_change_is_applied_and_taken_back(
         await run.pilot.press("u")
         await run.pilot.pause()
         assert search.ranking == RANKING
-        assert not screen.page.shown
+        assert not screen.explained.shown
         assert "taken back: results k 3 → 4" in run.text
         await run.pilot.press("escape")
         await run.pilot.pause()
@@ -116,13 +116,13 @@ async def test_two_columns_where_there_is_room_arrows_and_copies(tmp_path: Path)
         await run.pilot.resize_terminal(100, 40)
         await until(run.pilot, lambda: left.region.width > 80)
         assert left.region.x == right.region.x
-        least = screen.query_one(LeastList)
+        least = screen.query_one(ChangeList)
         first = least.chosen
         await run.pilot.press("tab", "down")
         assert least.chosen not in (first, None)
         await run.pilot.press("enter")
         await run.pilot.pause()
-        assert screen.page.shown
+        assert screen.explained.shown
         assert screen.query_one("#explain-box").has_focus
 
 
@@ -161,16 +161,16 @@ async def test_what_was_left_is_dropped_and_leaving_stops_looking() -> None:
             gate.clear()
             await run.pilot.press("j")
             assert screen.chunk_id != left
-            assert screen.page.findings.passages is None
+            assert screen.explained.passages is None
         finally:
             gate.set()
         await _there(run, screen, Part.PASSAGES)
-        findings = screen.page.findings
-        assert findings.inquiry is not None
-        assert findings.inquiry.chunk is not None
-        assert findings.inquiry.chunk.id == screen.chunk_id
-        assert findings.passages is not None
-        assert findings.passages.text == findings.inquiry.chunk.text
+        explained = screen.explained
+        assert explained.inquiry is not None
+        assert explained.inquiry.chunk is not None
+        assert explained.inquiry.chunk.id == screen.chunk_id
+        assert explained.passages is not None
+        assert explained.passages.text == explained.inquiry.chunk.text
 
         gate.clear()
         try:
@@ -183,7 +183,7 @@ async def test_what_was_left_is_dropped_and_leaving_stops_looking() -> None:
             gate.set()
         await run.app.workers.wait_for_complete()
         assert [call for call in run.engine.calls if call.startswith("search")] == searched
-        assert screen.page.findings.least is None
+        assert screen.explained.least is None
         assert not run.toasts
 
 
@@ -192,7 +192,7 @@ async def test_places_outside_the_pool_and_outside_the_index_at_80_by_24() -> No
         screen = await _open(run, OUTSIDE.id)
         await _there(run, screen, Part.WORDS)
         assert "memory/2024-05-05.md#L1-L3  not shown" in run.text
-        assert screen.query_one("#explain-waterfall").display is False
+        assert screen.query_one("#explain-arithmetic").display is False
         box = screen.query_one("#explain-box")
         seen = run.text
         for _ in range(6):
@@ -201,11 +201,11 @@ async def test_places_outside_the_pool_and_outside_the_index_at_80_by_24() -> No
             seen += run.text
         for words in (
             "NOT SHOWN: vector pool: #51 of 71, beyond the first 50",
-            "not found by what was asked",
+            "nothing that was asked finds it",
             "Least changes",
-            "Words of the query",
+            "Other words",
             "the keyword leg does not find this chunk",
-            "#51 of 71 chunks in the index",
+            "#51 of 71",
             "Sold the old switch",
         ):
             assert words in seen, words
@@ -217,11 +217,11 @@ async def test_places_outside_the_pool_and_outside_the_index_at_80_by_24() -> No
         await run.pilot.press("escape")
 
         screen = await _open(run, Place("huge.md", 4))
-        await until(run.pilot, lambda: not screen.page.findings.due)
+        await until(run.pilot, lambda: not screen.explained.due)
         await run.pilot.pause()
         assert "Explain  huge.md:4  not shown" in run.text
         assert "NOT SHOWN: too large, 19 MB, limit 7.6 MB" in run.text
-        assert "Keyword leg" not in run.text
+        assert "Terms" not in run.text
         assert "Least changes" not in run.text
         assert screen.chunk_id is None
         await run.pilot.press("a", "p", "escape")
@@ -231,7 +231,7 @@ async def test_places_outside_the_pool_and_outside_the_index_at_80_by_24() -> No
         screen = await _open(run, CHUNKS[0].id, other)
         search.redraw_lists()
         await run.pilot.pause()
-        assert screen.ranked is other
+        assert screen.controller.ranked is other
 
 
 async def test_a_word_is_added_to_the_query_and_taken_out_again() -> None:
@@ -240,25 +240,25 @@ async def test_a_word_is_added_to_the_query_and_taken_out_again() -> None:
     async with running(engine, size=(120, 60), options=_options()) as run:
         screen = await _open(run, CHUNKS[7].id)
         await _there(run, screen, Part.WORDS)
-        words = screen.page.findings.words
+        words = screen.explained.words
         assert words is not None
         assert [change.added for change in words.changes] == [("modem",)]
-        least = screen.query_one(LeastList)
+        least = screen.query_one(ChangeList)
         await run.pilot.press("tab", *["down"] * 12)
         assert least.chosen == words.changes[0]
         await run.pilot.press("a")
         search = run.app.search_screen
-        await until(run.pilot, lambda: screen.page.shown)
+        await until(run.pilot, lambda: screen.explained.shown)
         await run.pilot.pause()
         assert search.query_input.value == "router config modem"
         # Asked as it was tried: as typed, its last word the beginning of one.
         assert run.engine.finished == []
         assert search.selected_id == screen.chunk_id
         assert search.results.chosen_id == screen.chunk_id
-        assert 'applied: + "modem"   u takes it back' in run.text
+        assert "applied: +modem   u takes it back" in run.text
         assert f"{words.changes[0].rank_after} of 3" in run.text
         await run.pilot.press("u")
-        await until(run.pilot, lambda: not screen.page.shown)
+        await until(run.pilot, lambda: not screen.explained.shown)
         assert search.query_input.value == "router config"
         assert screen.chunk_id == CHUNKS[7].id
 

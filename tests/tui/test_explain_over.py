@@ -8,7 +8,7 @@ from dataclasses import replace
 from memtui.bus import Bus
 from memtui.model import CandidatePool, Ranked, Ranking, SearchMode
 from memtui.ranking.profiles import for_mode
-from memtui.tui.explaining.findings import Part
+from memtui.report.explanation import Part
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.compare import CompareScreen
 from memtui.tui.screens.explain import ExplainScreen
@@ -49,7 +49,7 @@ async def _explained(run: Running) -> ExplainScreen:
     await _top(run, ExplainScreen)
     screen = run.app.screen
     assert isinstance(screen, ExplainScreen)
-    await until(run.pilot, lambda: Part.LEAST not in screen.page.findings.due)
+    await until(run.pilot, lambda: Part.LEAST not in screen.explained.due)
     await run.pilot.pause()
     return screen
 
@@ -75,10 +75,10 @@ async def test_a_change_is_of_the_asked_ranking_where_one_leg_ranks_alone() -> N
         await run.pilot.press("a")
         await settle(run.app, run.pilot)
         assert search.ranking == replace(RANKING, k=4)
-        assert screen.page.shown
+        assert screen.explained.shown
         # A weight changes nothing with one leg, and a later change must not take it back.
         search.change_ranking(replace(search.ranking, vector_weight=0.5))
-        assert screen.ranking == search.ranking
+        assert screen.controller.ranking == search.ranking
         await run.pilot.press("u")
         assert "taken back: the last change of the parameters" in run.text
         assert search.ranking == replace(RANKING, k=4)
@@ -87,7 +87,7 @@ async def test_a_change_is_of_the_asked_ranking_where_one_leg_ranks_alone() -> N
         assert search.ranking == RANKING
         await run.pilot.press("u")
         assert run.toasts[-1] == "Nothing to take back here."
-        assert not screen.page.shown
+        assert not screen.explained.shown
 
 
 async def test_over_the_comparison_its_rankings_are_explained_and_c_goes_back_to_it() -> None:
@@ -99,7 +99,7 @@ async def test_over_the_comparison_its_rankings_are_explained_and_c_goes_back_to
         assert "esc back  ? help" in run.text
         await run.pilot.press("x")
         screen = await _explained(run)
-        assert screen.ranking == PROFILES["mine"]
+        assert screen.controller.ranking == PROFILES["mine"]
         await run.pilot.press("c")
         await _top(run, CompareScreen)
         assert len(run.app.screen_stack) == 2

@@ -20,6 +20,8 @@ from memtui.model import (
     SearchMode,
 )
 from memtui.model.rankings import DateRule
+from memtui.report.explanation import report_of
+from memtui.report.layout import text_of
 from memtui.tui import format as fmt
 from memtui.tui.actions_ranking import needs_search
 from memtui.tui.commands import MemtuiCommands
@@ -81,8 +83,8 @@ async def test_a_leg_that_cannot_be_reproduced_is_told_where_results_are(tmp_pat
             assert "not reproducible here" in run.text
             explained = run.app.screen
             assert isinstance(explained, ExplainScreen)
-            told = [line.plain for line in explained.page.vector(76)]
-            assert any("not reproducible here: needs openai" in line for line in told)
+            told = text_of(report_of(explained.explained))
+            assert "not reproducible here: needs openai" in told
             await run.pilot.press("escape")
 
 
@@ -122,10 +124,9 @@ async def test_the_boost_is_in_the_arithmetic(tmp_path: Path) -> None:
         assert told in run.text
         await run.pilot.press("f4")
         await settle(run.app, run.pilot)
-        assert told in run.text
         explained = run.app.screen
         assert isinstance(explained, ExplainScreen)
-        assert any("boosted by" in line.plain for line in explained.page.keyword(96))
+        assert "boosted" in text_of(report_of(explained.explained))
 
 
 async def test_another_number_of_candidates_asks_the_engine_again(tmp_path: Path) -> None:
@@ -279,13 +280,17 @@ async def test_an_exact_name_fits_into_the_why_panel(tmp_path: Path) -> None:
     _, target = make_target(tmp_path, AGENT_BLOB)
     async with foreign_running(target) as run:
         await run.search("memory/2026-11-10.md")
-        for words in ("by name  (1+0.000)/2→0.500", "on top   → 0.430", "shown as → 1.000"):
+        for words in (
+            "exact name  (1+0.000)/2→0.500",
+            "names first → 0.430",
+            "name score  → 1.000",
+        ):
             assert words in run.text
         assert "SHOWN at rank 1" in run.text
         await run.pilot.press("f4")
         await settle(run.app, run.pilot)
-        assert "exact names first: its path" in run.text
-        assert "for an exact name; ranked by 0.430" in run.text
+        assert "exact names first:" in run.text
+        assert "for an exact name;" in run.text
 
 
 async def test_the_index_key_opens_the_truth() -> None:

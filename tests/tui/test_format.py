@@ -21,9 +21,9 @@ def test_scores_have_three_decimals_and_a_true_minus(value: float, expected: str
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(0, "0"), (999, "999"), (1284, "1\u2009284"), (1_000_000, "1\u2009000\u2009000")],
+    [(0, "0"), (999, "999"), (1284, "1 284"), (1_000_000, "1 000 000")],
 )
-def test_counts_are_grouped_by_thin_spaces(value: int, expected: str) -> None:
+def test_counts_are_grouped_in_threes(value: int, expected: str) -> None:
     assert fmt.count(value) == expected
 
 
@@ -31,7 +31,7 @@ def test_counts_are_grouped_by_thin_spaces(value: int, expected: str) -> None:
     ("value", "expected"),
     [
         (840, "840"),
-        (9_999, "9\u2009999"),
+        (9_999, "9 999"),
         (12_400, "12 k"),
         (512_000, "0.5 M"),
         (2_500_000_000, "2.5 G"),
@@ -60,10 +60,9 @@ def test_durations_have_one_unit(seconds: float, expected: str) -> None:
     [
         (None, "ever"),
         (-3, "ahead"),
-        (0.01, "now"),
-        (0.4, "9h"),
+        (0.4, "today"),
         (3.4, "3d"),
-        (103, "103d"),
+        (103, "3mo"),
         (500, "16mo"),
         (2600, "7y"),
     ],

@@ -99,7 +99,7 @@ def test_the_index_screen_tells_reason_next_step_place_and_what_was_spent() -> N
     assert "OPENAI_API_KEY" not in facts["provider"]
     assert facts["next"] == "check $OPENAI_API_KEY"
     assert facts["text"] == "stays in this program"
-    assert facts["spent"] == "12 requests, 84 texts, ~34 k tokens"
+    assert facts["spent"] == "12 requests, 84 texts, ~33 600 tokens"
     assert facts["cache"].startswith("93 % hits")
     sent = {label: value.plain for label, value in index_facts(with_provider(OPENAI), NOW)}
     assert sent["text"] == "goes to api.openai.com"
@@ -170,7 +170,7 @@ async def test_an_index_of_another_provider_is_told_with_tokens_and_host() -> No
         screen.refresh_status()
         await settle(run.app, run.pilot)
         assert run.toasts == []
-    assert words.sent_line(SampleCost(address="api.openai.com")).endswith("to api.openai.com")
+    assert words.sent_words(SampleCost(address="api.openai.com")).endswith("to api.openai.com")
     other = replace(building, made_by="openai/text-embedding-3-large")
     assert words.provider_change(other) == (
         "index is for text-embedding-3-large, settings say text-embedding-3-small"

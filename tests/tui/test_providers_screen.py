@@ -15,7 +15,7 @@ from memtui.embedding.choice import EmbeddingChoice, KeyPlaces
 from memtui.engine.source import RebuildCost
 from memtui.model import Failure, ProviderState, Reason
 from memtui.model.status import ProbeResult, ProviderListing
-from memtui.report.cost import price_words
+from memtui.report.providers import price_words
 from memtui.settings import load_settings
 from memtui.settings.write import SettingsFiles
 from memtui.tui.app import MemtuiApp, options_from
@@ -205,7 +205,7 @@ async def test_another_provider_for_the_session_and_written_after_its_price(
     async with running(options=options()) as run:
         await _open(run, "enter", at="openai")
         assert "Switch to openai?" in run.text
-        assert "84 chunks of 1 284 to embed; 93 % in the cache" in run.text.replace("\u2009", " ")
+        assert "84 chunks of 1 284 to embed; 93 % in the cache" in run.text
         assert "~34 k tokens, about 0.0007 USD" in run.text
         assert "! note text is sent to api.openai.com" in run.text
         await _press(run, "enter")

@@ -9,9 +9,10 @@ from textual.containers import Vertical
 from textual.screen import Screen
 from textual.widget import Widget
 
+from memtui.report.explanation import Explained, report_of
+from memtui.report.layout import text_of
 from memtui.text.sanitize import HOSTILE as NEVER
 from memtui.text.sanitize import safe_line
-from memtui.tui.explaining.page import page_of, page_text
 from memtui.tui.screens.dialogs import ConfirmRebuild
 from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.index import IndexScreen
@@ -117,7 +118,9 @@ async def test_screens_are_clean(make: Callable[[], Screen[object]]) -> None:
 def test_copied_text_is_clean() -> None:
     result = hostile_ranked()
     for scored in everything(result):
-        _assert_clean(page_text(page_of(result, scored.chunk.id)))
+        _assert_clean(
+            text_of(report_of(Explained(result, result.ranking, subject=scored.chunk.id)))
+        )
 
 
 async def test_selected_text_is_clean() -> None:

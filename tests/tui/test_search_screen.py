@@ -401,7 +401,7 @@ async def test_near_misses_tell_why() -> None:
     async with running(options=options(FULL), size=(120, 40)) as run:
         await run.search()
         assert "Not shown (6)" in run.text
-        assert "< min 0.20 after decay" in run.text
+        assert "< minimum 0.2 after decay" in run.text
         await run.pilot.press("escape", "n")
         await settle(run.app, run.pilot)
         assert "Not shown" not in run.text

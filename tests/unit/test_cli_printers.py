@@ -53,8 +53,7 @@ from memtui.model import (
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from memtui.report import words
-from memtui.report.entries import drop_entry
-from memtui.report.jsonable import json_text, plain
+from memtui.report.documents import drop_entry, json_text, plain
 from memtui.text.sanitize import HOSTILE
 from tests.support.hostile import ALL, ATTACKS
 from tests.support.pools import NOW, chunk, pool, pools, rankings
@@ -274,7 +273,7 @@ def test_the_waterfall_repeats_the_trace_to_the_last_digit() -> None:
         for stage in scored.stages:
             assert repr(stage.after) in text
         assert ("SHOWN at rank" if scored in ranked.hits else "NOT SHOWN:") in text
-    assert "half-life 30" in text
+    assert " / 30 d)" in text
 
 
 @pytest.mark.parametrize("profile", list(PROFILES))
@@ -369,10 +368,10 @@ def test_ages(days: float | None, short: str, long: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(0.30, "0.3"), (1e-9, "1e-09"), (30.0, "30"), (float("nan"), "-"), (0, "0"), ("x", "x")],
+    [(0.30, "0.3"), (1e-9, "1e-09"), (30.0, "30"), (float("nan"), "–"), (0, "0"), ("x", "x")],
 )
 def test_numbers(value: object, expected: str) -> None:
-    assert words.number(value) == expected
+    assert words.short_number(value, 6) == expected
 
 
 @pytest.mark.parametrize(

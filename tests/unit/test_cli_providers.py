@@ -21,14 +21,14 @@ from memtui.model import (
     Reason,
     Usage,
 )
-from memtui.report.provider_words import (
+from memtui.report.providers import (
     cache_words,
     cost_words,
     listing_words,
     provider_lines,
     provider_summary,
     usage_words,
-    vectors_warning,
+    vectors_note,
 )
 from tests.support.command_line import command_line, own_home, set_up
 from tests.support.embedding import HashedProvider, registered_hashed
@@ -142,7 +142,7 @@ def test_how_a_provider_of_the_list_stands() -> None:
     assert listing_words(replace(listing, remote=True)) == "untried"
     assert listing_words(replace(listing, works=False)) == "not ready"
     broken = replace(listing, works=False, remote=True, failure=Failure.BAD_SETTING)
-    assert listing_words(broken) == "bad setting"
+    assert listing_words(broken) == "wrong setting"
 
 
 @pytest.mark.usefixtures("notes")
@@ -231,11 +231,11 @@ def test_a_fallback_is_named_beside_the_results(
     openai.faults, openai.stays = [repeated_key(401)], True
     indexed = memtui("index")
     assert indexed.code == 0
-    assert "vectors: hashed, because openai: HTTP 401" in indexed.err
+    assert "vectors by hashed, because openai: HTTP 401" in indexed.err
     document = memtui("index", "--json").document
     assert document["provider"]["actual"] == "hashed"
     assert document["provider"]["failure"] == "key_refused"
-    line = "vectors: hashed, because openai: HTTP 401"
+    line = "vectors by hashed, because openai: HTTP 401"
     for command in (("search", "router"), ("explain", "router")):
         answer = memtui(*command)
         assert answer.code == 0
@@ -352,27 +352,27 @@ def test_a_provider_in_words() -> None:
 @pytest.mark.parametrize(
     ("provider", "maker", "warning"),
     [
-        (WELL, "minilm", None),
-        (WELL, None, None),
-        (WELL, "openai", "vectors: openai, until those of minilm are made (`memtui index`)"),
-        (FALLBACK, "minilm", f"vectors: minilm, because {FALLBACK.detail}"),
-        (FALLBACK, "voyage", "vectors: voyage, until those of minilm are made (`memtui index`)"),
-        (replace(FALLBACK, actual=None), None, None),
+        (WELL, "minilm", ""),
+        (WELL, None, ""),
+        (WELL, "openai", "vectors by openai until those by minilm are there"),
+        (FALLBACK, "minilm", f"vectors by minilm, because {FALLBACK.detail}"),
+        (FALLBACK, "voyage", "vectors by voyage until those by minilm are there"),
+        (replace(FALLBACK, actual=None), None, ""),
     ],
 )
 def test_what_a_list_says_of_its_vectors(
-    provider: ProviderState, maker: str | None, warning: str | None
+    provider: ProviderState, maker: str | None, warning: str
 ) -> None:
     facts = {} if maker is None else {"provider": maker}
     legs = {Leg.VECTOR: LegState(LegStatus.OK, facts=facts)}
-    assert vectors_warning(provider, legs) == warning
+    assert vectors_note(legs, provider, full=True) == warning
     waiting = {Leg.VECTOR: LegState(LegStatus.SKIPPED, Reason.NO_VECTORS, "2 chunks wait")}
     told = "vectors: none (2 chunks wait); `memtui index` makes those of minilm"
-    assert vectors_warning(WELL, waiting) == told
+    assert vectors_note(waiting, WELL, full=True) == told
     failed = {Leg.VECTOR: LegState(LegStatus.FAILED, Reason.PROVIDER_FAILED, facts=facts)}
-    assert vectors_warning(WELL, failed) is None
-    assert vectors_warning(FALLBACK, failed) is None
-    assert vectors_warning(FALLBACK, {}) == f"vectors: minilm, because {FALLBACK.detail}"
+    assert vectors_note(failed, WELL, full=True) == ""
+    assert vectors_note(failed, FALLBACK, full=True) == ""
+    assert vectors_note({}, FALLBACK, full=True) == f"vectors by minilm, because {FALLBACK.detail}"
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,7 @@ from memtui.report.conversations import (
     turn_lines,
     wrapped,
 )
-from memtui.report.left_out import LEFT_OUT_WORDS
-from memtui.report.words import cells_of, reason_words
+from memtui.report.words import LEFT_OUT_WORDS, cells_of, reason_words
 from memtui.settings import load_settings
 from memtui.text.sanitize import HOSTILE
 from memtui.text.sizes import size_words
@@ -294,7 +293,7 @@ def test_every_search_is_asked_again(memtui: Run, planted: Homes) -> None:
     records = checked(memtui("replay", "--jsonl", "--changed")).out.splitlines()
     assert [json.loads(record)["verdict"] for record in records] == ["changed"]
     out = checked(memtui("replay", ID)).out
-    assert "    -   1   .  0.500         memory/gone.md:1-3  there is no such file" in out
+    assert "    -   1   .  0.500         memory/gone.md:1-3  no such file" in out
     assert "the same 1 result" in out
     assert memtui("replay", "--limit", "1").err.startswith("1 search of 2: ")
 
@@ -395,7 +394,7 @@ def test_what_is_left_out_is_said_as_on_the_screen() -> None:
     told = "from another session 2{}000, a scheduled prompt 8, of tomorrow 1"
     assert f"left out: {told.format('')}" in [line.strip() for line in source_lines(source, 80)]
     shown = {label: content.plain for label, content in source_facts(source)}
-    assert shown["left out"] == told.format(fmt.THIN_SPACE)
+    assert shown["left out"] == told.format(" ")
     turn = Turn(1, TurnKind.MESSAGE, "user", "x", 1, left_out="cron_prompt")
     assert "(not indexed: a scheduled prompt)" in next(turn_lines(turn, full=False, width=80))
     assert reason_words(Reason.CUT_AT_K) == fmt.reason_words(Reason.CUT_AT_K)

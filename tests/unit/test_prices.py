@@ -19,7 +19,7 @@ from memtui.embedding.prices import (
     price_of,
 )
 from memtui.embedding.registry import provider_names
-from memtui.report.cost import price_words
+from memtui.report.providers import price_words
 
 SMALL = list_price("openai", "text-embedding-3-small")
 

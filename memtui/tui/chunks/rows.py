@@ -13,8 +13,8 @@ from memtui.model.browsing import AnsweredQuery, ChunkTerm, Neighbour, Neighbour
 from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.explaining.lines import heading
 from memtui.tui.glyphs import Glyphs
+from memtui.tui.present.report import heading
 from memtui.tui.widgets.result_row import place_text
 from memtui.tui.widgets.row_list import Row
 

@@ -16,6 +16,8 @@ from textual.widgets import Static
 
 from memtui.model import Drop, Hit, Ranked, Ranking
 from memtui.ranking.trace import ListComparison, compare_lists, compare_settings, find
+from memtui.report.arithmetic import place
+from memtui.report.explanation import verdict_words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.actions_ranking import needs_search
@@ -24,7 +26,6 @@ from memtui.tui.comparing import CONFIGURED, CURRENT, Side, choices, first_names
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.base import BaseScreen
-from memtui.tui.verdicts import place, verdict
 from memtui.tui.widgets.butterfly import two_results
 from memtui.tui.widgets.comparison_view import (
     NAMES,
@@ -253,7 +254,7 @@ class CompareScreen(BaseScreen[str | None]):
             elif isinstance(one, Hit):
                 told = f"#{one.rank}  {fmt.score(shown_score(one))}"
             else:
-                told = verdict(side.ranked, one)
+                told = verdict_words(side.ranked, one)
             parts.append(Content.assemble((f"{name} ", "$primary bold"), told))
         return Content("\n").join(
             [Content.styled(place(chunk), "bold"), Content("   ").join(parts)]

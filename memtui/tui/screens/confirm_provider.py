@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.content import Content
 
 from memtui.model.status import ProviderListing
-from memtui.report.cost import price_words
+from memtui.report.providers import price_words
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
 from memtui.tui.bindings import bindings

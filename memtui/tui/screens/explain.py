@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,45 +13,62 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
+from textual.message import Message
+from textual.timer import Timer
 from textual.widget import Widget
+from textual.worker import get_current_worker
 
-from memtui.model import Ranking
+from memtui.model import Ranked, Ranking
 from memtui.model.inquiry import WordChange
+from memtui.report.explanation import Explained, Part, Subject, report_of
+from memtui.report.export import Format, exported, save
+from memtui.report.layout import Section, SectionId
+from memtui.report.words import SHORT
 from memtui.text.sanitize import safe_line
-from memtui.tui.arithmetic import axis, steps_of
+from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
-from memtui.tui.explaining.export import page_as, text_of_page
-from memtui.tui.explaining.facts import LABEL, facts_of
-from memtui.tui.explaining.findings import Part
-from memtui.tui.explaining.least_lines import Choice, applied_words
-from memtui.tui.explaining.page import Page
-from memtui.tui.screens.explain_base import ExplainBase
-from memtui.tui.widgets.facts import Facts
-from memtui.tui.widgets.least_list import LeastList
+from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
+from memtui.tui.present.report import section_lines, text_lines
+from memtui.tui.screens.base import Modal
+from memtui.tui.screens.explain_controller import ExplainController
+from memtui.tui.widgets.change_list import ChangeList
 from memtui.tui.widgets.text_block import TextBlock
-from memtui.tui.widgets.waterfall import Waterfall
 
 if TYPE_CHECKING:
-    from memtui.ranking.counterfactual import Change
+    from memtui.engine import Engine
+    from memtui.tui.actions_inquiry import InquiryActions
     from memtui.tui.app import MemtuiApp
 
+STEP_PAUSE = 0.12
+"""Seconds on one chunk before the engine is asked about it, for a reader who steps on."""
 _STILL_LOOKING = "Still looking: wait a moment."
 _NOT_EXPLAINED = "Nothing to export: it could not be explained."
 _NOTHING_APPLIED = "Nothing to take back here."
-_LEFT, _RIGHT = "explain-left", "explain-right"
+_CHANGES = (SectionId.LEAST_CHANGES, SectionId.WORD_CHANGES)
+_BLOCKS = (
+    SectionId.TRACE,
+    SectionId.ARITHMETIC,
+    SectionId.RANKS,
+    SectionId.TERMS,
+    SectionId.PASSAGES,
+    SectionId.LEGS,
+)
+
+
+_RESERVED = {SectionId.PASSAGES: 5}
+"""Lines that a section takes at least, so that what follows stays where it is when it is there."""
+
+
+class PartFound(Message):
+    """A part of what was looked for is there, or could not be found out."""
+
+    def __init__(self, ticket: int, part: Part, value: object, problem: str) -> None:
+        super().__init__()
+        self.ticket, self.part, self.value, self.problem = ticket, part, value, problem
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
-    """A change that was applied here: what a changed query was before, or what it ranked by."""
-
-    choice: Choice
-    query: str | None = None
-    ranking: Ranking | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
+class _ReadingPlace:
     """A section, where its first line was in the view, and how far the page was scrolled then."""
 
     section: Widget
@@ -58,128 +76,215 @@ class _Held:
     scrolled: int
 
 
-class ExplainScreen(ExplainBase):
+class ExplainScreen(Modal[str | None]):
     """Explains one place for one result list; its result is the chunk that was looked at last."""
 
     CSS_PATH = "explain.tcss"
     BINDING_GROUP_TITLE = "Explain"
     BINDINGS: ClassVar[list[BindingType]] = bindings("explain")
 
-    _applied: tuple[Applied, ...] = ()
-    _held: _Held | None = None
-    _note = ""
-    """What was applied or taken back, below the verdict."""
+    def __init__(
+        self,
+        ranked: Ranked,
+        subject: Subject,
+        *,
+        ranking: Ranking | None = None,
+        glyphs: Glyphs = UNICODE,
+        engine: Engine | None = None,
+        search: InquiryActions | None = None,
+        follows: bool = False,
+        folder: Path | None = None,
+    ) -> None:
+        """Explain a chunk by its id, or a place by its name, by what `ranked` tells.
+
+        `ranking` is what was asked for, where that is not what ran: when one leg searches alone.
+        Without an engine only what the ranking knows is told; without a search screen nothing
+        can be applied or pinned. `follows` says that `ranked` is the list of the search screen,
+        whose changes are then explained, too. JSON is saved in `folder`, else where the program
+        was started.
+        """
+        super().__init__()
+        self.controller = ExplainController(ranked, ranking or ranked.ranking, subject, engine)
+        self.glyphs, self.search, self.follows = glyphs, search, follows
+        self._folder = folder
+        self._pause: Timer | None = None
+        self._reading: _ReadingPlace | None = None
+
+    @property
+    def explained(self) -> Explained:
+        """Everything that is known by now."""
+        return self.controller.explained
+
+    @property
+    def chunk_id(self) -> str | None:
+        """The chunk that is explained; `None` while a place is none."""
+        return self.controller.chunk_id
+
+    def take(self, ranked: Ranked, ranking: Ranking) -> None:
+        """Explain the same place by another list, after a change of parameters or words."""
+        if self.follows and self.controller.take(ranked, ranking) and self.is_mounted:
+            self._show(again=False)
+            self._gather_later()
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="explain-box"):
             yield TextBlock(id="explain-verdict")
             with Container(id="explain-columns"):
-                with Vertical(id=_LEFT):
+                with Vertical(id="explain-left"):
                     yield TextBlock(id="explain-trace")
-                    yield Waterfall(glyphs=self.glyphs, id="explain-waterfall")
-                    yield Facts(label_width=LABEL, id="explain-facts")
+                    yield TextBlock(id="explain-arithmetic")
+                    yield TextBlock(id="explain-ranks")
                     yield TextBlock(id="explain-text-left")
-                with Vertical(id=_RIGHT):
-                    yield LeastList(glyphs=self.glyphs, id="explain-least")
-                    yield TextBlock(id="explain-keyword")
-                    yield TextBlock(id="explain-vector")
+                with Vertical(id="explain-right"):
+                    yield ChangeList(self.glyphs, id="explain-changes")
+                    yield TextBlock(id="explain-terms")
+                    yield TextBlock(id="explain-passages")
+                    yield TextBlock(id="explain-legs")
                     yield TextBlock(id="explain-text")
 
     def on_mount(self) -> None:
         """Show what the ranking knows, and ask the engine for the rest."""
-        self.show_page(again=False)
+        self._show(again=False)
         box = self.query_one("#explain-box")
         self.watch(box, "virtual_size", self._laid_out, init=False)
         self.call_after_refresh(self._gather)
 
     def on_unmount(self) -> None:
         """Stop looking."""
-        self._ticket += 1
+        self.controller.ticket += 1
+
+    # --- asking the engine ----------------------------------------------------------------------
+
+    def _gather_later(self) -> None:
+        self.controller.ticket += 1
+        if self._pause is not None:
+            self._pause.stop()
+        self._pause = self.set_timer(STEP_PAUSE, self._gather)
+
+    def _gather(self) -> None:
+        """Look for what is not known yet."""
+        if self.controller.engine is None or not self.explained.due:
+            return
+        self.controller.ticket += 1
+        self.run_worker(
+            lambda: self.controller.gather(
+                lambda: get_current_worker().is_cancelled,
+                self._tell,
+            ),
+            thread=True,
+            exclusive=True,
+            group="explain",
+            exit_on_error=False,
+            description="explain a chunk",
+        )
+
+    def _tell(self, ticket: int, part: Part, value: object, problem: str) -> None:
+        self.post_message(PartFound(ticket, part, value, problem))
+
+    @on(PartFound)
+    def part_found(self, message: PartFound) -> None:
+        """Draw a part in its place."""
+        message.stop()
+        if message.ticket == self.controller.ticket:
+            self.controller.learn(message.part, message.value, message.problem)
+            self._show(again=True)
 
     # --- drawing --------------------------------------------------------------------------------
 
-    def show_page(self, *, again: bool) -> None:
+    def _show(self, *, again: bool) -> None:
         """Draw everything that is known; `again` keeps the place of a reader of the same page."""
-        self._page = page = self._paged()
+        explained = self.explained
         box = self.query_one("#explain-box", VerticalScroll)
         if again:
-            self._hold(box)
+            self._note_reading_place(box)
         else:
-            self._held = None
+            self._reading = None
         box.border_title = self._title()
         box.border_subtitle = Content(self._keys())
-        told = page.verdict()
-        self._block("verdict").show(lambda width: self._verdict(told, width))
-        self._show_arithmetic(page)
-        least = self.query_one(LeastList)
-        least.display = page.offers_changes
-        least.show(page.findings, again=again)
-        for name, draw in (
-            ("trace", page.trace),
-            ("keyword", page.keyword),
-            ("vector", page.vector),
-            ("text", page.text),
-            ("text-left", page.text),
-        ):
-            self._block(name).show(draw)
+        report = report_of(explained, spell=SHORT)
+        by_id: dict[SectionId, list[Section]] = {}
+        for section in report.sections:
+            by_id.setdefault(section.id, []).append(section)
+        verdict = Content.styled(
+            safe_line(report.verdict), f"bold ${'state-ok' if explained.shown else 'state-warn'}"
+        )
+        query = Content.styled(f"query  {safe_line(report.query)}", fmt.MUTED)
+        note = Content.styled(self.controller.note, "$primary bold")
+        self._block("verdict").show(
+            lambda width: [
+                line for part in (verdict, query, note) if part for line in part.wrap(width)
+            ]
+        )
+        for name in _BLOCKS:
+            self._show_sections(name, by_id.get(name, ()))
+        changes = [section for name in _CHANGES for section in by_id.get(name, ())]
+        self.query_one(ChangeList).show(changes, self.controller.choices, again=again)
+        for text in ("text", "text-left"):
+            self._block(text).show(self._text)
         if not again:
             box.scroll_home(animate=False)
             box.focus()
         self.refresh_bindings()
 
-    def _show_arithmetic(self, page: Page) -> None:
-        waterfall, facts = self.query_one(Waterfall), self.query_one(Facts)
-        waterfall.display = facts.display = page.explanation is not None
-        if page.explanation is not None:
-            waterfall.show(steps_of(self.ranked, page.explanation.scored), axis(self.ranked))
-            facts.show(facts_of(self.ranked, page.explanation, self.glyphs))
+    def _show_sections(self, name: SectionId, sections: Sequence[Section]) -> None:
+        def draw(width: int) -> list[Content]:
+            parts = (section_lines(section, width, self.glyphs) for section in sections)
+            lines = [line for drawn in parts for line in drawn]
+            return lines + [Content("")] * (_RESERVED.get(name, 0) - len(lines))
+
+        block = self._block(name)
+        block.display = bool(sections)
+        block.show(draw)
+
+    def _text(self, width: int) -> list[Content]:
+        explained = self.explained
+        if explained.chunk is None:
+            return []
+        text, passages = explained.chunk.text, explained.passages
+        return text_lines(text, explained.ranked, passages, width, self.glyphs)
 
     def _block(self, name: str) -> TextBlock:
         return self.query_one(f"#explain-{name}", TextBlock)
 
-    def _verdict(self, told: Content, width: int) -> list[Content]:
-        lines = list(told.wrap(width))
-        if self._note:
-            lines += Content.styled(self._note, "$primary bold").wrap(width)
-        return lines
-
     def _title(self) -> Content:
         pinned = self.search is not None and self.chunk_id in self.search.pins
         mark = f"{self.glyphs.pin} " if pinned else ""
-        return Content.assemble((mark, "bold $primary"), self._page.title())
+        named = (safe_line(self.explained.title), "bold")
+        where = f"  {self.controller.heading}"
+        return Content.assemble((mark, "bold $primary"), "Explain  ", named, where)
 
     def _keys(self) -> str:
-        apply = "a apply  " if self._page.offers_changes else ""
-        undo = "u undo  " if self._applied else ""
-        can_pin = self.search is not None and self._page.chunk is not None
+        apply = "a apply  " if self.explained.offers_changes else ""
+        undo = "u undo  " if self.controller.applied else ""
+        can_pin = self.search is not None and self.explained.chunk is not None
         host = "p pin  c compare  " if can_pin else ""
         return f"j/k other results  {apply}{undo}{host}y copy  esc back"
 
-    def _hold(self, box: VerticalScroll) -> None:
+    def _note_reading_place(self, box: VerticalScroll) -> None:
         """Note the section in the middle of the view, and where it is; at the top nothing."""
         scrolled = box.scroll_offset.y
-        if self._held is not None and self._held.scrolled == scrolled:
+        if self._reading is not None and self._reading.scrolled == scrolled:
             return  # what was drawn last is not laid out yet
-        self._held = None
+        self._reading = None
         top = box.content_region.y
         middle = top + box.content_region.height // 2
         for section in box.query("#explain-columns > Vertical > *").results(Widget):
             if scrolled and section.display and section.region.bottom > middle:
-                self._held = _Held(section, section.region.y - top, scrolled)
+                self._reading = _ReadingPlace(section, section.region.y - top, scrolled)
                 return
 
     def _laid_out(self) -> None:
-        self.call_after_refresh(self._keep)
+        self.call_after_refresh(self._keep_reading_place)
 
-    def _keep(self) -> None:
+    def _keep_reading_place(self) -> None:
         """Put the section that is read back to where it was, whatever grew above it."""
-        box, held = self.query_one("#explain-box", VerticalScroll), self._held
-        if held is None:
+        box, reading = self.query_one("#explain-box", VerticalScroll), self._reading
+        if reading is None:
             return
-        moved = held.section.region.y - box.content_region.y - held.offset
-        if moved or box.scroll_offset.y != held.scrolled:
-            self._held = None
-        if moved and box.scroll_offset.y == held.scrolled:
+        moved = reading.section.region.y - box.content_region.y - reading.offset
+        if moved or box.scroll_offset.y != reading.scrolled:
+            self._reading = None
+        if moved and box.scroll_offset.y == reading.scrolled:
             box.scroll_relative(y=moved, animate=False, force=True)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -190,67 +295,51 @@ class ExplainScreen(ExplainBase):
 
     def action_step(self, steps: int) -> None:
         """Go to the next or the previous chunk, near misses after the results."""
-        place = min(max(self._place + steps, 0), len(self._subjects) - 1)
-        if place != self._place:
-            self._place = place
-            self._note = ""
-            self.show_page(again=False)
+        if self.controller.step(steps):
+            self._show(again=False)
             self._gather_later()
 
-    @on(LeastList.Opened)
-    def change_opened(self, message: LeastList.Opened) -> None:
+    @on(ChangeList.Opened)
+    def change_opened(self, message: ChangeList.Opened) -> None:
         """Apply the change that was clicked."""
         message.stop()
         self.action_apply()
 
     def action_apply(self) -> None:
         """Apply the marked change to the search, and explain its new list."""
-        choice = self.query_one(LeastList).chosen if self._page.offers_changes else None
+        choice = self.query_one(ChangeList).chosen
         if choice is None or self.search is None:
-            looking = self._page.findings.due & {Part.LEAST, Part.WORDS}
-            told = _STILL_LOOKING if looking and not self._page.shown else "Nothing to apply here."
-            self.notify(told, markup=False)
+            looking = {Part.LEAST, Part.WORDS} & self.explained.due and not self.explained.shown
+            self.notify(_STILL_LOOKING if looking else "Nothing to apply here.", markup=False)
             return
-        self._note = f"applied: {applied_words(choice, self.glyphs)}   u takes it back"
+        self.controller.apply(choice)
         self.follows = True
         self.search.follow_chunk(self.chunk_id)
         if isinstance(choice, WordChange):
-            self._applied = (*self._applied, Applied(choice, self.ranked.pool.query))
             self.search.change_query(choice.query)
         else:
-            ranking = _changed(self.ranking, choice)
-            self._applied = (*self._applied, Applied(choice, ranking=ranking))
-            self.search.change_ranking(ranking)
+            self.search.change_ranking(self.controller.changed(choice))
 
     async def action_undo(self) -> None:
         """Take back the change that was made last, here or below."""
-        last = self._applied[-1] if self._applied else None
         if self.search is None or not self.follows:
             self.notify(_NOTHING_APPLIED, markup=False)
             return
         self.search.follow_chunk(self.chunk_id)
+        before = self.search.ranking
+        last = self.controller.take_back(before)
         if last is not None and last.query is not None:
-            self._took_back(last)
             self.search.change_query(last.query)
             return
-        before = self.search.ranking
-        if last is not None and last.ranking == before:
-            self._took_back(last)
-        else:
-            self._note = "taken back: the last change of the parameters"
         await self.app.run_action("undo_ranking")
         if self.search.ranking == before:
-            self._note = ""
+            self.controller.note = ""
             self.notify(_NOTHING_APPLIED, markup=False)
-
-    def _took_back(self, last: Applied) -> None:
-        self._applied = self._applied[:-1]
-        self._note = f"taken back: {applied_words(last.choice, self.glyphs)}"
 
     def action_pin(self) -> None:
         """Follow this chunk through every query, or do not any more."""
-        if self.search is not None and self._page.chunk is not None:
-            self.search.pin_chunk(self._page.chunk)
+        if self.search is not None and self.explained.chunk is not None:
+            self.search.pin_chunk(self.explained.chunk)
             self.query_one("#explain-box").border_title = self._title()
 
     def action_show_chunk(self) -> None:
@@ -270,55 +359,37 @@ class ExplainScreen(ExplainBase):
 
     def action_copy(self, format_: str) -> None:
         """Copy the explanation as plain text or as Markdown."""
-        from memtui.report.export import Format
-
-        if format_ == Format.TEXT:
-            text: str | None = text_of_page(self._page)
-        else:
-            text = page_as(self._page, Format(format_))
-        if text is None:
-            self._tell_missing()
-            return
-        self.app.copy_to_clipboard(text)
+        ascii_only = self.glyphs is ASCII
+        self.app.copy_to_clipboard(exported(self.explained, Format(format_), ascii_only=ascii_only))
         name = "text" if format_ == Format.TEXT else "Markdown"
         self.notify(f"Explanation copied as {name}.", markup=False)
 
     def action_save_json(self) -> None:
         """Write the explanation into a file."""
-        if self._page.inquiry is None:
-            self._tell_missing()
+        explained = self.explained
+        if explained.inquiry is None:
+            looking = Part.INQUIRY in explained.due
+            self.notify(_STILL_LOOKING if looking else _NOT_EXPLAINED, markup=False)
             return
         name = f"explanation-{datetime.now():%Y-%m-%d-%H%M%S-%f}.json"
-        page, path = self._page, (self._folder or Path.cwd()) / name
+        path = (self._folder or Path.cwd()) / name
         self.run_worker(
-            lambda: self._write_json(page, path),
+            lambda: self._write_json(explained, path),
             thread=True,
             exit_on_error=False,
             group="export",
             description="save the explanation",
         )
 
-    def _tell_missing(self) -> None:
-        """Say why there is nothing to export."""
-        looking = Part.INQUIRY in self._page.findings.due
-        self.notify(_STILL_LOOKING if looking else _NOT_EXPLAINED, markup=False)
-
-    def _write_json(self, page: Page, path: Path) -> None:
-        from memtui.report.export import Format, save
+    def _write_json(self, explained: Explained, path: Path) -> None:
         from memtui.settings.storage import make_private
 
         if self._folder is not None:
             make_private(self._folder)
-        save(path, page_as(page, Format.JSON) or "", mode=0o600)
+        save(path, exported(explained, Format.JSON), mode=0o600)
         told = f"saved {safe_line(str(path))}"
         self.app.call_from_thread(self.app.notify, told, markup=False)
 
     def action_close(self) -> None:
         """Go back."""
         self.dismiss(self.chunk_id)
-
-
-def _changed(ranking: Ranking, change: Change) -> Ranking:
-    from memtui.ranking.counterfactual import apply
-
-    return apply(ranking, change.parameter, change.new)

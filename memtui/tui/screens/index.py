@@ -259,7 +259,7 @@ def index_facts(status: IndexStatus, now: datetime, glyphs: Glyphs = UNICODE) ->
         )
         facts.append(("", Content.styled(did, fmt.MUTED)))
     if status.usage.requests:
-        facts.append(("spent", words.usage_line(status.usage)))
+        facts.append(("spent", Content(words.usage_words(status.usage))))
     facts += [
         ("warning", Content.styled(safe_line(line), "$state-warn")) for line in status.warnings
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from memtui.model import citation
-from memtui.report.left_out import left_out_words
+from memtui.report.words import left_out_words
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.editing import edit_place

@@ -7,7 +7,7 @@ from collections import Counter
 from textual.content import Content
 
 from memtui.model.conversations import TranscriptSource
-from memtui.report.left_out import left_out_counts
+from memtui.report.words import left_out_counts
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import ASCII, Glyphs

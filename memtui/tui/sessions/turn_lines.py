@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual.content import Content
 
 from memtui.model.conversations import Turn, TurnKind
-from memtui.report.left_out import left_out_words
+from memtui.report.words import left_out_words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import ASCII, Glyphs

@@ -2,170 +2,142 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
 
 from textual.content import Content
 
 from memtui.model import Drop, Hit, Leg, Ranked, Stage
 from memtui.ranking.trace import better, deciding_step
+from memtui.report.arithmetic import LEGS, ScoreStep, axis, place, score_steps
+from memtui.report.explanation import verdict_words
+from memtui.report.words import step_name
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.arithmetic import LEGS, ScoreStep, axis, glyph_of, steps_of
 from memtui.tui.glyphs import ASCII, Glyphs
-from memtui.tui.verdicts import place, verdict
+from memtui.tui.present.report import STYLES, step_glyph
 
-_WORD = 12
-_VALUE = 8
-_RANK = 5
-_GAP = 12
+_WORD, _VALUE, _RANK = 13, 8, 5
+_DIFFERENCE = 9
 _TAIL = 3
 """Cells of the mark of the step that decides."""
 _TEXT_LINES = 14
 _FORMULA = 24
 _WIDE = 110
-_LEG_NAMES = {Leg.VECTOR: "the vector leg", Leg.KEYWORD: "the keyword leg"}
 
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    kind: Leg | Stage
-    word: str
-    style: str
-    first: ScoreStep | None
-    second: ScoreStep | None
+Scored = Hit | Drop
 
 
 def two_results(
-    ranked: Ranked, first: Hit | Drop, second: Hit | Drop, width: int, glyphs: Glyphs
+    ranked: Ranked, first: Scored, second: Scored, width: int, glyphs: Glyphs
 ) -> list[Content]:
     """The steps of both as mirrored bars with values, ranks and the difference of the second.
 
     The step that made the better one the better one is marked; the last lines say why in words.
     """
-    rows = _rows(ranked, first, second)
+    steps = [{step.kind: step for step in score_steps(ranked, one)} for one in (first, second)]
     decided = deciding_step(first, second)
-    wide = width >= _WIDE
-    outer = _FORMULA if wide else 0
-    fixed = _WORD + 2 * (_VALUE + _RANK + outer) + _GAP
+    outer = _FORMULA if width >= _WIDE else 0
+    fixed = _WORD + 2 * (_VALUE + _RANK + outer) + _DIFFERENCE + _TAIL
     cells = max((width - fixed) // 2, 4)
-    scale = axis(ranked)
-    lines = [_places(first, second, width), _verdicts(ranked, first, second, width), Content("")]
-    lines.append(_head(cells, outer))
-    for row in rows:
-        line = _row_line(row, cells, outer, scale, glyphs)
-        if row.kind is decided:
+    half = width // 2 - 1
+    lines = [
+        _halves(
+            [
+                Content.assemble((f"{name}  ", "$primary bold"), (place(one.chunk), "bold"))
+                for name, one in (("A", first), ("B", second))
+            ],
+            half,
+            width,
+        ),
+        _halves([_verdict(ranked, one) for one in (first, second)], half, width),
+        Content(""),
+        _head(cells, outer),
+    ]
+    kinds: list[Leg | Stage] = [*LEGS, *ranked.ranking.stages]
+    for kind in kinds:
+        pair = [known.get(kind) for known in steps]
+        if pair == [None, None]:
+            continue
+        line = _row(pair, kind, cells, outer, axis(ranked), glyphs)
+        if kind is decided:
             mark = "◀" if glyphs is not ASCII else "<"
             line = Content.assemble(line, (f" {mark} ", "$primary"))
             blank = " " * max(width - line.cell_length, 0)
             line = Content.assemble(line, blank).stylize_before("bold on $primary 22%")
         lines.append(fmt.fit(line, width))
-    lines += [Content(""), *sentence(ranked, first, second, decided).wrap(width), Content("")]
-    return [*lines, *_texts(first, second, width)]
-
-
-def _texts(first: Hit | Drop, second: Hit | Drop, width: int) -> list[Content]:
-    """The beginning of both texts, side by side."""
-    half = max(width // 2 - 2, 4)
-    sides = [
-        Content(" ".join(safe_line(one.chunk.text[: half * _TEXT_LINES]).split())).wrap(half)
+    lines += [Content(""), *_sentence(first, second, decided, steps).wrap(width), Content("")]
+    texts = [
+        Content(" ".join(safe_line(one.chunk.text[: half * _TEXT_LINES]).split())).wrap(half - 1)
         for one in (first, second)
     ]
-    lines = []
-    for left, right in zip_longest(*sides, fillvalue=Content("")):
-        blank = Content(" " * (width - half - left.cell_length))
-        lines.append((left + blank + right).stylize(fmt.MUTED))
-    return lines[:_TEXT_LINES]
+    pairs = list(zip_longest(*texts, fillvalue=Content("")))[:_TEXT_LINES]
+    return [*lines, *(_halves(list(pair), half, width).stylize(fmt.MUTED) for pair in pairs)]
 
 
-def sentence(
-    ranked: Ranked, first: Hit | Drop, second: Hit | Drop, decided: Leg | Stage | None
+def _halves(sides: list[Content], half: int, width: int) -> Content:
+    left, right = (fmt.fit(side, half) for side in sides)
+    return Content.assemble(left, " " * (width - half - left.cell_length), right)
+
+
+def _verdict(ranked: Ranked, scored: Scored) -> Content:
+    style = "$state-ok" if isinstance(scored, Hit) else "$state-error"
+    return Content.styled(verdict_words(ranked, scored), style)
+
+
+def _sentence(
+    first: Scored,
+    second: Scored,
+    decided: Leg | Stage | None,
+    steps: list[dict[Leg | Stage, ScoreStep]],
 ) -> Content:
-    """Which of the two is ahead and which step made it so."""
+    """Which of the two is ahead, which step made it so, and what each of them got there."""
     if decided is None:
         return Content("Nothing decides between them: neither was a candidate, or they are one.")
-    name = "A" if better(first, second) is first else "B"
-    other = "B" if name == "A" else "A"
-    return Content.assemble(
-        (f"{name} is ahead of {other}", "bold"),
-        ": ",
-        (_name(decided), "bold $primary"),
-        " decides. ",
-        (_detail(ranked, first, second, decided), fmt.MUTED),
-    )
-
-
-def _name(step: Leg | Stage) -> str:
-    return _LEG_NAMES[step] if isinstance(step, Leg) else fmt.STAGE_NAMES[step]
-
-
-def _detail(ranked: Ranked, first: Hit | Drop, second: Hit | Drop, decided: Leg | Stage) -> str:
-    """The numbers of the step that decides: what each of the two got there."""
+    names = "AB" if better(first, second) is first else "BA"
     told = []
-    for name, scored in (("A", first), ("B", second)):
-        step = next((one for one in steps_of(ranked, scored) if one.kind is decided), None)
+    for name, known in zip("AB", steps, strict=True):
+        step = known.get(decided)
         if step is not None and step.formula:
-            note = f" ({step.brief or step.note})" if step.brief or step.note else ""
+            note = f" ({step.brief})" if step.brief else ""
             told.append(f"{name}: {step.formula}{note}")
-    return "; ".join(told)
-
-
-def _rows(ranked: Ranked, first: Hit | Drop, second: Hit | Drop) -> list[_Row]:
-    mine, others = (
-        {step.kind: _scored(step) for step in steps_of(ranked, one)} for one in (first, second)
+    leg = " leg" if isinstance(decided, Leg) else ""
+    return Content.assemble(
+        (f"{names[0]} is ahead of {names[1]}", "bold"),
+        ": ",
+        (step_name(decided) + leg, "bold $primary"),
+        " decides. ",
+        ("; ".join(told), fmt.MUTED),
     )
-    order: Sequence[Leg | Stage] = (*LEGS, *ranked.ranking.stages)
-    rows = []
-    for kind in order:
-        one, other = mine.get(kind), others.get(kind)
-        known = one or other
-        if known is not None:
-            rows.append(_Row(kind, known.word, known.style, one, other))
-    return rows
-
-
-def _scored(step: ScoreStep) -> ScoreStep:
-    """A step that only keeps or loses a result has no score of its own to compare."""
-    is_gate = isinstance(step.kind, Stage) and not step.sign
-    return replace(step, value=None) if is_gate else step
-
-
-def _places(first: Hit | Drop, second: Hit | Drop, width: int) -> Content:
-    half = width // 2 - 1
-    left = fmt.fit(Content.assemble(("A  ", "$primary bold"), (place(first.chunk), "bold")), half)
-    right = fmt.fit(Content.assemble(("B  ", "$primary bold"), (place(second.chunk), "bold")), half)
-    return left + Content(" " * (width - left.cell_length - right.cell_length)) + right
-
-
-def _verdicts(ranked: Ranked, first: Hit | Drop, second: Hit | Drop, width: int) -> Content:
-    half = width // 2 - 1
-    left, right = (
-        fmt.fit(Content.styled(verdict(ranked, one), _verdict_style(one)), half)
-        for one in (first, second)
-    )
-    return left + Content(" " * (width - left.cell_length - right.cell_length)) + right
-
-
-def _verdict_style(scored: Hit | Drop) -> str:
-    return "$state-ok" if isinstance(scored, Hit) else "$state-error"
 
 
 def _head(cells: int, outer: int) -> Content:
     left = f"{'':>{outer}}{'rank':<{_RANK}}{'score':>{_VALUE}}{'':>{cells}}"
     right = f"{'':>{cells}}{'score':>{_VALUE}}{'rank':>{_RANK}}{'':>{outer}}"
-    gap = f"{'B − A':>{_GAP - _TAIL}}"
-    return Content.styled(f"{left}{'':^{_WORD}}{right}{gap}", fmt.MUTED)
+    return Content.styled(f"{left}{'':^{_WORD}}{right}{'B − A':>{_DIFFERENCE}}", fmt.MUTED)
 
 
-def _row_line(row: _Row, cells: int, outer: int, scale: float, glyphs: Glyphs) -> Content:
-    one, other = row.first, row.second
+def _row(
+    pair: list[ScoreStep | None],
+    kind: Leg | Stage,
+    cells: int,
+    outer: int,
+    scale: float,
+    glyphs: Glyphs,
+) -> Content:
+    # A step that only keeps or loses a result has no score of its own to compare.
+    is_gate = isinstance(kind, Stage) and not any(step is not None and step.sign for step in pair)
+    one, other = (
+        replace(step, value=None) if step is not None and is_gate else step for step in pair
+    )
+    known = one or other
+    assert known is not None
     return Content.assemble(
         _formula(one, outer, left=True),
         (f"{_rank(one):<{_RANK}}", fmt.MUTED),
         (f"{_value(one):>{_VALUE}}", "bold"),
         _bar(one, cells, scale, glyphs, mirrored=True),
-        (f"{row.word:^{_WORD}}", row.style),
+        (f"{step_name(kind):^{_WORD}}", STYLES[known.tone]),
         _bar(other, cells, scale, glyphs, mirrored=False),
         (f"{_value(other):>{_VALUE}}", "bold"),
         (f"{_rank(other):>{_RANK}}", fmt.MUTED),
@@ -192,11 +164,11 @@ def _formula(step: ScoreStep | None, width: int, *, left: bool) -> Content:
 
 def _difference(one: ScoreStep | None, other: ScoreStep | None) -> Content:
     if one is None or other is None or one.value is None or other.value is None:
-        return Content(f"{fmt.NOTHING:>{_GAP - _TAIL}}")
+        return Content(f"{fmt.NOTHING:>{_DIFFERENCE}}")
     value = other.value - one.value
     style = "$state-ok" if value > 0 else "$state-error" if value < 0 else fmt.MUTED
     sign = "+" if value > 0 else ""
-    return Content.styled(f"{sign + fmt.score(value):>{_GAP - _TAIL}}", style)
+    return Content.styled(f"{sign + fmt.score(value):>{_DIFFERENCE}}", style)
 
 
 def _bar(
@@ -207,10 +179,11 @@ def _bar(
         return Content(" " * cells)
     room = cells - 1
     kept = min(room, round(max(step.value, 0.0) / scale * room))
-    taken = step.extent[1] if step.sign in ("×", fmt.MINUS) else 0.0
+    taken = step.extent.high if step.extent is not None and step.sign in ("×", fmt.MINUS) else 0.0
     lost = max(0, min(room, round(taken / scale * room)) - kept)
-    solid = glyph_of(step, glyphs) if isinstance(step.kind, Leg) else glyphs.vector
-    style = step.style if isinstance(step.kind, Leg) else "$foreground 60%"
-    pieces = [(solid * kept, style), (glyph_of(step, glyphs) * lost, step.style)]
+    is_leg = isinstance(step.kind, Leg)
+    solid = step_glyph(step, glyphs) if is_leg else glyphs.vector
+    style = STYLES[step.tone] if is_leg else "$foreground 60%"
+    pieces = [(solid * kept, style), (step_glyph(step, glyphs) * lost, STYLES[step.tone])]
     blank = (" " * (cells - kept - lost), "")
     return Content.assemble(blank, *pieces[::-1]) if mirrored else Content.assemble(*pieces, blank)

@@ -11,6 +11,7 @@ from textual.geometry import Size
 from textual.widget import Widget
 
 from memtui.model import Chunk, Hit, Ranked
+from memtui.report.explanation import drop_words, failure_words
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
 
@@ -36,16 +37,12 @@ def standing(
     """How a chunk stands in a list; `inquiry` says it for what is not in the pool."""
     if ranked is None:
         return Pin(chunk, Content.styled("followed from the next query on", fmt.MUTED))
-    # Imported late: ranking needs numpy, and the first paint does not.
-    from memtui.tui.explaining.wording import failure_words
-    from memtui.tui.widgets.result_row import drop_reason
-
     for hit in ranked.hits:
         if hit.chunk.id == chunk.id:
             return Pin(chunk, _rank(hit, ranked), shown=True)
     drop = next((drop for drop in ranked.drops if drop.chunk.id == chunk.id), None)
     if drop is not None:
-        why = drop_reason(drop)
+        why = drop_words(drop, ranked)
     elif problem:
         why = problem
     elif inquiry is None:

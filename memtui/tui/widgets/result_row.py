@@ -9,14 +9,15 @@ from functools import lru_cache
 
 from textual.content import Content
 
-from memtui.model import Chunk, DateRule, Drop, Hit, Leg, Operation, Reason, Stage, StageScore
+from memtui.model import Chunk, DateRule, Drop, Hit, Leg, Operation, Stage, StageScore
 from memtui.ranking.decay import age_in_days, chunk_day
 from memtui.ranking.trace import movement, stage_score
+from memtui.report.explanation import drop_words
 from memtui.retrieval.marks import Snippet, snippet
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.widgets.score_bar import score_bar
+from memtui.tui.present.report import score_bar
 
 INDENT = 7
 """Cells before the score: rank, pin, movement."""
@@ -86,29 +87,11 @@ def drop_row(drop: Drop, look: RowLook, width: int) -> Content:
     why = Content.assemble(
         " " * INDENT,
         (former, "$state-error bold"),
-        (drop_reason(drop), "$state-warn"),
+        (drop_words(drop), "$state-warn"),
         "  ",
         (_one_line(drop.chunk), QUIET),
     )
     return Content("\n").join([head, fmt.fit(why, width)])
-
-
-def drop_reason(drop: Drop) -> str:
-    """Say in a few words why a chunk is not in the list."""
-    numbers = drop.numbers or (drop.stages[-1].numbers if drop.stages else {})
-    match drop.reason:
-        case Reason.CUT_AT_K:
-            place = drop.stages[-1].rank if drop.stages else None
-            k = numbers.get("k")
-            return f"rank {place} > k {k}" if place and k else fmt.reason_words(drop.reason)
-        case Reason.BELOW_MIN_SCORE:
-            minimum = numbers.get("min_score")
-            if not isinstance(minimum, int | float):
-                return fmt.reason_words(drop.reason)
-            after = _after_decay(drop)
-            return f"{fmt.score(drop.score)} < min {minimum:.2f}{after}"
-        case _:
-            return fmt.reason_words(drop.reason)
 
 
 def age_text(chunk: Chunk, now: datetime, rule: DateRule) -> str:
@@ -254,10 +237,3 @@ def _stage_numbers(stage: StageScore, glyphs: Glyphs) -> Content | None:
         name = f"{glyphs.rerank} {fmt.STAGE_WORDS[stage.stage]} "
         return Content.assemble((name, "$leg-rerank"), fmt.score(stage.after))
     return None
-
-
-def _after_decay(drop: Drop) -> str:
-    decay = stage_score(drop, Stage.DECAY)
-    if decay is None or decay.operand is None or decay.operand == 1:
-        return ""
-    return f" after decay ×{fmt.score(decay.operand)}"

@@ -18,8 +18,8 @@ from textual.strip import Strip
 
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
+from memtui.tui.present.report import BAR_META
 from memtui.tui.widgets.line_view import LineView
-from memtui.tui.widgets.score_bar import BAR_META
 
 _STRIPS_KEPT = 500
 _REVERSED = Style(reverse=True)

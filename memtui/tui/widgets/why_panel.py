@@ -8,12 +8,14 @@ from textual.geometry import Size
 from textual.widget import Widget
 
 from memtui.model import Hit, Leg, Ranked, Stage
+from memtui.ranking.trace import find
+from memtui.report.arithmetic import ScoreStep, score_steps
+from memtui.report.explanation import verdict_words
 from memtui.tui import format as fmt
-from memtui.tui.arithmetic import ScoreStep, glyph_of, steps_of
 from memtui.tui.glyphs import UNICODE, Glyphs
-from memtui.tui.verdicts import verdict
+from memtui.tui.present.report import STYLES, step_glyph
 
-_WORD = 9
+_WORD = 12
 _BESIDE_ONLY = (Stage.FUSION, Stage.IDENTITY, Stage.TIERS, Stage.EXACT_PATH)
 """Stages whose note is left out where it does not fit beside the numbers."""
 _EMPTY = "Select a result to see why it ranks where it does."
@@ -24,31 +26,22 @@ def why_lines(ranked: Ranked, chunk_id: str, width: int, glyphs: Glyphs = UNICOD
 
     Raises `KeyError` when the pool does not hold the chunk.
     """
-    # Imported late: ranking needs numpy, and the first paint does not.
-    from memtui.ranking.trace import find
-
     scored = find(ranked, chunk_id)
-    steps = [step for step in steps_of(ranked, scored) if _is_remarkable(step)]
-    column = max((len(_expression(step)) for step in steps if step.rank), default=0) + 1
     lines: list[Content] = []
-    for step in steps:
-        lines += _step_lines(step, column, width, glyphs)
+    for step in score_steps(ranked, scored):
+        if step.kind is not Stage.MIN_SCORE or step.note or step.failed:
+            lines += _step_lines(step, width, glyphs)
     style = "bold $state-ok" if isinstance(scored, Hit) else "bold $state-warn"
-    lines += Content.styled(verdict(ranked, scored), style).wrap(width)
+    lines += Content.styled(verdict_words(ranked, scored), style).wrap(width)
     return lines
-
-
-def _is_remarkable(step: ScoreStep) -> bool:
-    return step.kind is not Stage.MIN_SCORE or bool(step.note) or step.failed
 
 
 def _expression(step: ScoreStep) -> str:
     if step.value is None:
         return step.brief
-    value = fmt.score(step.value)
-    formula = step.formula.replace(" × ", "×").replace("× ", "×")
+    value, formula = fmt.score(step.value), step.formula.replace(" × ", "×").replace("× ", "×")
     match step.kind:
-        case Leg.VECTOR | Leg.KEYWORD:
+        case Leg():
             return f"{formula}={value}"
         case Stage.FUSION:
             return value
@@ -62,36 +55,28 @@ def _expression(step: ScoreStep) -> str:
             return f"{formula.replace(fmt.MINUS + ' ', fmt.MINUS)} → {value}"
 
 
-def _step_lines(step: ScoreStep, column: int, width: int, glyphs: Glyphs) -> list[Content]:
-    style = "bold $state-error" if step.failed else step.style
-    if step.value is None and cell_len(step.brief) > width - _WORD - 2:
-        head = Content.assemble((glyph_of(step, glyphs), style), " ", (step.word, style))
-        room = max(8, width - 2)
-        return [head, *(Content.assemble("  ", part) for part in _folded(step.brief, room))]
-    line = Content.assemble(
-        (glyph_of(step, glyphs), style),
-        " ",
-        (f"{step.word:<{_WORD - 1}} ", style),
-        (f"{_expression(step):<{column}}", "" if step.value is not None else fmt.MUTED),
-        (fmt.rank(step.rank) if step.rank else "", fmt.MUTED),
-    )
+def _step_lines(step: ScoreStep, width: int, glyphs: Glyphs) -> list[Content]:
+    style = "bold $state-error" if step.failed else STYLES[step.tone]
+    expression = _expression(step)
+    head = Content.styled(f"{step_glyph(step, glyphs)} {step.word:<{_WORD - 1}} ", style)
+    room = width - head.cell_length
+    if step.value is None:
+        told = Content.styled(expression, fmt.MUTED)
+        if cell_len(expression) <= room:
+            return [head + told]
+        return [head, *(Content.assemble("  ", part) for part in told.wrap(max(8, width - 2)))]
+    rank = f"  {fmt.rank(step.rank)}" if step.rank else ""
+    line = Content.assemble(head, expression, (rank, fmt.MUTED))
     note = step.formula if step.kind is Stage.FUSION else step.brief
-    if not note or step.value is None:
+    if not note:
         return [line]
     if line.cell_length + cell_len(note) + 2 <= width:
         return [Content.assemble(line, "  ", (note, fmt.MUTED))]
     if step.kind in _BESIDE_ONLY:
         return [line]
-    if step.kind is Stage.DECAY:
-        note = step.note
-    deep = cell_len(note) <= width - _WORD - 2
-    indent = " " * (_WORD + 2 if deep else 2)
-    room = max(8, width - len(indent))
-    return [line, *(Content.assemble(indent, part) for part in _folded(note, room))]
-
-
-def _folded(text: str, room: int) -> list[Content]:
-    return list(Content.styled(text, fmt.MUTED).wrap(room))
+    indent = " " * (_WORD + 2 if cell_len(note) <= room else 2)
+    parts = Content.styled(note, fmt.MUTED).wrap(max(8, width - len(indent)))
+    return [line, *(Content.assemble(indent, part) for part in parts)]
 
 
 class WhyPanel(Widget, can_focus=True):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.binding import BindingType
@@ -12,17 +13,23 @@ from textual.message import Message
 from textual.style import Style
 from textual.widget import Widget
 
+from memtui.report.layout import Section
 from memtui.tui.bindings import bindings
-from memtui.tui.explaining.findings import Findings
-from memtui.tui.explaining.least_lines import Choice, LeastLine, choices, least_lines
 from memtui.tui.glyphs import UNICODE, Glyphs
+from memtui.tui.present.report import section_rows
+
+if TYPE_CHECKING:
+    from memtui.tui.screens.explain_controller import Choice
+
+_RESERVED = 10
+"""Lines that a section takes at least, so that what follows stays where it is when it is there."""
 
 
-class LeastList(Widget, can_focus=True):
+class ChangeList(Widget, can_focus=True):
     """Least changes, then words; arrows choose, Enter or a click on the chosen one applies."""
 
     DEFAULT_CSS = """
-    LeastList {
+    ChangeList {
         width: 1fr;
         height: auto;
         text-wrap: nowrap;
@@ -36,32 +43,33 @@ class LeastList(Widget, can_focus=True):
     class Opened(Message):
         """The chosen change was clicked again."""
 
-    def __init__(self, *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, glyphs: Glyphs = UNICODE, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self.glyphs = glyphs
-        self._findings = Findings()
+        self._sections: Sequence[Section] = ()
+        self._choices: Sequence[Choice] = ()
         self._chosen = 0
         self._counted = -1
 
     @property
     def chosen(self) -> Choice | None:
         """The change that would be applied."""
-        offered = choices(self._findings)
-        return offered[self._chosen] if self._chosen < len(offered) else None
+        return self._choices[self._chosen] if self._chosen < len(self._choices) else None
 
-    def show(self, findings: Findings, *, again: bool) -> None:
-        """Show what was found; `again` keeps the chosen place."""
+    def show(self, sections: Sequence[Section], choices: Sequence[Choice], *, again: bool) -> None:
+        """Show sections whose rows are the choices, in their order; `again` keeps the place."""
         self._chosen = self._chosen if again else 0
-        self._findings = findings
+        self._sections, self._choices = sections, choices
+        self.display = bool(sections)
         self.refresh(layout=len(self._lines(self.content_size.width)) != self._counted)
 
     def action_choose(self, step: int) -> None:
         """Choose the next or the previous change; at the ends the page scrolls."""
         place = self._chosen + step
-        if not 0 <= place < len(choices(self._findings)):
+        if 0 <= place < len(self._choices):
+            self._choose(place)
+        else:
             self._page().scroll_relative(y=step, animate=False)
-            return
-        self._choose(place)
 
     def on_focus(self) -> None:
         """Bring the chosen change into view."""
@@ -69,8 +77,7 @@ class LeastList(Widget, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         """Choose by the mouse; a second click applies."""
-        meta: dict[str, Any] = dict(event.style.meta)
-        place = meta.get("change")
+        place = event.style.meta.get("choice")
         if not isinstance(place, int):
             return
         event.stop()
@@ -86,14 +93,13 @@ class LeastList(Widget, can_focus=True):
 
     def render(self) -> Content:
         """Draw the lines at the present width."""
-        lines = self._lines(self.content_size.width)
-        return Content("\n").join([_clickable(line) for line in lines])
+        return Content("\n").join(line for _, line in self._lines(self.content_size.width))
 
     def _choose(self, place: int) -> None:
         self._chosen = place
         self.refresh()
         lines = self._lines(self.content_size.width)
-        at = next((n for n, line in enumerate(lines) if line.choice == place), 0)
+        at = next((number for number, (choice, _) in enumerate(lines) if choice == place), 0)
         region = Region(0, at + self.gutter.top, self.size.width, 1)
         self.call_after_refresh(self._show_line, region)
 
@@ -107,13 +113,18 @@ class LeastList(Widget, can_focus=True):
         nodes = (node for node in self.ancestors if isinstance(node, Widget))
         return next((node for node in nodes if node.is_scrollable), self.screen)
 
-    def _lines(self, width: int) -> list[LeastLine]:
-        offered = choices(self._findings)
-        chosen = self._chosen if self._chosen < len(offered) else None
-        return least_lines(self._findings, chosen, max(1, width), self.glyphs)
-
-
-def _clickable(line: LeastLine) -> Content:
-    if line.choice is None:
-        return line.content
-    return line.content.stylize(Style.from_meta({"change": line.choice}))
+    def _lines(self, width: int) -> list[tuple[int | None, Content]]:
+        """Each line with the number of its choice."""
+        lines: list[tuple[int | None, Content]] = []
+        first = 0
+        for section in self._sections:
+            drawn = section_rows(section, max(1, width), self.glyphs, self._chosen - first)
+            for row, line in drawn:
+                if row is None:
+                    lines.append((None, line))
+                else:
+                    meta = Style.from_meta({"choice": first + row})
+                    lines.append((first + row, line.stylize(meta)))
+            lines += [(None, Content(""))] * max(1, _RESERVED - len(drawn))
+            first += len(section.rows)
+        return lines

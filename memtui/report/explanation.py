@@ -1,0 +1,720 @@
+"""The report of one place of one search: what became of it, its numbers, and what would change it.
+
+`memtui explain`, its exports and the explain screen show the sections that are made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+from memtui.model import (
+    Chunk,
+    Drop,
+    Fusion,
+    Hit,
+    Leg,
+    LegStatus,
+    Ranked,
+    Ranking,
+    Reason,
+    SearchMode,
+    Stage,
+)
+from memtui.model.inquiry import (
+    FoundBy,
+    Inquiry,
+    KeywordExplanation,
+    LegPlace,
+    Outcome,
+    Passages,
+    PhraseScore,
+    Place,
+    Station,
+    TermScore,
+    TraceStep,
+    WordChange,
+    WordChanges,
+)
+from memtui.ranking.trace import Explanation, explain, stage_score
+from memtui.report import words
+from memtui.report.arithmetic import (
+    LEGS,
+    ScoreStep,
+    arithmetic_section,
+    place,
+    place_of,
+    score_steps,
+)
+from memtui.report.layout import Column, Extent, Mark, Report, Row, Section, SectionId, Tone
+from memtui.report.words import EXACT, MINUS, SHORT, Spell
+from memtui.text.sanitize import safe_line
+from memtui.text.sizes import size_words
+
+if TYPE_CHECKING:
+    from memtui.engine.least import LeastChanges
+    from memtui.ranking.counterfactual import Change, Needed
+
+EXCERPT_LINES = 12
+OFF = "off"
+"""As a minimum score: none at all, whatever the profile says."""
+
+_FACTS = (Column("name"), Column("what"))
+_FACT_WORDS: Mapping[str, str] = {
+    "match": "MATCH",
+    "keywords": "one by one",
+    "query_vector_from": "from",
+}
+_MODE_WORDS: Mapping[SearchMode, str] = {
+    SearchMode.HYBRID: "both legs",
+    SearchMode.KEYWORD_ONLY: "the keyword leg alone, with weight 1",
+    SearchMode.VECTOR_ONLY: "the vector leg alone, with weight 1",
+}
+_OUTCOMES: Mapping[Outcome, tuple[Mark, Tone, str]] = {
+    Outcome.PASSED: (Mark.PASSED, Tone.OK, ""),
+    Outcome.PUSHED_OUT: (Mark.FAILED, Tone.WARN, "pushed beyond k"),
+    Outcome.MISSED: (Mark.FAILED, Tone.WARN, "missed"),
+    Outcome.LOST: (Mark.FAILED, Tone.ERROR, "lost"),
+    Outcome.SKIPPED: (Mark.NOT_ASKED, Tone.MUTED, "skipped"),
+}
+_LEG_STATIONS = (Station.KEYWORD_LEG, Station.VECTOR_LEG)
+_POOLS = (Station.KEYWORD_POOL, Station.VECTOR_POOL)
+_LEG_TONES = {Leg.VECTOR: Tone.VECTOR, Leg.KEYWORD: Tone.KEYWORD}
+_FOUND_BY: Mapping[FoundBy, str] = {
+    FoundBy.SUBSTRINGS: "found by substrings: no BM25 value",
+    FoundBy.KEYWORDS: "found by a keyword that was searched by itself",
+    FoundBy.PATH: "found by the path of its file alone: no BM25 value",
+    FoundBy.NOTHING: "the keyword leg does not find this chunk",
+}
+_NO_ROW = "no row in the full-text table"
+_FLAGS: Mapping[str, str] = {
+    "fusion": "--fusion",
+    "rrf_k": "--rrf-k",
+    "decay.half_life_days": "--half-life",
+    "decay.floor": "--floor",
+    "min_score": "--min-score",
+    "mmr.lambda": "--lambda",
+    "k": "-n",
+    "candidate_multiplier": "--candidate-multiplier",
+}
+_SWITCHES: Mapping[str, tuple[str, str]] = {
+    "decay.enabled": ("--no-decay", "--decay"),
+    "rerank.enabled": ("--no-rerank", "--rerank"),
+    "dedup": ("--no-dedup", "--dedup"),
+    "mmr.enabled": ("--no-mmr", "--mmr"),
+}
+
+
+class Part(StrEnum):
+    """What is found out about a place, in this order."""
+
+    INQUIRY = "inquiry"
+    PASSAGES = "passages"
+    LEAST = "least"
+    WORDS = "words"
+
+
+Subject: TypeAlias = str | Place
+"""A chunk by its id, or a file or a line by its name."""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One place of one result list, and what is known of it; a part is `None` where it is not."""
+
+    ranked: Ranked
+    ranking: Ranking
+    """What `ranked` was asked with: least changes are changes of this."""
+    inquiry: Inquiry | None = None
+    least: LeastChanges | None = None
+    words: WordChanges | None = None
+    passages: Passages | None = None
+    subject: Subject = ""
+    """What is explained, where no inquiry tells."""
+    problems: Mapping[Part, str] = field(default_factory=dict)
+    """Why a part could not be found out."""
+    due: frozenset[Part] = frozenset()
+    """What is still being looked for."""
+
+    def found(self, part: Part, value: object) -> Explained:
+        """The same with a part that was found; `None`: the part has nothing to say."""
+        return replace(self, due=self.due - {part}, **{part.value: value})  # type: ignore[arg-type]
+
+    def failed(self, part: Part, problem: str) -> Explained:
+        """The same with a part that could not be found out."""
+        return replace(self, due=self.due - {part}, problems={**self.problems, part: problem})
+
+    @property
+    def chunk(self) -> Chunk | None:
+        """The chunk, where there is one and it is known."""
+        if self.inquiry is not None and self.inquiry.chunk is not None:
+            return self.inquiry.chunk
+        known = self.ranked.pool.chunks
+        return known.get(self.subject) if isinstance(self.subject, str) else None
+
+    @cached_property
+    def explanation(self) -> Explanation | None:
+        """What the ranking says; `None` for a chunk that is not in the pool."""
+        chunk = self.chunk
+        if chunk is None or chunk.id not in self.ranked.pool.chunks:
+            return None
+        return explain(self.ranked, chunk.id)
+
+    @property
+    def scored(self) -> Hit | Drop | None:
+        """The result or the near miss; `None` for a chunk that is not in the pool."""
+        return self.explanation.scored if self.explanation is not None else None
+
+    @property
+    def shown(self) -> bool:
+        """Whether it is in the list."""
+        if self.explanation is not None:
+            return isinstance(self.scored, Hit)
+        return self.inquiry is not None and self.inquiry.shown
+
+    @property
+    def offers_changes(self) -> bool:
+        """Whether changes are there, are being looked for, or could not be found out."""
+        looked_for = {Part.LEAST, Part.WORDS} & (self.due | set(self.problems))
+        return not self.shown and bool(self.least or self.words or looked_for)
+
+    @property
+    def title(self) -> str:
+        """The citation of the chunk, else the place as it was asked for."""
+        if self.chunk is not None:
+            return place(self.chunk)
+        return str(self.subject) if isinstance(self.subject, Place) else "a chunk"
+
+
+def report_of(explained: Explained, *, spell: Spell = EXACT) -> Report:
+    """Build the report; `spell` writes its scores, by default so that they can be read back."""
+    inquiry = explained.inquiry
+    return Report(
+        inquiry.citation if inquiry is not None else explained.title,
+        explained.ranked.pool.query,
+        verdict_words(explained.ranked, explained.scored, inquiry, spell) or "not known yet",
+        explained.shown,
+        tuple(section for section in _sections(explained, spell) if _says_something(section)),
+    )
+
+
+def _says_something(section: Section) -> bool:
+    parts = (section.rows, section.notes, section.quoted, section.pending, section.problem)
+    return any(parts)
+
+
+def _sections(explained: Explained, spell: Spell) -> Iterator[Section]:
+    ranked, inquiry, explanation = explained.ranked, explained.inquiry, explained.explanation
+    chunk = explained.chunk
+    places = inquiry.leg_places if inquiry is not None else {}
+    if inquiry is not None or not explained.shown:
+        yield _trace_section(explained, spell)
+    if explanation is not None:
+        yield arithmetic_section(ranked, explanation, spell)
+    yield ranks_section(ranked, explanation, places, spell)
+    if inquiry is not None and chunk is not None:
+        yield from _term_sections(ranked, chunk.id, inquiry.terms, spell)
+    elif Part.INQUIRY in explained.due:
+        yield Section(SectionId.TERMS, "terms", pending="the terms")
+    if not explained.shown:
+        yield _changes_section(explained, places)
+        yield _words_section(explained)
+    yield _passages_section(explained, spell)
+    yield legs_section(ranked)
+    if chunk is not None:
+        yield _excerpt_section(chunk.text)
+
+
+# --- whether it is shown ------------------------------------------------------------------------
+
+
+def verdict_words(
+    ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | None = None, spell: Spell = SHORT
+) -> str:
+    """Whether and where a place is shown, or what lost it first; empty until that is known."""
+    failure = inquiry.first_failure if inquiry is not None else None
+    if isinstance(scored, Hit):
+        effective = f", effective {spell(scored.effective)}"
+        return f"SHOWN at rank {scored.rank}, score {spell(scored.score)}{effective}"
+    if scored is not None:
+        verdict = f"NOT SHOWN: {drop_words(scored, ranked, spell)}"
+        if failure is None or failure.outcome is not Outcome.PUSHED_OUT:
+            return verdict
+        return f"{verdict}; first {failure_words(failure)}"
+    if inquiry is None:
+        return ""
+    if inquiry.rank is not None:
+        return f"SHOWN at rank {inquiry.rank}"
+    return f"NOT SHOWN: {failure_words(failure)}" if failure is not None else "NOT SHOWN"
+
+
+def drop_words(drop: Drop, ranked: Ranked | None = None, spell: Spell = SHORT) -> str:
+    """Why a candidate is not in the list, with the numbers that were compared."""
+    numbers = drop.numbers or (drop.stages[-1].numbers if drop.stages else {})
+    why = words.reason_words(drop.reason)
+    match drop.reason:
+        case Reason.OUTSIDE_CANDIDATES:
+            ranks = [f"{leg} #{numbers[f'{leg}_rank']}" for leg in Leg if f"{leg}_rank" in numbers]
+            found = f" ({', '.join(ranks)})" if ranks else ""
+            return f"outside the first {numbers.get('candidates')} of each leg{found}"
+        case Reason.BELOW_MIN_SCORE:
+            minimum = numbers.get("min_score")
+            if not isinstance(minimum, int | float):
+                return why
+            decay = stage_score(drop, Stage.DECAY)
+            after = ""
+            if decay is not None and decay.operand not in (None, 1):
+                after = f" after decay × {spell(decay.operand or 0.0)}"
+            return f"{spell(drop.score)} < minimum {spell.number(minimum)}{after}"
+        case Reason.CUT_AT_K:
+            rank, k = drop.stages[-1].rank if drop.stages else None, numbers.get("k")
+            return f"rank {rank} > k {k}" if rank and k else why
+        case Reason.DUPLICATE_TEXT if ranked is not None:
+            return f"same text as {place_of(ranked, numbers.get('duplicate_of'))}"
+    return why
+
+
+def failure_words(step: TraceStep, *, brief: bool = False) -> str:
+    """The first failure in one phrase: `keyword leg: a required word is missing, omada`.
+
+    `brief` for one narrow line: `vector pool: #31 of 214 > 24`.
+    """
+    name = words.step_name(step.at)
+    if brief and step.at in _POOLS and step.rank is not None:
+        return f"{name}: {_rank_words(step)} > {step.numbers.get('limit')}"
+    if step.outcome is Outcome.PUSHED_OUT:
+        by = f" by {safe_line(step.other)}" if step.other else ""
+        return f"pushed down to {words.rank(step.rank)} in {name}{by}"
+    parts = [part for part in _step_words(step, SHORT) if part]
+    if step.at in _POOLS and step.rank is not None:
+        parts.insert(0, _rank_words(step))
+    why = ", ".join(parts) or "lost here"
+    return why if step.at in (Station.DISCOVERED, Station.INDEXED) else f"{name}: {why}"
+
+
+# --- the trace ----------------------------------------------------------------------------------
+
+
+def _trace_section(explained: Explained, spell: Spell) -> Section:
+    """One line for each station and stage; the first failure is the strong one."""
+    columns = (Column("station"), Column("rank"), Column("what"))
+    inquiry, scored = explained.inquiry, explained.scored
+    problem = explained.problems.get(Part.INQUIRY, "")
+    if inquiry is None:
+        # Each station has its line already, so that little moves when they are known.
+        due = Part.INQUIRY in explained.due
+        rows = [Row((words.step_name(one), "", "…"), tone=Tone.MUTED) for one in Station if due]
+        return Section(SectionId.TRACE, "trace", columns, tuple(rows), problem=problem)
+    steps: dict[Leg | Stage | Station, ScoreStep] = {}
+    if scored is not None:
+        steps |= {one.kind: one for one in score_steps(explained.ranked, scored, spell)}
+    rows = []
+    for step in inquiry.steps:
+        mark, tone, outcome = _OUTCOMES[step.outcome]
+        why = "  ".join(filter(None, _step_words(step, spell, steps.get(step.at))))
+        what = ": ".join(filter(None, (outcome, why)))
+        cells = (words.step_name(step.at), _rank_words(step), what)
+        rows.append(Row(cells, mark, tone, step is inquiry.first_failure))
+    return Section(SectionId.TRACE, "trace", columns, tuple(rows), problem=problem)
+
+
+def _rank_words(step: TraceStep) -> str:
+    """The rank of a step: `#31 of 214`."""
+    if step.rank is None:
+        return ""
+    return words.rank(step.rank) + (f" of {words.count(step.of)}" if step.of else "")
+
+
+def _step_words(step: TraceStep, spell: Spell, score: ScoreStep | None = None) -> Iterator[str]:
+    """Why a step ended as it did, the words that matter and what was compared.
+
+    Of a stage the arithmetic, where the ranking has it.
+    """
+    other = safe_line(step.other)
+    if score is not None and score.value is not None:
+        yield spell(score.value)
+        yield score.formula
+        yield score.note
+        if step.outcome is Outcome.PUSHED_OUT and other and other not in score.note:
+            yield f"behind {other}"
+        return
+    said = words.reason_words(step.reason)
+    repeated = step.at in _LEG_STATIONS and step.other.startswith(said)
+    if step.reason not in (Reason.OK, Reason.OUTSIDE_CANDIDATES) and not repeated:
+        yield said
+    yield safe_line(", ".join(step.words))
+    numbers = step.numbers
+    match step.at:
+        case Station.DISCOVERED:
+            yield "" if said in other.casefold() else other
+            size, limit = numbers.get("bytes"), numbers.get("limit_bytes")
+            yield size_words(size) if isinstance(size, int) else ""
+            yield f"limit {size_words(limit)}" if isinstance(limit, int) else ""
+        case Station.INDEXED if numbers.get("start_line") is not None:
+            yield f"lines {numbers['start_line']} to {numbers.get('end_line')}"
+        case Station.INDEXED if numbers.get("last_line") is not None:
+            yield f"line {numbers.get('line')}, the chunks end at line {numbers['last_line']}"
+        case Station.KEYWORD_POOL | Station.VECTOR_POOL:
+            within = "within" if step.outcome is Outcome.PASSED else "beyond"
+            yield f"{within} the first {numbers['limit']}" if numbers.get("limit") else ""
+            for name in ("bm25_rank", "cosine_rank"):
+                yield f"#{numbers[name]} by {name[:-5]}" if numbers.get(name) else ""
+        case Station.KEYWORD_LEG | Station.VECTOR_LEG:
+            yield other
+            for name, unit in (("bm25", "bm25"), ("cosine", "cos")):
+                value = numbers.get(name)
+                yield f"{unit} {spell(value)}" if isinstance(value, int | float) else ""
+        case _:
+            yield other
+            after = numbers.get("after")
+            yield spell(after) if isinstance(after, int | float) else ""
+
+
+# --- legs and ranks -----------------------------------------------------------------------------
+
+
+def legs_section(ranked: Ranked) -> Section:
+    """The mode of the search, then how each leg answered and what it searched for."""
+    mode = ranked.pool.search_mode
+    about = f"{mode.value}: {_MODE_WORDS[mode]}, profile {ranked.ranking.profile}"
+    rows = [Row(("mode", about))]
+    for leg in LEGS:
+        state = ranked.pool.states.get(leg)
+        if state is None:
+            continue
+        answer = words.leg_words(state)
+        if state.status is LegStatus.OK:
+            hits = words.count(len(ranked.pool.hits.get(leg, ())), "hit")
+            answer = f"{answer}, {hits}"
+        rows.append(Row((leg.value, answer), None, _LEG_TONES[leg]))
+        for name, value in state.facts.items():
+            if value not in {None, ""}:
+                label = _FACT_WORDS.get(name, name.replace("_", " "))
+                rows.append(Row((f"  {label}", str(value)), None, Tone.MUTED))
+    return Section(SectionId.LEGS, "what was searched", _FACTS, tuple(rows))
+
+
+def ranks_section(
+    ranked: Ranked,
+    explanation: Explanation | None,
+    places: Mapping[Leg, LegPlace],
+    spell: Spell,
+) -> Section:
+    """The rank through all stages, among all chunks of each leg, and without a stage."""
+    rows = []
+    if explanation is not None and explanation.leg_ranks:
+        legs = ", ".join(f"{leg} #{rank}" for leg, rank in explanation.leg_ranks.items())
+        rows.append(Row(("by leg", legs)))
+    if explanation is not None and explanation.ranks:
+        moves = " → ".join(f"{words.STAGE_WORDS[at]} #{rank}" for at, rank in explanation.ranks)
+        spark = words.sparkline([rank for _, rank in explanation.ranks])
+        rows.append(Row(("by stage", f"{moves}  {spark}".rstrip())))
+    for name, rank in explanation.without.items() if explanation is not None else ():
+        stage = "MMR" if name == "mmr" else name
+        rows.append(Row((f"without {stage}", "not shown" if rank is None else f"rank {rank}")))
+    for leg in LEGS:
+        if leg in places:
+            standing = _place_words(ranked, places[leg], spell)
+            rows.append(Row((f"{leg.value}, of all", standing), None, _LEG_TONES[leg]))
+    return Section(SectionId.RANKS, "ranks", _FACTS, tuple(rows))
+
+
+def _place_words(ranked: Ranked, standing: LegPlace, spell: Spell) -> str:
+    if standing.rank is None:
+        return f"no rank: {words.reason_words(standing.reason)}"
+    keyword = standing.asked and standing.asked != ranked.pool.query.strip()
+    by = f" by the keyword {standing.asked}" if keyword else ""
+    raw = f", {spell(standing.rank.raw)}" if standing.rank.raw is not None else ""
+    return f"#{standing.rank.position + 1} of {words.count(standing.rank.total)}{by}{raw}"
+
+
+# --- the keyword leg, term by term --------------------------------------------------------------
+
+
+def _term_sections(
+    ranked: Ranked, chunk_id: str, terms: KeywordExplanation | None, spell: Spell
+) -> Iterator[Section]:
+    """The terms of the MATCH expression, then those of each keyword searched by itself."""
+    if terms is None:
+        yield Section(SectionId.TERMS, "terms", notes=(_NO_ROW,))
+        return
+    notes = [_FOUND_BY[terms.found_by]] if terms.found_by in _FOUND_BY else []
+    hits = ranked.pool.hits.get(Leg.KEYWORD, ())
+    hit = next((hit for hit in hits if hit.chunk_id == chunk_id), None)
+    scores = [one.score for one in (terms, *terms.keywords)]
+    if hit is not None and hit.has_body and hit.score is None and hit.raw not in scores:
+        notes.append("the index changed since the search: these numbers are of now")
+    yield _terms_section(terms, "terms", spell, notes)
+    for keyword in terms.keywords:
+        yield _terms_section(keyword, f"keyword {keyword.asked}", spell, [])
+
+
+def _terms_section(
+    terms: KeywordExplanation, title: str, spell: Spell, last: Sequence[str]
+) -> Section:
+    columns = (
+        Column("term"),
+        *(Column(name, right=True) for name in ("tf", "df", "idf", "share")),
+        Column("as"),
+    )
+    rows = [row for term in terms.terms for row in _term_rows(term, terms.rows, spell)]
+    for substring in terms.substrings:
+        held = "in the chunk" if substring.held else "not in the chunk"
+        cells = (substring.text, "", "", "", "", f"as a substring: {held}, no share")
+        rows.append(Row(cells, _held(substring.held), Tone.KEYWORD))
+    notes = (*_searched(terms), *_term_numbers(terms, spell), *_left_out(terms), *last)
+    top = max((term.share for term in terms.terms), default=0.0)
+    return Section(SectionId.TERMS, title, columns, tuple(rows), notes, axis=top or None)
+
+
+def _held(held: bool) -> Mark:
+    return Mark.PASSED if held else Mark.FAILED
+
+
+def _term_rows(term: TermScore, rows: int, spell: Spell) -> Iterator[Row]:
+    if len(term.phrases) == 1:
+        yield _phrase_row(term.text, term.phrases[0], rows, spell)
+        return
+    cells = (term.text, "", "", "", spell(term.share), "together")
+    yield Row(cells, _held(term.held), Tone.KEYWORD)
+    for phrase in term.phrases:
+        yield _phrase_row(f"  {phrase.match}", phrase, rows, spell)
+
+
+def _phrase_row(text: str, phrase: PhraseScore, rows: int, spell: Spell) -> Row:
+    if not phrase.tokens:
+        cells = (text, "-", "-", "-", "-", "the tokenizer leaves nothing of it")
+        return Row(cells, Mark.FAILED, Tone.MUTED)
+    stems = " ".join(phrase.tokens)
+    cells = (
+        text,
+        str(phrase.tf),
+        f"{phrase.df} of {rows}",
+        spell.number(phrase.idf),
+        spell(phrase.share),
+        stems if stems != text.strip() else "",
+    )
+    tone = Tone.KEYWORD if phrase.tf else Tone.MUTED
+    extent = Extent(0.0, phrase.share) if phrase.share > 0 else None
+    return Row(cells, _held(phrase.tf > 0), tone, extent=extent)
+
+
+def _searched(terms: KeywordExplanation) -> Iterator[str]:
+    unsent = "" if terms.sent else " (not sent: its keywords are asked one by one)"
+    yield f"MATCH {terms.match or 'nothing'}{unsent}"
+    yield f"tokenizer {terms.tokenizer}"
+
+
+def _term_numbers(terms: KeywordExplanation, spell: Spell) -> Iterator[str]:
+    if not terms.indexed:
+        yield _NO_ROW
+    elif terms.terms:
+        average = spell.number(terms.average_length)
+        yield f"length {words.count(terms.length, 'token')}, {average} on average"
+    if terms.score is not None:
+        yield f"bm25 {spell(terms.score)}, minus the sum of the shares"
+
+
+def _left_out(terms: KeywordExplanation) -> Iterator[str]:
+    if terms.missing:
+        yield f"the chunk lacks what is required: {', '.join(terms.missing)}"
+    if terms.nowhere:
+        yield f"in no chunk at all: {', '.join(terms.nowhere)}"
+    for word in terms.pruned:
+        held = "the chunk has it" if word.held else "the chunk does not have it"
+        yield f"{word.text} was not looked up: in {words.count(word.df, 'chunk')} ({held})"
+    if terms.stop_words:
+        yield f"stop words, not looked up: {', '.join(terms.stop_words)}"
+    if terms.dropped:
+        yield f"the tokenizer leaves nothing of: {', '.join(terms.dropped)}"
+
+
+# --- what would bring it in ---------------------------------------------------------------------
+
+
+def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Section:
+    """Each change, the cheapest first, then the parameters that cannot do it."""
+    columns = (
+        Column("parameter"),
+        Column("change"),
+        Column("rank", right=True),
+        Column("cost"),
+        Column("options", optional=True),
+    )
+    section = Section(
+        SectionId.LEAST_CHANGES,
+        "least changes",
+        columns,
+        pending="trying every parameter" if Part.LEAST in explained.due else "",
+        problem=explained.problems.get(Part.LEAST, ""),
+    )
+    if explained.least is None:
+        return section
+    found = explained.least.found
+    rows = tuple(
+        Row(
+            (
+                words.PARAMETER_WORDS[change.parameter.value],
+                _moved(change),
+                words.rank(change.rank_after),
+                _cost_words(change),
+                flags_of(explained.ranking, change),
+            ),
+            None,
+            Tone.OK if number == 0 else Tone.PLAIN,
+        )
+        for number, change in enumerate(found.changes)
+    )
+    in_pool = explained.explanation is not None
+    notes = [] if in_pool else list(_deeper(explained.least.needs, places))
+    notes.append(
+        "each alone brings it into the list; the cost is the part of the range crossed"
+        if rows
+        else "no single parameter brings it into the list"
+    )
+    for reason in dict.fromkeys(one.reason for one in found.without):
+        named = [one.parameter.value for one in found.without if one.reason is reason]
+        notes.append(f"{reason}: {', '.join(words.PARAMETER_WORDS[name] for name in named)}")
+    return replace(section, rows=rows, notes=tuple(notes))
+
+
+def change_words(change: Change | WordChange) -> str:
+    """What a change does: `half-life 30 → 48 d`, `+omada -old`."""
+    if isinstance(change, WordChange):
+        added = [f"+{safe_line(word)}" for word in change.added]
+        return " ".join([*added, *(f"{MINUS}{safe_line(word)}" for word in change.removed)])
+    return f"{words.PARAMETER_WORDS[change.parameter.value]} {_moved(change)}"
+
+
+def flags_of(ranking: Ranking, change: Change) -> str:
+    """The options that make a change of `ranking`, as they are typed: `--min-score 0.25`."""
+    # Imported late: the solver needs numpy.
+    from memtui.ranking.counterfactual import Parameter, apply
+
+    name, new = change.parameter.value, change.new
+    if change.parameter is Parameter.VECTOR_WEIGHT:
+        changed = apply(ranking, change.parameter, new)
+        return f"--weights {changed.vector_weight!r},{changed.keyword_weight!r}"
+    if name in _SWITCHES:
+        return _SWITCHES[name][new is True]
+    return f"{_FLAGS[name]} {OFF if new is None else new}"
+
+
+def value_words(value: object, other: object = None) -> str:
+    """A value of a parameter; with so many digits that it differs from the other one."""
+    if value is None or isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, str):
+        return words.FUSION_WORDS[Fusion(value)] if value in list(Fusion) else safe_line(value)
+    if not isinstance(value, int | float):
+        return safe_line(str(value))
+    for decimals in (2, 4, 6, 9):
+        text = words.short_number(value, decimals)
+        near = abs(float(text.replace(MINUS, "-")) - value) <= 1e-3 * abs(value)
+        if near and text != words.short_number(other, decimals):
+            return text
+    return repr(value)
+
+
+def _moved(change: Change) -> str:
+    unit = " d" if change.parameter.value == "decay.half_life_days" else ""
+    old, new = value_words(change.old, change.new), value_words(change.new, change.old)
+    return f"{old} → {new}{unit}"
+
+
+def _cost_words(change: Change) -> str:
+    """What a change costs: a switch, or the part of the parameter's range that it crosses."""
+    if isinstance(change.new, str):
+        return "another method"
+    if change.new is None or isinstance(change.new, bool) or change.old is None:
+        return "a switch"
+    percent = words.short_number(100 * change.cost, 0 if change.cost >= 0.1 else 1)
+    return f"{percent if 100 * change.cost >= 0.05 else '<0.1'} % of its range"
+
+
+def _deeper(needs: Needed | None, places: Mapping[Leg, LegPlace]) -> Iterator[str]:
+    """What a chunk needs that no leg brought into the pool."""
+    if needs is None:
+        uncounted = any(standing.reason is Reason.TOO_MANY for standing in places.values())
+        so = "how deep a search must go is not known" if uncounted else "no parameter brings it in"
+        yield f"no leg ranks it: {so}"
+        return
+    yield (
+        f"a new search has to take {needs.candidates} candidates of each leg, "
+        f"this one took {needs.taken}"
+    )
+    if needs.candidates <= needs.taken:
+        yield "so many are taken: the leg's own merge of keywords and paths left it out"
+        return
+    ways = [f"k {needs.k}"] if needs.k is not None else []
+    if needs.candidate_multiplier is not None:
+        ways.append(f"candidates × k {needs.candidate_multiplier}")
+    if ways:
+        yield f"{' or '.join(ways)} takes so many; what then shows it is listed, nothing else"
+    else:
+        yield "no k and no multiplier of the candidates takes so many"
+
+
+def _words_section(explained: Explained) -> Section:
+    """The queries that show the chunk, each searched for, and how many were tried."""
+    columns = (Column("words"), Column("rank", right=True), Column("query"))
+    changes = explained.words
+    if changes is None:
+        return Section(
+            SectionId.WORD_CHANGES,
+            "other words",
+            pending="trying words of its text" if Part.WORDS in explained.due else "",
+            problem=explained.problems.get(Part.WORDS, ""),
+        )
+    rows = tuple(
+        Row((change_words(change), words.rank(change.rank_after), change.query))
+        for change in changes.changes
+    )
+    tried = words.count(changes.tried, "changed query", "changed queries")
+    if changes.reason is not Reason.OK:
+        why = words.reason_words(changes.reason)
+        note = f"not known: {why} while trying" if changes.tried else f"not tried: {why}"
+    elif changes.changes:
+        note = f"each was searched: {tried} tried"
+    else:
+        note = f"no word that was tried brings it into the list ({tried})"
+    return Section(SectionId.WORD_CHANGES, "other words", columns, rows, (note,))
+
+
+# --- the text -----------------------------------------------------------------------------------
+
+
+def _passages_section(explained: Explained, spell: Spell) -> Section:
+    """The passages nearest to the query, marked as what they are: an illustration."""
+    passages = explained.passages
+    if passages is None:
+        due = Part.PASSAGES in explained.due
+        return Section(
+            SectionId.PASSAGES,
+            "nearest passages",
+            pending="comparing sentence by sentence" if due else "",
+            problem=explained.problems.get(Part.PASSAGES, ""),
+        )
+    model = f" by {passages.model}" if passages.model else ""
+    notes = [f"an illustration{model}: the vector of the whole chunk ranks, not these"]
+    if not passages.found:
+        why = words.reason_words(passages.reason) if passages.reason is not Reason.OK else "none"
+        notes = [f"no passages: {why}"]
+    rows = tuple(
+        Row((spell(found.cosine), " ".join(passages.text[found.start : found.end].split())))
+        for found in passages.found
+    )
+    columns = (Column("cosine", right=True), Column("passage"))
+    return Section(SectionId.PASSAGES, "nearest passages", columns, rows, tuple(notes))
+
+
+def _excerpt_section(text: str) -> Section:
+    """The first lines of a chunk as the index holds it."""
+    lines: Sequence[str] = text.rstrip("\n").split("\n")
+    left = len(lines) - EXCERPT_LINES
+    missing = f"{words.count(left, 'line')} more" if left > 0 else ""
+    quoted = "\n".join(lines[:EXCERPT_LINES])
+    return Section(SectionId.EXCERPT, "text", quoted=quoted, missing=missing)

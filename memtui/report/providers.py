@@ -1,0 +1,233 @@
+"""Embedding providers in words: who makes the vectors, why, where text goes, at what cost."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from memtui.model import (
+    IndexState,
+    IndexStatus,
+    Leg,
+    LegState,
+    LegStatus,
+    ProviderListing,
+    ProviderState,
+    Reason,
+    Usage,
+)
+from memtui.report import words
+from memtui.report.words import FAILURE_WORDS
+from memtui.text.sanitize import safe_line
+
+if TYPE_CHECKING:
+    from memtui.engine.source import RebuildCost
+
+HERE: Final = "this program"
+"""Where text goes that is sent nowhere."""
+NOT_KNOWN: Final = "a host not known yet"
+LONGEST: Final = 400
+"""So many characters of a text from outside are shown at most."""
+_SMALLEST_PRICE: Final = 0.0001
+
+
+def brief(text: str) -> str:
+    """A text from outside as one line of bearable length."""
+    line = safe_line(text[: 2 * LONGEST])
+    return line if len(line) <= LONGEST else line[:LONGEST] + "…"
+
+
+# --- where text goes ------------------------------------------------------------------------------
+
+
+def is_on_this_machine(address: str) -> bool:
+    """Return whether a host, with or without a port, is this machine by its name or number."""
+    host = address.strip().lower()
+    host = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def place_words(address: str, *, remote: bool = False) -> str:
+    """Where text goes: `this program`, or a host."""
+    return brief(address) or (NOT_KNOWN if remote else HERE)
+
+
+def text_words(address: str, *, remote: bool) -> str:
+    """Where the text goes that is embedded: `stays in this program`, `goes to api.openai.com`."""
+    if not address and not remote:
+        return f"stays in {HERE}"
+    here = ", on this machine" if is_on_this_machine(address) else ""
+    return f"goes to {place_words(address, remote=remote)}{here}"
+
+
+def sent_words(cost: RebuildCost) -> str:
+    """What has to be embedded, and where: `~33 k tokens to api.openai.com`."""
+    place = place_words(cost.address, remote=cost.remote)
+    to = "in" if place == HERE else "to"
+    return f"~{words.rounded(cost.tokens_estimate)} tokens {to} {place}"
+
+
+# --- which one answers, and why -------------------------------------------------------------------
+
+
+def provider_summary(provider: ProviderState) -> str:
+    """Who was asked for, who answers, with which model: one line."""
+    if provider.actual is None:
+        return f"none, keyword search alone ({provider.detail or provider.state})"
+    model = f"{provider.actual}, {provider.model}"
+    if is_fallback(provider):
+        model = f"{provider.requested} -> {model}"
+    elif provider.requested != provider.actual:
+        model = f"{model} (asked for: {provider.requested})"
+    length = "" if provider.dimensions is None else f", {provider.dimensions} dimensions"
+    return f"{model}{length}"
+
+
+def provider_lines(provider: ProviderState) -> Iterator[tuple[str, str]]:
+    """What else there is to know of it, each with a label."""
+    if provider.actual is not None and provider.detail:
+        yield "why", detail_of(provider)
+    if provider.failure is not None:
+        yield "failure", FAILURE_WORDS[provider.failure]
+    if provider.hint:
+        yield "next step", provider.hint
+    if provider.actual is not None:
+        yield "text", text_words(provider.address, remote=provider.remote)
+
+
+def detail_of(provider: ProviderState) -> str:
+    """Why the provider is what it is, without the next step that its detail may end with."""
+    detail = provider.detail.removesuffix(f" ({provider.hint})") if provider.hint else ""
+    return brief(detail or provider.detail)
+
+
+def why(provider: ProviderState) -> str:
+    """How the requested provider failed, in as few words as are known."""
+    if provider.failure is not None:
+        return FAILURE_WORDS[provider.failure]
+    return detail_of(provider) or words.reason_words(provider.state)
+
+
+def is_fallback(provider: ProviderState) -> bool:
+    """Return whether another provider answers because the requested one failed."""
+    return provider.state is Reason.FALLBACK and bool(provider.actual)
+
+
+def fallback_note(provider: ProviderState) -> str:
+    """Who makes the vectors instead of whom, and why: for one line."""
+    actual, requested = brief(provider.actual or ""), brief(provider.requested)
+    return f"vectors by {actual}, not {requested}: {why(provider)}"
+
+
+def vectors_note(
+    legs: Mapping[Leg, LegState], provider: ProviderState | None, *, full: bool = False
+) -> str:
+    """What a list should say of its vectors when another provider made them; else nothing.
+
+    Nothing either where the leg itself says that it did not answer. `full` tells what to do, too.
+    """
+    vector = legs.get(Leg.VECTOR)
+    if provider is None or provider.actual is None:
+        return ""
+    actual = brief(provider.actual)
+    if vector is not None and vector.reason is Reason.NO_VECTORS:
+        return f"vectors: none ({brief(vector.detail)}); `memtui index` makes those of {actual}"
+    if vector is not None and vector.status is not LegStatus.OK:
+        return ""
+    maker = vector.facts.get("provider") if vector is not None else None
+    if isinstance(maker, str) and maker != provider.actual:
+        return f"vectors by {brief(maker)} until those by {actual} are there"
+    if not is_fallback(provider):
+        return ""
+    because = f"vectors by {actual}, because {brief(provider.detail)}"
+    return because if full else fallback_note(provider)
+
+
+def provider_change(status: IndexStatus) -> str:
+    """What differs between the live index and the provider it is just built anew for.
+
+    `index is for minilm, settings say openai`; empty while nothing differs, or nothing is built.
+    """
+    provider = status.provider
+    if status.state is not IndexState.INDEXING or provider.state is not Reason.OK:
+        return ""
+    requested = f"{provider.actual}/{provider.model}" if provider.actual and provider.model else ""
+    if not status.made_by or not requested or status.made_by == requested:
+        return ""
+    made_by, _, model = status.made_by.partition("/")
+    if made_by != provider.actual:
+        return f"index is for {brief(made_by)}, settings say {brief(provider.actual or '')}"
+    return f"index is for {brief(model)}, settings say {brief(provider.model or '')}"
+
+
+def listing_words(listing: ProviderListing) -> str:
+    """How a provider of a list stands, as far as a look can tell: `ready`, `untried`, `no key`.
+
+    Whether a service works is only known once it was asked.
+    """
+    if listing.failure is not None:
+        return FAILURE_WORDS[listing.failure]
+    if not listing.works:
+        return "not ready"
+    return "untried" if listing.remote or listing.address else "ready"
+
+
+def model_words(model: str | None, dimensions: int | None) -> str:
+    """A model with its dimensions: `text-embedding-3-small  1536 d`."""
+    length = f"{dimensions} d" if dimensions else ""
+    return "  ".join(filter(None, (brief(model or ""), length)))
+
+
+# --- how much -------------------------------------------------------------------------------------
+
+
+def usage_words(usage: Usage) -> str:
+    """What a provider was asked for; `~` before tokens that were counted by their length."""
+    about = "~" if usage.estimated else ""
+    return (
+        f"{words.count(usage.requests, 'request')}, {words.count(usage.texts, 'text')}, "
+        f"{about}{words.count(usage.tokens, 'token')}"
+    )
+
+
+def cache_words(hits: int, misses: int) -> str:
+    """How often the vector of a text was known already."""
+    asked = hits + misses
+    if not asked:
+        return "not asked yet"
+    return f"{100 * hits / asked:.0f} % known ({hits} of {words.count(asked, 'vector')})"
+
+
+def cost_words(cost: RebuildCost) -> str:
+    """What embedding everything that is not in the cache takes."""
+    tokens = f"~{words.count(cost.tokens_estimate, 'token')} to embed"
+    if cost.tokens_estimate and cost.price != 0:
+        tokens += f", {price_words(cost.price, cost.currency, cost.as_of)}"
+    if not cost.chunks:
+        return tokens
+    cached = f"{words.count(cost.cached, 'vector')} from the cache"
+    return f"{words.count(cost.chunks, 'chunk')}, {cached}, {tokens}"
+
+
+def price_words(price: float | None, currency: str = "", as_of: str = "") -> str:
+    """A sum in words: `about 0.03 USD (list price of 2026-11)`, `price not known`.
+
+    `None` is unknown, which is not free. `currency` is empty for the user's own price, `as_of`
+    (the day or month of the price list) for all but list prices.
+    """
+    if price is None:
+        return "price not known"
+    if not price:
+        return "nothing is charged"
+    if price < _SMALLEST_PRICE:
+        about = f"less than {_SMALLEST_PRICE}"
+    else:
+        about = f"about {price:,.2f}" if price >= 0.01 else f"about {price:.4f}"
+    listed = f" (list price of {as_of})" if as_of else ""
+    return f"{about} {currency}".rstrip() + listed

@@ -1,1 +1,0 @@
-"""What the explain screen says, as pure functions from values to lines of text."""

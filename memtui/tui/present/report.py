@@ -1,0 +1,163 @@
+"""Sections of a report as lines of styled text: tones become styles, extents become bars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from textual.content import Content
+from textual.style import Style
+
+from memtui.model import Drop, Hit, Ranked, Stage
+from memtui.model.inquiry import Passages
+from memtui.report.arithmetic import ScoreStep, bar_parts
+from memtui.report.layout import Bar, Extent, Layout, Line, Section, Tone
+from memtui.retrieval.marks import match_spans
+from memtui.text.sanitize import safe, safe_line
+from memtui.tui import format as fmt
+from memtui.tui.glyphs import ASCII, Glyphs
+
+STYLES: Mapping[Tone, str] = {
+    Tone.PLAIN: "",
+    Tone.MUTED: fmt.MUTED,
+    Tone.HEADING: "bold $primary",
+    Tone.OK: "$state-ok",
+    Tone.WARN: "$state-warn",
+    Tone.ERROR: "$state-error",
+    Tone.VECTOR: "$leg-vector",
+    Tone.KEYWORD: "$leg-keyword",
+    Tone.DECAY: "$leg-decay",
+    Tone.MMR: "$leg-mmr",
+    Tone.RERANK: "$leg-rerank",
+}
+BAR_META = {"part": "bar"}
+_INDENT = 2
+_TRACK = "on $foreground 6%"
+_BAR_SHARE, _BAR_LIMITS = 0.28, (8, 40)
+_MOST_CHARACTERS = 6_000
+
+
+def bar_glyph(tone: Tone, glyphs: Glyphs) -> str:
+    """The character that a bar of this tone is drawn with."""
+    return {
+        Tone.KEYWORD: glyphs.keyword,
+        Tone.DECAY: glyphs.decay,
+        Tone.MMR: glyphs.mmr,
+        Tone.RERANK: glyphs.rerank,
+    }.get(tone, glyphs.vector)
+
+
+def step_glyph(step: ScoreStep, glyphs: Glyphs) -> str:
+    """The character that stands for a step of the arithmetic in every bar and list."""
+    if step.kind is Stage.FUSION:
+        return "="
+    if step.kind in (Stage.DEDUP, Stage.MIN_SCORE, Stage.CUT):
+        return glyphs.down if step.failed else "-"
+    return bar_glyph(step.tone, glyphs)
+
+
+def bar_cells(extent: Extent, axis: float, width: int) -> tuple[int, int]:
+    """Place an extent on an axis of `width` cells: first cell and count, at least one cell."""
+    low, high = (min(1.0, max(0.0, value / axis)) for value in (extent.low, extent.high))
+    start, stop = round(low * width), round(high * width)
+    if high > low and stop == start:
+        start = min(start, width - 1)
+        stop = start + 1
+    return start, stop - start
+
+
+def heading(title: str, width: int, glyphs: Glyphs, note: str | Content = "") -> Content:
+    """A line that begins a section: its title, a note, and a rule to the right edge."""
+    aside = note if isinstance(note, Content) else Content.styled(note, fmt.MUTED)
+    head = Content.assemble((title, "bold $primary"), "  " if aside else "", aside)
+    room = width - head.cell_length - 1
+    if room < 1:
+        return fmt.fit(head, width)
+    return Content.assemble(head, " ", (glyphs.rule * room, "$foreground 25%"))
+
+
+def section_lines(section: Section, width: int, glyphs: Glyphs) -> list[Content]:
+    """A section in lines of `width` cells."""
+    return [line for _, line in section_rows(section, width, glyphs)]
+
+
+def section_rows(
+    section: Section, width: int, glyphs: Glyphs, chosen: int | None = None
+) -> list[tuple[int | None, Content]]:
+    """A section in lines of `width` cells, each with the row it is a part of; one is marked."""
+    bars = max(_BAR_LIMITS[0], min(_BAR_LIMITS[1], int(width * _BAR_SHARE)))
+    layout = Layout(safe_line, max(1, width), glyphs is ASCII, bars, _INDENT, True)
+    title = safe_line(section.title[:1].upper() + section.title[1:])
+    _, *rest = layout.section(replace(section, title="", pending="", problem=""))
+    rows: list[tuple[int | None, Content]] = [(None, heading(title, width, glyphs))]
+    rows += [(line.row, _drawn(line, width, glyphs, line.row == chosen)) for line in rest]
+    if section.pending:
+        rows.append((None, Content.styled(f"{glyphs.ellipsis} {section.pending}", fmt.MUTED)))
+    if section.problem:
+        why = Content.styled(f"{glyphs.error} {safe_line(section.problem)}", "$state-error")
+        rows += [(None, line) for line in why.wrap(max(8, width))]
+    return rows
+
+
+def _drawn(line: Line, width: int, glyphs: Glyphs, is_chosen: bool) -> Content:
+    parts = []
+    for span in line.spans:
+        if span.is_bar and line.bar is not None:
+            parts += [_bar(line.bar, glyphs), Content("  ")]
+        else:
+            style = f"bold {STYLES[span.tone]}" if span.strong else STYLES[span.tone]
+            parts.append(Content.styled(span.text, style))
+    content = Content("").join(parts)
+    # A space behind the last word may be one cell too far.
+    content = fmt.fit(content.rstrip() if content.cell_length > width else content, width)
+    if line.row is None or not is_chosen:
+        return content
+    blank = " " * max(0, width - content.cell_length)
+    marker = Content.styled(f"{glyphs.marker} ", "bold $primary")
+    return Content.assemble(marker, content[_INDENT:], blank).stylize_before("on $foreground 12%")
+
+
+def _bar(bar: Bar, glyphs: Glyphs) -> Content:
+    start, cells = bar_cells(bar.extent, 1.0, bar.width)
+    rest = " " * (bar.width - start - cells)
+    glyph, style = bar_glyph(bar.tone, glyphs), STYLES[bar.tone]
+    return Content.assemble(" " * start, (glyph * cells, style), rest).stylize_before(_TRACK)
+
+
+def text_lines(
+    text: str, ranked: Ranked, passages: Passages | None, width: int, glyphs: Glyphs
+) -> list[Content]:
+    """The text as the index holds it: query words bold, the nearest passages underlined."""
+    terms = {term: None for hits in ranked.pool.hits.values() for hit in hits for term in hit.terms}
+    cut = text[:_MOST_CHARACTERS]
+    content = Content(safe(cut).replace("\t", " "))
+    found = passages.found if passages is not None and passages.text == text else ()
+    for passage in found:
+        content = content.stylize("underline", passage.start, min(passage.end, len(cut)))
+    for start, end in match_spans(safe(cut), tuple(terms)):
+        content = content.stylize("bold $mark", start, end)
+    note = "query words bold" + (", nearest passages underlined" if found else "")
+    lines = [heading("Text as indexed", width, glyphs, note)]
+    for line in content.split("\n", allow_blank=True):
+        if line or len(lines) > 1:
+            lines += line.wrap(max(8, width)) if line else [Content("")]
+    if len(text) > _MOST_CHARACTERS:
+        rest = fmt.count(len(text) - _MOST_CHARACTERS, "more character")
+        lines.append(Content.styled(f"… {rest}", fmt.MUTED))
+    return lines
+
+
+def score_bar(scored: Hit | Drop, width: int, scale: float, glyphs: Glyphs) -> Content:
+    """The stacked bar of a result in exactly `width` cells; a score of `scale` fills it."""
+    looks = {
+        "vector": (glyphs.vector, "$leg-vector"),
+        "keyword": (glyphs.keyword, "$leg-keyword"),
+        "gain": (glyphs.rerank, "$leg-rerank"),
+        "mmr": (glyphs.mmr, "$leg-mmr"),
+        "decay": (glyphs.decay, "$leg-decay"),
+        "loss": (glyphs.decay, "$leg-rerank"),
+    }
+    cells = bar_parts(scored).cells(width, scale)
+    pieces = [(looks[name][0] * count, looks[name][1]) for name, count in cells]
+    pieces.append((" " * (width - sum(count for _, count in cells)), ""))
+    return Content.assemble(*pieces).stylize(Style.from_meta(BAR_META))
