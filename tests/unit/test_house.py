@@ -64,7 +64,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "memtui/index/transcripts": (2_261, 10),
     "memtui/index/foreign": (4_118, 14),
     "memtui/engine": (15_358, 102),
-    "memtui/report": (2_852, 27),
+    "memtui/report": (3_300, 12),
     "memtui/cli": (5_952, 47),
     "memtui/tui": (29_240, 186),
 }
