@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 MAX_CANDIDATES: Final = 200
 DEFAULT_WEIGHTS: Final = (0.7, 0.3)
 DEFAULT_HALF_LIFE: Final = 30
 DEFAULT_LAMBDA: Final = 0.7
 _LARGEST: Final = 2**53 - 1
+_Read = TypeVar("_Read")
 
 
 def flag(value: Any) -> bool:
@@ -229,6 +230,22 @@ DEFAULT_AGENT: Final = "main"
 
 
 @dataclass(frozen=True, slots=True)
+class Key:
+    """A key below the root of either layout, the field that takes its value, how it is read."""
+
+    name: str
+    field: str
+    read: Callable[[Any], Any]
+    """From the parsed value to the field's; raises `ValueError` that says what it must be."""
+
+
+def _key(name: str, read: Callable[[Any], Any], default: _Read) -> _Read:
+    """A field that is read from a key below the root of either layout."""
+    value: _Read = field(default=default, metadata={"name": name, "read": read})
+    return value
+
+
+@dataclass(frozen=True, slots=True)
 class MemorySearchConfig:
     """Memory search of one agent, defaults and clamps applied as OpenClaw up to 2026.7 does.
 
@@ -236,63 +253,70 @@ class MemorySearchConfig:
     with fixed values, is `effective`'s to say. API keys and header values are never in here.
     """
 
-    enabled: bool = True
-    provider: str = "auto"
-    model: str = ""
+    enabled: bool = _key("enabled", flag, True)
+    provider: str = _key("provider", word, "auto")
+    model: str = _key("model", text, "")
     """As written; empty means the provider's default."""
-    fallback: str = "none"
-    sources: tuple[str, ...] = ("memory",)
-    session_memory: bool = False
-    remember_across_conversations: bool = False
-    extra_paths: tuple[str, ...] = ()
+    fallback: str = _key("fallback", word, "none")
+    sources: tuple[str, ...] = _key("sources", sources, ("memory",))
+    session_memory: bool = _key("experimental.sessionMemory", flag, False)
+    remember_across_conversations: bool = _key("rememberAcrossConversations", flag, False)
+    extra_paths: tuple[str, ...] = _key("extraPaths", extra_paths, ())
     """As written, `${VAR}` filled in; relative ones are below the workspace."""
     extra_path_patterns: tuple[tuple[str, str], ...] = ()
     """`(path, glob)` for each extra path that is narrowed down (2026.9)."""
-    remote_base_url: str = ""
-    remote_headers: tuple[str, ...] = ()
+    remote_base_url: str = _key("remote.baseUrl", text, "")
+    remote_headers: tuple[str, ...] = _key("remote.headers", names, ())
     """The names alone, lower-case and sorted."""
-    remote_api_key_set: bool = False
-    remote_batch_enabled: bool = False
-    output_dimensionality: int | None = None
-    input_type: str = ""
-    query_input_type: str = ""
-    document_input_type: str = ""
-    local_model_path: str = ""
-    local_model_cache_dir: str = ""
-    store_path: str = ""
+    remote_api_key_set: bool = _key("remote.apiKey", is_set, False)
+    remote_batch_enabled: bool = _key("remote.batch.enabled", flag, False)
+    output_dimensionality: int | None = _key("outputDimensionality", count(1), None)
+    input_type: str = _key("inputType", text, "")
+    query_input_type: str = _key("queryInputType", text, "")
+    document_input_type: str = _key("documentInputType", text, "")
+    local_model_path: str = _key("local.modelPath", text, "")
+    local_model_cache_dir: str = _key("local.modelCacheDir", text, "")
+    store_path: str = _key("store.path", text, "")
     """The database of generation 1 where it is not at its usual place."""
-    tokenizer: str = "unicode61"
-    vector_enabled: bool = True
-    vector_extension_path: str = ""
-    chunk_tokens: int = 400
-    chunk_overlap: int = 80
-    max_results: int = 6
-    min_score: float = 0.35
-    hybrid_enabled: bool = True
-    vector_weight: float = 0.7
-    text_weight: float = 0.3
-    candidate_multiplier: int = 4
-    mmr_enabled: bool = False
-    mmr_lambda: float = 0.7
-    decay_enabled: bool = False
-    half_life_days: int = 30
-    cache_enabled: bool = True
-    cache_max_entries: int | None = None
-    multimodal_enabled: bool = False
-    multimodal_modalities: tuple[str, ...] = ()
-    multimodal_max_file_bytes: int = 10 * 2**20
-    sync_on_session_start: bool = True
-    sync_on_search: bool = True
-    sync_watch: bool = True
-    watch_debounce_ms: int = 1500
-    interval_minutes: float = 0
-    delta_bytes: int = 100_000
-    delta_messages: int = 50
-    post_compaction_force: bool = True
+    tokenizer: str = _key("store.fts.tokenizer", one_of("unicode61", "trigram"), "unicode61")
+    vector_enabled: bool = _key("store.vector.enabled", flag, True)
+    vector_extension_path: str = _key("store.vector.extensionPath", text, "")
+    chunk_tokens: int = _key("chunking.tokens", whole, 400)
+    chunk_overlap: int = _key("chunking.overlap", whole, 80)
+    max_results: int = _key("query.maxResults", count(1), 6)
+    min_score: float = _key("query.minScore", share, 0.35)
+    hybrid_enabled: bool = _key("query.hybrid.enabled", flag, True)
+    vector_weight: float = _key("query.hybrid.vectorWeight", share, 0.7)
+    text_weight: float = _key("query.hybrid.textWeight", share, 0.3)
+    candidate_multiplier: int = _key("query.hybrid.candidateMultiplier", multiplier, 4)
+    mmr_enabled: bool = _key("query.hybrid.mmr.enabled", flag, False)
+    mmr_lambda: float = _key("query.hybrid.mmr.lambda", mmr_lambda, 0.7)
+    decay_enabled: bool = _key("query.hybrid.temporalDecay.enabled", flag, False)
+    half_life_days: int = _key("query.hybrid.temporalDecay.halfLifeDays", half_life, 30)
+    cache_enabled: bool = _key("cache.enabled", flag, True)
+    cache_max_entries: int | None = _key("cache.maxEntries", entries, None)
+    multimodal_enabled: bool = _key("multimodal.enabled", flag, False)
+    multimodal_modalities: tuple[str, ...] = _key("multimodal.modalities", modalities, ())
+    multimodal_max_file_bytes: int = _key("multimodal.maxFileBytes", count(1), 10 * 2**20)
+    sync_on_session_start: bool = _key("sync.onSessionStart", flag, True)
+    sync_on_search: bool = _key("sync.onSearch", flag, True)
+    sync_watch: bool = _key("sync.watch", flag, True)
+    watch_debounce_ms: int = _key("sync.watchDebounceMs", count(0), 1500)
+    interval_minutes: float = _key("sync.intervalMinutes", positive, 0)
+    delta_bytes: int = _key("sync.sessions.deltaBytes", at_least_zero, 100_000)
+    delta_messages: int = _key("sync.sessions.deltaMessages", at_least_zero, 50)
+    post_compaction_force: bool = _key("sync.sessions.postCompactionForce", flag, True)
     citations: str = "auto"
     """`memory.citations`: on, off or auto."""
     set_keys: frozenset[str] = frozenset()
     """The dotted keys below the root of the layout that were written, `query.maxResults`."""
+
+
+KEYS: Final = tuple(
+    Key(one.metadata["name"], one.name, one.metadata["read"])
+    for one in fields(MemorySearchConfig)
+    if one.metadata
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,64 +362,3 @@ class OpenClawConfig:
     def default_agent(self) -> AgentConfig:
         """The agent that the program uses when none is named."""
         return next((agent for agent in self.agents if agent.is_default), self.agents[0])
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A key below the root of either layout, the field that takes its value, how it is read."""
-
-    name: str
-    field: str
-    read: Callable[[Any], Any]
-    """From the parsed value to the field's; raises `ValueError` that says what it must be."""
-
-
-KEYS: Final[tuple[Key, ...]] = (
-    Key("enabled", "enabled", flag),
-    Key("provider", "provider", word),
-    Key("model", "model", text),
-    Key("fallback", "fallback", word),
-    Key("sources", "sources", sources),
-    Key("experimental.sessionMemory", "session_memory", flag),
-    Key("rememberAcrossConversations", "remember_across_conversations", flag),
-    Key("extraPaths", "extra_paths", extra_paths),
-    Key("remote.baseUrl", "remote_base_url", text),
-    Key("remote.headers", "remote_headers", names),
-    Key("remote.apiKey", "remote_api_key_set", is_set),
-    Key("remote.batch.enabled", "remote_batch_enabled", flag),
-    Key("outputDimensionality", "output_dimensionality", count(1)),
-    Key("inputType", "input_type", text),
-    Key("queryInputType", "query_input_type", text),
-    Key("documentInputType", "document_input_type", text),
-    Key("local.modelPath", "local_model_path", text),
-    Key("local.modelCacheDir", "local_model_cache_dir", text),
-    Key("store.path", "store_path", text),
-    Key("store.fts.tokenizer", "tokenizer", one_of("unicode61", "trigram")),
-    Key("store.vector.enabled", "vector_enabled", flag),
-    Key("store.vector.extensionPath", "vector_extension_path", text),
-    Key("chunking.tokens", "chunk_tokens", whole),
-    Key("chunking.overlap", "chunk_overlap", whole),
-    Key("query.maxResults", "max_results", count(1)),
-    Key("query.minScore", "min_score", share),
-    Key("query.hybrid.enabled", "hybrid_enabled", flag),
-    Key("query.hybrid.vectorWeight", "vector_weight", share),
-    Key("query.hybrid.textWeight", "text_weight", share),
-    Key("query.hybrid.candidateMultiplier", "candidate_multiplier", multiplier),
-    Key("query.hybrid.mmr.enabled", "mmr_enabled", flag),
-    Key("query.hybrid.mmr.lambda", "mmr_lambda", mmr_lambda),
-    Key("query.hybrid.temporalDecay.enabled", "decay_enabled", flag),
-    Key("query.hybrid.temporalDecay.halfLifeDays", "half_life_days", half_life),
-    Key("cache.enabled", "cache_enabled", flag),
-    Key("cache.maxEntries", "cache_max_entries", entries),
-    Key("multimodal.enabled", "multimodal_enabled", flag),
-    Key("multimodal.modalities", "multimodal_modalities", modalities),
-    Key("multimodal.maxFileBytes", "multimodal_max_file_bytes", count(1)),
-    Key("sync.onSessionStart", "sync_on_session_start", flag),
-    Key("sync.onSearch", "sync_on_search", flag),
-    Key("sync.watch", "sync_watch", flag),
-    Key("sync.watchDebounceMs", "watch_debounce_ms", count(0)),
-    Key("sync.intervalMinutes", "interval_minutes", positive),
-    Key("sync.sessions.deltaBytes", "delta_bytes", at_least_zero),
-    Key("sync.sessions.deltaMessages", "delta_messages", at_least_zero),
-    Key("sync.sessions.postCompactionForce", "post_compaction_force", flag),
-)
