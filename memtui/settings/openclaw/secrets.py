@@ -15,14 +15,13 @@ from typing import Any, Final
 
 from memtui.settings.files import read_bytes
 from memtui.settings.openclaw.document import (
-    Includes,
     Unreadable,
     config_file,
     filled,
     parse,
     state_dir_of,
 )
-from memtui.settings.openclaw.read import agent_id
+from memtui.settings.openclaw.read import agent_id, deep, read_sections
 from memtui.settings.openclaw.schema import DEFAULT_AGENT, NEW_LAYOUT, Layout, OpenClawConfig
 
 _PROVIDER_IDS: Final = {"gemini": "google"}
@@ -58,41 +57,55 @@ class AgentRemote:
         if self._path is None:
             return RemoteAccess()
         try:
-            document = _document(self._path)
+            document, problems = read_sections(self._path, _SECTIONS)
+            if problems:
+                # An include that cannot be used may say where a key goes.
+                raise Unreadable(problems[0])
         except Unreadable as error:
             return RemoteAccess(problems={"file": str(error)})
         reading = SecretReading(self._env)
-        key: Any = None
-        headers: Any = None
+        key = headers = None
         for remote in self._remotes(document):
-            key = remote.get("apiKey") or key
-            headers = remote.get("headers") or headers
-        named = _provider(document, provider_id(provider))
+            key = deep(remote, "apiKey") or key
+            headers = deep(remote, "headers") or headers
+        named = next(
+            (
+                content
+                for id_, content in _table(document, "models", "providers").items()
+                if str(id_).strip().lower() == provider_id(provider) and isinstance(content, dict)
+            ),
+            {},
+        )
+        place = "models.providers"
         return RemoteAccess(
             api_key=reading.secret("api_key", "remote.apiKey", key),
             headers=reading.headers("headers", "remote.headers", headers),
             provider_base_url=reading.text(
-                "provider_base_url", "models.providers baseUrl", named.get("baseUrl")
+                "provider_base_url", f"{place} baseUrl", named.get("baseUrl")
             ),
             provider_api_key=reading.secret(
-                "provider_api_key", "models.providers apiKey", named.get("apiKey")
+                "provider_api_key", f"{place} apiKey", named.get("apiKey")
             ),
             provider_headers=reading.headers(
-                "provider_headers", "models.providers headers", named.get("headers")
+                "provider_headers", f"{place} headers", named.get("headers")
             ),
             problems=reading.problems,
         )
 
-    def _remotes(self, document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    def _remotes(self, document: Any) -> Iterator[Any]:
         """The `remote` tables, the weakest first."""
         if self._layout is None:
             return
-        new = self._layout == NEW_LAYOUT
-        own = ("memory", "search") if new else ("memorySearch",)
-        yield _table(document, *self._layout.split("."), "remote")
-        for entry in _entries(document):
-            if agent_id(entry[0]) == self._agent:
-                yield _table(entry[1], *own, "remote")
+        own = ("memory", "search") if self._layout == NEW_LAYOUT else ("memorySearch",)
+        yield deep(document, *self._layout.split("."), "remote")
+        agents = _table(document, "agents")
+        listed = agents.get("list")
+        entries = [(deep(item, "id"), item) for item in listed] if isinstance(listed, list) else []
+        entries += _table(agents, "entries").items()
+        entries += ((name, agents[name]) for name in agents if name not in ("list", "entries"))
+        for name, content in entries:
+            if isinstance(content, dict) and agent_id(name) == self._agent:
+                yield deep(content, *own, "remote")
                 return
 
 
@@ -101,41 +114,9 @@ def provider_id(name: str) -> str:
     return _PROVIDER_IDS.get(name, name)
 
 
-def _document(path: Path) -> Mapping[str, Any]:
-    """Raises `Unreadable`, also for an include that cannot be used: it may say where a key goes."""
-    includes = Includes(path)
-    document = includes.resolved(parse(path), (path,), deep=False)
-    if not isinstance(document, dict):
-        return {}
-    for name in _SECTIONS:
-        if name in document:
-            document[name] = includes.resolved(document[name], (path,))
-    if includes.problems:
-        raise Unreadable(includes.problems[0])
-    return document
-
-
-def _entries(document: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
-    agents = _table(document, "agents")
-    listed = agents.get("list")
-    for item in listed if isinstance(listed, list) else ():
-        if isinstance(item, dict):
-            yield item.get("id"), item
-    yield from _table(agents, "entries").items()
-    yield from ((name, item) for name, item in agents.items() if name not in ("list", "entries"))
-
-
-def _provider(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    for id_, content in _table(document, "models", "providers").items():
-        if str(id_).strip().lower() == name and isinstance(content, dict):
-            return content
-    return {}
-
-
 def _table(content: Any, *steps: str) -> Mapping[str, Any]:
-    for step in steps:
-        content = content.get(step) if isinstance(content, Mapping) else None
-    return content if isinstance(content, Mapping) else {}
+    found = deep(content, *steps)
+    return found if isinstance(found, Mapping) else {}
 
 
 class SecretReading:
@@ -215,8 +196,8 @@ def profile_keys(
         except Unreadable as error:
             yield ProfileKey("", str(error))
             continue
-        profiles |= _auth_table(store, "profiles")
-        orders |= _auth_table(store, "order")
+        profiles |= _table(store, "profiles")
+        orders |= _table(store, "order")
     names = {provider, provider_id(provider)}
     ids = next((ids for key, ids in orders.items() if _folded(key) in names), None)
     for profile_id in dict.fromkeys(map(str, ids)) if isinstance(ids, list) and ids else profiles:
@@ -227,11 +208,6 @@ def profile_keys(
 
 def _store(path: Path) -> Any:
     return parse(path) if os.path.lexists(path) else {}
-
-
-def _auth_table(store: Any, name: str) -> Mapping[str, Any]:
-    found = store.get(name) if isinstance(store, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
 
 
 def _key(profile: Mapping[str, Any], env: Mapping[str, str]) -> Iterator[ProfileKey]:
@@ -273,9 +249,7 @@ def _of_config(env: Mapping[str, str], home: Path) -> dict[str, str]:
     if path is None:
         return {}
     try:
-        includes = Includes(path)
-        document = includes.resolved(parse(path), (path,), deep=False)
-        block = includes.resolved(document["env"], (path,))
+        block = read_sections(path, ("env",))[0]["env"]
         return {**_texts(block), **_texts(block.get("vars"))}
     except (Unreadable, LookupError, TypeError, AttributeError):
         # What is wrong with the file is said by whoever reads the rest of it.
