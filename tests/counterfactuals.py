@@ -20,7 +20,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from memtui.engine import Engine
-from memtui.engine.least import find_changes
+from memtui.engine.what_if import find_changes
 from memtui.memory.workspace import DEMO_PRESENT, demo_root
 from memtui.model import CandidatePool, Decay, Fusion, Mmr, Ranked, Ranking
 from memtui.ranking.counterfactual import (
@@ -173,14 +173,14 @@ class Trial:
             assert value is None or isinstance(value, (bool, int, float, str))
             changed = apply(self.ranking, parameter, value)
             pool = self.memory.pool(self.query, changed)
-            hits = self.memory.engine.machine.rank(pool, changed).hits
+            hits = self.memory.engine.search.rerank(pool, changed).hits
             self._lists[key] = {hit.chunk.id: hit.rank for hit in hits}
         return self._lists[key]
 
     def check(self, chunk_id: str) -> Tally:
         """Try everything that is said of one chunk."""
         tally = Tally(chunks=1)
-        places = self.memory.engine.explain.leg_places(self.answer, chunk_id)
+        places = self.memory.engine.explain.inquire(self.answer, chunk_id).leg_places
         least = find_changes(
             self.memory.search,
             self.answer,

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from memtui.engine.foreign.agent import ForeignTarget
 from memtui.engine.foreign.answers import load_recording
-from memtui.engine.foreign.target import ForeignTarget
+from memtui.engine.foreign.query_vectors import load_given
 from memtui.engine.foreign.verify import verify
-from memtui.engine.given_vectors import load_given
 from tests.support.recorded import FOLDER, RELEASES, VECTORS
 
 

@@ -24,7 +24,7 @@ _ROOM = WIDTH - 2 * len(_INDENT) - _LABEL
 
 def run_agents(invocation: Invocation) -> int:
     """Print the agents that are found; 1 when there is none, and where it was looked."""
-    from memtui.engine.foreign.target import agents_here
+    from memtui.engine.foreign.agent import agents_here
     from memtui.index.foreign.discovery import state_dirs
 
     home = invocation.home()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memtui.bus import Bus
     from memtui.engine import Engine
     from memtui.engine.foreign import ForeignTarget
-    from memtui.engine.query_vectors import GivenVectors
+    from memtui.engine.foreign.query_vectors import GivenVectors
     from memtui.settings.schema import RankingSettings
 
 PROFILE = "ranking.profile"
@@ -90,7 +90,7 @@ def foreign_opening(invocation: Invocation) -> ForeignOpening:
     Raises `IndexMissing` when it is not there, `SettingsError` for options that cannot be used.
     """
     from memtui.engine.foreign import find_target
-    from memtui.engine.query_vectors import load_given
+    from memtui.engine.foreign.query_vectors import load_given
 
     given = None
     if invocation.query_vectors is not None:

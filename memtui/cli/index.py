@@ -92,7 +92,7 @@ def _cost(session: Session, status: IndexStatus) -> RebuildCost:
     provider = status.provider
     if status.state is not IndexState.NO_INDEX or not provider.address:
         return session.engine.index.rebuild_cost()
-    from memtui.engine.first_cost import first_cost
+    from memtui.engine.providers.service import first_cost
 
     return first_cost(Path(status.root), session.loaded.settings, provider)
 

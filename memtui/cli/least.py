@@ -11,7 +11,7 @@ from memtui.model.inquiry import Inquiry, WordChanges
 from memtui.ranking.counterfactual import Parameter
 
 if TYPE_CHECKING:
-    from memtui.engine.least import LeastChanges
+    from memtui.engine.what_if import LeastChanges
 
 
 def least_changes_of(

@@ -62,7 +62,7 @@ def _open_index(invocation: Invocation) -> int:
 
 def _has_agents(invocation: Invocation) -> bool:
     """Whether an agent of this machine has an index."""
-    from memtui.engine.foreign.target import agents_here
+    from memtui.engine.foreign.agent import agents_here
 
     agents = agents_here(invocation.env, invocation.home())
     return any(agent.database is not None for agent in agents)

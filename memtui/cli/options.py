@@ -82,7 +82,7 @@ def query_vectors_option(function: F) -> F:
 def _agent_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The agents of this machine that a shell can be offered."""
     from memtui.cli.invocation import Invocation
-    from memtui.engine.foreign.target import agents_here
+    from memtui.engine.foreign.agent import agents_here
     from memtui.text.sanitize import safe_line
 
     obj = ctx.find_object(Invocation)

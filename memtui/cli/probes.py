@@ -8,7 +8,7 @@ from pathlib import Path
 from memtui.cli.session import Session
 from memtui.embedding.choice import choice_of
 from memtui.engine.doctor.checks import Grade, answer_words, database_checks
-from memtui.engine.providers.choosing import probe
+from memtui.engine.providers.service import probe
 from memtui.errors import MemtuiError
 from memtui.index.generations import IndexFolder
 

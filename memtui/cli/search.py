@@ -53,6 +53,9 @@ def search(session: SearchSession, query: str) -> tuple[Ranked, list[str]]:
     Raises `ProviderError` or `IndexUnusable` when no leg could answer because something failed.
     """
     ranking = session.ranking()
+    if not session.is_foreign:
+        # Meanwhile the model is being loaded.
+        session.engine.index.refresh_status(brief=True)
     try:
         ranked = session.engine.search.ask(query, ranking=ranking)
     except IndexMissing as error:
@@ -60,7 +63,7 @@ def search(session: SearchSession, query: str) -> tuple[Ranked, list[str]]:
             raise
         message = f"{session.workspace.root} has no index yet"
         raise IndexMissing(message, hint="`memtui index` makes one") from error
-    status = session.status()
+    status = session.status() if session.is_foreign else session.engine.index.status()
     _check_legs(ranked.pool.states)
     stale = stale_warning(status)
     instead = (

@@ -103,13 +103,14 @@ def open_agents_or_own(
 @contextmanager
 def _open_own(invocation: Invocation, now: datetime | None) -> Iterator[SearchSession]:
     from memtui.engine import Engine
-    from memtui.engine.once import OneSearch
     from memtui.ranking.profiles import PROFILES
 
     workspace = invocation.workspace()
     loaded = invocation.settings(workspace.root)
     settings = loaded.settings
-    engine = Engine(OneSearch(workspace.root, settings, **own_options(invocation, now)))
+    engine = Engine.open(
+        workspace.root, settings, write=False, warm=True, **own_options(invocation, now)
+    )
     try:
         base = settings.base_ranking(PROFILES)
         yield SearchSession(workspace, loaded, engine, base, settings.ranking)

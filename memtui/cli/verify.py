@@ -14,8 +14,7 @@ from memtui.errors import SettingsError
 if TYPE_CHECKING:
     from memtui.cli.foreign import ForeignOpening
     from memtui.engine.foreign.answers import Recording
-    from memtui.engine.foreign.comparison import Verdict
-    from memtui.engine.foreign.verify import Verification
+    from memtui.engine.foreign.verify import Verdict, Verification
 
 EXIT_AGREES, EXIT_DIFFERS = 0, 1
 _SHOWN_QUERY = 44

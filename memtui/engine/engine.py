@@ -2,63 +2,112 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from contextlib import suppress
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from threading import TIMEOUT_MAX
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from memtui.engine.services import (
-    Browse,
-    Explain,
-    IndexService,
-    ProviderService,
-    Search,
-)
+from memtui.bus import Bus
+from memtui.engine.search import EngineThread, Search
+from memtui.errors import IndexUnusable, SettingsError
+from memtui.settings import Settings
+from memtui.settings.files import data_dir as default_data_dir
 
+# What a search does without is imported when it is asked for.
 if TYPE_CHECKING:
-    from memtui.bus import Bus
+    from memtui.engine.browse import Browse
     from memtui.engine.conversations.service import ConversationService
-    from memtui.engine.foreign.target import ForeignTarget
-    from memtui.engine.query_vectors import GivenVectors
+    from memtui.engine.explain import Explain
+    from memtui.engine.foreign.agent import ForeignTarget
+    from memtui.engine.foreign.query_vectors import GivenVectors
+    from memtui.engine.ports import Index, IndexWriter
+    from memtui.engine.providers.service import ProviderService
+    from memtui.engine.source import RebuildCost
     from memtui.index.transcripts.scope import TranscriptHomes
-    from memtui.model import Ranking
-    from memtui.settings import Settings
+    from memtui.model import IndexStatus
+
+
+def data_dir_of(settings: Settings) -> Path:
+    """Return the folder that holds the indexes; raises `SettingsError` for a relative one."""
+    configured = settings.index.data_dir
+    if not configured:
+        return default_data_dir()
+    with suppress(RuntimeError):
+        folder = Path(configured).expanduser()
+        if folder.is_absolute():
+            return folder
+    # Anything else would depend on the current folder, which may be the memory itself.
+    raise SettingsError(
+        f"index.data_dir is {configured!r}",
+        hint="give an absolute folder, or one that begins with ~",
+    )
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
 
 
 class Engine:
-    """An open memory; use `Engine.open` or `Engine.open_agent`.
+    """An open memory and the services over it; use `Engine.open` or `Engine.open_agent`.
 
     Methods of the services may be called from any thread unless they say otherwise. Answers to
     `search.submit`, and everything the index does, come as events on `bus`.
     """
 
-    root: Path
-    bus: Bus
-    now: Callable[[], datetime]
-    ranking: Ranking
-    """The configured ranking, used when a search names none."""
+    def __init__(
+        self,
+        memory: Index,
+        thread: EngineThread,
+        bus: Bus,
+        now: Callable[[], datetime] = _utc_now,
+        settings: Settings | None = None,
+    ) -> None:
+        """Put the services over a memory, which is closed with the engine."""
+        self.memory = memory
+        self.root = memory.root
+        self.bus = bus
+        self.now = now
+        self.settings = settings or Settings()
+        self.ranking = memory.ranking
+        """The configured ranking, used when a search names none."""
+        self._thread = thread
+        self.search = Search(memory, thread, bus, now)
+        self.index = IndexService(self, thread)
 
-    def __init__(self, machine: Any) -> None:
-        self.machine = machine
-        self.root = machine.root
-        if hasattr(machine, "bus"):
-            self.bus, self.now, self.ranking = machine.bus, machine.now, machine.ranking
-        self.search = Search(machine)
-        self.explain = Explain(machine)
-        self.browse = Browse(machine)
-        self.providers = ProviderService(machine)
-        self.index = IndexService(machine)
+    @cached_property
+    def explain(self) -> Explain:
+        """Why a chunk is in a list or not, and what would change that."""
+        from memtui.engine.explain import Explain
+
+        return Explain(self.memory, self.search)
+
+    @cached_property
+    def browse(self) -> Browse:
+        """Files, texts, days, one chunk from every side, care."""
+        from memtui.engine.browse import Browse
+
+        return Browse(self.memory, self.search, self.now)
 
     @cached_property
     def conversations(self) -> ConversationService:
-        """Conversations behind the memory; what reads transcripts is imported when asked for."""
+        """The conversations behind the memory, and what was asked in them."""
         from memtui.engine.conversations.service import ConversationService
 
         return ConversationService(
-            self.machine.transcripts, self.search, self.browse, self.root, self.machine.ranking
+            self.memory.transcripts, self.search, self.browse, self.root, self.ranking
         )
+
+    @cached_property
+    def providers(self) -> ProviderService:
+        """The embedding providers, and what another one costs."""
+        from memtui.engine.providers.service import ProviderService
+
+        return ProviderService(self.memory, self.settings)
 
     @classmethod
     def open(
@@ -75,7 +124,7 @@ class Engine:
         clock: Callable[[], float] = monotonic,
         homes: TranscriptHomes | None = None,
     ) -> Engine:
-        """Open the memory at `root` and start its threads.
+        """Open the memory at `root`, and start its threads where it is to be written.
 
         The index is kept in `data_dir/<workspace id>` (default: the settings' or the
         platform's data folder). Without `write` nothing is ever written; with `watch` changes
@@ -85,22 +134,32 @@ class Engine:
         `IndexUnusable` when the index folder cannot be used, `SettingsError` for a provider or
         model that does not exist.
         """
-        from memtui.engine.own_machine import OwnMachine
+        from memtui.engine.own_index import OwnIndex
+        from memtui.index.generations import IndexFolder
+        from memtui.memory.workspace import workspace_id
 
-        return cls(
-            OwnMachine.open(
-                root,
-                settings,
-                bus=bus,
-                now=now,
-                data_dir=data_dir,
-                write=write,
-                watch=watch,
-                warm=warm,
-                clock=clock,
-                homes=homes,
-            )
+        folder = IndexFolder((data_dir or data_dir_of(settings)) / workspace_id(root))
+        if write:
+            from memtui.retrieval.legs import import_numpy
+
+            # Not at the first need, which may be a key's: it takes longer than a frame.
+            import_numpy()
+            folder.create()
+        thread, bus, now = EngineThread(), bus or Bus(), now or _utc_now
+        memory = OwnIndex(
+            root,
+            settings,
+            folder,
+            thread=thread,
+            bus=bus,
+            now=now,
+            write=write,
+            clock=clock,
+            homes=homes,
         )
+        engine = cls(memory, thread, bus, now, settings)
+        memory.start(watch=watch and write, warm=warm)
+        return engine
 
     @classmethod
     def open_agent(
@@ -120,30 +179,102 @@ class Engine:
         With `examine` the truth report is made in the background. Raises `IndexMissing`,
         `IndexUnusable`.
         """
-        from memtui.engine.foreign.machine import ForeignMachine
+        from memtui.engine.foreign.index import open_index
 
-        return cls(
-            ForeignMachine.open(
-                target,
-                bus=bus,
-                now=now,
-                given=given,
-                env=env,
-                profile=profile,
-                examine=examine,
-            )
-        )
+        thread, bus, now = EngineThread(), bus or Bus(), now or _utc_now
+        variables = os.environ if env is None else env
+        memory = open_index(target, profile, given, variables, thread=thread, bus=bus, now=now)
+        engine = cls(memory, thread, bus, now)
+        if examine:
+            memory.examine()
+        return engine
 
     def wait_idle(self, timeout: float = 30.0) -> bool:
         """Wait until no search and no index run is going on; false after `timeout` seconds."""
-        return bool(self.machine.wait_idle(timeout))
+        return self.memory.wait_idle(timeout) and self._thread.wait_idle(timeout)
 
     def close(self) -> None:
         """Stop the threads and close the files; a second call does nothing."""
-        self.machine.close()
+        # All threads are told to stop before any is waited for.
+        self.memory.stop()
+        self._thread.close()
+        self.memory.close()
 
     def __enter__(self) -> Engine:
         return self
 
     def __exit__(self, *details: object) -> None:
         self.close()
+
+
+class IndexService:
+    """Keeps the index up to date, and says how it is."""
+
+    def __init__(self, engine: Engine, thread: EngineThread) -> None:
+        self._engine = engine
+        self._memory = engine.memory
+        self._thread = thread
+
+    def sync(self, wait: bool = False) -> None:
+        """Bring the index up to date; with `wait`, return when that is done.
+
+        An index that others write is compared with the files instead.
+        """
+        writer = self._memory.writer
+        if writer is None:
+            self._memory.examine()
+            return
+        writer.sync()
+        if wait:
+            writer.wait_idle(TIMEOUT_MAX)
+
+    def rebuild(self, wait: bool = False) -> None:
+        """Build a new generation from the files; searches use the old one until it is live."""
+        writer = self._writer()
+        writer.rebuild()
+        if wait:
+            writer.wait_idle(TIMEOUT_MAX)
+
+    def rebuild_cost(self) -> RebuildCost:
+        """Return what `rebuild` would take; reads the index and the cache."""
+        return self._engine.providers.rebuild_cost()
+
+    def cancel(self) -> None:
+        """Stop a running search, sync or rebuild; what was committed stays."""
+        self._thread.cancel()
+        if self._memory.writer is not None:
+            self._memory.writer.cancel()
+
+    def hold(self) -> None:
+        """Have what is being indexed wait a moment, because somebody types."""
+        if self._memory.writer is not None:
+            self._memory.writer.hold()
+
+    def require_writer(self) -> None:
+        """Raise `WriterLocked` when another process writes this index."""
+        self._writer().require()
+
+    def status(self) -> IndexStatus:
+        """Return a snapshot of the index; never waits for the disk."""
+        return self._memory.status()
+
+    def refresh_status(self, *, brief: bool = False) -> None:
+        """Look at the files and the index now, for the `status` calls until the next sync.
+
+        `brief` leaves out who writes the index. Raises `IndexUnusable` when there is an index
+        that cannot be read.
+        """
+        self._memory.refresh_status(brief=brief)
+
+    def examine(self) -> None:
+        """Compare an agent's index with the files anew, in the background."""
+        self._memory.examine()
+
+    def _writer(self) -> IndexWriter:
+        writer = self._memory.writer
+        if writer is None:
+            raise IndexUnusable(
+                "this index belongs to the agent's program: memtui only reads it",
+                hint="openclaw memory index --force builds it again",
+            )
+        return writer

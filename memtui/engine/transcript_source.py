@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from memtui.engine.reading import indexed_note
+from memtui.engine.own_reading import indexed_note
 from memtui.engine.source import SourceText, read_source
 from memtui.index.scan import KnownFile, known_file
 from memtui.index.transcripts.discovery import SOURCE, file_at

@@ -39,7 +39,7 @@ from memtui.report import words
 from memtui.report.explanation import Explained, flags_of
 
 if TYPE_CHECKING:
-    from memtui.engine.least import LeastChanges
+    from memtui.engine.what_if import LeastChanges
     from memtui.ranking.trace import Explanation
 
 

@@ -55,7 +55,7 @@ from memtui.text.sanitize import safe_line
 from memtui.text.sizes import size_words
 
 if TYPE_CHECKING:
-    from memtui.engine.least import LeastChanges
+    from memtui.engine.what_if import LeastChanges
     from memtui.ranking.counterfactual import Change, Needed
 
 EXCERPT_LINES = 12

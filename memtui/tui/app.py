@@ -46,7 +46,7 @@ from memtui.tui.screens.base import Modal, show_worker_error
 if TYPE_CHECKING:
     from memtui.engine import Engine
     from memtui.engine.foreign import ForeignTarget
-    from memtui.engine.query_vectors import GivenVectors
+    from memtui.engine.foreign.query_vectors import GivenVectors
     from memtui.memory.workspace import Found
     from memtui.settings import Loaded
 

@@ -15,7 +15,7 @@ from memtui.model.status import ForeignAgent
 if TYPE_CHECKING:
     from memtui.engine import Engine
     from memtui.engine.foreign import ForeignTarget
-    from memtui.engine.query_vectors import GivenVectors
+    from memtui.engine.foreign.query_vectors import GivenVectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class MachineAgents:
 
     def find(self) -> Sequence[ForeignAgent]:
         """Every agent of every state folder."""
-        from memtui.engine.foreign.target import agents_here
+        from memtui.engine.foreign.agent import agents_here
 
         return agents_here(self.env, self.home)
 

@@ -33,8 +33,6 @@ class Case:
 Ask = Callable[[Engine, Case], object]
 
 EVERY: Mapping[str, Ask] = {
-    "keyword terms": lambda engine, case: engine.explain.keyword_terms(case.ranked, case.chunk_id),
-    "leg places": lambda engine, case: engine.explain.leg_places(case.ranked, case.chunk_id),
     "inquiry": lambda engine, case: engine.explain.inquire(case.ranked, case.chunk_id),
 }
 IN_POOL: Mapping[str, Ask] = {"waterfall": lambda engine, case: explain(case.ranked, case.chunk_id)}

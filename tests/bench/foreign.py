@@ -19,7 +19,7 @@ import numpy as np
 
 from memtui.engine import Engine
 from memtui.engine.foreign import ForeignTarget
-from memtui.engine.given_vectors import GivenVectors
+from memtui.engine.foreign.query_vectors import GivenVectors
 from memtui.index.database import Connection
 from memtui.index.foreign.audit import examine
 from memtui.index.foreign.opening import Opened, open_foreign
@@ -253,7 +253,7 @@ def _toggles(store: ForeignStore, engine: Engine, cases: Sequence[Case]) -> Iter
     )
 
     def toggle(pair: tuple[CandidatePool, Ranking]) -> None:
-        engine.machine.rank(*pair)
+        engine.search.rerank(*pair)
 
     held = [len(pool.chunks) for pool in pools]
     note = f"pools of {min(held)} to {max(held)} candidates, decay and MMR on"

@@ -34,7 +34,7 @@ def _engine(case: dict[str, Any], *, examine: bool) -> Any:
 
     given = None
     if case["vector"] is not None:
-        from memtui.engine.given_vectors import load_given
+        from memtui.engine.foreign.query_vectors import load_given
 
         given = load_given(Path(case["vector"]))
     workspace = Path(case["workspace"]) if examine else None

@@ -16,8 +16,7 @@ import pytest
 
 from memtui.bus import Bus, SearchReady
 from memtui.engine import Engine
-from memtui.engine.mailbox import SearchRequest
-from memtui.engine.searching import Partial
+from memtui.engine.search import Partial, SearchRequest
 from memtui.errors import Cancelled
 from memtui.memory.care.duplicates import cut, jaccard
 from memtui.memory.care.rules import first_words
@@ -263,15 +262,15 @@ def test_a_second_look_asks_nothing_until_the_index_changes(
     engine: Engine, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    retrieve: Callable[..., CandidatePool] = engine.machine.retrieve
+    retrieve: Callable[..., CandidatePool] = engine.memory.retrieve
 
     def noted(
-        request: SearchRequest, cancelled: Callable[[], bool], partial: Partial
+        request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
     ) -> CandidatePool:
         asked.append(request.text)
         return retrieve(request, cancelled, partial)
 
-    monkeypatch.setattr(engine.machine, "retrieve", noted)
+    monkeypatch.setattr(engine.memory, "retrieve", noted)
     told: list[tuple[int, int]] = []
     first = engine.browse.recalled(["router", "day 3"], progressed=lambda *done: told.append(done))
     assert asked == ["router", "day 3"]

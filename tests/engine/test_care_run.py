@@ -43,13 +43,13 @@ def after(times: int) -> Callable[[], bool]:
 
 def test_links_ask_the_index_once_a_folder(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    file_of: Callable[[str], Path | None] = engine.machine._shelf.file_of
+    file_of: Callable[[str], Path | None] = engine.memory.file_of
 
     def counted(path: str) -> Path | None:
         asked.append(path)
         return file_of(path)
 
-    monkeypatch.setattr(engine.machine._shelf, "file_of", counted)
+    monkeypatch.setattr(engine.memory, "file_of", counted)
     report = engine.browse.care()
     found = [one for one in report.findings if one.rule is CareRule.BROKEN_LINK]
     assert len(found) == 3 * NOTES
@@ -63,4 +63,4 @@ def test_a_look_stops_within_a_folder(engine: Engine) -> None:
         with pytest.raises(Cancelled):
             engine.browse.care(cancelled=after(times))
     with pytest.raises(Cancelled):
-        engine.machine._shelf.files(after(NOTES + 3))
+        engine.memory.files(after(NOTES + 3))

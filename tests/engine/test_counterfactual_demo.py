@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memtui.engine.least import find_changes
+from memtui.engine.what_if import find_changes
 from memtui.model.inquiry import Place
 from memtui.ranking.counterfactual import Parameter, apply
 from tests.counterfactuals import QUERIES, Memory, Tally, open_demo, profiles, try_all

@@ -13,7 +13,7 @@ from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.provider import Provider, Vector
 from memtui.embedding.registry import Availability, Registration, register
 from memtui.engine import Engine
-from memtui.engine.retriever import Retriever
+from memtui.engine.own_index import OwnIndex
 from memtui.errors import IndexUnusable, ProviderError
 from memtui.index.database import PAGE_SIZE, DatabaseError, open_database
 from memtui.model import IndexState, Leg, LegStatus, Reason
@@ -22,6 +22,7 @@ from memtui.retrieval.legs import LegAnswer
 from memtui.retrieval.query import Query
 from tests.engine.test_engine import NOTES, SETTINGS, answer, write_notes
 from tests.support.embedding import HashedProvider, hashed_identity, registered_hashed
+from tests.support.small_memory import own_index, writer_of
 
 
 @pytest.fixture(autouse=True)
@@ -67,12 +68,12 @@ def create_with(create: Callable[[EmbeddingChoice], Provider]) -> None:
 def test_a_search_keeps_to_the_generation_it_began_with(
     root: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = Retriever._ask
+    ask = OwnIndex._ask
     with Engine.open(root, SETTINGS, data_dir=data) as engine:
         swapped: list[Leg] = []
 
         def ask_then_swap(
-            self: Retriever,
+            self: OwnIndex,
             leg: Leg,
             query: Query,
             limit: int,
@@ -82,11 +83,11 @@ def test_a_search_keeps_to_the_generation_it_began_with(
             found = ask(self, leg, query, limit, cancelled, typing)
             if not swapped:
                 swapped.append(leg)
-                engine.machine._indexer.rebuild()
-                assert engine.machine._indexer.wait_idle(30)
+                writer_of(engine).indexer.rebuild()
+                assert writer_of(engine).indexer.wait_idle(30)
             return found
 
-        monkeypatch.setattr(Retriever, "_ask", ask_then_swap)
+        monkeypatch.setattr(OwnIndex, "_ask", ask_then_swap)
         ranked = engine.search.ask("omada router")
         for state in ranked.pool.states.values():
             assert state.status is LegStatus.OK, state.detail
@@ -133,7 +134,7 @@ def test_the_status_follows_a_provider_that_answers_again(root: Path, tmp_path: 
         engine.index.sync(wait=True)
         assert engine.index.status().provider.state is Reason.PROVIDER_FAILED
         broken = False
-        engine.machine._holder.retry()
+        own_index(engine).providers.retry()
         engine.search.ask("router")
         assert engine.index.status().provider.state is Reason.OK
         assert engine.index.status().state is IndexState.DEGRADED, "the vectors are still missing"
@@ -153,7 +154,7 @@ def test_the_first_search_does_not_wait_for_a_slow_model(root: Path, data: Path)
         registered_hashed(Slow()),
         Engine.open(root, SETTINGS, data_dir=data, bus=bus) as engine,
     ):
-        engine.machine._holder.get()
+        own_index(engine).providers.get()
         sequence = engine.search.submit("omada router")
         first = queue.get(timeout=20)
         release.set()

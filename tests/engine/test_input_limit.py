@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memtui.embedding.limits import byte_size
 from memtui.embedding.provider import identity_of
-from memtui.engine.reading import indexed_note
+from memtui.engine.own_reading import indexed_note
 from memtui.index.database import open_database
 from memtui.index.files import within_limit
 from memtui.index.reader import LiveIndex

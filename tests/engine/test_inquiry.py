@@ -257,17 +257,18 @@ def test_a_note_indexed_since_the_search_was_no_candidate_of_it(engine: Engine, 
 
 def test_after_a_rebuild_the_cosine_is_still_that_of_the_chunk(engine: Engine, root: Path) -> None:
     ranked = engine.search.ask(QUERY)
-    before = {hit.chunk.id: engine.explain.leg_places(ranked, hit.chunk.id) for hit in ranked.hits}
+    before = {
+        hit.chunk.id: engine.explain.inquire(ranked, hit.chunk.id).leg_places for hit in ranked.hits
+    }
     (root / "MEMORY.md").unlink()
     engine.index.rebuild(wait=True)
     for chunk_id, places in before.items():
-        known, now = (
-            places[Leg.VECTOR].rank,
-            engine.explain.leg_places(ranked, chunk_id)[Leg.VECTOR].rank,
-        )
-        if now is not None:
+        now = engine.explain.inquire(ranked, chunk_id).leg_places
+        if now:
+            known, rank = places[Leg.VECTOR].rank, now[Leg.VECTOR].rank
             assert known is not None
-            assert now.raw == known.raw
+            assert rank is not None
+            assert rank.raw == known.raw
 
 
 # --- the ways people write a path -------------------------------------------------------------

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from memtui.engine.least import MOST_CHUNKS, LeastChanges, find_changes
+from memtui.engine.what_if import MOST_CHUNKS, LeastChanges, find_changes
 from memtui.model import CandidatePool, Leg, Ranked, Ranking
 from memtui.model.inquiry import LegPlace, LegRank
 from memtui.ranking.counterfactual import Change, NoChangeReason, Parameter, apply

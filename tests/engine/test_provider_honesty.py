@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from memtui.engine import Engine
 from memtui.engine.providers.failover import FIRST_PROBE_SECONDS
 from memtui.errors import IndexMissing, ProviderError, SettingsError
 from memtui.index.database import Connection
+from memtui.index.schema import Recipe
 from memtui.model import Failure, IndexState, LegStatus, Reason
 from tests.support.provider_scenes import (
     NOTES,
@@ -28,6 +30,7 @@ from tests.support.provider_scenes import (
     vector_leg,
 )
 from tests.support.services import DOWN, KEY_REFUSED, registered
+from tests.support.small_memory import own_index, writer_of
 
 
 @pytest.fixture
@@ -49,7 +52,7 @@ def test_an_index_with_vectors_stays_while_nobody_makes_those_of_the_new_one(
         else:
             scene.first.unloadable = refusal
         engine.providers.switch(EmbeddingChoice("first"))
-        assert engine.machine._indexer.wait_idle(WAIT)
+        assert writer_of(engine).indexer.wait_idle(WAIT)
         (scene.root / "memory/late.md").write_text("A note about a zeppelin.\n", encoding="utf-8")
         engine.index.sync(wait=True)
         status = engine.index.status()
@@ -71,7 +74,7 @@ def test_an_index_with_vectors_stays_while_nobody_makes_those_of_the_new_one(
 def test_who_only_follows_says_whose_vectors_it_searches(scene: Scene) -> None:
     """Its own provider works, and is not the one that made the index."""
     with scene.open() as writer, scene.open() as follower:
-        follower.machine._indexer._poll_seconds = 0.02
+        writer_of(follower).indexer._poll_seconds = 0.02
         writer.index.sync(wait=True)
         until(lambda: follower.index.status().generation == writer.index.status().generation)
         assert vector_leg(follower).facts["provider"] == "first"
@@ -178,15 +181,15 @@ def test_of_two_changes_at_once_the_later_one_counts(
     """A recipe that is worked out first and handed on last would be that of nobody who answers."""
     with scene.open() as engine:
         engine.index.sync(wait=True)
-        use, first, gone_on = engine.machine._indexer.use, threading.Event(), threading.Event()
+        use, first, gone_on = writer_of(engine).indexer.use, threading.Event(), threading.Event()
 
-        def slow_at_first(recipe: object) -> None:
+        def slow_at_first(recipe: Recipe) -> None:
             if not first.is_set():
                 first.set()
                 gone_on.wait(0.3)
             use(recipe)
 
-        monkeypatch.setattr(engine.machine._indexer, "use", slow_at_first)
+        monkeypatch.setattr(writer_of(engine).indexer, "use", slow_at_first)
         scene.first.model = "model-three"
         one = threading.Thread(target=_switch, args=(engine, "first"))
         one.start()
@@ -216,11 +219,12 @@ def test_a_question_that_closing_interrupts_says_that_the_index_is_closed(scene:
             counted = "WITH RECURSIVE c(x) AS (SELECT begin() UNION ALL SELECT x + 1 FROM c)"
             return connection.execute(f"{counted} SELECT count(*) FROM c").fetchall()
 
-        asked = engine.machine._loop.call(lambda: engine.machine._retriever.read(endless))
-        assert begun.wait(WAIT)
-        engine.close()
-        with pytest.raises(IndexMissing, match="closed"):
-            asked.result(WAIT)
+        with ThreadPoolExecutor() as threads:
+            asked = threads.submit(own_index(engine).read_rows, endless)
+            assert begun.wait(WAIT)
+            engine.close()
+            with pytest.raises(IndexMissing, match="closed"):
+                asked.result(WAIT)
 
 
 def _switch(engine: Engine, name: str) -> None:

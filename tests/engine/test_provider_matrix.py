@@ -51,6 +51,7 @@ from tests.support.remote_embedding import (
     registered_remote,
 )
 from tests.support.service_cases import CASES, Case
+from tests.support.small_memory import writer_of
 
 NOTES = {
     "MEMORY.md": "# Memory\n\nThe router password lives in the vault.\n",
@@ -262,7 +263,7 @@ def test_a_text_that_is_refused_costs_no_other_its_vector(
             requests = len(server.seen)
             assert requests <= 9
             for _ in range(5):
-                engine.machine._indexer.sync()
+                writer_of(engine).indexer.sync()
                 assert engine.wait_idle()
             assert len(server.seen) <= requests + 10, "what is refused is not sent for ever"
 

@@ -20,7 +20,7 @@ import pytest
 
 from memtui.embedding.payloads import normalised, query_request
 from memtui.embedding.services import SERVICES, address_of
-from memtui.engine.query_vectors import (
+from memtui.engine.foreign.query_vectors import (
     GivenVectors,
     NoVector,
     QueryVector,

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from memtui.engine import Engine
-from memtui.engine.query_words import MOST_SEARCHES, word_changes
-from memtui.engine.words_to_try import MOST_WORDS, WordsToTry
+from memtui.engine.what_if import MOST_SEARCHES, MOST_WORDS, WordsToTry, word_changes
 from memtui.memory.workspace import demo_root
 from memtui.model import Chunk, Leg, LegState, LegStatus, Ranked, Ranking, Reason, SearchMode
 from memtui.model.inquiry import Place, WordChanges
@@ -49,9 +48,9 @@ class Counting:
         states = {**ranked.pool.states, Leg.VECTOR: failed}
         return replace(ranked, pool=replace(ranked.pool, states=states))
 
-    def words_to_try(self, ranked: Ranked, chunk_id: str, limit: int = 12) -> WordsToTry:
+    def words_to_try(self, ranked: Ranked, chunk_id: str) -> WordsToTry:
         """Those of the engine."""
-        return self.engine.explain.words_to_try(ranked, chunk_id, limit)
+        return self.engine.explain.words_to_try(ranked, chunk_id)
 
 
 def missed(
@@ -70,7 +69,7 @@ def tried(
     wanted = engine.ranking
     ranked, chunk = missed(engine, query, path, wanted, typing=typing)
     counting = Counting(engine)
-    terms = engine.explain.keyword_terms(ranked, chunk.id)
+    terms = engine.explain.inquire(ranked, chunk.id).terms
     return (
         word_changes(counting.search, counting.words_to_try, ranked, wanted, chunk, terms),
         counting,
@@ -114,7 +113,7 @@ def test_a_word_that_a_phrase_requires_is_taken_out(engine: Engine) -> None:
     query = 'router vlan "no note says this"'
     ranked = engine.search.ask(query)
     assert not ranked.hits
-    terms = engine.explain.keyword_terms(ranked, shown.id)
+    terms = engine.explain.inquire(ranked, shown.id).terms
     assert terms is not None
     found = word_changes(
         engine.search.ask, engine.explain.words_to_try, ranked, engine.ranking, shown, terms

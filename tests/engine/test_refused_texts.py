@@ -20,6 +20,7 @@ from memtui.index.job import MOST_TRIES
 from memtui.model import Failure, IndexState, LegStatus, Reason
 from tests.support.embedding import HashedProvider
 from tests.support.provider_scenes import NOTES, WAIT, Scene, opened_scene, vector_leg
+from tests.support.small_memory import own_index, writer_of
 
 TOO_LONG = ProviderError(
     "HTTP 400 from api.example: the text is too long for it",
@@ -51,8 +52,8 @@ def sent(scene: Scene, word: str) -> int:
 
 
 def sync_by_itself(engine: Engine) -> None:
-    engine.machine._indexer.sync()
-    assert engine.machine._indexer.wait_idle(WAIT)
+    writer_of(engine).indexer.sync()
+    assert writer_of(engine).indexer.wait_idle(WAIT)
 
 
 @pytest.mark.parametrize("error", [TOO_LONG, BAD])
@@ -71,7 +72,7 @@ def test_the_other_texts_of_the_batch_get_their_vectors(
         assert [record.message for record in status.errors] == [expected]
         assert status.warnings == (expected,)
         assert vector_leg(engine).status is LegStatus.OK
-        assert engine.machine._holder._primary.misses == 0
+        assert own_index(engine).providers._primary.misses == 0
         scene.first.alter = None
         engine.index.sync(wait=True)
         assert engine.index.status().state is IndexState.READY
@@ -107,7 +108,7 @@ def test_it_is_not_sent_at_every_sync(scene: Scene) -> None:
     with scene.open() as engine:
         sync_by_itself(engine)
         scene.first.texts.clear()
-        alarm = engine.machine._pending.alarm
+        alarm = writer_of(engine).pending.alarm
         for left in range(MOST_TRIES - 1, 0, -1):
             assert alarm.left() is not None, f"{left} tries are left"
             sync_by_itself(engine)

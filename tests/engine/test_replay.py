@@ -124,13 +124,13 @@ def test_transcripts_are_looked_for_once_for_all_places(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[None] = []
-    locate: Callable[[], Sequence[Located]] = engine.machine.transcripts.locate
+    locate: Callable[[], Sequence[Located]] = engine.memory.transcripts.locate
 
     def counted() -> Sequence[Located]:
         looked.append(None)
         return locate()
 
-    monkeypatch.setattr(engine.machine.transcripts, "locate", counted)
+    monkeypatch.setattr(engine.memory.transcripts, "locate", counted)
     gone = [Recalled(f"memory/gone{number}.md", 1, 2) for number in range(20)]
     replayed = engine.conversations.replay(call_of("orchard", *gone))
     assert sum(row.change is RecallChange.LEFT for row in replayed.rows) == 20

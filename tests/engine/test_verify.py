@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from memtui.cli.main import run as run_cli
+from memtui.engine.foreign.agent import ForeignTarget
 from memtui.engine.foreign.answers import RecordedSettings, load_recording
-from memtui.engine.foreign.comparison import FROM_LEGS
-from memtui.engine.foreign.target import ForeignTarget
-from memtui.engine.foreign.verify import Verification, verify
-from memtui.engine.given_vectors import load_given
+from memtui.engine.foreign.query_vectors import load_given
+from memtui.engine.foreign.verify import FROM_LEGS, Verification, verify
 from memtui.errors import SettingsError
 from memtui.model import Ranking
 from tests.support import recorded

@@ -16,6 +16,7 @@ from memtui.index.schema import read_meta
 from memtui.model import IndexState, Leg, LegState
 from memtui.settings import EmbeddingSettings, Settings
 from tests.support.services import HandClock, Service, registered
+from tests.support.small_memory import own_index, writer_of
 
 WAIT = 20.0
 NOTES = {
@@ -70,7 +71,7 @@ def settled(engine: Engine, provider: str) -> None:
         return (
             status.provider.actual == provider
             and status.state in (IndexState.READY, IndexState.DEGRADED)
-            and engine.machine._indexer.wait_idle(WAIT)
+            and writer_of(engine).indexer.wait_idle(WAIT)
         )
 
     until(is_so)
@@ -83,7 +84,7 @@ def vector_leg(engine: Engine, query: str = "heron") -> LegState:
 def ring(engine: Engine, clock: HandClock, seconds: float) -> None:
     """Let time pass."""
     clock.now += seconds
-    engine.machine._holder.alarm.look()
+    own_index(engine).providers.alarm.look()
 
 
 @contextmanager

@@ -27,7 +27,10 @@ import numpy as np
 from memtui.bus import Bus
 from memtui.engine.engine import Engine
 from memtui.engine.foreign import ForeignTarget, find_target
-from memtui.engine.given_vectors import GivenVectors, load_given
+from memtui.engine.foreign.index import OpenClawIndex
+from memtui.engine.foreign.query_vectors import GivenVectors, load_given
+from memtui.engine.own_index import OwnIndex
+from memtui.engine.own_writer import OwnWriter
 from memtui.index.foreign.opening import open_foreign
 from memtui.index.generations import IndexFolder
 from memtui.index.reader import LiveIndex
@@ -176,3 +179,22 @@ def one_vector(path: Path, state: State) -> GivenVectors:
     values = np.frombuffer(bytes(found[0][0]), dtype="<f4").tolist()  # type: ignore[arg-type]
     path.write_text(json.dumps(values), encoding="utf-8")
     return load_given(path)
+
+
+def own_index(engine: Engine) -> OwnIndex:
+    """The memory of an engine over memtui's own index, for tests of how it is written."""
+    assert isinstance(engine.memory, OwnIndex)
+    return engine.memory
+
+
+def writer_of(engine: Engine) -> OwnWriter:
+    """Who writes the index of an engine that was opened for it."""
+    writer = own_index(engine).writer
+    assert writer is not None
+    return writer
+
+
+def agent_index(engine: Engine) -> OpenClawIndex:
+    """The memory of an engine over an agent's index."""
+    assert isinstance(engine.memory, OpenClawIndex)
+    return engine.memory

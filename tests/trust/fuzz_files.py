@@ -21,7 +21,7 @@ from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import ProviderIdentity
 from memtui.engine import Engine
 from memtui.engine.foreign import find_target
-from memtui.engine.given_vectors import GivenVectors, load_given
+from memtui.engine.foreign.query_vectors import GivenVectors, load_given
 from memtui.engine.providers.provider_marker import NotedProvider
 from memtui.errors import MemtuiError, SettingsError
 from memtui.index.database import open_database

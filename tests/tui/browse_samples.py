@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 
-from memtui.engine.services import Cancelled as IsCancelled
-from memtui.engine.services import Progressed
+from memtui.engine.browse import IsCancelled, Progressed
 from memtui.engine.source import SourceText
 from memtui.errors import Cancelled
 from memtui.model import Chunk, Ranking, Reason

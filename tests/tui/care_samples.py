@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from memtui.engine.services import Cancelled as IsCancelled
-from memtui.engine.services import Progressed
+from memtui.engine.browse import IsCancelled, Progressed
 from memtui.errors import Cancelled, MemtuiError
 from memtui.model import Chunk, Ranking, Reason
 from memtui.model.browsing import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from memtui.bus import SearchReady
 from memtui.engine.inquiry import Evidence, inquiry_of
-from memtui.engine.standing import FileStanding
+from memtui.engine.ports import FileStanding
 from memtui.model import CandidatePool, Chunk, Ranked, Ranking, Reason
 from memtui.model.inquiry import (
     FoundBy,

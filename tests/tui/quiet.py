@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from memtui.engine.browse import IsCancelled as Cancelled
+from memtui.engine.browse import Progressed
 from memtui.engine.engine import Engine
-from memtui.engine.least import LeastChanges, find_changes
-from memtui.engine.query_words import word_changes
-from memtui.engine.services import Cancelled, Progressed
-from memtui.engine.words_to_try import WordsToTry
+from memtui.engine.what_if import LeastChanges, WordsToTry, find_changes, word_changes
 from memtui.errors import MemtuiError
 from memtui.model import Chunk, IndexStatus, Ranked, Ranking, Reason
 from memtui.model.browsing import (

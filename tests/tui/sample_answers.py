@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from memtui.engine.inquiry import ChunkFacts, Evidence, inquiry_of
 from memtui.engine.places import meant, readings
-from memtui.engine.standing import FileStanding
+from memtui.engine.ports import FileStanding
 from memtui.model import Chunk, Leg, LegHit, Ranked, Reason
 from memtui.model.inquiry import (
     FoundBy,

@@ -12,7 +12,7 @@ from typing import Any
 from memtui.bus import Bus, SearchReady
 from memtui.embedding.choice import EmbeddingChoice
 from memtui.engine.source import RebuildCost, RecentFile, SourceText
-from memtui.engine.words_to_try import MOST_WORDS, WordsToTry
+from memtui.engine.what_if import MOST_WORDS, WordsToTry
 from memtui.errors import ProviderError
 from memtui.model import (
     CandidatePool,

@@ -10,7 +10,7 @@ import pytest
 from textual.containers import Vertical
 from textual.content import Content
 
-from memtui.engine.least import LeastChanges
+from memtui.engine.what_if import LeastChanges
 from memtui.model import (
     Decay,
     Drop,

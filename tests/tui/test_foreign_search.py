@@ -32,6 +32,7 @@ from memtui.tui.screens.truth import TruthScreen
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.status_bar import status_segments
 from tests.support.openclaw import AGENT, AGENT_BLOB, RELEASES, SIDECAR, edit, hash_tree
+from tests.support.small_memory import agent_index
 from tests.tui.foreign_samples import (
     FOREIGN_STATUS,
     ForeignSample,
@@ -67,7 +68,7 @@ async def test_every_release_searches_with_the_parameters_of_its_agent(
         assert 0 < len(screen.ranked.hits) <= 4
         assert f"profile openclaw-{release[:6]}" in run.text
         assert screen.status_bar.tooltip is not None
-        assert run.engine.machine.facts.choice.because in str(screen.status_bar.tooltip)
+        assert agent_index(run.engine).facts.choice.because in str(screen.status_bar.tooltip)
     assert hash_tree(state.folder) == before
 
 

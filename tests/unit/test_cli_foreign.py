@@ -38,6 +38,7 @@ from tests.support.openclaw import (
     make_state,
     other_program,
 )
+from tests.support.small_memory import agent_index
 from tests.unit.test_cli_commands import Answer
 
 NEEDS = "vector search not reproducible here: needs "
@@ -66,7 +67,7 @@ class Interface:
         self.choose.append(choose)
         if foreign is not None:
             with foreign:
-                self.indexes.append(foreign.machine.facts.target.database)
+                self.indexes.append(agent_index(foreign).facts.target.database)
         return 0
 
 

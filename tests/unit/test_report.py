@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from memtui.engine.least import LeastChanges
+from memtui.engine.what_if import LeastChanges
 from memtui.model import Decay, Drop, Leg, Mmr, Ranking, Reason, Stage
 from memtui.model.inquiry import (
     FoundBy,

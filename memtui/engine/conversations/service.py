@@ -44,7 +44,8 @@ from memtui.text.sanitize import safe_line
 from memtui.text.sizes import size_words
 
 if TYPE_CHECKING:
-    from memtui.engine.services import Browse, Search
+    from memtui.engine.browse import Browse
+    from memtui.engine.search import Search
     from memtui.index.transcripts.discovery import Located
     from memtui.index.transcripts.scope import TranscriptScope
 

@@ -39,7 +39,7 @@ from memtui.settings.write import names_for
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
-    from memtui.engine.foreign.facts import ForeignFacts
+    from memtui.engine.foreign.agent import ForeignFacts
     from memtui.index.foreign.opening import Opened
     from memtui.index.generations import IndexFolder
     from memtui.index.indexer import Indexer
@@ -125,7 +125,7 @@ class OwnTranscripts(TranscriptStore):
         scope: TranscriptScope,
         settings: Settings,
         folder: IndexFolder,
-        indexer: Indexer,
+        indexer: Indexer | None,
         *,
         read: IndexReader,
         providers: Callable[[], tuple[ProviderListing, ...]],
@@ -169,15 +169,17 @@ class OwnTranscripts(TranscriptStore):
         sources = names_for(self.scope.sources, places, programs)
         paths = (name for name in names if not is_source(name))
         self.scope = self.scope.with_sources((*sources, *paths))
-        self._indexer.use_transcripts(self.scope)
-        self._indexer.sync()
+        if self._indexer is not None:
+            self._indexer.use_transcripts(self.scope)
+            self._indexer.sync()
         if self._follower is None and self._follows:
             self.follow()
 
     def follow(self) -> None:
         """Look at the transcripts now and then, on a thread of its own."""
         self._follows = True
-        if self.scope.is_empty:
+        indexer = self._indexer
+        if self.scope.is_empty or indexer is None:
             return
         from memtui.index.reader import LiveIndex
         from memtui.index.transcripts.follow import Deltas, Growth, TranscriptFollower
@@ -188,9 +190,9 @@ class OwnTranscripts(TranscriptStore):
         self._follower = follower = TranscriptFollower(
             lambda: discover_transcripts(self.scope, cancelled=lambda: follower.is_closing),
             Growth(deltas, lambda: _known_transcripts(live)),
-            self._indexer.sync,
+            indexer.sync,
             seconds=deltas.seconds,
-            failed=lambda text: self._indexer.record("transcripts", text),
+            failed=lambda text: indexer.record("transcripts", text),
             closed=live.close,
         )
         follower.start()

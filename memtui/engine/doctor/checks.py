@@ -24,7 +24,7 @@ from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.choice import AUTO, NONE
 from memtui.embedding.registry import provider_names, registration_of
 from memtui.engine.providers.choices import choice_for, requested_name
-from memtui.engine.providers.choosing import listing_of, probe
+from memtui.engine.providers.service import listing_of, probe
 from memtui.errors import MemtuiError
 from memtui.index.database import (
     Connection,
@@ -299,7 +299,7 @@ def _folders_below(folders: list[str], most: int) -> int:
 
 def agent_checks(env: Mapping[str, str], home: Path) -> Iterator[Check]:
     """The OpenClaw agents of this machine; what is wrong with their indexes is no problem here."""
-    from memtui.engine.foreign.target import agents_here
+    from memtui.engine.foreign.agent import agents_here
 
     agents = agents_here(env, home)
     if not agents:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from memtui.engine.common import data_dir_of, scope_of
 from memtui.engine.doctor.checks import (
     EXIT_SETTINGS,
     Area,
@@ -31,7 +30,8 @@ from memtui.engine.doctor.checks import (
     usable_settings,
     watcher_check,
 )
-from memtui.engine.engine import Engine
+from memtui.engine.engine import Engine, data_dir_of
+from memtui.engine.own_index import scope_of
 from memtui.errors import MemtuiError
 from memtui.index.generations import IndexFolder
 from memtui.memory.workspace import Found, workspace_id

@@ -1,128 +1,524 @@
-"""What screens read from another program's index besides search: notes, chunk ranges, recency."""
+"""One look at another program's index: chunks, vectors, terms and ranks; on the engine thread."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import repeat
-from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from memtui.engine.source import RecentFile, SourceText, read_source
+import numpy as np
+
+from memtui.engine.foreign.legs import excluding, stored_time, tables_of
+from memtui.engine.inquiry import ChunkFacts, refused
+from memtui.engine.own_reading import MOST_ROWS
+from memtui.engine.ports import IndexedFile, StoredVector, Vectors, Words
+from memtui.engine.source import RecentFile
+from memtui.index.database import number
+from memtui.index.foreign import rows
+from memtui.index.foreign.drift import SOURCE as MEMORY
+from memtui.index.foreign.drift import moment
 from memtui.index.foreign.opening import Opened
+from memtui.index.foreign.rows import parse_vector
+from memtui.index.foreign.sessions import SOURCE as SESSIONS
 from memtui.index.reader import ChunkRange
-from memtui.memory.documents import split_lines
-from memtui.retrieval.pool import CONVERSATIONS
+from memtui.model import CandidatePool, Chunk, Leg, LegHit, Ranked, Reason
+from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
+from memtui.ranking.decay import chunk_day
+from memtui.retrieval.leg_detail import (
+    explain_openclaw,
+    keyword_rank,
+    matching_rows,
+    openclaw_row,
+    rare_words_openclaw,
+    stored_rank,
+)
+from memtui.retrieval.openclaw.body import BodySearch
+from memtui.retrieval.openclaw.keywords import extract_keywords
+from memtui.retrieval.openclaw.plan import TRIGRAM, KeywordPlan, searched_part, well_formed
+from memtui.retrieval.openclaw.pool import read_chunks
+from memtui.retrieval.openclaw.release import Expansion, release_of
+from memtui.retrieval.openclaw.tables import (
+    DEFAULT_SOURCE,
+    SearchScope,
+    finite,
+    readable,
+    text_of,
+    whole,
+)
+from memtui.retrieval.openclaw.vector import Vector, cosine_similarities, is_zero
+from memtui.retrieval.pool import CONVERSATIONS, with_mask
+from memtui.retrieval.query import split_filters
+from memtui.text.ecmascript import trim
 from memtui.text.redact import redact_spoken
 
-_NO_WORKSPACE = "the workspace is not known; indexed text"
-_NO_FILE_NAME = "no file can have this name; indexed text"
-_MAX_BLANKS = 10_000
-_MAX_LINE = 2**31 - 1
+if TYPE_CHECKING:
+    from memtui.engine.foreign.index import OpenClawIndex
+
+MOST_SCANNED: Final = 20_000
+"""So many rows are compared with substrings at most, or vectors read for the first time."""
+_TEMPORARY: Final = "memtui_"
+_NO_ROW: Final = -(2**63)
+_MAX_BLANKS: Final = 10_000
+_MAX_LINE: Final = 2**31 - 1
 
 
-def indexed_text(opened: Opened, path: str) -> tuple[str | None, str]:
-    """The hash of a file and its text as the chunks hold it; (`None`, "") when not indexed.
+class OpenClawReading:
+    """A look at one commit of an agent's index; see `memtui.engine.ports.Reading`.
 
-    Of a path in several sources, the one that `_source_of` prefers; what is said in a conversation
-    is as it may be shown, credentials masked.
+    `vector` is that of the query that is asked about; `None` without one.
     """
-    layout = opened.layout
-    source = _source_of(opened, path)
-    same_source = " AND source = ?" if layout.files_have_source else ""
-    stored = opened.connection.execute(
-        f"SELECT hash FROM {layout.files} WHERE path = ?{same_source}",
-        (path, source) if same_source else (path,),
-    ).fetchall()
-    same_source = " AND source = ?" if layout.chunks_have_source else ""
-    pieces = opened.connection.execute(
-        f"SELECT start_line, text FROM {layout.chunks} WHERE path = ?{same_source} "
-        "ORDER BY start_line DESC",
-        (path, source) if same_source else (path,),
-    ).fetchall()
-    shown = redact_spoken if source == CONVERSATIONS else str
-    lines: dict[int, str] = {}
-    for start, text in pieces:
-        lines.update(enumerate(shown(str(text)).split("\n"), start=_line(start)))
-    return (str(stored[0][0]) if stored else None), "\n".join(_without_gaps(lines))
+
+    def __init__(self, opened: Opened, index: OpenClawIndex, vector: Vector | None) -> None:
+        self._opened = opened
+        self._index = index
+        self._vector = vector
+        self._connection, self._layout = opened.connection, opened.layout
+        self._tables = tables_of(opened.layout)
+        self._facts = index.facts
+
+    # --- rows -----------------------------------------------------------------------------
+
+    @property
+    def words(self) -> Words | None:
+        """The full-text table; `None` for an index without one."""
+        table = self._layout.fts
+        if table is None:
+            return None
+        schema = "temp" if table.startswith(_TEMPORARY) else "main"
+        tokenizer = self._layout.tokenizer
+        return Words(self._connection, table, tokenizer, well_formed, schema)
+
+    @property
+    def size(self) -> int:
+        """How many chunks there are."""
+        return number(self._connection, f"SELECT count(*) FROM {self._layout.chunks}")
+
+    def row_of(self, chunk_id: str) -> int | None:
+        """The row of a chunk; `None` when it is gone."""
+        found = self._rows("WHERE id = ?", chunk_id)
+        return found[0] if found else None
+
+    def chunks(self, rowids: Iterable[int]) -> Mapping[int, Chunk]:
+        """Read chunks by row, dated as the release dates them."""
+        held = rows.chunks(self._connection, self._layout, sorted(set(rowids)))
+        names = {row.id: rowid for rowid, row in held.items()}
+        found = read_chunks(self._connection, tables_of(self._layout), names)
+        return {names[name]: self._dated(with_mask(chunk)) for name, chunk in found.items()}
+
+    def rows_of(self, path: str) -> Sequence[int]:
+        """The rows of a file's chunks, in the order of their lines."""
+        return self._rows("WHERE path = ? ORDER BY start_line, end_line, rowid", path)
+
+    def rows_after(self, rowid: int, limit: int, source: str) -> Sequence[int]:
+        """The next rows of one source, ascending."""
+        if not self._layout.chunks_have_source:
+            wanted = "" if source == DEFAULT_SOURCE else " AND 0"
+            return self._rows(f"WHERE rowid > ?{wanted} ORDER BY rowid LIMIT ?", rowid, limit)
+        where = "WHERE rowid > ? AND source = ? ORDER BY rowid LIMIT ?"
+        return self._rows(where, rowid, source, limit)
+
+    def same_text(self, rowid: int) -> Sequence[int]:
+        """The other rows with exactly the text of one."""
+        same = f"(SELECT hash FROM {self._layout.chunks} WHERE rowid = ?1)"
+        return self._rows(f"WHERE hash = {same} AND rowid != ?1 ORDER BY rowid", rowid)
+
+    def changed(self, chunk: Chunk) -> datetime | None:
+        """When the file changed last, as the index says."""
+        for row in rows.files(self._connection, self._layout, chunk.path):
+            if row.source == chunk.source:
+                return moment(row.mtime)
+        return None
+
+    def _dated(self, chunk: Chunk) -> Chunk:
+        timed = replace(chunk, mtime_ns=self._index.file_time(chunk.source, chunk.path))
+        dated, day_from = chunk_day(timed, self._index.ranking.decay.dates)
+        named = dated is not None and day_from is Reason.FILE_NAME
+        return replace(timed, day=dated.date() if dated is not None and named else None)
+
+    def _rows(self, where: str, *values: str | int) -> list[int]:
+        sql = f"SELECT rowid FROM {self._layout.chunks} {where}"
+        return [int(str(row[0])) for row in self._connection.execute(sql, values).fetchall()]
+
+    # --- vectors --------------------------------------------------------------------------
+
+    def vector(self, rowid: int) -> StoredVector:
+        """The vector of a chunk, from the chunk table: the exact numbers."""
+        provider = self._facts.identity.provider or ""
+        sql = f"SELECT embedding FROM {self._layout.chunks} WHERE rowid = ?"
+        found = self._connection.execute(sql, (rowid,)).fetchall()
+        dims = self._facts.identity.vector_dims
+        try:
+            values = parse_vector(found[0][0]) if found else None
+        except ValueError:
+            values = None
+        if values is None or not values.size:
+            return StoredVector(None, Reason.NO_VECTOR, provider, dims)
+        state = Reason.OK if values.any() else Reason.ZERO_VECTOR
+        return StoredVector(values, state, provider, len(values))
+
+    def vectors(self, rowid: int) -> Vectors | Reason:
+        """The vectors of the model of one chunk that have as many numbers."""
+        own = self.chunks([rowid]).get(rowid)
+        stored = self.vector(rowid)
+        if own is None or stored.values is None:
+            return stored.state
+        if self._is_too_large:
+            return Reason.TOO_MANY
+        known = self._index.stored
+        sql = f"SELECT rowid, {readable('id')} FROM {self._layout.chunks}"
+        ids = self._connection.execute(sql).fetchall()
+        places = {text_of(name) or "": int(str(row)) for row, name in ids}
+        dims = len(stored.values)
+        batches = [
+            # The index of a damaged table may name rows that the table does not have.
+            (np.array([places.get(name, _NO_ROW) for name in names], dtype=np.int64), matrix)
+            for names, matrix in known.of(self._opened)(SearchScope(own.model))
+            if matrix.shape[1] == dims and len(names)
+        ]
+        if not batches:
+            return Reason.NO_VECTORS
+        rowids = np.concatenate([batch[0] for batch in batches])
+        matrix = batches[0][1] if len(batches) == 1 else np.concatenate([b[1] for b in batches])
+        if (rowids == _NO_ROW).any():
+            rowids, matrix = rowids[rowids != _NO_ROW], matrix[rowids != _NO_ROW]
+        live = np.isfinite(matrix).all(axis=1) & matrix.any(axis=1)
+        return Vectors(rowids, np.where(live[:, None], matrix, 0.0), live)
+
+    @property
+    def _is_too_large(self) -> bool:
+        """Whether comparing every vector would take too long now."""
+        in_memory = self._index.stored.holds(self._opened)
+        return self.size > (MOST_ROWS if in_memory else MOST_SCANNED)
+
+    # --- files ----------------------------------------------------------------------------
+
+    def paths(self) -> Sequence[str]:
+        """Return every path of the file table and of the chunk table, sorted."""
+        layout, column = self._layout, readable("path")
+        found = self._connection.execute(
+            f"SELECT {column} FROM {layout.files} UNION SELECT {column} FROM {layout.chunks}"
+        ).fetchall()
+        return sorted({text_of(path) or "" for (path,) in found} - {""})
+
+    def recent(self, limit: int) -> Sequence[RecentFile]:
+        """Return the files that changed last, by the index; those without a time come last."""
+        layout = self._layout
+        found = self._connection.execute(
+            f"SELECT f.path, f.mtime, (SELECT max(c.end_line) FROM {layout.chunks} c "
+            f"WHERE c.path = f.path) FROM {layout.files} f "
+            "ORDER BY typeof(f.mtime) IN ('integer', 'real') DESC, f.mtime DESC LIMIT ?",
+            (limit,),
+        ).fetchall()
+        return [
+            RecentFile(
+                str(path),
+                moment(finite(mtime) or 0) or datetime.fromtimestamp(0, UTC),
+                _line(lines) if lines is not None else 0,
+            )
+            for path, mtime, lines in found
+        ]
+
+    def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
+        """Return the lines of each chunk of a file, of the source that `indexed_text` shows."""
+        where, values = self._of_file(path, has_source=self._layout.chunks_have_source)
+        found = self._connection.execute(
+            f"SELECT start_line, end_line, id FROM {self._layout.chunks}{where} "
+            "ORDER BY start_line, end_line",
+            values,
+        ).fetchall()
+        return [ChunkRange(_line(start), _line(end), str(name)) for start, end, name in found]
+
+    def indexed_text(self, path: str) -> tuple[str | None, str]:
+        """Return the hash of a file and its text as the chunks hold it.
+
+        Of a path in several sources, notes come first; what is said in a conversation is as it
+        may be shown, credentials masked.
+        """
+        layout = self._layout
+        where, values = self._of_file(path, has_source=layout.files_have_source)
+        stored = self._connection.execute(
+            f"SELECT hash FROM {layout.files}{where}", values
+        ).fetchall()
+        where, values = self._of_file(path, has_source=layout.chunks_have_source)
+        pieces = self._connection.execute(
+            f"SELECT start_line, text FROM {layout.chunks}{where} ORDER BY start_line DESC", values
+        ).fetchall()
+        shown = redact_spoken if self._source_of(path) == CONVERSATIONS else str
+        lines: dict[int, str] = {}
+        for start, text in pieces:
+            lines.update(enumerate(shown(str(text)).split("\n"), start=_line(start)))
+        return (str(stored[0][0]) if stored else None), "\n".join(_without_gaps(lines))
+
+    def file_at(self, place: Place, source: str | None = None) -> IndexedFile:
+        """Return what the index holds of the path of a place; of several sources, notes first."""
+        path = well_formed(place.path)
+        found = rows.files(self._connection, self._layout, path)
+        named = [row for row in found if source is None or row.source == source]
+        row = min(named, key=lambda row: (row.source != MEMORY, row.source), default=None)
+        kind = row.source if row is not None else source or MEMORY
+        held = IndexedFile(replace(place, path=path), row, self.chunk_ranges(path), kind)
+        if kind == SESSIONS and held.is_held:
+            # Transcripts may be rows of the database itself: they are looked at on this thread.
+            standing = self._index.transcript_standing(self._opened, path, row)
+            held = replace(held, standing=standing)
+        return held
+
+    def _of_file(self, path: str, *, has_source: bool) -> tuple[str, tuple[Any, ...]]:
+        if not has_source:
+            return " WHERE path = ?", (path,)
+        return " WHERE path = ? AND source = ?", (path, self._source_of(path))
+
+    def _source_of(self, path: str) -> Any:
+        """The source whose file of this path is shown: notes before all others."""
+        layout = self._layout
+        for table, has_source in (
+            (layout.files, layout.files_have_source),
+            (layout.chunks, layout.chunks_have_source),
+        ):
+            if has_source:
+                found = self._connection.execute(
+                    f"SELECT source FROM {table} WHERE path = ? "
+                    "ORDER BY source != 'memory', source LIMIT 1",
+                    (path,),
+                ).fetchall()
+                if found:
+                    return found[0][0]
+        return MEMORY
+
+    # --- one chunk under one search -------------------------------------------------------
+
+    def facts(self, ranked: Ranked, chunk_id: str) -> ChunkFacts | None:
+        """Return everything that the search says of a chunk."""
+        return _Insight(self._opened, self._index, self._vector, ranked, chunk_id).facts()
+
+    def nearest(self, ranked: Ranked, ids: Sequence[str]) -> Sequence[str]:
+        """Return the chunk with the best BM25 score, the one with the best cosine, the first."""
+        found = [*self._best_by_text(ranked, ids), *self._best_by_vector(ids)]
+        return list(dict.fromkeys([*found, *ids[:1]]))
+
+    def rare_words(self, chunk_id: str, query: str, limit: int) -> tuple[str, ...]:
+        """Return the most distinctive words of a chunk that a query lacks."""
+        found = read_chunks(self._connection, self._tables, [chunk_id])
+        if chunk_id not in found:
+            return ()
+        text, words = with_mask(found[chunk_id]).text, split_filters(query)[0]
+        return rare_words_openclaw(self._connection, self._tables, text, words, limit)
+
+    def _best_by_text(self, ranked: Ranked, ids: Sequence[str]) -> Iterator[str]:
+        state, fts = ranked.pool.states.get(Leg.KEYWORD), self._layout.fts
+        match = state.facts.get("match") if state is not None else None
+        if not match or fts is None or refused(ranked.pool, Leg.KEYWORD) is not None:
+            return
+        sql = (
+            f"SELECT {readable('id')} FROM {fts} WHERE {fts} MATCH ? AND id IN "
+            f"(SELECT value FROM json_each(?)) ORDER BY bm25({fts}), rowid LIMIT 1"
+        )
+        for (name,) in self._connection.execute(sql, (str(match), json.dumps(list(ids)))):
+            yield text_of(name) or ""
+
+    def _best_by_vector(self, ids: Sequence[str]) -> Iterator[str]:
+        if self._vector is None or len(ids) < 2 or self._is_too_large:
+            return
+        wanted = frozenset(ids)
+        cosines: list[tuple[float, str]] = []
+        for names, stored in self._index.stored.of(self._opened)(self._facts.scope):
+            places = [place for place, name in enumerate(names) if name in wanted]
+            found = cosine_similarities(self._vector, stored[places])
+            cosines += zip(found, (names[place] for place in places), strict=True)
+        if cosines:
+            yield max(cosines)[1]
 
 
-def _source_of(opened: Opened, path: str) -> object:
-    """The source whose file of this path is shown: `memory` before all others."""
+class _Insight:
+    """What one search of one index said about a chunk."""
+
+    def __init__(
+        self,
+        opened: Opened,
+        index: OpenClawIndex,
+        vector: Vector | None,
+        ranked: Ranked,
+        chunk_id: str,
+    ) -> None:
+        self._opened = opened
+        self._index = index
+        self._vector = vector
+        self._pool: CandidatePool = ranked.pool
+        self._chunk_id = chunk_id
+        text, self._filters = split_filters(ranked.pool.query)
+        self._query = searched_part(trim(well_formed(text)))
+        """As it is searched: without blanks around it, and no longer than the leg reads."""
+        self._release = release_of(index.facts.choice.profile)
+        self._scope = index.masks.scope(opened, index.facts.scope, self._filters)
+        self._tables = tables_of(opened.layout)
+
+    def facts(self) -> ChunkFacts | None:
+        """Everything that the search says of the chunk; `None` when the index does not hold it.
+
+        Keyword leg: by `bm25()` of the whole query's MATCH, or of the keyword where it stands
+        best; a release puts path hits and its boost on top of that. Vector leg: by cosine.
+        """
+        found = read_chunks(self._opened.connection, self._tables, [self._chunk_id])
+        chunk = with_mask(found[self._chunk_id]) if self._chunk_id in found else None
+        gone = chunk is None
+        if chunk is None:
+            # A full-text row whose chunk is gone still is a hit up to 2026.5.
+            chunk = self._pool.chunks.get(self._chunk_id)
+        if chunk is None:
+            return None
+        terms = self._keyword_terms()
+        left_out: tuple[str, ...] = ()
+        if self._filters:
+            time = stored_time(self._opened, chunk.path, chunk.source)
+            left_out = tuple(excluding(self._filters, chunk.path, chunk.source, time))
+        if left_out:
+            places = dict.fromkeys(Leg, LegPlace(None, Reason.FILTERED))
+        else:
+            places = {
+                Leg.VECTOR: self._vector_place(),
+                Leg.KEYWORD: self._keyword_place(terms),
+            }
+        return ChunkFacts(chunk, terms, places, self._vector_state(chunk), left_out, gone=gone)
+
+    def _keyword_terms(self) -> KeywordExplanation | None:
+        """Explain the keyword leg of the chunk, and every keyword that was searched by itself.
+
+        `None` when the full-text table has no row of it.
+        """
+        rowid = openclaw_row(self._opened.connection, self._tables, self._chunk_id)
+        if rowid is None or self._tables.fts is None:
+            return None
+        words = self._keywords()
+        whole, *single = (self._explained(asked, rowid) for asked in (self._query, *words))
+        always = self._release.expansion is Expansion.WITHOUT_PROVIDER_ALWAYS
+        never_whole = always and self._scope.model is None
+        return replace(
+            whole,
+            sent=not (words and never_whole),
+            keywords=tuple(single),
+            found_by=self._found_by(whole, single),
+        )
+
+    def _keywords(self) -> tuple[str, ...]:
+        """The keywords that were searched one by one."""
+        state = self._pool.states.get(Leg.KEYWORD)
+        listed = str(state.facts.get("keywords") or "") if state is not None else ""
+        trigram = self._opened.layout.tokenizer == TRIGRAM
+        if listed == self._query and len(extract_keywords(self._query, trigram=trigram)) <= 1:
+            # A query without keywords of its own stands for them.
+            return ()
+        return tuple(listed.split())
+
+    def _explained(self, asked: str, rowid: int) -> KeywordExplanation:
+        found = explain_openclaw(self._opened.connection, self._tables, self._release, asked, rowid)
+        by = FoundBy.MATCH if found.match is not None else FoundBy.SUBSTRINGS
+        return replace(found, asked=asked, found_by=by if found.found else FoundBy.NOTHING)
+
+    def _found_by(self, whole: KeywordExplanation, single: Sequence[KeywordExplanation]) -> FoundBy:
+        hits: Iterable[LegHit] = self._pool.hits.get(Leg.KEYWORD, ())
+        hit = next((hit for hit in hits if hit.chunk_id == self._chunk_id), None)
+        if hit is not None and not hit.has_body:
+            return FoundBy.PATH
+        if whole.found_by is not FoundBy.NOTHING:
+            return whole.found_by
+        return FoundBy.KEYWORDS if any(one.found for one in single) else FoundBy.NOTHING
+
+    def _keyword_place(self, explanation: KeywordExplanation | None) -> LegPlace:
+        refusal = refused(self._pool, Leg.KEYWORD)
+        if refusal is not None:
+            return LegPlace(None, refusal)
+        if explanation is None:
+            return LegPlace(None, Reason.NOT_INDEXED)
+        searched = [*([explanation] if explanation.sent else []), *explanation.keywords]
+        matching = [one for one in searched if one.found]
+        if not matching:
+            by_path = explanation.found_by is FoundBy.PATH
+            return LegPlace(None, Reason.PATH_ALONE if by_path else Reason.NOT_MATCHED)
+        if matching[0].asked == self._query:
+            matching = matching[:1]
+        places = [self._place_of(one) for one in matching]
+        best = min(
+            (place for place in places if place.rank is not None),
+            key=lambda place: place.rank.position if place.rank is not None else 0,
+            default=None,
+        )
+        return best or places[0]
+
+    def _place_of(self, one: KeywordExplanation) -> LegPlace:
+        """The rank for one MATCH, under the conditions of the release."""
+        connection, tables = self._opened.connection, self._tables
+        assert tables.fts is not None
+        plan = KeywordPlan(one.match, tuple(term.text for term in one.substrings))
+        most = MOST_SCANNED if plan.substrings else MOST_ROWS
+        rows = one.rows
+        if plan.match is not None:
+            rows = matching_rows(connection, tables.fts, plan.match)
+        if rows > most:
+            return LegPlace(None, Reason.TOO_MANY, one.asked)
+        body = BodySearch(connection, tables, self._release)
+        conditions, values = body.conditions(plan, self._scope)
+        rank = keyword_rank(
+            connection, tables.fts, plan.match, one.rowid, conditions=conditions, values=values
+        )
+        return LegPlace(rank, Reason.OK if rank is not None else Reason.FILTERED, one.asked)
+
+    def _vector_place(self) -> LegPlace:
+        refusal = refused(self._pool, Leg.VECTOR)
+        if refusal is not None or self._vector is None:
+            return LegPlace(None, refusal or Reason.NO_VECTORS)
+        stored = self._index.stored
+        chunks = number(
+            self._opened.connection, f"SELECT count(*) FROM {self._opened.layout.chunks}"
+        )
+        if chunks > (MOST_ROWS if stored.holds(self._opened) else MOST_SCANNED):
+            return LegPlace(None, Reason.TOO_MANY)
+        rank = stored_rank(stored.of(self._opened), self._vector, self._chunk_id, self._scope)
+        return LegPlace(rank, Reason.OK if rank is not None else Reason.NO_VECTOR)
+
+    def _vector_state(self, chunk: Chunk) -> Reason:
+        """Why the chunk's vector cannot be compared with the query's; `OK` when it can."""
+        if self._scope.model is not None and chunk.model != self._scope.model:
+            return Reason.OTHER_MODEL if chunk.model else Reason.NO_VECTOR
+        sql = f"SELECT embedding FROM {self._opened.layout.chunks} WHERE id = ?"
+        for (stored,) in self._opened.connection.execute(sql, (chunk.id,)).fetchall():
+            try:
+                vector = parse_vector(stored)
+            except ValueError:
+                return Reason.NO_VECTOR
+            if vector.size:
+                return Reason.ZERO_VECTOR if is_zero(vector) else Reason.OK
+        return Reason.NO_VECTOR
+
+
+def chunks_by_file(opened: Opened) -> dict[tuple[str, str], tuple[int, int]]:
+    """How many chunks each (path, source) has, and the last line that they reach."""
     layout = opened.layout
-    for table, has_source in (
-        (layout.files, layout.files_have_source),
-        (layout.chunks, layout.chunks_have_source),
-    ):
-        if has_source:
-            found = opened.connection.execute(
-                f"SELECT source FROM {table} WHERE path = ? "
-                "ORDER BY source != 'memory', source LIMIT 1",
-                (path,),
-            ).fetchall()
-            if found:
-                return found[0][0]
-    return "memory"
+    source = readable("source") if layout.chunks_have_source else f"'{DEFAULT_SOURCE}'"
+    found = opened.connection.execute(
+        f"SELECT {readable('path')}, {source}, count(*), max(end_line) FROM {layout.chunks} "
+        "GROUP BY 1, 2"
+    ).fetchall()
+    return {
+        (text_of(path) or "", text_of(kind) or ""): (whole(count), whole(last))
+        for path, kind, count, last in found
+    }
 
 
 def _without_gaps(lines: dict[int, str]) -> Iterator[str]:
     """The lines in order; one that no chunk holds is blank, as far as that makes sense."""
     blanks, last = _MAX_BLANKS, 0
-    for number in sorted(number for number in lines if number > 0):
-        gap = number - last - 1
+    for line in sorted(line for line in lines if line > 0):
+        gap = line - last - 1
         if gap <= blanks:
             blanks -= gap
             yield from repeat("", gap)
         else:
-            yield f"… no chunk holds the lines {last + 1}–{number - 1} …"
-        yield lines[number]
-        last = number
-
-
-def source_text(
-    opened_text: tuple[str | None, str], path: str, workspace: Path | None
-) -> SourceText:
-    """The note for the preview: from the workspace when it is what was indexed.
-
-    A file that changed since is shown as it was indexed, with the present text beside it.
-    """
-    indexed_hash, text = opened_text
-    if workspace is None:
-        return SourceText(path, split_lines(text), "gone", indexed_hash or "", _NO_WORKSPACE)
-    if "\0" in path:
-        return SourceText(path, split_lines(text), "gone", "", _NO_FILE_NAME)
-    found = read_source(workspace, path, indexed_hash, text)
-    if found.state != "changed":
-        return found
-    detail = "changed since it was indexed; this is the indexed text"
-    return replace(found, lines=split_lines(text), detail=detail, on_disk=found.lines)
-
-
-def chunk_ranges(opened: Opened, path: str) -> Sequence[ChunkRange]:
-    """Where the chunks of a file are, in order; of the source that `indexed_text` shows."""
-    layout = opened.layout
-    same_source = " AND source = ?" if layout.chunks_have_source else ""
-    found = opened.connection.execute(
-        f"SELECT start_line, end_line, id FROM {layout.chunks} WHERE path = ?{same_source} "
-        "ORDER BY start_line, end_line",
-        (path, _source_of(opened, path)) if same_source else (path,),
-    ).fetchall()
-    return [ChunkRange(_line(start), _line(end), str(chunk_id)) for start, end, chunk_id in found]
-
-
-def recent_files(opened: Opened, limit: int) -> list[RecentFile]:
-    """The files that changed last, by the times in the index; those without one come last."""
-    layout = opened.layout
-    found = opened.connection.execute(
-        f"SELECT f.path, f.mtime, (SELECT max(c.end_line) FROM {layout.chunks} c "
-        f"WHERE c.path = f.path) FROM {layout.files} f "
-        "ORDER BY typeof(f.mtime) IN ('integer', 'real') DESC, f.mtime DESC LIMIT ?",
-        (limit,),
-    ).fetchall()
-    return [
-        RecentFile(str(path), _moment(mtime), _line(lines) if lines is not None else 0)
-        for path, mtime, lines in found
-    ]
+            yield f"… no chunk holds the lines {last + 1}–{line - 1} …"
+        yield lines[line]
+        last = line
 
 
 def _line(stored: object) -> int:
@@ -132,12 +528,3 @@ def _line(stored: object) -> int:
     except (OverflowError, ValueError):
         return 1
     return number if 0 <= number <= _MAX_LINE else 1
-
-
-def _moment(milliseconds: object) -> datetime:
-    value = milliseconds if isinstance(milliseconds, int | float) else 0
-    try:
-        return datetime.fromtimestamp(value / 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        # A time outside the calendar, in a column that holds anything.
-        return datetime.fromtimestamp(0, UTC)

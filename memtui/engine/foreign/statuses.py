@@ -20,7 +20,7 @@ from memtui.model import (
 from memtui.model.status import ForeignStatus, IndexGeneration, Severity, Truth
 
 if TYPE_CHECKING:
-    from memtui.engine.foreign.facts import ForeignFacts
+    from memtui.engine.foreign.agent import ForeignFacts
 
 _SHOWN = 200
 

@@ -130,7 +130,7 @@ class CareScreen(PlaceScreen):
     @work(thread=True, group="care", exit_on_error=False, description="look through the memory")
     def _look(self, engine: Engine, memory: CareMemory) -> None:
         # Imported here: what the engine needs for it takes longer than a paint.
-        from memtui.engine.browsing.care import MOST_FINDINGS
+        from memtui.engine.care import MOST_FINDINGS
 
         worker, changes = cast("Worker[None]", get_current_worker()), memory.changes
         last = 0.0

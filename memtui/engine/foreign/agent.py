@@ -1,0 +1,313 @@
+"""From `--agent NAME` or `--index FILE` to the database, its agent, configuration and workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memtui.engine.foreign.legs import AgentDatabase
+from memtui.engine.foreign.query_vectors import GivenVectors, QueryVectors
+from memtui.errors import IndexMissing
+from memtui.index.foreign import rows
+from memtui.index.foreign.discovery import (
+    DEFAULT_AGENT,
+    Databases,
+    database_of,
+    find_agent,
+    find_agents,
+    workspace_by_default,
+)
+from memtui.index.foreign.opening import Layout, Opened
+from memtui.index.foreign.rows import Origin, cached_vector
+from memtui.model import Ranking, SearchMode
+from memtui.model.status import ForeignAgent, Identity, IndexGeneration
+from memtui.ranking.profiles import profile
+from memtui.retrieval.openclaw.release import release_of
+from memtui.retrieval.openclaw.tables import SearchScope
+from memtui.settings.openclaw import effective, read_config, release_of_version
+from memtui.settings.openclaw.secrets import AgentRemote
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from memtui.settings.openclaw import AgentConfig, MemorySearchConfig, OpenClawConfig
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignTarget:
+    """An index to open and what belongs to it; `None`: not known."""
+
+    database: Path
+    agent: str | None = None
+    state_dir: Path | None = None
+    workspace: Path | None = None
+    config: OpenClawConfig | None = None
+    search: AgentConfig | None = None
+    """Of the configuration; the program's defaults without a file, `None` for a broken one."""
+    databases: Databases | None = None
+    home: Path | None = None
+    """The home folder that `~` stands for in the configuration."""
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether a configuration could be read: without one, what is expected is not known."""
+        config = self.config
+        return config is not None and config.path is not None and not config.broken
+
+    @property
+    def sessions(self) -> Path | None:
+        """Where the agent's transcripts are."""
+        if self.state_dir is None or self.agent is None:
+            return None
+        return self.state_dir / "agents" / self.agent / "sessions"
+
+
+def find_target(
+    *,
+    agent: str | None,
+    index: Path | None,
+    workspace: Path | None,
+    env: Mapping[str, str],
+    home: Path,
+) -> ForeignTarget:
+    """Find what `--agent` or `--index` names; `workspace` wins over what is configured.
+
+    Raises `IndexMissing` when there is no such agent or it has no index.
+    """
+    if index is not None:
+        target = _of_file(index, env, home)
+        if agent is not None and target.state_dir is not None:
+            target = replace(target, agent=agent)
+    else:
+        target = _of_agent(agent or "", env, home)
+    return replace(target, workspace=workspace) if workspace is not None else target
+
+
+def agents_here(env: Mapping[str, str], home: Path) -> tuple[ForeignAgent, ...]:
+    """Every agent of this machine, with the workspace that its configuration gives it."""
+    configured = _Configured(env, home)
+    return find_agents(env, home, workspace_of=configured.workspace, store_of=configured.store)
+
+
+def _of_agent(name: str, env: Mapping[str, str], home: Path) -> ForeignTarget:
+    configured = _Configured(env, home)
+    found = find_agent(
+        name, env, home, workspace_of=configured.workspace, store_of=configured.store
+    )
+    if found.database is None:
+        hint = "openclaw memory index builds one"
+        raise IndexMissing(f"agent {name!r} {found.problem or 'has no memory index'}", hint=hint)
+    return _completed(found.database, name, found.state_dir, env, home)
+
+
+def _of_file(index: Path, env: Mapping[str, str], home: Path) -> ForeignTarget:
+    """The agent and the state folder are told by where the file lies, if it lies as it should."""
+    place = index.absolute()
+    parents = place.parents
+    if place.parent.name == "agent" and len(parents) > 3 and parents[2].name == "agents":
+        return _completed(index, parents[1].name, parents[3], env, home)
+    if place.parent.name == "memory" and len(parents) > 1 and _is_state_dir(parents[1]):
+        return _completed(index, place.stem, parents[1], env, home)
+    return ForeignTarget(index)
+
+
+def _is_state_dir(folder: Path) -> bool:
+    names = ("openclaw.json", "clawdbot.json", "agents", "credentials")
+    return folder.name.startswith(".") or any((folder / name).exists() for name in names)
+
+
+def _completed(
+    database: Path, agent: str, state_dir: Path, env: Mapping[str, str], home: Path
+) -> ForeignTarget:
+    config = read_config(env, home, state_dir=state_dir)
+    search = config.agent(agent)
+    return ForeignTarget(
+        database=database,
+        agent=agent,
+        state_dir=state_dir,
+        workspace=search.workspace or workspace_by_default(state_dir, agent),
+        config=config,
+        search=None if config.broken else search,
+        databases=database_of(state_dir, agent, _store(search)),
+        home=home,
+    )
+
+
+class _Configured:
+    """Tells what the configuration of a state folder gives an agent; reads each once."""
+
+    def __init__(self, env: Mapping[str, str], home: Path) -> None:
+        self._env, self._home = env, home
+        self._known: dict[Path, OpenClawConfig] = {}
+
+    def workspace(self, state_dir: Path, name: str) -> Path | None:
+        """The folder of its notes."""
+        return self._agent(state_dir, name).workspace
+
+    def store(self, state_dir: Path, name: str) -> Path | None:
+        """Its index of generation 1, where that is not at its usual place."""
+        return _store(self._agent(state_dir, name))
+
+    def _agent(self, state_dir: Path, name: str) -> AgentConfig:
+        if state_dir not in self._known:
+            self._known[state_dir] = read_config(self._env, self._home, state_dir=state_dir)
+        return self._known[state_dir].agent(name)
+
+
+def _store(agent: AgentConfig) -> Path | None:
+    return Path(agent.search.store_path) if agent.search.store_path else None
+
+
+PREFIX = "openclaw-"
+FTS_ONLY = "fts-only"
+_NO_PROVIDER = frozenset({"none"})
+_PATHS_SINCE = 3
+"""The chunking version of 2026.8.1, which searches as 2026.9 does."""
+
+_FITTING = {
+    IndexGeneration.SIDECAR: ("2026.2", "2026.4"),
+    IndexGeneration.AGENT: ("2026.7", "2026.9"),
+    IndexGeneration.AGENT_BLOB: ("2026.9",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A profile and how it was chosen, as a phrase."""
+
+    profile: str
+    because: str
+
+
+def choose_profile(
+    layout: Layout, identity: Identity, origin: Origin, config: OpenClawConfig | None
+) -> Choice:
+    """Choose the profile of the release that made an index.
+
+    The tables bound the choice; within it the version that the database or the configuration
+    names decides, else what the index records about itself.
+    """
+    fitting = _FITTING[layout.generation]
+    for version, where in (
+        (origin.app_version, "the database was written by"),
+        (config.version if config else None, "the configuration was written by"),
+    ):
+        release = release_of_version(version) if version else None
+        if release in fitting:
+            return Choice(PREFIX + str(release), f"{where} {version}")
+    return _by_tables(layout, identity)
+
+
+def _by_tables(layout: Layout, identity: Identity) -> Choice:
+    if layout.generation is IndexGeneration.AGENT_BLOB:
+        return Choice("openclaw-2026.9", "vectors are stored as blobs")
+    if layout.generation is IndexGeneration.AGENT:
+        newer = (identity.chunking_version or 0) >= _PATHS_SINCE or layout.paths_fts is not None
+        if newer:
+            return Choice("openclaw-2026.9", "the index has a chunking version of 2026.8 or later")
+        return Choice("openclaw-2026.7", "the index is inside the agent's database, as text")
+    if identity.fts_tokenizer is not None or identity.scope_hash is not None:
+        return Choice("openclaw-2026.4", "a file of its own that records its scope or tokenizer")
+    return Choice("openclaw-2026.2", "a file of its own that records neither scope nor tokenizer")
+
+
+def agent_ranking(name: str, search: MemorySearchConfig | None) -> Ranking:
+    """The profile with what the agent's configuration sets; `search` is what the release sees."""
+    base = profile(name)
+    if search is None:
+        return base
+    return replace(
+        base,
+        k=search.max_results,
+        min_score=search.min_score,
+        candidate_multiplier=search.candidate_multiplier,
+        vector_weight=search.vector_weight,
+        keyword_weight=search.text_weight,
+        mmr=replace(base.mmr, enabled=search.mmr_enabled, lambda_=search.mmr_lambda),
+        decay=replace(
+            base.decay,
+            enabled=search.decay_enabled,
+            half_life_days=float(search.half_life_days),
+        ),
+    )
+
+
+def configured_mode(
+    search: MemorySearchConfig | None, identity: Identity, *, has_fts: bool
+) -> SearchMode:
+    """Which legs the agent searches with: both, keywords without a provider, or vectors alone."""
+    provider = search.provider if search is not None else identity.provider
+    if identity.model == FTS_ONLY or provider in _NO_PROVIDER:
+        return SearchMode.KEYWORD_ONLY
+    if not has_fts or (search is not None and not search.hybrid_enabled):
+        return SearchMode.VECTOR_ONLY
+    return SearchMode.HYBRID
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignFacts:
+    """An index, its release, and how its agent searches it."""
+
+    target: ForeignTarget
+    choice: Choice
+    identity: Identity
+    origin: rows.Origin
+    search: MemorySearchConfig | None
+    """As the release acts on it."""
+    mode: SearchMode
+    scope: SearchScope
+
+    @property
+    def needs(self) -> str:
+        """The provider and model that made the vectors."""
+        return f"{self.identity.provider or '?'}/{self.identity.model or '?'}"
+
+
+def read_facts(opened: Opened, target: ForeignTarget, profile: str | None) -> ForeignFacts:
+    """Find out about an open index; `profile` replaces the one that is chosen.
+
+    Raises `SettingsError` for a profile that is no release of the agent's program.
+    """
+    identity = rows.identity(opened.connection, opened.layout).identity
+    origin = rows.origin(opened.connection, opened.layout)
+    choice = choose_profile(opened.layout, identity, origin, target.config)
+    if profile is not None:
+        choice = Choice(profile, "it was asked for")
+    release_of(choice.profile)
+    search = None
+    if target.search is not None:
+        search = effective(target.search.search, choice.profile).search
+    mode = configured_mode(search, identity, has_fts=opened.layout.fts is not None)
+    without_provider = mode is SearchMode.KEYWORD_ONLY or identity.model == FTS_ONLY
+    sources = identity.sources or (search.sources if search is not None else None)
+    scope = SearchScope(None if without_provider else identity.model, sources)
+    return ForeignFacts(target, choice, identity, origin, search, mode, scope)
+
+
+def query_vectors_of(
+    index: AgentDatabase,
+    facts: ForeignFacts,
+    given: GivenVectors | None,
+    env: Mapping[str, str],
+) -> QueryVectors:
+    """Where the vectors of queries come from, for this index.
+
+    No provider is asked unless the agent has a configuration: defaults are nobody's choice.
+    """
+    target = facts.target
+    remote = None
+    if target.config is not None:
+        remote = AgentRemote(target.config, target.agent or DEFAULT_AGENT, env)
+
+    def cached(digest: str) -> NDArray[np.float64] | None:
+        return index.read(
+            lambda opened: cached_vector(opened.connection, opened.layout, facts.identity, digest)
+        )
+
+    search = facts.search if target.is_configured else None
+    return QueryVectors(
+        facts.identity, search, given=given, env=env, read_cache=cached, remote=remote
+    )

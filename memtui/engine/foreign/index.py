@@ -1,0 +1,370 @@
+"""Another program's index: searched exactly as that program does, and never changed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from memtui.bus import Bus, ForeignExamined
+from memtui.engine.conversations.stores import AgentTranscripts
+from memtui.engine.foreign import statuses
+from memtui.engine.foreign.agent import (
+    ForeignFacts,
+    agent_ranking,
+    query_vectors_of,
+    read_facts,
+)
+from memtui.engine.foreign.files import AgentFiles
+from memtui.engine.foreign.legs import AgentDatabase, Asked, ForeignRetriever, QueryVectorFinder
+from memtui.engine.foreign.query_vectors import QueryVector
+from memtui.engine.foreign.reading import OpenClawReading, chunks_by_file
+from memtui.engine.inquiry import refused
+from memtui.engine.ports import FileStanding, IndexedFile, Reading
+from memtui.engine.search import EngineThread, Partial, SearchRequest
+from memtui.errors import Cancelled, MemtuiError
+from memtui.index.foreign import rows
+from memtui.index.foreign.opening import Opened
+from memtui.index.foreign.rows import FileRow
+from memtui.model import (
+    CandidatePool,
+    Document,
+    IndexStatus,
+    Leg,
+    ProviderState,
+    Ranking,
+    Reason,
+    SearchMode,
+    SkippedFile,
+)
+from memtui.model.status import Truth
+from memtui.ranking.profiles import for_mode
+from memtui.retrieval.openclaw.plan import searched_part
+from memtui.retrieval.openclaw.release import release_of
+from memtui.retrieval.query import split_filters
+from memtui.text.ecmascript import trim
+
+if TYPE_CHECKING:
+    from memtui.embedding.provider import Provider, ProviderIdentity
+    from memtui.engine.foreign.agent import ForeignTarget
+    from memtui.engine.foreign.query_vectors import GivenVectors
+    from memtui.engine.providers.failover import ProviderHolder
+    from memtui.engine.source import SourceText
+    from memtui.model.browsing import MemoryFile
+    from memtui.retrieval.openclaw.vector import Vector
+
+T = TypeVar("T")
+
+FIRST_ANSWER_SECONDS = 1.0
+"""So long the truth report waits for the first search, which whoever opens an index waits for."""
+DEFAULT_TOKENS = 400
+_OTHER_WORD = "memtui"
+
+
+class OpenClawIndex:
+    """The index of an agent and the workspace it is of; see `memtui.engine.ports.Index`."""
+
+    providers = None
+    writer = None
+
+    def __init__(
+        self,
+        database: AgentDatabase,
+        facts: ForeignFacts,
+        vectors: QueryVectorFinder,
+        *,
+        thread: EngineThread,
+        bus: Bus,
+        now: Callable[[], datetime],
+    ) -> None:
+        self.facts = facts
+        self.root = facts.target.workspace or facts.target.database.parent
+        self.ranking: Ranking = agent_ranking(facts.choice.profile, facts.search)
+        """What the agent is configured for, used when a search names no ranking."""
+        self._thread = thread
+        self._bus = bus
+        self._now = now
+        self._database = database
+        self._vectors = vectors
+        self._files = AgentFiles(facts)
+        self.transcripts = AgentTranscripts(facts, self.read_rows)
+        self._retriever = ForeignRetriever(
+            self._database, release_of(facts.choice.profile), vectors, facts.target.workspace
+        )
+        self.masks, self.stored = self._retriever.masks, self._retriever.stored
+        self.file_time = self._retriever.file_time
+        self._embedded: ProviderHolder | None = None
+        self._embedding = threading.Lock()
+        self.truth: Truth | None = None
+        self.counts: statuses.Counts | None = None
+        self._problem = ""
+        self._examining = threading.Event()
+        self._closed = threading.Event()
+        self._answered = threading.Event()
+        self._examiner: threading.Thread | None = None
+
+    # --- searching: on the engine thread --------------------------------------------------
+
+    def require(self) -> None:
+        """Do nothing: a search itself raises `IndexMissing`."""
+
+    def retrieve(
+        self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
+    ) -> CandidatePool:
+        """Ask both legs, as the release does with those that can search."""
+        mode, scope = self.facts.mode, self.facts.scope
+        text, filters = split_filters(request.text)
+        ranking = for_mode(request.ranking, mode)
+        asked = Asked(text, ranking, mode, scope, typing=request.typing, filters=filters)
+
+        def typed(pool: CandidatePool) -> CandidatePool:
+            return replace(pool, query=request.text)
+
+        told = None if partial is None else lambda part: partial(typed(part))
+        try:
+            return typed(self._retriever.retrieve(asked, cancelled, told))
+        finally:
+            self._answered.set()
+
+    def interrupt(self) -> None:
+        """Stop a running statement; from any thread."""
+        self._database.interrupt()
+
+    # --- reading --------------------------------------------------------------------------
+
+    def read(
+        self, function: Callable[[Reading], T], about: CandidatePool | None = None
+    ) -> T | None:
+        """Look at the rows on the engine thread; `about` has the vector of its query found."""
+
+        def look() -> T:
+            # Outside of any reading: it may take a while, or read the index itself.
+            vector = self._query_vector(about) if about is not None else None
+            return self._database.read(
+                lambda opened: function(OpenClawReading(opened, self, vector))
+            )
+
+        return self._thread.call(look)
+
+    def read_rows(self, function: Callable[[Opened], T]) -> T:
+        """Read one commit of the database on the engine thread."""
+        return self._thread.call(lambda: self._database.read(function))
+
+    def measure(
+        self, identity: ProviderIdentity | None
+    ) -> tuple[int, Sequence[tuple[str, int]], Collection[str]]:
+        """Return nothing: there is no rebuild here."""
+        return 0, (), ()
+
+    def stamp(self) -> Hashable:
+        """Return the state of the file and what lies beside it."""
+        return self.read_rows(lambda opened: opened.fingerprint)
+
+    def _query_vector(self, pool: CandidatePool) -> Vector | None:
+        """The vector that a pool was searched with."""
+        if refused(pool, Leg.VECTOR) is not None:
+            return None
+        query = split_filters(pool.query)[0]
+        found = self._vectors.find(query, typing=False, cancelled=self._closed.is_set)
+        return found.values if isinstance(found, QueryVector) else None
+
+    # --- the files ------------------------------------------------------------------------
+
+    @property
+    def chunk_tokens(self) -> int:
+        """As the index says it was made; the program's default where it does not."""
+        return self.facts.identity.chunk_tokens or DEFAULT_TOKENS
+
+    @property
+    def notes_missing(self) -> str:
+        """Why no note can be read, in one line; empty when they can."""
+        return self._files.missing
+
+    def files(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
+        """Return every file of the workspace or of the index, by path and source."""
+        held = self.read_rows(lambda opened: rows.files(opened.connection, opened.layout))
+        counts = self.read_rows(chunks_by_file)
+        compared = self.truth.files if self.truth is not None else ()
+        return self._files.files(held, counts, compared, cancelled)
+
+    def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
+        """Read the notes that the release would index, by path."""
+        return self._files.documents(cancelled)
+
+    def file_of(self, path: str) -> Path | None:
+        """Return where a note is in the workspace; `None` for other sources."""
+        held = self.read_rows(lambda opened: rows.files(opened.connection, opened.layout, path))
+        return self._files.file_of(path, held)
+
+    def source(self, path: str) -> SourceText:
+        """Read a note and compare it with what was indexed."""
+        indexed = self.read(lambda reading: reading.indexed_text(path))
+        return self._files.source(path, indexed or (None, ""))
+
+    def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
+        """Look at one file of the workspace."""
+        if held is not None and held.standing is not None:
+            return held.standing
+        return self._files.standing(path, held.row if held is not None else None)
+
+    def transcript_standing(self, opened: Opened, path: str, row: FileRow | None) -> FileStanding:
+        """Look at one transcript, on the engine thread."""
+        return self._files.transcript_standing(opened, path, row, self._now())
+
+    def named_on_disk(self, spelled: Sequence[str]) -> str | None:
+        """Return the one note of the workspace whose path ends in one of the spellings."""
+        return self._files.named_on_disk(spelled)
+
+    # --- explaining -----------------------------------------------------------------------
+
+    def query_text(self, query: str) -> str:
+        """Return what of a query is embedded."""
+        return searched_part(trim(split_filters(query)[0]))
+
+    def other_queries(self, pool: CandidatePool) -> Reason:
+        """Say why another text cannot be searched as this query was; nothing is asked elsewhere."""
+        if pool.search_mode is SearchMode.KEYWORD_ONLY and self.facts.mode is pool.search_mode:
+            return Reason.OK
+        other = f"{self.query_text(pool.query)} {_OTHER_WORD}"
+        # As if it were still being typed: then no service on another machine is asked.
+        found = self._thread.call(
+            lambda: self._vectors.find(other, typing=True, cancelled=self._closed.is_set)
+        )
+        if isinstance(found, QueryVector):
+            # A file that has a vector for this text has one for all: it is not this text's own.
+            return Reason.NOT_REPRODUCIBLE if found.origin == "file" else Reason.OK
+        if found.reason is Reason.PENDING or refused(pool, Leg.VECTOR) is None:
+            return found.reason
+        return Reason.OK
+
+    def local_model(self, query: str) -> tuple[Provider | None, ProviderState, Any]:
+        """Return memtui's own model: the vectors of the index are those of another one."""
+        from memtui.embedding.choice import EMBEDDED_DEFAULT, EmbeddingChoice
+        from memtui.engine.providers.failover import ProviderHolder
+
+        with self._embedding:
+            if self._embedded is None:
+                self._embedded = ProviderHolder(EmbeddingChoice(EMBEDDED_DEFAULT))
+            holder = self._embedded
+        return *holder.get(), None
+
+    # --- how it is ------------------------------------------------------------------------
+
+    def status(self) -> IndexStatus:
+        """Return a snapshot, without any I/O."""
+        return statuses.compose(
+            self.facts,
+            counts=self.counts,
+            truth=self.truth,
+            examining=self._examining.is_set(),
+            backend=self._retriever.backend,
+            problem=self._problem,
+            now=self._now(),
+        )
+
+    def examine(self) -> None:
+        """Make the truth report anew in the background; `ForeignExamined` follows."""
+        if self._examining.is_set() or self._closed.is_set():
+            return
+        self._examining.set()
+        self._examiner = threading.Thread(target=self._examine, name="memtui-examine", daemon=True)
+        self._examiner.start()
+
+    def refresh_status(self, *, brief: bool = False) -> None:
+        """Make the truth report now, on this thread; raises `IndexUnusable`."""
+        self.truth, self.counts = self._look(deep=True)
+
+    def wait_idle(self, timeout: float) -> bool:
+        """Wait until no examination goes on; false after `timeout` seconds."""
+        if self._examiner is not None:
+            self._examiner.join(timeout)
+        return not self._examining.is_set()
+
+    def stop(self) -> None:
+        """Tell everything that runs to stop."""
+        self._closed.set()
+        self._answered.set()
+        self._vectors.close()
+
+    def close(self) -> None:
+        """Close the database; the engine thread has ended."""
+        with self._embedding:
+            if self._embedded is not None:
+                self._embedded.close()
+        self._database.close()
+        if self._examiner is not None:
+            self._examiner.join(2.0)
+
+    def _examine(self) -> None:
+        # The first answer comes before the report: both read the whole file.
+        self._answered.wait(FIRST_ANSWER_SECONDS)
+        try:
+            self.truth, self.counts = self._look(deep=False)
+            self._problem = ""
+        except Cancelled:
+            return
+        except MemtuiError as error:
+            self._problem = str(error)
+        except Exception as error:
+            # The thread has nobody to tell but the screen.
+            self._problem = f"{type(error).__name__}: {error}"
+        finally:
+            self._examining.clear()
+        if not self._closed.is_set():
+            self._bus.publish(ForeignExamined(self._problem))
+
+    def _look(self, *, deep: bool) -> tuple[Truth, statuses.Counts]:
+        """Examine on a connection of this thread's own."""
+        from memtui.index.foreign.audit import examine
+
+        database = AgentDatabase(self.facts.target.database)
+        target, choice = self.facts.target, self.facts.choice
+        try:
+            truth = database.use(
+                lambda opened: examine(
+                    opened,
+                    workspace=target.workspace,
+                    config=target.search if target.is_configured else None,
+                    release=choice.profile,
+                    databases=target.databases,
+                    now=datetime.now(UTC),
+                    backend=target.config.backend if target.config is not None else "builtin",
+                    written=target.config,
+                    home=target.home,
+                    sessions=target.sessions,
+                    deep=deep,
+                    cancelled=self._closed.is_set,
+                )
+            )
+            return truth, database.read(statuses.count)
+        finally:
+            database.close()
+
+
+def open_index(
+    target: ForeignTarget,
+    profile: str | None,
+    given: GivenVectors | None,
+    env: Mapping[str, str],
+    *,
+    thread: EngineThread,
+    bus: Bus,
+    now: Callable[[], datetime],
+) -> OpenClawIndex:
+    """Open an index and choose its profile, or take the one that is named.
+
+    Raises `IndexMissing`, `IndexUnusable`.
+    """
+    database = AgentDatabase(target.database)
+    try:
+        facts = database.read(lambda opened: read_facts(opened, target, profile))
+        vectors = query_vectors_of(database, facts, given, env)
+        index = OpenClawIndex(database, facts, vectors, thread=thread, bus=bus, now=now)
+        index.counts = database.read(statuses.count)
+    finally:
+        # The engine thread opens the file again: a connection belongs to one thread.
+        database.close()
+    return index

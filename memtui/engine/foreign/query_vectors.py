@@ -1,0 +1,520 @@
+"""The vector of a query for an index that another program made.
+
+It comes from the provider and model that made the vectors of the index, or not at all: vectors of
+two models are never compared, so memtui's own model is not asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+
+from memtui.embedding.payloads import (
+    RETRY_PAUSE,
+    TIMEOUT,
+    Request,
+    embeds_alike,
+    normalised,
+    query_request,
+    vector_in,
+)
+from memtui.embedding.services import SERVICES, Address, Service, Shape, address_of
+from memtui.errors import Cancelled, ProviderError, SettingsError
+from memtui.model import Reason
+from memtui.model.status import Identity
+from memtui.settings.files import UnreadableJson, read_json
+from memtui.settings.openclaw import MemorySearchConfig
+from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL, NO_PROVIDER, default_model
+from memtui.settings.openclaw.secrets import RemoteAccess
+from memtui.text.ecmascript import trim
+from memtui.text.sanitize import safe_line
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+_REMEMBERED: Final = 256
+_SHOWN: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class QueryVector:
+    """The vector of a query: float64, shape (dimensions,), as the agent's provider gives it."""
+
+    values: Vector
+    origin: Literal["file", "provider", "cache"]
+    detail: str = ""
+    """One line that says where it is from."""
+    exact: bool = True
+    """False for a vector made for a note of the same text, where the model tells the two apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoVector:
+    """Why there is no vector for a query."""
+
+    reason: Reason
+    detail: str
+    """One line for people, `why` included."""
+    why: str = ""
+    """The second part of `detail` by itself."""
+
+
+class QueryVectors:
+    """Finds the vector of a query: in a given file, from the provider, in the index's cache.
+
+    `identity` is what the index says it was made with, `config` what its agent is configured for
+    (`None`: not known, so no provider is asked), `read_cache` gives the vector stored in the index
+    for the sha256 (hex) of a text. Of `env` only the key variables of the provider are read;
+    `remote` adds the keys and headers of the agent's configuration. A provider that is not on
+    this machine is asked only when the user has finished the query. To be called from one
+    thread, which runs no event loop; `close` may come from any.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        config: MemorySearchConfig | None,
+        *,
+        given: GivenVectors | None,
+        env: Mapping[str, str],
+        read_cache: Callable[[str], Vector | None],
+        remote: RemoteSource | None = None,
+        timeout: float = TIMEOUT,
+        pause: float = RETRY_PAUSE,
+    ) -> None:
+        self._given = given
+        self._read_cache = read_cache
+        self._provider = identity.provider or ""
+        self._model = identity.model or ""
+        self._dimensions = identity.vector_dims
+        self._asked = AgentProvider(
+            identity, config, env=env, remote=remote, timeout=timeout, pause=pause
+        )
+        self._answers: OrderedDict[tuple[str, str], Vector] = OrderedDict()
+        self._closed = threading.Event()
+
+    def find(
+        self, query: str, *, typing: bool, cancelled: Callable[[], bool]
+    ) -> QueryVector | NoVector:
+        """Find the vector of `query`; `typing`: the user has not finished it.
+
+        The agent asks without the blanks around a query, and so does this. Raises `Cancelled`
+        within 0.2 s once `cancelled()` or closed, and what `read_cache` raises.
+        """
+        if self._closed.is_set() or cancelled():
+            raise Cancelled
+        if self._provider == NO_PROVIDER or self._model == KEYWORD_ONLY_MODEL:
+            return NoVector(Reason.NO_VECTORS, "the index was made for keyword search alone")
+        if self._given is not None:
+            given = self._given.of(query)
+            if given is not None:
+                return self._checked(QueryVector(given, "file", safe_line(str(self._given.path))))
+        query = trim(query)
+        if not self._provider or not self._model:
+            why = "the index does not say which model made its vectors"
+            return NoVector(Reason.NOT_REPRODUCIBLE, f"not reproducible here: {why}", why)
+        try:
+            asked = self._from_provider(query, typing, cancelled)
+        except ProviderError as error:
+            asked = self._not_reproducible(error.message)
+        if isinstance(asked, QueryVector) or asked.reason is Reason.ZERO_QUERY_VECTOR:
+            return asked
+        return self._from_cache(query) or asked
+
+    def close(self) -> None:
+        """Stop a call that runs; later ones raise `Cancelled`."""
+        self._closed.set()
+
+    @property
+    def _needed(self) -> str:
+        return f"{safe_line(self._provider)[:_SHOWN]}/{safe_line(self._model)[:_SHOWN]}"
+
+    def _from_provider(
+        self, query: str, typing: bool, cancelled: Callable[[], bool]
+    ) -> QueryVector | NoVector:
+        target = self._asked.target()
+        host = safe_line(target.address.shown)
+        values = self._answers.get((self._model, query))
+        if values is None:
+            if typing and not target.address.is_loopback:
+                if needs_key(target) and not target.has_key:
+                    raise ProviderError(no_key(target))
+                why = f"press Enter to ask {host}"
+                return NoVector(Reason.PENDING, f"needs {self._needed}; {why}", why)
+            values = self._asked.ask(query, lambda: self._closed.is_set() or cancelled())
+        self._remember(query, values)
+        return self._checked(QueryVector(values, "provider", f"{self._needed} at {host}"))
+
+    def _remember(self, query: str, values: Vector) -> None:
+        key = (self._model, query)
+        self._answers[key] = values
+        self._answers.move_to_end(key)
+        if len(self._answers) > _REMEMBERED:
+            self._answers.popitem(last=False)
+
+    def _from_cache(self, query: str) -> QueryVector | None:
+        values = self._read_cache(hashlib.sha256(query.encode("utf-8", "replace")).hexdigest())
+        if values is None:
+            return None
+        exact = self._asked.embeds_alike()
+        detail = "the embedding cache of the index"
+        if not exact:
+            detail += ", made for a note: scores may differ from the agent's"
+        found = self._checked(QueryVector(values, "cache", detail, exact))
+        return found if isinstance(found, QueryVector) else None
+
+    def _checked(self, found: QueryVector) -> QueryVector | NoVector:
+        size = found.values.size
+        if self._dimensions is not None and size != self._dimensions:
+            why = f"{size} numbers from {found.detail}, the index has {self._dimensions}"
+            return NoVector(Reason.DIMENSIONS_DIFFER, f"the query vector does not fit: {why}", why)
+        if not found.values.any():
+            why = f"the query vector from {found.detail} is all zero"
+            return NoVector(Reason.ZERO_QUERY_VECTOR, why, why)
+        return found
+
+    def _not_reproducible(self, reason: str) -> NoVector:
+        why = safe_line(reason)
+        if self._given is not None:
+            why += "; the given file does not hold this query"
+        detail = f"not reproducible here: needs {self._needed}; {why}"
+        return NoVector(Reason.NOT_REPRODUCIBLE, detail, why)
+
+
+Values: TypeAlias = "NDArray[np.float64]"
+"""One vector: shape (dimensions,), float64."""
+
+MAX_BYTES: Final = 256 * 2**20
+_SHOWN_QUERY: Final = 60
+_FORMS: Final = 'it must hold {"vectors": {query: [numbers]}}, or one list of numbers'
+
+
+@dataclass(frozen=True, slots=True)
+class GivenVectors:
+    """Vectors by query, and the one for every other query, from one file."""
+
+    path: Path
+    by_query: Mapping[str, Values] = field(repr=False)
+    for_all: Values | None = field(default=None, repr=False)
+
+    def of(self, query: str) -> Values | None:
+        """The vector of a query, as it is written or without the blanks around it."""
+        found = self.by_query.get(query)
+        if found is None:
+            found = self.by_query.get(trim(query))
+        return self.for_all if found is None else found
+
+
+def load_given(path: Path) -> GivenVectors:
+    """Read a JSON file of query vectors, compressed with gzip or not.
+
+    Takes `{"vectors": {query: [..]}}`, `{query: [..]}`, `{"query": .., "vector": [..]}`, a list
+    of those, and a bare list of numbers, which holds for whatever is asked. A vector may be all
+    zero: that is what some models make of some queries. Raises `SettingsError` of one line that
+    says what is wrong, where, and what the file must hold.
+    """
+    document = _document(path)
+    if isinstance(document, Mapping) and isinstance(document.get("vectors"), Mapping):
+        return GivenVectors(path, _by_query(path, document["vectors"]))
+    if isinstance(document, Mapping) and isinstance(document.get("query"), str):
+        return GivenVectors(path, _pairs(path, [document]))
+    if isinstance(document, Mapping) and document:
+        return GivenVectors(path, _by_query(path, document))
+    if isinstance(document, list) and document:
+        if all(isinstance(item, Mapping) for item in document):
+            return GivenVectors(path, _pairs(path, document))
+        return GivenVectors(path, {}, _vector(path, "its list", document))
+    raise _bad(path, "it holds no vector")
+
+
+def _document(path: Path) -> Any:
+    try:
+        return read_json(path, MAX_BYTES)
+    except UnreadableJson as error:
+        raise _bad(path, error.what, error.line) from None
+
+
+def _by_query(path: Path, table: Mapping[str, Any]) -> dict[str, Values]:
+    return {query: _vector(path, _name(query), numbers) for query, numbers in table.items()}
+
+
+def _pairs(path: Path, items: list[Any]) -> dict[str, Values]:
+    found: dict[str, Values] = {}
+    for item in items:
+        query = item.get("query")
+        if not isinstance(query, str):
+            raise _bad(path, 'an entry has no text as its "query"')
+        found[query] = _vector(path, _name(query), item.get("vector"))
+    return found
+
+
+def _vector(path: Path, name: str, numbers: object) -> Values:
+    import numpy as np
+
+    if not isinstance(numbers, list) or not numbers:
+        raise _bad(path, f"{name} has no list of numbers")
+    if not set(map(type, numbers)) <= {int, float}:
+        raise _bad(path, f"{name} has something in its list that is not a number")
+    try:
+        vector = np.array(numbers, dtype=np.float64)
+    except OverflowError:
+        raise _bad(path, f"{name} has a number that is too large") from None
+    if not np.isfinite(vector).all():
+        raise _bad(path, f"{name} has a number that is not finite")
+    return vector
+
+
+def _name(query: str) -> str:
+    line = safe_line(query)
+    return f'"{line}"' if len(line) <= _SHOWN_QUERY else f'"{line[:_SHOWN]}…"'
+
+
+def _bad(path: Path, what: str, line: int | None = None) -> SettingsError:
+    place = safe_line(str(path)) + (f":{line}" if line else "")
+    return SettingsError(f"cannot use the query vectors in {place}: {what}", hint=_FORMS)
+
+
+Vector: TypeAlias = "NDArray[np.float64]"
+"""One vector: shape (dimensions,), float64, of any length."""
+
+_AUTO: Final = "auto"
+_NO_SERVICE: Final = frozenset({"local", "github-copilot", "bedrock", "amazon-bedrock"})
+_CHOSEN_BY_AUTO: Final = _NO_SERVICE | {"openai", "gemini", "voyage", "mistral"}
+"""Every other provider is only used where it is named."""
+
+_COMPATIBLE: Final = SERVICES["openai-compatible"]
+# 2026.2, the only release that writes no sources, stores what these answer as it is.
+_ONCE_AS_RETURNED: Final = frozenset({"openai", "gemini", "voyage"})
+_OF_REMOTE: Final = ("file", "api_key", "headers")
+_OF_PROVIDER: Final = ("provider_api_key", "provider_headers")
+_CONFIGURED_KEY: Final = "the key in the agent's configuration"
+
+
+class RemoteSource(Protocol):
+    """Reads what the agent's configuration keeps secret, each time anew."""
+
+    def read(self, provider: str) -> RemoteAccess:
+        """Keys, headers and the address for a provider."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the service of an index is, and which part of the configuration is meant for it."""
+
+    service: Service
+    address: Address
+    is_configured: bool
+    """Whether `remote` of the configuration is meant for it, not only its fallback."""
+    is_provider_address: bool
+    """Whether the address is the one of `models.providers`, or the service's own."""
+    has_key: bool
+    """Whether a key was found that may be sent there; it is read again for each call."""
+
+
+class AgentProvider:
+    """Asks the provider and model of one index; `ProviderError` says in one line why it cannot.
+
+    `timeout` and `pause` are in seconds, as `memtui.embedding.remote.provider.ask_once` has them.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        config: MemorySearchConfig | None,
+        *,
+        env: Mapping[str, str],
+        remote: RemoteSource | None = None,
+        timeout: float = TIMEOUT,
+        pause: float = RETRY_PAUSE,
+    ) -> None:
+        self._identity = identity
+        self._known = config is not None
+        self._config = config or MemorySearchConfig()
+        self._env = env
+        self._remote = remote
+        self._timeout = timeout
+        self._pause = pause
+        self._name = identity.provider or ""
+        self._model = identity.model or ""
+        self._found: Target | None = None
+
+    def target(self) -> Target:
+        """Where it is asked; worked out once, and again after a failure."""
+        if self._found is None:
+            self._found = self._find()
+        return self._found
+
+    def ask(self, query: str, stopped: Callable[[], bool]) -> Vector:
+        """Ask for the vector of a query; raises `Cancelled` within 0.2 s once `stopped()`."""
+        from memtui.embedding.remote.provider import ask_once
+
+        target = self.target()
+        access = self._access()
+        key, key_name = self._credentials(target, access)
+        try:
+            answer = ask_once(
+                self._request(target, access, query, key),
+                target.address,
+                stopped=stopped,
+                key_name=key_name,
+                timeout=self._timeout,
+                pause=self._pause,
+            )
+            return self._clean(target, vector_in(target.service, answer))
+        except ValueError as error:
+            raise ProviderError(str(error)) from None
+
+    def embeds_alike(self) -> bool:
+        """Whether the vector of a note is also that of a query with the same text."""
+        config = self._config
+        return embeds_alike(
+            SERVICES.get(self._name, _COMPATIBLE),
+            self._model,
+            config.query_input_type or config.input_type,
+            config.document_input_type or config.input_type,
+        )
+
+    def _find(self) -> Target:
+        config = self._config
+        is_configured = self._agent_asks_it()
+        if self._name in _NO_SERVICE:
+            raise ProviderError(f"memtui cannot ask {self._name}")
+        base = config.remote_base_url if is_configured else ""
+        if is_configured and not base and "remote.baseUrl" in config.set_keys:
+            raise ProviderError("remote.baseUrl of the agent is empty or cannot be read")
+        access = self._access()
+        is_provider_address = not base
+        if is_provider_address:
+            _refuse(access, ("file", "provider_base_url"))
+            base = access.provider_base_url
+        service = SERVICES.get(self._name)
+        if service is None and not base:
+            raise ProviderError(f"memtui cannot ask {self._name}")
+        if service is None:
+            service = replace(_COMPATIBLE, prefixes=(f"{self._name}/",))
+        try:
+            address = address_of(service, base)
+        except ValueError as error:
+            raise ProviderError(str(error)) from None
+        target = Target(service, address, is_configured, is_provider_address, False)
+        has_key = self._key(target, access)[0] or "authorization" in _headers(target, access)
+        return replace(target, has_key=bool(has_key))
+
+    def _agent_asks_it(self) -> bool:
+        """Whether the agent asks provider and model first, not only when another one fails.
+
+        Raises `ProviderError` where it asks neither way: no query goes where the agent sends none.
+        """
+        config, name = self._config, self._name
+        if not self._known:
+            _refuse(self._access(), ("file",))
+            raise ProviderError("no configuration of the agent names it")
+        if not config.enabled:
+            raise ProviderError("memory search is switched off for the agent")
+        automatic = config.provider == _AUTO and name in _CHOSEN_BY_AUTO
+        is_configured = automatic or config.provider == name
+        if is_configured:
+            provider, model = name, config.model or default_model(name)
+        elif config.fallback == name:
+            provider, model = name, default_model(name)
+        else:
+            provider, model = config.provider, config.model or default_model(config.provider)
+        is_same = not model or _plain(name, model) == _plain(name, self._model)
+        if provider != name or not is_same:
+            other = "/".join(safe_line(part)[:_SHOWN] for part in (provider, model) if part)
+            raise ProviderError(f"the agent is configured for {other}")
+        return is_configured
+
+    def _access(self) -> RemoteAccess:
+        return self._remote.read(self._name) if self._remote is not None else RemoteAccess()
+
+    def _credentials(self, target: Target, access: RemoteAccess) -> tuple[str, str]:
+        """The key and what a message calls it, both empty where none is wanted."""
+        if target.is_configured:
+            _refuse(access, _OF_REMOTE)
+        key, name = self._key(target, access)
+        if not key and target.is_provider_address:
+            _refuse(access, _OF_PROVIDER)
+        if not key and needs_key(target) and "authorization" not in _headers(target, access):
+            raise ProviderError(no_key(target))
+        return key, name
+
+    def _key(self, target: Target, access: RemoteAccess) -> tuple[str, str]:
+        """The key for a service; one of the environment goes to its own host or this machine."""
+        if target.is_configured and access.api_key:
+            return access.api_key, _CONFIGURED_KEY
+        if target.is_provider_address and access.provider_api_key:
+            return access.provider_api_key, _CONFIGURED_KEY
+        if target.address.is_own or target.address.is_loopback:
+            for name in target.service.key_variables:
+                if self._env.get(name, "").strip():
+                    return self._env[name].strip(), f"the key in {name}"
+        return "", ""
+
+    def _request(self, target: Target, access: RemoteAccess, query: str, key: str) -> Request:
+        config = self._config
+        return query_request(
+            target.service,
+            target.address,
+            self._model,
+            query,
+            key=key,
+            headers=_headers(target, access),
+            dimensions=self._dimensions(target),
+            input_type=config.query_input_type or config.input_type,
+        )
+
+    def _dimensions(self, target: Target) -> int | None:
+        """The configured number of dimensions, where the index was made with it."""
+        wanted = self._config.output_dimensionality if target.is_configured else None
+        return wanted if self._identity.vector_dims in (None, wanted) else None
+
+    def _clean(self, target: Target, values: Vector) -> Vector:
+        import numpy as np
+
+        if target.service.shape is Shape.OLLAMA:
+            values = values[: self._dimensions(target)]
+        if self._identity.sources is not None or self._name not in _ONCE_AS_RETURNED:
+            return normalised(values)
+        if not np.isfinite(values).all():
+            raise ValueError("the vector in the answer holds a number that is not finite")
+        return values
+
+
+def _plain(provider: str, model: str) -> str:
+    """A model's name without what only OpenClaw puts in front of it."""
+    service = SERVICES.get(provider)
+    for prefix in service.prefixes if service is not None else (f"{provider}/",):
+        model = model.removeprefix(prefix)
+    return model
+
+
+def needs_key(target: Target) -> bool:
+    """Whether the service refuses whoever has no key: its own host does, another may not."""
+    return target.service.needs_key and target.address.is_own
+
+
+def no_key(target: Target) -> str:
+    """What is missing where a key is needed."""
+    return f"no key in {' or '.join(target.service.key_variables)}"
+
+
+def _headers(target: Target, access: RemoteAccess) -> dict[str, str]:
+    """The configured headers, names in lower case."""
+    headers = dict(access.provider_headers) if target.is_provider_address else {}
+    if target.is_configured:
+        headers |= access.headers
+    return {name.strip().lower(): value for name, value in headers.items()}
+
+
+def _refuse(access: RemoteAccess, fields: tuple[str, ...]) -> None:
+    for name in fields:
+        if name in access.problems:
+            raise ProviderError(access.problems[name])

@@ -1,0 +1,610 @@
+"""A memory folder with memtui's own index: searched, read, compared with its files, written."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import datetime
+from functools import cached_property, partial
+from pathlib import Path
+from time import monotonic, perf_counter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from memtui.bus import Bus, Event, IndexSwapped, SyncStarted
+from memtui.embedding.cache import EmbeddingCache
+from memtui.embedding.choice import choice_of, fallback_of
+from memtui.embedding.provider import Maker, Provider, maker_of
+from memtui.engine.clock_watch import ClockWatch
+from memtui.engine.followed_view import FollowedView
+from memtui.engine.ports import FileStanding, IndexedFile, Reading
+from memtui.engine.providers.failover import ProviderHolder
+from memtui.engine.providers.provider_marker import NotedProvider, told_state
+from memtui.engine.search import EngineThread, Partial, SearchRequest
+from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
+from memtui.index.database import DatabaseError, Interrupted, mapped_errors, number, open_database
+from memtui.index.generations import IndexFolder, WriterLock
+from memtui.index.indexer_state import IndexerSnapshot
+from memtui.index.reader import LiveIndex, Stamp
+from memtui.index.schema import NO_MODEL, read_meta
+from memtui.index.transcripts.scope import TranscriptHomes, transcript_scope_of
+from memtui.memory.discover import Discovery, Scope, discover
+from memtui.memory.documents import read_document, reason_of
+from memtui.memory.paths import absolute_path, said
+from memtui.model import (
+    CandidatePool,
+    Document,
+    IndexStatus,
+    Leg,
+    LegState,
+    LegStatus,
+    ProviderState,
+    Ranking,
+    Reason,
+    SkippedFile,
+)
+from memtui.ranking.profiles import PROFILES
+from memtui.retrieval.filters import RowFilter
+from memtui.retrieval.keyword import KeywordLeg
+from memtui.retrieval.legs import LegAnswer, Stopwatch, import_numpy
+from memtui.retrieval.pool import build_pool
+from memtui.retrieval.query import Query, parse_query
+from memtui.retrieval.vector import VectorLeg
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memtui.embedding.provider import ProviderIdentity
+    from memtui.engine.conversations.stores import OwnTranscripts
+    from memtui.engine.own_status import Look
+    from memtui.engine.own_writer import OwnWriter
+    from memtui.engine.source import SourceText
+    from memtui.index.database import Connection
+    from memtui.index.transcripts.scope import TranscriptScope
+    from memtui.model.browsing import MemoryFile
+    from memtui.retrieval.vector_view import VectorView
+    from memtui.settings import Settings
+
+T = TypeVar("T")
+
+LEAST_DEPTH = 50
+"""So many hits are fetched of each leg at least: k and the weights can change without I/O."""
+
+SLOW_LEG_SECONDS = 0.04
+"""A leg expected to take longer than this is not waited for: the other leg's hits come first."""
+
+UNKNOWN_SECONDS = 1.0
+"""What a leg is expected to take that has to load something before it can answer."""
+
+_PENDING = LegAnswer((), LegState(LegStatus.PENDING, Reason.PENDING))
+_NO_INDEX = LegState(LegStatus.SKIPPED, Reason.NO_INDEX, "no index yet")
+
+
+def scope_of(root: Path, settings: Settings) -> Scope:
+    """Return where the notes of a memory are looked for."""
+    memory = settings.memory
+    return Scope(root, memory.extra_paths, memory.ignore, memory.max_file_bytes)
+
+
+class OwnIndex:
+    """A folder of notes and the index that memtui makes of it; see `memtui.engine.ports.Index`.
+
+    Without `write` nothing is ever written, and nothing is made that only writing needs.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        settings: Settings,
+        folder: IndexFolder,
+        *,
+        thread: EngineThread,
+        bus: Bus,
+        now: Callable[[], datetime],
+        write: bool,
+        clock: Callable[[], float] = monotonic,
+        homes: TranscriptHomes | None = None,
+    ) -> None:
+        self.root = root
+        self.settings = settings
+        self.folder = folder
+        self.ranking: Ranking = settings.configured_ranking(PROFILES)
+        self.scope = scope_of(root, settings)
+        self._transcript_scope = transcript_scope_of(settings, root, homes=homes)
+        self.providers = ProviderHolder(
+            choice_of(settings.embedding), fallback_of(settings.embedding), clock=clock
+        )
+        opener = open_database if write else partial(open_database, readonly=True)
+        self.cache = EmbeddingCache(folder.cache_path, opener, writable=write)
+        self.noted = NotedProvider(folder.folder)
+        self.noted_state = self.noted.read()
+        self.vector_leg: VectorLeg | None = None
+        """The vector leg as it searched last; `None` before that."""
+        self._thread = thread
+        self._clock_watch = ClockWatch(now)
+        self._live = LiveIndex(folder)
+        self._connection: Connection | None = None
+        self._guard = threading.Lock()
+        self._interruptible: Connection | None = None
+        self._maker: Maker | None = None
+        self._keyword: KeywordLeg | None = None
+        self._filter: RowFilter | None = None
+        self._followed = FollowedView(self._live, self.cache, self.is_filling, self._undisturbed)
+        self._other_view: tuple[Stamp, VectorView] | None = None
+        self._expected = {Leg.KEYWORD: 0.0, Leg.VECTOR: 0.0}
+        self._look: Look | None = None
+        self._writer_name = "none"
+        self.writer: OwnWriter | None = None
+        self._subscription = bus.subscribe((SyncStarted, IndexSwapped), self._forget_look)
+        if write:
+            from memtui.engine.own_writer import OwnWriter
+
+            self.writer = OwnWriter(self, bus, now, clock)
+
+    def start(self, *, watch: bool, warm: bool) -> None:
+        """Start writing and following, as far as it is wanted; raises `IndexUnusable`."""
+        if warm and not self.providers.state().remote and self.providers.identity is not None:
+            threading.Thread(target=self._warm, name="memtui-model", daemon=True).start()
+        if self.writer is not None:
+            self.writer.start(watch=watch)
+
+    @cached_property
+    def transcripts(self) -> OwnTranscripts:
+        """The conversations that are indexed beside the notes."""
+        from memtui.engine.conversations.stores import OwnTranscripts
+        from memtui.engine.providers.service import ProviderService
+
+        return OwnTranscripts(
+            self._transcript_scope,
+            self.settings,
+            self.folder,
+            self.writer.indexer if self.writer is not None else None,
+            read=self.read_rows,
+            providers=ProviderService(self, self.settings).available,
+        )
+
+    @property
+    def transcript_scope(self) -> TranscriptScope:
+        """Which conversations are opted in now."""
+        store = self.__dict__.get("transcripts")
+        return store.scope if store is not None else self._transcript_scope
+
+    # --- searching: on the engine thread --------------------------------------------------
+
+    def require(self) -> None:
+        """Raise `IndexMissing` before the first index, `IndexUnusable` for a broken one."""
+        self._open()
+
+    def retrieve(
+        self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
+    ) -> CandidatePool:
+        """Ask both legs.
+
+        While the user is typing no text is sent to another machine: the leg that needs it is
+        pending. When a leg is expected to be slow, `partial` gets a pool with the other leg's
+        hits first. Raises `Cancelled` when `cancelled` turns true, `IndexUnusable` when there is
+        no reading the index at all.
+        """
+        query = parse_query(request.text, typing=request.typing)
+        limit = max(request.ranking.candidates, LEAST_DEPTH)
+        started = perf_counter()
+        answers = {Leg.KEYWORD: _PENDING, Leg.VECTOR: _PENDING}
+        try:
+            connection = self._open()
+        except IndexMissing:
+            states = dict.fromkeys(answers, _NO_INDEX)
+            hits = dict.fromkeys(Leg, ())
+            return CandidatePool(query.raw, {}, hits, states, limit, typing=request.typing)
+
+        def pool() -> CandidatePool:
+            elapsed = (perf_counter() - started) * 1000
+            generation = self._live.generation
+            with mapped_errors(self.folder.path(generation)):
+                made = build_pool(
+                    connection,
+                    query.raw,
+                    answers,
+                    limit=limit,
+                    generation=generation,
+                    elapsed_ms=elapsed,
+                )
+            return replace(made, typing=request.typing)
+
+        expected = self._expectations(query, request.typing)
+        order = sorted(expected, key=lambda leg: expected[leg])
+        for leg in order:
+            answers[leg] = self._ask(leg, query, limit, cancelled, request.typing)
+            if cancelled():
+                raise Cancelled
+            is_last = leg is order[-1]
+            if partial is not None and not is_last and expected[order[-1]] > SLOW_LEG_SECONDS:
+                partial(pool())
+        return pool()
+
+    def interrupt(self) -> None:
+        """Stop a running statement; may be called from any thread."""
+        with self._guard:
+            if self._interruptible is not None:
+                self._interruptible.interrupt()
+
+    def is_filling(self) -> bool:
+        """Whether an index run has still something to do."""
+        return self.writer is not None and self.writer.is_filling()
+
+    def is_indexing(self) -> bool:
+        """Whether an index run is going on."""
+        return self.status().progress is not None
+
+    def view_now(self) -> VectorView | None:
+        """The vectors of the index as it is now; `None` before a search, or without any."""
+        leg = self.vector_leg
+        if leg is None or leg.provider is None:
+            return None
+        return self._asked_leg(None, while_filling=True).view
+
+    def view_of(self, connection: Connection, identity: ProviderIdentity) -> VectorView:
+        """The view that searches use, or else one that is kept until the index changes."""
+        from memtui.retrieval.vector_view import load_view
+
+        assert identity.dimensions is not None
+        searched = self.view_now()
+        if searched is not None and searched.dims == identity.dimensions:
+            self._other_view = None
+            return searched
+        stamp = self._stamp(connection)
+        if self._other_view is None or self._other_view[0] != stamp:
+            view = load_view(
+                connection,
+                self.cache,
+                identity,
+                identity.dimensions,
+                generation=stamp.generation,
+                undisturbed=self._undisturbed,
+            )
+            self._other_view = (stamp, view)
+        return self._other_view[1]
+
+    @contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """Nobody interrupts a statement of this block."""
+        with self._guard:
+            before, self._interruptible = self._interruptible, None
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._interruptible = before
+
+    def _open(self) -> Connection:
+        # A connection that may be closed now must not be interrupted by another thread.
+        with self._guard:
+            self._interruptible = None
+        connection = self._live.connection()
+        if connection is not self._connection:
+            self._connection = connection
+            self._keyword = KeywordLeg(connection)
+            self._filter = RowFilter(connection)
+            with mapped_errors(self.folder.path(self._live.generation)):
+                self._followed.begin(connection)
+                self._maker = _maker_in(connection)
+            if self.providers.identity is not None:
+                # Its vectors have to be loaded first, and how long that takes nobody knows.
+                self._expected[Leg.VECTOR] = max(self._expected[Leg.VECTOR], UNKNOWN_SECONDS)
+        with self._guard:
+            self._interruptible = connection
+        return connection
+
+    def _expectations(self, query: Query, typing: bool) -> dict[Leg, float]:
+        """Seconds each leg is expected to take, from how long it took last."""
+        expected = dict(self._expected)
+        leg = self.vector_leg
+        provider = leg.provider if leg is not None else None
+        unknown = self.providers.identity is not None and not self.providers.is_loaded
+        if leg is not None and provider is not None and provider.address:
+            # A service answers when it does, except where it is not asked.
+            asked = leg.remembered(query.text) is None and not (typing and provider.remote)
+            unknown = unknown or asked
+        if unknown:
+            expected[Leg.VECTOR] = max(expected[Leg.VECTOR], UNKNOWN_SECONDS)
+        return expected
+
+    def _ask(
+        self, leg: Leg, query: Query, limit: int, cancelled: Callable[[], bool], typing: bool
+    ) -> LegAnswer:
+        assert self._keyword is not None
+        assert self._filter is not None
+        watch = Stopwatch()
+        started = perf_counter()
+        try:
+            allowed = self._filter.allowed(query)
+            if leg is Leg.KEYWORD:
+                answer = self._keyword.search(query, limit, allowed, cancelled=cancelled)
+            else:
+                asked = self._asked_leg(cancelled)
+                asked.waits = typing
+                answer = asked.search(query, limit, allowed, cancelled=cancelled)
+        except DatabaseError as error:
+            # Each leg fails alone: what one cannot read, the other may.
+            if cancelled():
+                raise Cancelled from error
+            answer = watch.failed(Reason.INDEX_FAILED, str(error) or type(error).__name__)
+        self._expected[leg] = perf_counter() - started
+        return answer
+
+    def _asked_leg(
+        self, gives_way: Callable[[], bool] | None, *, while_filling: bool = False
+    ) -> VectorLeg:
+        provider, state, missing = self._asked_provider()
+        leg = self.vector_leg
+        if leg is None or leg.provider is not provider:
+            self.vector_leg = leg = VectorLeg(None, provider)
+        leg.provider_state = state
+        if provider is not None and not missing:
+            self._followed.refresh(provider, gives_way, while_filling=while_filling)
+        leg.view = None if missing else self._followed.view
+        leg.missing = missing
+        return leg
+
+    def _asked_provider(self) -> tuple[Provider | None, ProviderState, str]:
+        """Who embeds a query, and why its vector says nothing about the index, if it does not."""
+        maker = self._maker
+        if maker is None or self.providers.identity is None:
+            return *self.providers.get(), ""
+        provider, state = self.providers.made_by(maker, self._followed.dimensions)
+        if state is not None:
+            return provider, state, ""
+        missing = f"the index holds vectors of {maker.name} {maker.model}; a sync makes them anew"
+        return *self.providers.get(), missing
+
+    def _warm(self) -> None:
+        """Load the model that made the index, then the vectors, for the first search."""
+        live = LiveIndex(self.folder)
+        with suppress(MemtuiError, DatabaseError):
+            maker = None
+            with suppress(IndexMissing):
+                maker = _maker_in(live.connection())
+            identity = self.providers.identity
+            if identity is not None and maker in (None, maker_of(identity)):
+                import_numpy()
+                if self.providers.get()[0] is not None:
+                    self._thread.call_later(self._warm_view)
+        live.close()
+
+    def _warm_view(self, gives_way: Callable[[], bool]) -> None:
+        try:
+            with suppress(IndexMissing):
+                self._open()
+                with mapped_errors(self.folder.path(self._live.generation)):
+                    self._asked_leg(gives_way)
+        except Interrupted as error:
+            raise Cancelled from error
+
+    # --- reading --------------------------------------------------------------------------
+
+    def read(
+        self, function: Callable[[Reading], T], about: CandidatePool | None = None
+    ) -> T | None:
+        """Look at the rows on the engine thread; `None` before the first index."""
+        from memtui.engine.own_reading import OwnReading
+
+        return self.read_rows(lambda connection: function(OwnReading(connection, self)))
+
+    def read_rows(self, function: Callable[[Connection], T]) -> T | None:
+        """Read from the live generation on the engine thread; `None` before the first index."""
+
+        def reading() -> T | None:
+            try:
+                connection = self._open()
+            except IndexMissing:
+                return None
+            try:
+                with mapped_errors(self.folder.path(self._live.generation)):
+                    return function(connection)
+            except Interrupted as error:
+                # Only closing stops what is no search.
+                raise IndexMissing("the index is closed") from error
+
+        return self._thread.call(reading)
+
+    def measure(
+        self, identity: ProviderIdentity | None
+    ) -> tuple[int, Sequence[tuple[str, int]], Collection[str]]:
+        """Return the number of files, each chunk's hash and length, and the cached hashes."""
+        from memtui.engine.own_reading import chunk_lengths
+
+        limit = identity.input_bytes if identity is not None else None
+
+        def counted(connection: Connection) -> tuple[int, list[tuple[str, int]]]:
+            files = number(connection, "SELECT count(*) FROM files")
+            return files, chunk_lengths(connection, limit)
+
+        try:
+            files, chunks = self.read_rows(counted) or (0, [])
+        except IndexUnusable:
+            # What cannot be read has no known cost, and a rebuild is its cure.
+            files, chunks = 0, []
+        if identity is None:
+            return files, chunks, ()
+        with mapped_errors(self.folder.cache_path):
+            return files, chunks, self.cache.get_many(identity, [name for name, _ in chunks])
+
+    def stamp(self) -> Hashable:
+        """Return another value whenever the index has changed; `None` without an index."""
+        return self.read_rows(self._stamp)
+
+    def _stamp(self, connection: Connection) -> Stamp:
+        return Stamp(self._live.generation, number(connection, "PRAGMA data_version"))
+
+    # --- the files ------------------------------------------------------------------------
+
+    @property
+    def chunk_tokens(self) -> int:
+        """How many tokens a chunk of the index holds at most."""
+        return self.settings.chunking.tokens
+
+    @property
+    def notes_missing(self) -> str:
+        """Nothing: the folder is there, or the listing says what is wrong with it."""
+        return ""
+
+    def discover(self) -> Discovery:
+        """Find the notes and the transcripts that are opted in."""
+        from memtui.index.transcripts.discovery import with_transcripts
+
+        return with_transcripts(discover(self.scope), self.transcript_scope)
+
+    def files(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
+        """Return every file on disk or in the index, by path."""
+        from memtui.engine import own_files
+
+        return own_files.list_files(self, cancelled)
+
+    def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
+        """Read the notes as they are on disk now, by path; why one cannot be read."""
+        for file in discover(self.scope, cancelled=cancelled).files:
+            if cancelled():
+                raise Cancelled
+            try:
+                yield read_document(file, max_bytes=self.scope.max_file_bytes)
+            except OSError as error:
+                yield SkippedFile(file.path, reason_of(error), said(error))
+
+    def file_of(self, path: str) -> Path | None:
+        """Return where a file is on disk; `None` for the rows of a database."""
+        from memtui.engine import own_files
+        from memtui.index.transcripts.discovery import SOURCE, file_at
+
+        if own_files.source_of(self, path) == SOURCE:
+            file = file_at(self.transcript_scope, path)
+            return file.absolute if file is not None and not file.session else None
+        return Path(absolute_path(path, str(self.root.absolute())))
+
+    def source(self, path: str) -> SourceText:
+        """Read a note or transcript and compare it with what was indexed."""
+        from memtui.engine.transcript_source import own_source
+
+        return own_source(self.root, self.transcript_scope, path, self.read_rows)
+
+    def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
+        """Look at one file on disk; reads it only where its state is not the indexed one."""
+        from memtui.engine import own_files
+
+        row = held.row if held is not None else None
+        return own_files.standing_of(self.scope, path, row, self.transcript_scope)
+
+    def named_on_disk(self, spelled: Sequence[str]) -> str | None:
+        """Return the one file on disk whose path ends in one of the spellings."""
+        from memtui.engine.places import meant
+
+        found = discover(self.scope)
+        paths = [file.path for file in found.files] + [file.path for file in found.skipped]
+        return meant(spelled, paths).path
+
+    # --- explaining -----------------------------------------------------------------------
+
+    def query_text(self, query: str) -> str:
+        """Return what of a query is embedded."""
+        return parse_query(query).text
+
+    def other_queries(self, pool: CandidatePool) -> Reason:
+        """Say why other queries cannot be searched: each would be sent to a service."""
+        leg = self.vector_leg
+        provider = leg.provider if leg is not None else self.providers.get()[0]
+        return Reason.PENDING if provider is not None and provider.remote else Reason.OK
+
+    def local_model(self, query: str) -> tuple[Provider | None, ProviderState, NDArray[Any] | None]:
+        """Return the provider that keeps text on this machine, and its vector of a query."""
+        provider, state = self.providers.local()
+        # The index may hold vectors of another model than the one that is asked here.
+        leg = self._thread.call(lambda: self.vector_leg)
+        same = leg is not None and leg.provider is provider
+        return provider, state, leg.remembered(query) if leg is not None and same else None
+
+    # --- how it is ------------------------------------------------------------------------
+
+    def status(self) -> IndexStatus:
+        """Return a snapshot; never waits for the disk."""
+        from memtui.engine import own_status
+
+        if self.writer is not None:
+            snapshot = self.writer.snapshot()
+        else:
+            snapshot = IndexerSnapshot(writer=self._writer_name)
+        leg = self.vector_leg
+        return own_status.compose(
+            self,
+            self._look.onto(snapshot) if self._look is not None else snapshot,
+            backend=leg.backend if leg is not None and leg.view is not None else "not loaded",
+            warnings=(self.cache.recovered, self._clock_watch.warning()),
+        )
+
+    @property
+    def made_by(self) -> str:
+        """Provider and model of the live index's vectors; empty before it was read."""
+        return f"{self._maker.name}/{self._maker.model}" if self._maker is not None else ""
+
+    def provider_state(self) -> ProviderState:
+        """How the provider is; where nothing was tried yet, what the last index run found."""
+        writes = self.writer is not None and self.writer.is_writer
+        return told_state(
+            self.providers.state(),
+            self.noted_state,
+            is_untried=self.providers.is_untried,
+            followed="" if writes else self.made_by,
+        )
+
+    def refresh_status(self, *, brief: bool = False) -> None:
+        """Look at the files and the index now, for `status` until the next sync."""
+        from memtui.engine.own_status import look
+
+        if self.writer is None and not brief:
+            owner = WriterLock(self.folder).owner()
+            self._writer_name = "none" if owner is None else f"process {owner.pid}"
+
+        self.noted_state = self.noted.read()
+        discovery = self.discover()
+
+        def compared(connection: Connection) -> Look:
+            return look(connection, self._live.generation, discovery)
+
+        self._look = self.read_rows(compared) or look(None, 0, discovery)
+
+    def forget_look(self) -> None:
+        """Let `status` tell what the index thread knows."""
+        self._look = None
+
+    def _forget_look(self, event: Event) -> None:
+        self._look = None
+
+    def examine(self) -> None:
+        """Do nothing: who writes the index compares it with the files."""
+
+    def wait_idle(self, timeout: float) -> bool:
+        """Wait until no index run goes on."""
+        return self.writer is None or self.writer.wait_idle(timeout)
+
+    def stop(self) -> None:
+        """Tell everything that runs to stop."""
+        self._subscription.close()
+        self.providers.stop()
+        if self.writer is not None:
+            self.writer.stop()
+
+    def close(self) -> None:
+        """Close the files and let go of the model; the engine thread has ended."""
+        if self.writer is not None:
+            self.writer.close()
+        with self._guard:
+            self._interruptible = None
+        self._connection = None
+        self._live.close()
+        self.cache.close()
+        self.providers.close()
+
+
+def _maker_in(connection: Connection) -> Maker | None:
+    """Whose vectors an index holds; `None` when it is to hold none."""
+    meta = read_meta(connection)
+    maker = Maker(*(meta.get(key, "") for key in ("provider", "model", "fingerprint")))
+    return maker if any(maker) and maker.name != NO_MODEL else None

@@ -1,0 +1,308 @@
+"""What a searchable memory is, whoever made its index: the port between the services and an index.
+
+An adapter is one class for the memory (`Index`) and one for a look at its rows (`Reading`). What
+one index cannot do is `None` (`providers`, `writer`), never a second set of services.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from memtui.index.reader import ChunkRange
+from memtui.model import CandidatePool, Chunk, Document, Numbers, Ranking, Reason, SkippedFile
+from memtui.model.browsing import MemoryFile
+from memtui.model.inquiry import Place
+from memtui.retrieval.connection import Connection
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from memtui.embedding.provider import Provider, ProviderIdentity
+    from memtui.engine.conversations.stores import TranscriptStore
+    from memtui.engine.inquiry import ChunkFacts
+    from memtui.engine.providers.failover import ProviderHolder
+    from memtui.engine.search import Partial, SearchRequest
+    from memtui.engine.source import RecentFile, SourceText
+    from memtui.model import IndexStatus, ProviderState, Ranked
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class FileStanding:
+    """What is known of one file, on disk and in the index."""
+
+    path: str
+    reason: Reason = Reason.OK
+    """Why it does not belong to the memory; `OK` when it does."""
+    detail: str = ""
+    """One line about `reason`, or about how the file changed."""
+    numbers: Numbers = field(default_factory=dict)
+    stale: bool = False
+    """Whether the index holds another version than the disk."""
+    lines: tuple[str, ...] | None = None
+    """The text as it is now, where it was read because it changed."""
+    checked: bool = True
+    """False when nobody knows where the file would be."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedFile:
+    """What an index holds at a place; `several` files where it is not clear which is meant."""
+
+    place: Place
+    """With the path as the index stores it."""
+    row: Any = None
+    """The adapter's own row of the file; `None` where it has none."""
+    ranges: Sequence[ChunkRange] = ()
+    source: str = ""
+    several: tuple[str, ...] = ()
+    standing: FileStanding | None = None
+    """How it stands, where only the index itself can tell."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the index has a row or a chunk of it."""
+        return self.row is not None or bool(self.ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The full-text table of an index, and how a text gets into it."""
+
+    connection: Connection
+    table: str
+    tokenizer: str
+    """The table's `tokenize` option."""
+    spelled: Callable[[str], str]
+    """What the text column holds for a text."""
+    schema: str = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVector:
+    """A chunk's vector as it is stored, shape (dims,); `None` with the reason there is none."""
+
+    values: NDArray[np.floating] | None
+    state: Reason
+    provider: str
+    """Who makes the vectors of the index; empty when nobody does."""
+    dimensions: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Vectors that may be compared: `rowids` int64 (n,), `matrix` (n, dims), unit or not."""
+
+    rowids: NDArray[np.int64]
+    matrix: NDArray[np.floating]
+    live: NDArray[np.bool_]
+    """(n,): which rows may be found."""
+
+
+class Reading(Protocol):
+    """One look at an index: everything of one moment, on the engine thread."""
+
+    @property
+    def words(self) -> Words | None:
+        """The full-text table; `None` for an index without one."""
+
+    @property
+    def size(self) -> int:
+        """How many chunks there are."""
+
+    def row_of(self, chunk_id: str) -> int | None:
+        """Return the row of a chunk; `None` when it is gone."""
+
+    def chunks(self, rowids: Iterable[int]) -> Mapping[int, Chunk]:
+        """Read chunks by row; those that are gone are missing from the answer."""
+
+    def rows_of(self, path: str) -> Sequence[int]:
+        """Return the rows of a file's chunks, in the order of their lines."""
+
+    def rows_after(self, rowid: int, limit: int, source: str) -> Sequence[int]:
+        """Return the next rows of one source, ascending; to read all of them in pieces."""
+
+    def same_text(self, rowid: int) -> Sequence[int]:
+        """Return the other rows with exactly the text of one."""
+
+    def changed(self, chunk: Chunk) -> datetime | None:
+        """Return when the chunk's file changed last, as far as the index or the disk says."""
+
+    def vector(self, rowid: int) -> StoredVector:
+        """Return the vector of a chunk."""
+
+    def vectors(self, rowid: int) -> Vectors | Reason:
+        """Return the vectors that those of one row may be compared with; why not, otherwise."""
+
+    def paths(self) -> Sequence[str]:
+        """Return the path of every file, sorted."""
+
+    def recent(self, limit: int) -> Sequence[RecentFile]:
+        """Return the files that were written last."""
+
+    def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
+        """Return the lines of each chunk of a file, in order."""
+
+    def indexed_text(self, path: str) -> tuple[str | None, str]:
+        """Return the hash and the text of a file as it was indexed; (`None`, "") for none."""
+
+    def file_at(self, place: Place, source: str | None = None) -> IndexedFile:
+        """Return what the index holds of exactly the path of a place."""
+
+    def facts(self, ranked: Ranked, chunk_id: str) -> ChunkFacts | None:
+        """Return everything that a search says of a chunk; `None` when the index lacks it."""
+
+    def nearest(self, ranked: Ranked, ids: Sequence[str]) -> Sequence[str]:
+        """Return those of some chunks that a leg may rank best."""
+
+    def rare_words(self, chunk_id: str, query: str, limit: int) -> tuple[str, ...]:
+        """Return the most distinctive words of a chunk that a query lacks, the rarest first."""
+
+
+class IndexWriter(Protocol):
+    """Who keeps an index up to date with the files."""
+
+    def sync(self) -> None:
+        """Take in what changed."""
+
+    def rebuild(self) -> None:
+        """Build the index anew."""
+
+    def cancel(self) -> None:
+        """Stop what runs; what was committed stays."""
+
+    def hold(self) -> None:
+        """Wait a moment before going on, because somebody types."""
+
+    def require(self) -> None:
+        """Raise `WriterLocked` when another process writes the index."""
+
+    def wait_idle(self, timeout: float) -> bool:
+        """Wait until nothing runs; false after `timeout` seconds."""
+
+
+class Index(Protocol):
+    """A memory that can be searched; any thread where nothing else is said."""
+
+    root: Path
+    ranking: Ranking
+    """The configured ranking."""
+
+    @property
+    def transcripts(self) -> TranscriptStore:
+        """The conversations behind the memory."""
+
+    @property
+    def providers(self) -> ProviderHolder | None:
+        """Who embeds; `None` where the provider cannot be chosen."""
+
+    @property
+    def writer(self) -> IndexWriter | None:
+        """Who keeps the index up to date; `None` where it is only read."""
+
+    # --- searching: on the engine thread ---
+
+    def require(self) -> None:
+        """Raise `IndexMissing` before the first index, `IndexUnusable` for a broken one."""
+
+    def retrieve(
+        self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
+    ) -> CandidatePool:
+        """Ask both legs; `partial` takes a pool with the quicker leg alone.
+
+        Raises `Cancelled` when `cancelled` turns true.
+        """
+
+    def interrupt(self) -> None:
+        """Stop a running statement; from any thread."""
+
+    # --- reading ---
+
+    def read(
+        self, function: Callable[[Reading], T], about: CandidatePool | None = None
+    ) -> T | None:
+        """Look at the rows on the engine thread; `None` before the first index.
+
+        `about` is the pool whose search is asked about. Raises `IndexMissing` once closed.
+        """
+
+    def measure(
+        self, identity: ProviderIdentity | None
+    ) -> tuple[int, Sequence[tuple[str, int]], Collection[str]]:
+        """Return the number of files, each chunk's hash and length, and the cached hashes.
+
+        Of vectors by a provider; asked where `providers` is not `None`.
+        """
+
+    def stamp(self) -> Hashable:
+        """Return another value whenever the index has changed; `None` without an index."""
+
+    # --- the files ---
+
+    @property
+    def chunk_tokens(self) -> int:
+        """How many tokens a chunk of the index holds at most."""
+
+    @property
+    def notes_missing(self) -> str:
+        """Why no note can be read, in one line; empty when they can."""
+
+    def files(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
+        """Return every file on disk or in the index, by path; raises `Cancelled`."""
+
+    def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
+        """Read the notes as they are on disk now, by path; why one cannot be read."""
+
+    def file_of(self, path: str) -> Path | None:
+        """Return where a file is on disk; `None` for what is no file of its own."""
+
+    def source(self, path: str) -> SourceText:
+        """Read a file and compare it with what was indexed."""
+
+    def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
+        """Look at one file on disk; `held` is what the index has of it."""
+
+    def named_on_disk(self, spelled: Sequence[str]) -> str | None:
+        """Return the one file on disk whose path ends in one of the spellings."""
+
+    # --- explaining ---
+
+    def query_text(self, query: str) -> str:
+        """Return what of a query is embedded."""
+
+    def other_queries(self, pool: CandidatePool) -> Reason:
+        """Say why other queries cannot be searched as this one was; asks no service."""
+
+    def local_model(
+        self, query: str
+    ) -> tuple[Provider | None, ProviderState, NDArray[np.floating] | None]:
+        """Return a model on this machine, and its vector of a query where that is known."""
+
+    # --- how it is ---
+
+    def status(self) -> IndexStatus:
+        """Return a snapshot; never waits for the disk."""
+
+    def refresh_status(self, *, brief: bool = False) -> None:
+        """Compare the files with the index now; `brief`: not who writes it.
+
+        Raises `IndexUnusable`.
+        """
+
+    def examine(self) -> None:
+        """Begin to compare an index that others write with the files."""
+
+    def wait_idle(self, timeout: float) -> bool:
+        """Wait until nothing goes on beside the searches; false after `timeout` seconds."""
+
+    def stop(self) -> None:
+        """Tell everything that runs to stop; nothing is waited for."""
+
+    def close(self) -> None:
+        """Stop what goes on and close the files; the engine thread has ended."""

@@ -1,0 +1,259 @@
+"""Embedding providers as a service: which there are, what one costs, whether it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from memtui.embedding.choice import AUTO, NONE, EmbeddingChoice
+from memtui.embedding.prices import cost, price_of
+from memtui.embedding.provider import ProviderIdentity, estimated_tokens
+from memtui.embedding.registry import (
+    create_provider,
+    provider_identity,
+    provider_names,
+    registration_of,
+    resolve,
+    state_of,
+)
+from memtui.engine.providers.choices import SentTo, choice_for, sent_to
+from memtui.engine.providers.slot import Outage, as_provider_error
+from memtui.engine.source import RebuildCost
+from memtui.errors import Cancelled, IndexUnusable, MemtuiError
+from memtui.index.job import PROBE_TEXT
+from memtui.model import ProbeResult, ProviderListing, ProviderState
+from memtui.text.sanitize import safe_line
+
+if TYPE_CHECKING:
+    from memtui.embedding.registry import Registration
+    from memtui.engine.ports import Index
+    from memtui.settings import Settings
+
+NOT_OURS = "this index belongs to the agent's program: memtui only reads it"
+
+
+class ProviderService:
+    """Lists, probes, weighs and switches embedding providers."""
+
+    def __init__(self, memory: Index, settings: Settings) -> None:
+        self._memory = memory
+        self._holder = memory.providers
+        self._settings = settings
+
+    def available(self) -> tuple[ProviderListing, ...]:
+        """Return every provider that can be chosen, in order; quick, loads and asks nothing."""
+        holder = self._holder
+        if holder is None:
+            return ()
+        chosen, actual, fallback = holder.listed()
+        state = holder.state()
+        found = []
+        for name in provider_names():
+            if name in (AUTO, NONE):
+                continue
+            listing = listing_of(registration_of(name), choice_for(self._settings.embedding, name))
+            if name == actual:
+                listing = replace(listing, model=state.model, dimensions=state.dimensions)
+            found.append(
+                replace(
+                    listing,
+                    is_requested=name == chosen,
+                    is_actual=name == actual,
+                    is_fallback=name == fallback,
+                )
+            )
+        return tuple(found)
+
+    def probe(self, choice: EmbeddingChoice) -> ProbeResult:
+        """Ask a provider for the vector of one word; loads it beside the one that answers.
+
+        Blocks up to the time limit of a query, so not on a thread that draws. Raises
+        `SettingsError` for a name or model that does not exist.
+        """
+        if self._holder is None:
+            raise IndexUnusable("another program's index: its own provider is used there")
+        return probe(choice, self._holder.is_closing)
+
+    def cost(self, choice: EmbeddingChoice) -> RebuildCost:
+        """What a rebuild with a provider would take; reads the index and the cache.
+
+        All zero without an index. Raises `SettingsError` for a name or model that does not exist.
+        """
+        if self._holder is None:
+            return RebuildCost(0, 0, 0, 0, False)
+        identity = provider_identity(choice)
+        registration = resolve(choice)
+        place = sent_to(registration, choice) if registration is not None else SentTo("", False)
+        return self._cost(choice, identity, place)
+
+    def rebuild_cost(self) -> RebuildCost:
+        """What `rebuild` would take; reads the index and the cache, all zero without an index."""
+        if self._holder is None:
+            return RebuildCost(0, 0, 0, 0, False)
+        state, identity = self._holder.state(), self._holder.identity
+        choice = self._holder.answering
+        place = SentTo(state.address, state.remote)
+        return self._cost(choice, identity, place)
+
+    def switch(self, choice: EmbeddingChoice) -> None:
+        """Choose another provider for this run, and make its index while the old one answers.
+
+        Raises `SettingsError` for a name or model that does not exist; nothing is changed then.
+        """
+        if self._holder is None:
+            raise IndexUnusable(NOT_OURS, hint="openclaw memory index --force builds it again")
+        self._holder.switch(choice)
+
+    def _cost(
+        self, choice: EmbeddingChoice, identity: ProviderIdentity | None, place: SentTo
+    ) -> RebuildCost:
+        files, chunks, known = self._memory.measure(identity)
+        found = cost_of(chunks, known, files=files, identity=identity, choice=choice)
+        return replace(found, remote=place.remote, address=place.address)
+
+
+def listing_of(registration: Registration, choice: EmbeddingChoice) -> ProviderListing:
+    """What a look tells of a provider; loads and asks nothing."""
+    seen = registration.look(choice)
+    identity = _identity(registration, choice)
+    place = sent_to(registration, choice)
+    return ProviderListing(
+        name=registration.name,
+        summary=registration.summary,
+        remote=place.remote,
+        works=seen.works,
+        detail=safe_line(seen.detail),
+        hint=safe_line(seen.hint),
+        failure=seen.failure,
+        model=identity.model if identity is not None else None,
+        dimensions=identity.dimensions if identity is not None else None,
+        address=place.address,
+    )
+
+
+def probe(choice: EmbeddingChoice, cancelled: Callable[[], bool] | None = None) -> ProbeResult:
+    """Ask a provider for the vector of one word, and let go of it.
+
+    Raises `SettingsError` for a name or model that does not exist.
+    """
+    provider, state = create_provider(choice)
+    if provider is None:
+        outage = Outage.of_state(state)
+        if state.model is None:
+            return ProbeResult(choice.provider, True, state.detail)
+        name = state.requested
+        return ProbeResult(
+            name, False, outage.message, outage.hint, outage.failure, model=state.model
+        )
+    try:
+        began = perf_counter()
+        vector = provider.embed_query(PROBE_TEXT, cancelled=cancelled)
+        took = (perf_counter() - began) * 1000.0
+    except Cancelled:
+        return ProbeResult(provider.name, False, "stopped", model=provider.model)
+    except Exception as error:
+        # Whatever its libraries raise is what the probe was to find out.
+        outage = Outage.of(as_provider_error(error))
+        return ProbeResult(
+            provider.name,
+            False,
+            outage.message,
+            outage.hint,
+            outage.failure,
+            address=provider.address,
+            model=provider.model,
+        )
+    finally:
+        state = state_of(choice, provider)
+        provider.close()
+    dimensions = int(vector.shape[-1])
+    detail = f"answers with {dimensions} numbers"
+    return ProbeResult(
+        provider.name,
+        True,
+        detail,
+        milliseconds=took,
+        dimensions=dimensions,
+        address=state.address,
+        model=state.model,
+    )
+
+
+def _identity(registration: Registration, choice: EmbeddingChoice) -> ProviderIdentity | None:
+    try:
+        return registration.identity(choice)
+    except MemtuiError:
+        # A name, model or file that its `look` speaks of.
+        return None
+
+
+def cost_of(
+    chunks: Sequence[tuple[str, int]],
+    known: Collection[str],
+    *,
+    files: int,
+    identity: ProviderIdentity | None,
+    choice: EmbeddingChoice,
+) -> RebuildCost:
+    """What a rebuild takes: `known` are the text hashes whose vector is in the cache.
+
+    Where text would be sent is for the caller to say.
+    """
+    new = {text_hash: length for text_hash, length in chunks if text_hash not in known}
+    cached = sum(1 for text_hash, _ in chunks if text_hash in known)
+    if identity is None:
+        return RebuildCost(files, len(chunks), cached, 0, False, price=0.0)
+    tokens = sum(estimated_tokens(length) for length in new.values())
+    price = price_of(choice, identity.name, identity.model)
+    batch = choice.batch.enabled and len(new) >= choice.batch.minimum
+    return RebuildCost(
+        files,
+        len(chunks),
+        cached,
+        tokens,
+        False,
+        price=cost(tokens, price, batch=batch) if price is not None else None,
+        currency=price.currency if price is not None else "",
+        as_of=price.as_of if price is not None else "",
+        provider=identity.name,
+        model=identity.model,
+    )
+
+
+def first_cost(root: Path, settings: Settings, provider: ProviderState) -> RebuildCost:
+    """Estimate the tokens of all notes, four bytes a token, and their price.
+
+    Of conversations that are opted in all bytes count, though only what is said is embedded.
+
+    No chunk is known yet, and the overlap of chunks, which is embedded twice, is added as the
+    share that the settings have. Opens no file.
+    """
+    from memtui.engine.own_index import scope_of
+    from memtui.index.transcripts.discovery import with_transcripts
+    from memtui.index.transcripts.scope import transcript_scope_of
+    from memtui.memory.discover import discover
+
+    notes = discover(scope_of(root, settings))
+    files = with_transcripts(notes, transcript_scope_of(settings, root)).files
+    chunking = settings.chunking
+    overlap = 1 + chunking.overlap / chunking.tokens
+    tokens = round(sum(estimated_tokens(file.size) for file in files) * overlap)
+    name, model = provider.actual or "", provider.model or ""
+    choice = choice_for(settings.embedding, name)
+    price = price_of(choice, name, model)
+    return RebuildCost(
+        len(files),
+        0,
+        0,
+        tokens,
+        provider.remote,
+        price=cost(tokens, price) if price is not None else None,
+        currency=price.currency if price is not None else "",
+        as_of=price.as_of if price is not None else "",
+        provider=name,
+        model=model,
+        address=provider.address,
+    )

@@ -1,0 +1,269 @@
+"""Searching: one thread that owns the index, the latest search wins, answers go on the bus."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from memtui.bus import Bus, SearchFailed, SearchReady
+from memtui.errors import Cancelled, IndexMissing, MemtuiError
+from memtui.model import CandidatePool, Ranked, Ranking
+from memtui.ranking.pipeline import rank
+from memtui.ranking.profiles import for_mode
+
+if TYPE_CHECKING:
+    from memtui.engine.ports import Index
+
+T = TypeVar("T")
+Partial = Callable[[CandidatePool], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """A search that was asked for; `typing` makes the last word a prefix."""
+
+    text: str
+    ranking: Ranking
+    typing: bool = False
+    sequence: int = 0
+
+
+class EngineThread(threading.Thread):
+    """Runs searches and calls, in order, on a daemon thread that owns the read connection.
+
+    `search(request, cancelled)` handles a search; `cancelled()` turns true when a newer one was
+    submitted or the thread is closing. `interrupt()` is called at that moment, from the
+    submitting thread, to stop a running statement; it must not block. Both are set before the
+    first use, which starts the thread.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(name="memtui-engine", daemon=True)
+        self.search: Callable[[SearchRequest, Callable[[], bool]], None] = lambda *of: None
+        self.interrupt: Callable[[], None] = lambda: None
+        self._condition = threading.Condition()
+        self._newest = 0
+        self._waiting: SearchRequest | None = None
+        self._calls: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._later: deque[tuple[Callable[[Callable[[], bool]], Any], Future[Any]]] = deque()
+        self._running = ""
+        """`call`, `search` or `later`; empty while nothing runs."""
+        self._halt = False
+
+    def submit(self, request: SearchRequest) -> int:
+        """Ask for a search and return its sequence number; an older one is dropped or stopped."""
+        with self._condition:
+            self._newest += 1
+            self._waiting = replace(request, sequence=self._newest)
+            # Inside the lock: a moment later the statement could be that of a call.
+            if self._running in ("search", "later"):
+                self.interrupt()
+            self._wake()
+            return self._newest
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Run a function on the thread and wait for it; it is never superseded.
+
+        Raises `IndexMissing` once the thread is closed.
+        """
+        if threading.current_thread() is self:
+            return function()
+        try:
+            return self._enter(self._calls, function).result()
+        except (Cancelled, CancelledError):
+            raise IndexMissing("the index is closed") from None
+
+    def call_later(self, function: Callable[[Callable[[], bool]], T]) -> Future[T]:
+        """Run a function when nothing else waits; a search that is submitted goes before it.
+
+        `function(gives_way)` may raise `Cancelled` once `gives_way()` is true: then it is run
+        again, from its beginning, when there is time. Cancelling the future takes it out.
+        """
+        return self._enter(self._later, function)
+
+    def cancel(self) -> None:
+        """Stop the running search and forget the waiting one."""
+        with self._condition:
+            self._newest += 1
+            self._waiting = None
+            if self._running == "search":
+                self.interrupt()
+
+    def wait_idle(self, timeout: float) -> bool:
+        """Wait until nothing runs and nothing waits; false after `timeout` seconds."""
+        with self._condition:
+            return self._condition.wait_for(
+                lambda: not self._running and not self._has_work(), timeout
+            )
+
+    def close(self, timeout: float = 2.0) -> None:
+        """Stop: waiting calls are cancelled, a running statement is interrupted."""
+        with self._condition:
+            self._halt = True
+            self._waiting = None
+            for _, future in (*self._calls, *self._later):
+                future.cancel()
+            self._calls.clear()
+            self._later.clear()
+            if self._running:
+                self.interrupt()
+            self._condition.notify_all()
+        if self.is_alive() and threading.current_thread() is not self:
+            self.join(timeout)
+
+    def run(self) -> None:
+        """Serve calls before searches, and both before what has time, until closed."""
+        while (task := self._next()) is not None:
+            task()
+
+    def _enter(self, queue: deque[Any], function: Callable[..., T]) -> Future[T]:
+        future: Future[T] = Future()
+        with self._condition:
+            if self._halt:
+                future.cancel()
+                return future
+            queue.append((function, future))
+            self._wake()
+        return future
+
+    def _wake(self) -> None:
+        if self.ident is None and not self._halt:
+            self.start()
+        self._condition.notify_all()
+
+    def _next(self) -> Callable[[], None] | None:
+        with self._condition:
+            self._running = ""
+            self._condition.notify_all()
+            self._condition.wait_for(lambda: self._has_work() or self._halt)
+            if self._halt:
+                return None
+            if self._calls:
+                self._running = "call"
+                return partial(self._run_call, *self._calls.popleft())
+            if self._waiting is not None:
+                request, self._waiting = self._waiting, None
+                self._running = "search"
+                return partial(self._run_search, request)
+            self._running = "later"
+            return partial(self._run_later, *self._later.popleft())
+
+    def _run_search(self, request: SearchRequest) -> None:
+        try:
+            self.search(request, lambda: self._halt or request.sequence != self._newest)
+        except Exception as error:
+            # Reported as the end of the thread would be, but a thread that ended would leave
+            # every later call waiting for ever.
+            details = (type(error), error, error.__traceback__, self)
+            threading.excepthook(threading.ExceptHookArgs(details))
+
+    def _run_call(self, function: Callable[[], Any], future: Future[Any]) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(function())
+        except BaseException as error:
+            future.set_exception(error)
+
+    def _run_later(
+        self, function: Callable[[Callable[[], bool]], Any], future: Future[Any]
+    ) -> None:
+        if not future.running() and not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(function(lambda: self._waiting is not None or self._halt))
+        except Cancelled as error:
+            with self._condition:
+                if self._waiting is not None and not self._halt:
+                    self._later.appendleft((function, future))
+                    return
+            future.set_exception(error)
+        except BaseException as error:
+            future.set_exception(error)
+
+    def _has_work(self) -> bool:
+        return self._waiting is not None or bool(self._calls) or bool(self._later)
+
+
+class Search:
+    """Searches a memory, and ranks again what was found."""
+
+    def __init__(
+        self, index: Index, thread: EngineThread, bus: Bus, now: Callable[[], datetime]
+    ) -> None:
+        self._index = index
+        self._thread = thread
+        self._bus = bus
+        self._now = now
+        thread.search, thread.interrupt = self._search, index.interrupt
+
+    def ask(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
+        """Search and wait for the whole answer.
+
+        Raises `IndexMissing` before the first index, `IndexUnusable` when it cannot be read.
+        """
+        request = SearchRequest(text, ranking or self._index.ranking, typing)
+
+        def answer() -> CandidatePool:
+            self._index.require()
+            return self._index.retrieve(request, lambda: False, None)
+
+        return self.rerank(self._thread.call(answer), request.ranking)
+
+    def submit(self, text: str, *, ranking: Ranking | None = None, typing: bool = True) -> int:
+        """Ask for a search and return its sequence number; the latest wins.
+
+        `SearchReady` events follow, perhaps one with the quicker leg alone first, or one
+        `SearchFailed`; nothing follows a search that a newer one superseded.
+        """
+        return self._thread.submit(SearchRequest(text, ranking or self._index.ranking, typing))
+
+    def ask_later(self, request: SearchRequest, cancelled: Callable[[], bool]) -> Future[Ranked]:
+        """Search when nobody else searches; begins anew after every search that goes before it."""
+
+        def ask(gives_way: Callable[[], bool]) -> Ranked:
+            def stops() -> bool:
+                return gives_way() or cancelled()
+
+            try:
+                pool = self._index.retrieve(request, stops, None)
+            except Exception as error:
+                if stops():
+                    # What was interrupted may fail in any way.
+                    raise Cancelled from error
+                raise
+            return self.rerank(pool, request.ranking)
+
+        return self._thread.call_later(ask)
+
+    def rerank(self, pool: CandidatePool, ranking: Ranking) -> Ranked:
+        """Rank a pool at this moment; no I/O, quick enough for the thread that draws."""
+        started = perf_counter()
+        ranked = rank(pool, for_mode(ranking, pool.search_mode), now=self._now())
+        return replace(ranked, elapsed_ms=(perf_counter() - started) * 1000)
+
+    def _search(self, request: SearchRequest, cancelled: Callable[[], bool]) -> None:
+        def publish(pool: CandidatePool, complete: bool) -> None:
+            ranked = self.rerank(pool, request.ranking)
+            if not cancelled():
+                self._bus.publish(SearchReady(request.sequence, ranked, complete))
+
+        try:
+            pool = self._index.retrieve(request, cancelled, lambda part: publish(part, False))
+            publish(pool, True)
+        except Cancelled:
+            return
+        except MemtuiError as error:
+            self._bus.publish(SearchFailed(request.sequence, str(error)))
+        except Exception as error:
+            # The thread outlives any one query; the screen says what happened.
+            if not cancelled():
+                text = f"{type(error).__name__}: {error}"
+                self._bus.publish(SearchFailed(request.sequence, text))

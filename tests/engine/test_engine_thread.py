@@ -1,0 +1,185 @@
+"""The engine thread: latest wins, calls are kept, what has time waits, closing is prompt."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+
+import pytest
+
+from memtui.engine.search import EngineThread, SearchRequest
+from memtui.errors import Cancelled, IndexMissing
+from memtui.model import Ranking
+
+WAIT = 20
+
+
+def request(text: str) -> SearchRequest:
+    return SearchRequest(text, Ranking(), typing=True)
+
+
+class Bench:
+    """An engine thread whose searches wait for a signal, so that a test decides what overlaps."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+        self.done: list[str] = []
+        self.release, self.entered = threading.Event(), threading.Event()
+        self.interrupts = 0
+        self.thread = EngineThread()
+        self.thread.search, self.thread.interrupt = self._search, self._interrupt
+        self._callers = ThreadPoolExecutor()
+
+    def _search(self, asked: SearchRequest, cancelled: Callable[[], bool]) -> None:
+        self.started.append(asked.text)
+        self.entered.set()
+        self.release.wait(WAIT)
+        if not cancelled():
+            self.done.append(asked.text)
+
+    def _interrupt(self) -> None:
+        self.interrupts += 1
+
+    def call(self, function: Callable[[], object]) -> Future[object]:
+        """Call on the thread, from another one; returns once the call is in."""
+        before = len(self.thread._calls)
+        future = self._callers.submit(self.thread.call, function)
+        while not (future.done() or len(self.thread._calls) > before):
+            self.release.wait(0.001)
+        return future
+
+    def hold(self) -> None:
+        """Keep the thread busy with a search."""
+        self.thread.submit(request("held"))
+        assert self.entered.wait(WAIT)
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    made = Bench()
+    yield made
+    made.release.set()
+    made.thread.close()
+
+
+def test_only_the_latest_of_many_searches_runs(bench: Bench) -> None:
+    bench.hold()
+    numbers = [bench.thread.submit(request("ro" + "u" * n)) for n in range(20)]
+    bench.release.set()
+    assert bench.thread.wait_idle(WAIT)
+    assert bench.started == ["held", "ro" + "u" * 19]
+    assert bench.done == ["ro" + "u" * 19]
+    assert bench.interrupts == 20
+    assert numbers == sorted(numbers)
+
+
+def test_calls_go_before_searches_and_what_has_time_comes_last(bench: Bench) -> None:
+    bench.hold()
+    later = bench.thread.call_later(lambda gives_way: bench.done.append("later"))
+    called = bench.call(lambda: bench.done.append("called"))
+    bench.thread.submit(request("typed"))
+    bench.release.set()
+    later.result(WAIT)
+    called.result(WAIT)
+    assert bench.done == ["called", "typed", "later"]
+
+
+def test_a_failing_call_gives_its_error_to_the_caller_and_the_thread_lives(bench: Bench) -> None:
+    def fail(*of: object) -> None:
+        raise ValueError("boom")
+
+    with pytest.raises(ValueError, match="boom"):
+        bench.thread.call(fail)
+    with pytest.raises(ValueError, match="boom"):
+        bench.thread.call_later(fail).result(WAIT)
+    assert bench.thread.call(lambda: bench.thread.call(lambda: 1)) == 1
+
+
+def test_closing_stops_a_running_search_and_cancels_what_waits(bench: Bench) -> None:
+    bench.hold()
+    waiting, later = bench.call(lambda: 1), bench.thread.call_later(lambda gives_way: None)
+    closing = threading.Thread(target=bench.thread.close)
+    closing.start()
+    with pytest.raises(CancelledError):
+        later.result(WAIT)
+    with pytest.raises(IndexMissing):
+        waiting.result(WAIT)
+    bench.release.set()
+    closing.join(WAIT)
+    assert not bench.thread.is_alive()
+    with pytest.raises(IndexMissing):
+        bench.thread.call(lambda: 1)
+
+
+def test_only_the_search_that_was_superseded_is_interrupted() -> None:
+    entered, late, release = threading.Event(), threading.Event(), threading.Event()
+    running: list[str] = []
+    struck: list[str] = []
+
+    def search(asked: SearchRequest, cancelled: Callable[[], bool]) -> None:
+        running.append(asked.text)
+        entered.set()
+        while not cancelled():
+            release.wait(0.001)
+        running.remove(asked.text)
+
+    def interrupt() -> None:
+        # Slow on purpose: meanwhile the superseded search ends of itself.
+        late.wait(0.1)
+        struck.extend(running)
+
+    thread = EngineThread()
+    thread.search, thread.interrupt = search, interrupt
+    thread.submit(request("old"))
+    assert entered.wait(WAIT)
+    thread.submit(request("new"))
+    assert "new" not in struck
+    thread.close()
+
+
+def test_cancel_forgets_the_waiting_search(bench: Bench) -> None:
+    bench.hold()
+    bench.thread.submit(request("b"))
+    bench.thread.cancel()
+    bench.release.set()
+    assert bench.thread.wait_idle(WAIT)
+    assert bench.started == ["held"]
+    assert bench.done == []
+
+
+def test_what_has_time_is_stopped_by_a_search_and_run_again(bench: Bench) -> None:
+    started, runs = threading.Event(), []
+    bench.release.set()
+
+    def work(gives_way: Callable[[], bool]) -> str:
+        runs.append(gives_way())
+        started.set()
+        if len(runs) == 1:
+            while not gives_way():
+                started.wait(0.001)
+            raise Cancelled
+        bench.done.append("later")
+        return "whole"
+
+    later = bench.thread.call_later(work)
+    assert started.wait(WAIT)
+    bench.thread.submit(request("typed"))
+    assert later.result(WAIT) == "whole"
+    assert bench.done == ["typed", "later"]
+    assert runs == [False, False]
+    assert bench.interrupts == 1
+
+
+def test_cancelled_work_is_not_begun(bench: Bench) -> None:
+    def stop(gives_way: Callable[[], bool]) -> None:
+        raise Cancelled
+
+    bench.hold()
+    never = bench.thread.call_later(lambda gives_way: bench.done.append("never"))
+    stopped = bench.thread.call_later(stop)
+    assert never.cancel()
+    bench.release.set()
+    with pytest.raises(Cancelled):
+        stopped.result(WAIT)
+    assert "never" not in bench.done
