@@ -1,4 +1,4 @@
-"""Reading a MATCH expression back: the terms it joins and the phrases of each."""
+"""The keyword leg: BM25 over the chunks that hold any word of the query."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ _TOKEN = re.compile(
     r'\s*(?:(?P<phrase>"(?:[^"]|"")*"(?:\s*\*)?)|(?P<word>AND|OR|NOT)\b'
     r"|(?P<open>(?:NEAR\s*)?\()|(?P<close>\))|(?P<distance>,\s*\d+))"
 )
-_ONE_PHRASE = re.compile(r'"[^"]*"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,60 +55,44 @@ class MatchTerm:
         return quoted[1:-1].replace('""', '"') + star
 
 
-@dataclass(frozen=True, slots=True)
-class MatchTerms:
-    """What an expression joins, and how."""
-
-    joiner: Joiner
-    """AND where there is but one operand."""
-    terms: tuple[MatchTerm, ...]
-
-
-def match_terms(match: str) -> MatchTerms:
-    """Take a MATCH expression apart at its outermost AND or OR.
+def match_terms(match: str) -> tuple[Joiner, tuple[MatchTerm, ...]]:
+    """Take a MATCH expression apart at its outermost AND or OR; AND where there is one operand.
 
     Understands what memtui and OpenClaw write: quoted phrases, `*`, AND or OR between operands, and
     anything of these, NOT and NEAR within parentheses. Raises ValueError for anything else.
     """
-    if _ONE_PHRASE.fullmatch(match):
-        return MatchTerms("AND", (MatchTerm(match, (match,)),))
     joiners: set[str] = set()
     terms: list[MatchTerm] = []
-    depth, start = 0, 0
     phrases: list[str] = []
+    depth = start = place = 0
+    end = len(match.rstrip())
     expects_operand = True
-    for found in _tokens(match):
-        kind, text = found.lastgroup, found[0].strip()
+    while place < end:
+        token = _TOKEN.match(match, place)
+        if token is None:
+            raise _unreadable(match, place)
+        place = token.end()
+        kind, text = token.lastgroup, token[0].strip()
         if depth == 0 and (kind in ("phrase", "open")) != expects_operand:
-            raise _unreadable(match, found.start())
+            raise _unreadable(match, token.start())
         if depth == 0 and kind == "word":
             joiners.add(text)
             expects_operand = True
             continue
         if depth == 0:
-            start, phrases = match.index(text, found.start()), []
+            start, phrases = match.index(text, token.start()), []
         depth += {"open": 1, "close": -1}.get(kind or "", 0)
         if kind == "phrase":
             phrases.append(text)
-        if depth == 0 and not phrases:
-            raise _unreadable(match, start)
         if depth == 0:
-            terms.append(MatchTerm(match[start : found.end()], tuple(phrases)))
+            if not phrases:
+                raise _unreadable(match, start)
+            terms.append(MatchTerm(match[start:place], tuple(phrases)))
             expects_operand = False
     joiner = joiners.pop() if joiners else "AND"
     if depth or expects_operand or joiners or joiner not in ("AND", "OR"):
         raise _unreadable(match, len(match))
-    return MatchTerms("AND" if joiner == "AND" else "OR", tuple(terms))
-
-
-def _tokens(match: str) -> Iterator[re.Match[str]]:
-    place, end = 0, len(match.rstrip())
-    while place < end:
-        found = _TOKEN.match(match, place)
-        if found is None:
-            raise _unreadable(match, place)
-        yield found
-        place = found.end()
+    return ("AND" if joiner == "AND" else "OR"), tuple(terms)
 
 
 def _unreadable(match: str, place: int) -> ValueError:
@@ -198,13 +181,13 @@ class TermPlanner:
     def plan_of(self, query: Query, match: str) -> Plan | None:
         """Return the plan whose expression is `match`; `None` when none of a query's has it."""
         self._notice_growth()
-        operands = {term.match for term in match_terms(match).terms}
+        operands = {term.match for term in match_terms(match)[1]}
         for times in BUDGETS:
             terms = list(self._terms(query, times * self._budget))
             kept = [
                 term
                 for term in terms
-                if operands.issuperset(part.match for part in match_terms(term.match).terms)
+                if operands.issuperset(part.match for part in match_terms(term.match)[1])
             ]
             plan = self._plan(query, terms, kept)
             if plan.match == match:
@@ -426,7 +409,7 @@ class KeywordLeg:
         holding |= {term: self._looked_up(term, rowids) for term in plan.pruned if rowids}
         kept = {term.match: term for term in plan.kept}
         first = 0
-        for operand in match_terms(plan.match).terms if kept else ():
+        for operand in match_terms(plan.match)[1] if kept else ():
             last = first + len(operand.phrases)
             if operand.match in kept:
                 holding[kept[operand.match]] = {

@@ -1,20 +1,19 @@
-"""The keyword leg opened down to the term: what every phrase adds to SQLite's `bm25()`.
+"""One row of an index opened up: what each term adds to its score, and its rank in each leg.
 
-The formula is that of FTS5's built-in function (https://www.sqlite.org/fts5.html#the_bm25_function,
-`ext/fts5/fts5_aux.c`); the numbers in it are those that FTS5 itself gives to a ranking function.
+Scores are those of FTS5's built-in function (https://www.sqlite.org/fts5.html#the_bm25_function,
+`ext/fts5/fts5_aux.c`); the numbers in them are those that FTS5 itself gives to a ranking function.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memtui.model.inquiry import (
     KeywordExplanation,
@@ -25,7 +24,7 @@ from memtui.model.inquiry import (
     TermScore,
 )
 from memtui.retrieval.connection import Connection, register_fts5, snapshot, tokens
-from memtui.retrieval.keyword import MatchTerm, Plan, TermPlanner, match_terms
+from memtui.retrieval.keyword import TermPlanner, match_terms
 from memtui.retrieval.openclaw.body import contains
 from memtui.retrieval.openclaw.plan import (
     TRIGRAM,
@@ -39,23 +38,29 @@ from memtui.retrieval.openclaw.release import Release, ShortTerms
 from memtui.retrieval.openclaw.tables import IndexTables, SearchScope
 from memtui.retrieval.openclaw.vector import Vector, VectorReader, cosine_similarities
 from memtui.retrieval.query import Query, phrase_segments
-from memtui.retrieval.vector_view import Floats, RowIds, VectorView
+from memtui.retrieval.vector_view import Floats, RowIds, VectorView, exact_cosines
 from memtui.text.ecmascript import trim
 from memtui.text.tokens import FTS5_TOKENIZE, STOP_WORDS, query_terms, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from memtui.retrieval.filters import AllowedRows
 
+Value: TypeAlias = str | int | float
 
 K1 = 1.2
 B = 0.75
 LEAST_IDF = 1e-6
 """For a phrase that half of the rows hold, or more."""
-
 FUNCTION = "memtui_bm25_numbers"
 NATIVE_TABLE = "chunks_fts"
+
+# A float32 product of unit vectors is off by far less; rows this near are compared exactly.
+_SLACK = 1e-5
+_LONGEST_WORD = 40
+"""A run without spaces that is longer is no word that anybody would add."""
+_MATCHABLE = 3
+_MOST_LOOKED_UP = 400
+_MOST_COUNTED = 5000
 
 
 class _Numbers(NamedTuple):
@@ -66,14 +71,18 @@ class _Numbers(NamedTuple):
     """Of all rows."""
     length: int
     """Tokens of this row."""
-    tf: tuple[int, ...] = ()
+    tf: Sequence[int]
     """For every phrase that has a token."""
+    score: float
+
+
+# --- terms ------------------------------------------------------------------------------------
 
 
 def explain_bm25(
     connection: Connection,
     table: str,
-    match: str,
+    match: str | None,
     rowid: int,
     *,
     tokenizer: str,
@@ -88,32 +97,48 @@ def explain_bm25(
     postings as the search itself. Raises ValueError for an expression that `match_terms` cannot
     read, and what SQLite raises.
     """
-    parts = match_terms(match)
-    must = {part.match for part in parts.terms} if parts.joiner == "AND" else set(required)
-    register_fts5(connection, FUNCTION, _ask_fts5)
+    joiner, parts = match_terms(match) if match is not None else ("OR", ())
+    must = {part.match for part in parts} if joiner == "AND" else set(required)
+    found: _Numbers | None = None
     with snapshot(connection):
-        row, score = _matching(connection, table, match, rowid)
-        own = row or _numbers(connection, table, "rowid = ?", rowid)
-        base = own or _without_row(connection, table)
-        scorer = _Scorer(connection, table, tokenizer, rowid, base)
-        tf = None if row is None else iter(row.tf)
-        names = spelled or {}
-        terms = tuple(
-            scorer.term(part, names.get(part.match, part.text), part.match in must, tf)
-            for part in parts.terms
-        )
+        if match is not None:
+            found = _numbers(connection, table, match, rowid)
+        own = found or _numbers(connection, table, None, rowid)
+        base = own or _numbers(connection, table, None, None) or _Numbers(0, 0, 0, (), 0.0)
+        base = base if own else base._replace(length=0)
+        counts = None if found is None else iter(found.tf)
+        terms = []
+        for part in parts:
+            tf = counts
+            if tf is None:
+                alone = _numbers(connection, table, part.match, rowid)
+                tf = iter(alone.tf if alone is not None else ())
+            phrases = tuple(
+                _phrase_score(connection, table, tokenizer, phrase, tf, base)
+                for phrase in part.phrases
+            )
+            terms.append(
+                TermScore(
+                    (spelled or {}).get(part.match, part.text),
+                    part.match,
+                    part.match in must,
+                    any(phrase.tf for phrase in phrases),
+                    math.fsum(phrase.share for phrase in phrases),
+                    phrases,
+                )
+            )
     missing = _different(term.text for term in terms if term.required and not term.held)
     return KeywordExplanation(
         rowid=rowid,
         match=match,
         tokenizer=tokenizer,
         indexed=own is not None,
-        found=row is not None and not missing,
-        score=score,
-        terms=terms,
+        found=found is not None and not missing,
+        score=None if found is None else found.score,
+        terms=tuple(terms),
         rows=base.rows,
         length=base.length,
-        average_length=scorer.average,
+        average_length=base.tokens / base.rows if base.rows else 0.0,
         missing=missing,
         nowhere=_different(t.text for t in terms if not any(p.df for p in t.phrases)),
         dropped=_different(t.text for t in terms if not any(p.tokens for p in t.phrases)),
@@ -134,22 +159,25 @@ def explain_keyword(
     than the budget allows; without it the plan of the usual budget is explained. `planner` spares
     reading the frequencies again. A query without words is explained as one that finds nothing.
     """
-    plan = _plan(planner or TermPlanner(connection), query, match)
-    if not plan.kept and not plan.phrases:
-        explanation = _nothing_asked(connection, NATIVE_TABLE, rowid, FTS5_TOKENIZE)
-        return replace(explanation, stop_words=query.terms.stop_words)
+    planner = planner or TermPlanner(connection)
+    plan = (planner.plan_of(query, match) if match else None) or planner.plan(query)
     segments = {s: phrase for phrase in query.phrases for s in phrase_segments(phrase)}
+    is_empty = not plan.kept and not plan.phrases
     explanation = explain_bm25(
         connection,
         NATIVE_TABLE,
-        plan.match,
+        None if is_empty else plan.match,
         rowid,
         tokenizer=FTS5_TOKENIZE,
         spelled={term.match: term.text for term in plan.kept} | segments,
         required=segments,
     )
     pruned = tuple(
-        PrunedTerm(term.text, term.postings, _holds(connection, NATIVE_TABLE, term.match, rowid))
+        PrunedTerm(
+            term.text,
+            term.postings,
+            _numbers(connection, NATIVE_TABLE, term.match, rowid) is not None,
+        )
         for term in plan.pruned
     )
     return replace(explanation, pruned=pruned, stop_words=query.terms.stop_words)
@@ -172,22 +200,24 @@ def explain_openclaw(
         rule=release.token_rule,
         short_terms=release.short_terms,
     )
-    if plan.match is None:
-        explanation = _nothing_asked(connection, tables.fts, rowid, tables.tokenizer)
-    else:
-        explanation = explain_bm25(
-            connection, tables.fts, plan.match, rowid, tokenizer=tables.tokenizer
-        )
-    every = release.short_terms is ShortTerms.ALL
-    substrings = tuple(
-        SubstringTerm(term, _has_substring(connection, tables.fts, rowid, term, every=every))
-        for term in plan.substrings
+    explanation = explain_bm25(
+        connection, tables.fts, plan.match, rowid, tokenizer=tables.tokenizer
     )
+    substrings = []
+    for term in plan.substrings:
+        # Compared as the release does: without case of any script, or as LIKE does.
+        rows = connection.execute(
+            f"SELECT text, text LIKE ? ESCAPE '\\' FROM {tables.fts} WHERE rowid = ?",
+            (like_pattern(term), rowid),
+        ).fetchall()
+        every = release.short_terms is ShortTerms.ALL
+        is_held = any(contains(text, term) if every else like for text, like in rows)
+        substrings.append(SubstringTerm(term, bool(is_held)))
     lacking = [term.text for term in substrings if not term.held]
     matches = explanation.found or (plan.match is None and bool(substrings) and explanation.indexed)
     return replace(
         explanation,
-        substrings=substrings,
+        substrings=tuple(substrings),
         found=matches and not lacking,
         missing=_different([*explanation.missing, *lacking]),
     )
@@ -209,143 +239,71 @@ def openclaw_row(connection: Connection, tables: IndexTables, chunk_id: str) -> 
     return None
 
 
-class _Scorer:
-    """Computes the shares of one row's terms."""
-
-    def __init__(
-        self, connection: Connection, table: str, tokenizer: str, rowid: int, numbers: _Numbers
-    ) -> None:
-        self._tokenizer = tokenizer
-        self._connection = connection
-        self._table = table
-        self._rowid = rowid
-        self._numbers = numbers
-        self.average = numbers.tokens / numbers.rows if numbers.rows else 0.0
-
-    def term(
-        self, part: MatchTerm, text: str, required: bool, tf: Iterator[int] | None
-    ) -> TermScore:
-        """Score one operand; `tf` goes on phrase by phrase, `None` for a row that is not found."""
-        if tf is None:
-            condition = f"{self._table} MATCH ? AND rowid = ?"
-            alone = _numbers(self._connection, self._table, condition, part.match, self._rowid)
-            tf = iter(alone.tf) if alone is not None else None
-        phrases = tuple(self._phrase(phrase, tf) for phrase in part.phrases)
-        share = math.fsum(phrase.share for phrase in phrases)
-        held = any(phrase.tf for phrase in phrases)
-        return TermScore(text, part.match, required, held, share, phrases)
-
-    def _phrase(self, match: str, tf: Iterator[int] | None) -> PhraseScore:
-        words = tuple(tokens(match.rstrip("* ")[1:-1].replace('""', '"'), self._tokenizer))
-        count = next(tf) if words and tf is not None else 0
-        sql = f"SELECT count(*) FROM {self._table} WHERE {self._table} MATCH ?"
-        df = int(self._connection.execute(sql, (match,)).fetchall()[0][0]) if words else 0
-        idf = inverse_document_frequency(self._numbers.rows, df)
-        share = 0.0
-        if count:
-            length = 1 - B + B * self._numbers.length / self.average
-            share = idf * ((count * (K1 + 1)) / (count + K1 * length))
-        return PhraseScore(match, words, count, df, idf, share)
-
-
 def inverse_document_frequency(rows: int, df: int) -> float:
     """ln((rows - df + 0.5) / (df + 0.5)), and 1e-6 where that is 0 or less."""
     idf = math.log((rows - df + 0.5) / (df + 0.5))
     return idf if idf > 0 else LEAST_IDF
 
 
-def _plan(planner: TermPlanner, query: Query, match: str | None) -> Plan:
-    asked = planner.plan_of(query, match) if match else None
-    return asked or planner.plan(query)
-
-
-def _nothing_asked(
-    connection: Connection, table: str, rowid: int, tokenizer: str
-) -> KeywordExplanation:
-    """Explain a query that sends no MATCH expression."""
-    register_fts5(connection, FUNCTION, _ask_fts5)
-    with snapshot(connection):
-        own = _numbers(connection, table, "rowid = ?", rowid)
-        base = own or _without_row(connection, table)
-    return KeywordExplanation(
-        rowid=rowid,
-        match=None,
-        tokenizer=tokenizer,
-        indexed=own is not None,
-        found=False,
-        score=None,
-        terms=(),
-        rows=base.rows,
-        length=base.length,
-        average_length=base.tokens / base.rows if base.rows else 0.0,
-    )
-
-
-def _matching(
-    connection: Connection, table: str, match: str, rowid: int
-) -> tuple[_Numbers | None, float | None]:
-    sql = (
-        f"SELECT {FUNCTION}({table}), bm25({table}) FROM {table} "
-        f"WHERE {table} MATCH ? AND rowid = ?"
-    )
-    rows = connection.execute(sql, (match, rowid)).fetchall()
-    return (_read(rows[0][0]), float(rows[0][1])) if rows else (None, None)
+def _phrase_score(
+    connection: Connection,
+    table: str,
+    tokenizer: str,
+    phrase: str,
+    counts: Iterator[int],
+    numbers: _Numbers,
+) -> PhraseScore:
+    """Score one phrase; `counts` goes on by one where it has a token."""
+    words = tuple(tokens(phrase.rstrip("* ")[1:-1].replace('""', '"'), tokenizer))
+    tf = next(counts, 0) if words else 0
+    sql = f"{table} WHERE {table} MATCH ?"
+    df = _count(connection, sql, (phrase,)) if words else 0
+    idf = inverse_document_frequency(numbers.rows, df)
+    share = 0.0
+    if tf:
+        length = 1 - B + B * numbers.length / (numbers.tokens / numbers.rows)
+        share = idf * ((tf * (K1 + 1)) / (tf + K1 * length))
+    return PhraseScore(phrase, words, tf, df, idf, share)
 
 
 def _numbers(
-    connection: Connection, table: str, condition: str, *values: str | int
+    connection: Connection, table: str, match: str | None, rowid: int | None
 ) -> _Numbers | None:
-    sql = f"SELECT {FUNCTION}({table}) FROM {table} WHERE {condition}"
-    rows = connection.execute(sql, values).fetchall()
-    return _read(rows[0][0]) if rows else None
-
-
-def _without_row(connection: Connection, table: str) -> _Numbers:
-    """Count what there is, for a row that is not indexed."""
-    rows = connection.execute(f"SELECT {FUNCTION}({table}) FROM {table} LIMIT 1").fetchall()
-    return _read(rows[0][0])._replace(length=0) if rows else _Numbers(0, 0, 0)
-
-
-def _read(answer: str) -> _Numbers:
-    rows, tokens, length, tf = json.loads(answer)
-    return _Numbers(rows, tokens, length, tuple(tf))
+    """Ask FTS5 for its numbers of a row, or of any where none is named."""
+    register_fts5(connection, FUNCTION, _ask_fts5)
+    conditions = [f"{table} MATCH ?"] if match is not None else []
+    conditions += ["rowid = ?"] if rowid is not None else ["1"]
+    score = f"bm25({table})" if match is not None else "0.0"
+    rows = connection.execute(
+        f"SELECT {FUNCTION}({table}), {score} FROM {table} "
+        f"WHERE {' AND '.join(conditions)} LIMIT 1",
+        [value for value in (match, rowid) if value is not None],
+    ).fetchall()
+    for numbers, raw in rows:
+        count, total, length, tf = json.loads(numbers)
+        return _Numbers(count, total, length, tf, raw)
+    return None
 
 
 def _ask_fts5(api: Any, *_: object) -> str:
     """Hand over FTS5's own numbers, as JSON; phrases without a token are left out."""
     tf = [
         sum(map(len, api.phrase_locations(place)))
-        for place, tokens in enumerate(api.phrases)
-        if tokens
+        for place, words in enumerate(api.phrases)
+        if words
     ]
     return json.dumps([api.row_count, api.column_total_size(-1), api.column_size(-1), tf])
 
 
-def _holds(connection: Connection, table: str, match: str, rowid: int) -> bool:
-    sql = f"SELECT 1 FROM {table} WHERE {table} MATCH ? AND rowid = ?"
-    return bool(connection.execute(sql, (match, rowid)).fetchall())
-
-
-def _has_substring(
-    connection: Connection, table: str, rowid: int, term: str, *, every: bool
-) -> bool:
-    """Compare as the release does: without case of any script, or as LIKE does."""
-    rows = connection.execute(
-        f"SELECT text, text LIKE ? ESCAPE '\\' FROM {table} WHERE rowid = ?",
-        (like_pattern(term), rowid),
-    ).fetchall()
-    return any(bool(contains(text, term) if every else like) for text, like in rows)
-
-
-def _different(texts: Collection[str] | Iterator[str]) -> tuple[str, ...]:
+def _different(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
 
 
-Value: TypeAlias = str | int | float
+def _count(connection: Connection, tables: str, values: Sequence[Value]) -> int:
+    return int(connection.execute(f"SELECT count(*) FROM {tables}", values).fetchall()[0][0])
 
-_ROWS_AT_A_TIME = 1024
-# A float32 product of unit vectors is off by far less; rows this near are compared exactly.
-_SLACK = 1e-5
+
+# --- ranks ------------------------------------------------------------------------------------
 
 
 def keyword_rank(
@@ -365,34 +323,26 @@ def keyword_rank(
     Without `match` (only substrings, in `conditions`) rows are in their own order. Every matching
     row is scored, about 1 µs each. Raises what SQLite raises.
     """
-    where, extra = conditions, tuple(values)
+    where, asked = f"1=1{conditions}", list(values)
     if allowed is not None:
         # The sign keeps SQLite from asking FTS5 row by row.
         where += " AND +rowid IN (SELECT value FROM json_each(?))"
-        extra += (json.dumps(allowed.rowids.tolist()),)
-    asked: tuple[Value, ...] = extra
+        asked.append(json.dumps(allowed.rowids.tolist()))
+    score, before = "NULL", "rowid < ?"
     if match is not None:
-        where = f" AND {table} MATCH ?{where}"
-        asked = (match, *extra)
-    score = "NULL" if match is None else f"bm25({table})"
+        where = f"{table} MATCH ? AND {where}"
+        asked.insert(0, match)
+        score = f"bm25({table})"
+        before = f"({score} < ? OR ({score} = ? AND rowid < ?))"
     with snapshot(connection):
-        own = connection.execute(
-            f"SELECT {score} FROM {table} WHERE 1=1{where} AND rowid = ?", (*asked, rowid)
-        ).fetchall()
+        sql = f"SELECT {score} FROM {table} WHERE {where} AND rowid = ?"
+        own = connection.execute(sql, (*asked, rowid)).fetchall()
         if not own:
             return None
         raw = own[0][0]
-        before = "rowid < ?"
-        limits: tuple[Value, ...] = (rowid,)
-        if match is not None:
-            before, limits = f"({score} < ? OR ({score} = ? AND rowid < ?))", (raw, raw, rowid)
-        position = _count(
-            connection,
-            f"{table} WHERE 1=1{where} AND {before}",
-            (*asked, *limits),
-        )
-        total = _count(connection, f"{table} WHERE 1=1{where}", asked)
-    return LegRank(position, total, raw)
+        limits = (rowid,) if match is None else (raw, raw, rowid)
+        position = _count(connection, f"{table} WHERE {where} AND {before}", (*asked, *limits))
+        return LegRank(position, _count(connection, f"{table} WHERE {where}", asked), raw)
 
 
 def matching_rows(connection: Connection, table: str, match: str) -> int:
@@ -418,11 +368,11 @@ def view_rank(
     places = np.flatnonzero(eligible & (view.rowids == rowid))
     if not len(places):
         return None
-    own = _exact(view, query, places)[0]
+    own = exact_cosines(view, query, places)[0]
     estimates = view.matrix @ query if products is None else products
     position = int(np.count_nonzero(eligible & (estimates > own + _SLACK)))
     close = np.flatnonzero(eligible & (np.abs(estimates - own) <= _SLACK))
-    exact = _exact(view, query, close)
+    exact = exact_cosines(view, query, close)
     ahead = (exact > own) | ((exact == own) & (view.rowids[close] < rowid))
     position += int(np.count_nonzero(ahead))
     return LegRank(position, int(np.count_nonzero(eligible)), float(own))
@@ -441,42 +391,18 @@ def stored_rank(
     for names, stored in read(scope):
         ids += names
         cosines += cosine_similarities(vector, stored)
-    if chunk_id not in ids:
+    place = ids.index(chunk_id) if chunk_id in ids else -1
+    every = np.array(cosines)
+    usable = np.isfinite(every)
+    if place < 0 or not usable[place]:
         return None
-    place = ids.index(chunk_id)
-    found = np.array(cosines)
-    usable = np.isfinite(found)
-    if not usable[place]:
-        return None
-    own = found[place]
-    ahead = found > own
-    ahead[:place] |= found[:place] == own
+    own = every[place]
+    ahead = every > own
+    ahead[:place] |= every[:place] == own
     return LegRank(int(np.count_nonzero(ahead & usable)), int(np.count_nonzero(usable)), float(own))
 
 
-def _count(connection: Connection, tables: str, values: tuple[Value, ...]) -> int:
-    return int(connection.execute(f"SELECT count(*) FROM {tables}", values).fetchall()[0][0])
-
-
-def _exact(view: VectorView, query: Floats, places: NDArray[np.intp]) -> Floats:
-    """The cosines of some rows, each the same float as in an answer of `nearest`."""
-    wide = query.astype(np.float64)
-    cosines = np.empty(len(places), dtype=np.float64)
-    for first in range(0, len(places), _ROWS_AT_A_TIME):
-        block = view.matrix[places[first : first + _ROWS_AT_A_TIME]].astype(np.float64)
-        cosines[first : first + len(block)] = np.einsum("ij,j->i", block, wide)
-    return np.clip(cosines, -1.0, 1.0).astype(np.float32)
-
-
-_SHORTEST = 2
-_LONGEST = 40
-"""A run without spaces that is longer is no word that anybody would add."""
-_MATCHABLE = 3
-_MOST_LOOKED_UP = 400
-_MOST_COUNTED = 5000
-
-Tokens = Callable[[str], list[str]]
-Count = Callable[[str], int]
+# --- rare words -------------------------------------------------------------------------------
 
 
 def rare_words(connection: Connection, text: str, query: str, limit: int) -> tuple[str, ...]:
@@ -485,12 +411,8 @@ def rare_words(connection: Connection, text: str, query: str, limit: int) -> tup
     Words as the index tokenizes them, each stem once; pairs of characters where a script has no
     spaces. Stop words and single letters are left out. Raises what SQLite raises.
     """
-
-    def count(word: str) -> int:
-        return _rows_with(connection, NATIVE_TABLE, quote(word))
-
     words = (term.text for term in query_terms(text).terms if term.kind in {"word", "gram"})
-    return _rarest(words, query, limit, tokens, count)
+    return _rarest(words, query, limit, tokens, partial(_rows_with, connection, NATIVE_TABLE))
 
 
 def rare_words_openclaw(
@@ -504,46 +426,43 @@ def rare_words_openclaw(
     fts = tables.fts
     if fts is None:
         return ()
-    held = well_formed(text)
+    words: Iterable[str] = openclaw_tokens(well_formed(text))
     if tables.tokenizer == TRIGRAM:
-        terms = (term.text for term in query_terms(held).terms if term.kind in {"word", "gram"})
-        words: Iterable[str] = (w for w in terms if len(w) >= _MATCHABLE or not w.isascii())
-    else:
-        words = openclaw_tokens(held)
+        terms = query_terms(well_formed(text)).terms
+        spelled = (term.text for term in terms if term.kind in {"word", "gram"})
+        words = (word for word in spelled if len(word) >= _MATCHABLE or not word.isascii())
 
     def count(word: str) -> int:
-        if tables.tokenizer == TRIGRAM and len(word) < _MATCHABLE:
-            return _MOST_COUNTED
-        return _rows_with(connection, fts, quote(word))
+        is_short = tables.tokenizer == TRIGRAM and len(word) < _MATCHABLE
+        return _MOST_COUNTED if is_short else _rows_with(connection, fts, word)
 
     by_table = partial(tokens, tokenizer=tables.tokenizer)
     return _rarest(words, well_formed(query), limit, by_table, count)
 
 
 def _rarest(
-    words: Iterable[str], query: str, limit: int, tokens_of: Tokens, count: Count
+    words: Iterable[str],
+    query: str,
+    limit: int,
+    tokens_of: Callable[[str], list[str]],
+    count: Callable[[str], int],
 ) -> tuple[str, ...]:
     asked = frozenset(tokens_of(query))
     different: dict[tuple[str, ...], str] = {}
-    for word in _useful(words):
-        found = tuple(tokens_of(word))
-        if found and not asked.issuperset(found):
-            different.setdefault(found, word)
-    chosen = list(different.values())[:_MOST_LOOKED_UP]
+    for word in words:
+        if not 2 <= len(word) <= _LONGEST_WORD or word.lower() in STOP_WORDS:
+            continue
+        stems = tuple(tokens_of(word))
+        if stems and not asked.issuperset(stems):
+            different.setdefault(stems, word)
     # Words come before numbers, which are seldom what somebody remembers.
     keyed = [
         (word.isdigit(), count(word), not word.isalpha(), place, word)
-        for place, word in enumerate(chosen)
+        for place, word in enumerate(list(different.values())[:_MOST_LOOKED_UP])
     ]
     return tuple(word for *_, word in sorted(key for key in keyed if key[1])[:limit])
 
 
-def _useful(words: Iterable[str]) -> Iterator[str]:
-    for word in words:
-        if _SHORTEST <= len(word) <= _LONGEST and word.lower() not in STOP_WORDS:
-            yield word
-
-
-def _rows_with(connection: Connection, table: str, match: str) -> int:
-    sql = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT ?)"
-    return int(connection.execute(sql, (match, _MOST_COUNTED)).fetchall()[0][0])
+def _rows_with(connection: Connection, table: str, word: str) -> int:
+    limited = f"(SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT ?)"
+    return _count(connection, limited, (quote(word), _MOST_COUNTED))

@@ -1,52 +1,15 @@
-"""Quoted phrases as FTS5 phrases over text that is indexed with n-grams."""
+"""What a typed query asks for: words, exact phrases and filters."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from itertools import takewhile
 from typing import Final
 
-from memtui.text.tokens import QueryTerms, index_text, query_terms, quote, split_scripts
-
-
-def phrase_match(phrases: Sequence[str]) -> str | None:
-    """Write the FTS5 expression of rows that hold every phrase; `None` when nothing is left."""
-    segments = [segment for phrase in phrases for segment in phrase_segments(phrase)]
-    return " AND ".join(dict.fromkeys(segments)) or None
-
-
-def phrase_segments(phrase: str) -> tuple[str, ...]:
-    """Write a phrase as FTS5 phrases that all have to match; empty without letters and digits.
-
-    A run of a script without spaces is the sequence of its n-grams. In the index shorter n-grams
-    follow it, so that a word behind the run begins another segment: such a mixed phrase finds
-    a few rows more than a comparison of text would.
-    """
-    segments: list[str] = []
-    parts: list[str] = []
-    for place, piece in enumerate(split_scripts(unicodedata.normalize("NFKC", phrase))):
-        is_spaced = place % 2 == 0
-        parts += _words(index_text(piece)) if is_spaced else _grams(piece)
-        if not is_spaced and len(piece) > 1:
-            segments.append(" ".join(parts))
-            parts = []
-    segments.append(" ".join(parts))
-    return tuple(dict.fromkeys(quote(segment) for segment in segments if segment))
-
-
-def _grams(run: str) -> list[str]:
-    """Cut a run as the index does, without the shorter n-grams that the index adds behind."""
-    grams = index_text(run).split()
-    return list(takewhile(lambda gram: len(gram) == len(grams[0]), grams))
-
-
-def _words(text: str) -> list[str]:
-    return [word for word in text.split() if any(char.isalnum() for char in word)]
-
+from memtui.text.tokens import QueryTerms, grams, index_text, query_terms, quote, split_scripts
 
 MAX_LENGTH = 4000
 """Characters of a query that are looked at; what is pasted beyond is named as a problem."""
@@ -111,6 +74,11 @@ class _Parts:
     open_word: bool = False
     """Whether the last piece is a word that may still grow."""
 
+    @property
+    def filters(self) -> Filters:
+        sources, path_globs = dict.fromkeys(self.sources), dict.fromkeys(self.path_globs)
+        return Filters(tuple(sources), tuple(path_globs), self.after, self.before)
+
 
 def parse_query(text: str, *, typing: bool = False) -> Query:
     """Take a query apart; never raises, whatever is typed.
@@ -128,7 +96,11 @@ def parse_query(text: str, *, typing: bool = False) -> Query:
     for match in _PIECE.finditer(readable):
         parts.open_word = False
         if match["key"]:
-            _add_filter(parts, match["key"].lower(), match["value"].strip('"'), typing)
+            value = match["value"].strip('"')
+            if value:
+                _add_filter(parts, match["key"].lower(), value)
+            elif not typing:
+                parts.problems.append(f"{match['key'].lower()}: has no value")
         elif match["phrase"] is not None:
             _add_phrase(parts, match["phrase"], bool(match["close"]), typing)
             parts.open_word = not match["close"]
@@ -138,7 +110,18 @@ def parse_query(text: str, *, typing: bool = False) -> Query:
             parts.open_word = match.end() == len(readable)
     if parts.after and parts.before and parts.after >= parts.before:
         parts.problems.append(f"no day is after:{parts.after} and before:{parts.before}")
-    return _query(text, parts, typing)
+    embedded = " ".join(parts.texts)
+    terms = query_terms(" ".join(parts.words), prefix_last=typing and parts.open_word)
+    everything = query_terms(embedded).terms if parts.phrases else terms.terms
+    return Query(
+        raw=text,
+        text=embedded,
+        terms=terms,
+        phrases=tuple(dict.fromkeys(parts.phrases)),
+        filters=parts.filters,
+        problems=tuple(dict.fromkeys(parts.problems)),
+        spaceless=any(term.kind == "gram" for term in everything),
+    )
 
 
 def split_filters(text: str) -> tuple[str, Filters]:
@@ -154,14 +137,14 @@ def split_filters(text: str) -> tuple[str, Filters]:
         value = (match["value"] or "").strip('"')
         if not key or not value:
             continue
-        _FILTERS[key](parts, value)
+        _add_filter(parts, key, value)
         if len(parts.problems) == problems:
             rest.append(text[at : match.start()])
             at = match.end()
     if not at:
         return text, NO_FILTERS
     rest.append(text[at:])
-    return " ".join(piece for part in rest if (piece := part.strip())), _filters(parts)
+    return " ".join(piece for part in rest if (piece := part.strip())), parts.filters
 
 
 def word_pieces(text: str, *, syntax: bool = True) -> tuple[tuple[int, int], ...]:
@@ -175,43 +158,19 @@ def word_pieces(text: str, *, syntax: bool = True) -> tuple[tuple[int, int], ...
     return tuple(match.span() for match in _PIECE.finditer(readable) if not match["key"])
 
 
-def _query(raw: str, parts: _Parts, typing: bool) -> Query:
-    embedded = " ".join(parts.texts)
-    terms = query_terms(" ".join(parts.words), prefix_last=typing and parts.open_word)
-    everything = query_terms(embedded).terms if parts.phrases else terms.terms
-    return Query(
-        raw=raw,
-        text=embedded,
-        terms=terms,
-        phrases=tuple(dict.fromkeys(parts.phrases)),
-        filters=_filters(parts),
-        problems=tuple(dict.fromkeys(parts.problems)),
-        spaceless=any(term.kind == "gram" for term in everything),
-    )
-
-
-def _filters(parts: _Parts) -> Filters:
-    return Filters(
-        tuple(dict.fromkeys(parts.sources)),
-        tuple(dict.fromkeys(parts.path_globs)),
-        parts.after,
-        parts.before,
-    )
-
-
 def _readable(text: str) -> str:
     """Replace what SQLite cannot take or nobody can have meant to type, length kept."""
     text = text.translate(_QUOTES)
     if text.isprintable():
         return text
     return "".join(
-        " " if unicodedata.category(char) == "Cc" else "\ufffd" if _surrogate(char) else char
+        " "
+        if unicodedata.category(char) == "Cc"
+        else "\ufffd"
+        if "\ud800" <= char <= "\udfff"
+        else char
         for char in text
     )
-
-
-def _surrogate(char: str) -> bool:
-    return "\ud800" <= char <= "\udfff"
 
 
 def _add_phrase(parts: _Parts, phrase: str, closed: bool, typing: bool) -> None:
@@ -229,48 +188,52 @@ def _add_phrase(parts: _Parts, phrase: str, closed: bool, typing: bool) -> None:
         parts.problems.append(f'"{phrase}" holds no letter or digit: left out')
 
 
-def _add_filter(parts: _Parts, key: str, value: str, typing: bool) -> None:
-    if not value:
-        if not typing:
-            parts.problems.append(f"{key}: has no value")
-        return
-    _FILTERS[key](parts, value)
-
-
-def _add_path(parts: _Parts, value: str) -> None:
-    parts.path_globs.append(value)
-
-
-def _add_source(parts: _Parts, value: str) -> None:
-    parts.sources.append(value)
-
-
-def _add_after(parts: _Parts, value: str) -> None:
-    day = _day(parts, "after", value)
-    if day is not None:
-        parts.after = day if parts.after is None else max(parts.after, day)
-
-
-def _add_before(parts: _Parts, value: str) -> None:
-    day = _day(parts, "before", value)
-    if day is not None:
-        parts.before = day if parts.before is None else min(parts.before, day)
+def _add_filter(parts: _Parts, key: str, value: str) -> None:
+    if key == "path":
+        parts.path_globs.append(value)
+    elif key == "source":
+        parts.sources.append(value)
+    elif (day := _day(parts, key, value)) is not None:
+        if key == "after":
+            parts.after = max(parts.after or day, day)
+        else:
+            parts.before = min(parts.before or day, day)
 
 
 def _day(parts: _Parts, key: str, value: str) -> date | None:
+    problem = "write YYYY-MM-DD"
     try:
         if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
             return date.fromisoformat(value)
     except ValueError as error:
-        parts.problems.append(f"{key}:{value} is no day: {error}")
-        return None
-    parts.problems.append(f"{key}:{value} is no day: write YYYY-MM-DD")
+        problem = str(error)
+    parts.problems.append(f"{key}:{value} is no day: {problem}")
     return None
 
 
-_FILTERS: dict[str, Callable[[_Parts, str], None]] = {
-    "path": _add_path,
-    "source": _add_source,
-    "after": _add_after,
-    "before": _add_before,
-}
+def phrase_match(phrases: Sequence[str]) -> str | None:
+    """Write the FTS5 expression of rows that hold every phrase; `None` when nothing is left."""
+    segments = [segment for phrase in phrases for segment in phrase_segments(phrase)]
+    return " AND ".join(dict.fromkeys(segments)) or None
+
+
+def phrase_segments(phrase: str) -> tuple[str, ...]:
+    """Write a phrase as FTS5 phrases that all have to match; empty without letters and digits.
+
+    A run of a script without spaces is the sequence of its n-grams. In the index shorter n-grams
+    follow it, so that a word behind the run begins another segment: such a mixed phrase finds
+    a few rows more than a comparison of text would.
+    """
+    segments: list[str] = []
+    parts: list[str] = []
+    for place, piece in enumerate(split_scripts(unicodedata.normalize("NFKC", phrase))):
+        if place % 2 == 0:
+            words = index_text(piece).split()
+            parts += [word for word in words if any(map(str.isalnum, word))]
+            continue
+        parts += grams(piece)
+        if len(piece) > 1:
+            segments.append(" ".join(parts))
+            parts = []
+    segments.append(" ".join(parts))
+    return tuple(dict.fromkeys(quote(segment) for segment in segments if segment))

@@ -29,19 +29,6 @@ def utf16_length(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def truncate_utf16(text: str, units: int) -> str:
-    """The first UTF-16 units of a text; a pair that would be cut is left out."""
-    head = text[:units]
-    if head.isascii() or (head and max(head) <= "\uffff"):
-        return head
-    used = 0
-    for index, character in enumerate(head):
-        used += 2 if character > "\uffff" else 1
-        if used > units:
-            return head[:index]
-    return head
-
-
 def simple_fold(text: str) -> str:
     """Simple case folding, as the `i` flag of a `u` regular expression compares."""
     return text.lower() if text.isascii() else "".join(map(_fold, text))

@@ -100,7 +100,7 @@ def query_terms(text: str, *, prefix_last: bool = False) -> QueryTerms:
     folded = _without_bars(raw)
     found: dict[str, QueryTerm] = {}
     for run in () if folded.isascii() else _unspaced().finditer(folded):
-        for gram in _grams(run.group(), _gram_length(run.group())):
+        for gram in grams(run.group()):
             found.setdefault(gram, QueryTerm(gram, quote(gram), "gram"))
     spaced = folded
     if found:
@@ -143,6 +143,11 @@ def split_scripts(text: str) -> list[str]:
         parts += [text[end : run.start()], run.group()]
         end = run.end()
     return [*parts, text[end:]]
+
+
+def grams(run: str) -> list[str]:
+    """Cut a run of a script without spaces into its n-grams."""
+    return _grams(run, _gram_length(run))
 
 
 def only_spaced(text: str) -> str:

@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from memtui.embedding.cache import EmbeddingCache
+from memtui.embedding.provider import ProviderIdentity
 from memtui.errors import Cancelled
+from memtui.index.database import open_database
 from memtui.model import LegStatus, ProviderState, Reason
 from memtui.retrieval.filters import AllowedRows
 from memtui.retrieval.query import parse_query
@@ -47,16 +50,6 @@ def index(tmp_path: Path) -> Iterator[IndexFile]:
     made = IndexFile(tmp_path)
     yield made
     made.connection.close()
-
-
-class Cache:
-    """Vectors by text hash, as the embedding cache gives them."""
-
-    def __init__(self, vectors: Mapping[str, Floats]) -> None:
-        self.vectors = vectors
-
-    def get_many(self, identity: object, hashes: Sequence[str]) -> dict[str, Floats]:
-        return {name: self.vectors[name] for name in hashes if name in self.vectors}
 
 
 class TestSearch:
@@ -264,7 +257,7 @@ class TestLoading:
 
     @pytest.mark.parametrize("missing", ["table", "mark"])
     def test_without_a_vector_table_the_cache_serves(
-        self, filled: tuple[IndexFile, Floats], missing: str
+        self, filled: tuple[IndexFile, Floats], missing: str, tmp_path: Path
     ) -> None:
         index, vectors = filled
         if missing == "table":
@@ -276,10 +269,13 @@ class TestLoading:
             for number in range(2400)
             if number != 99
         }
-        by_hash[hashlib.sha256(b"chunk 100").hexdigest()] = unit_vectors(1, 3, seed=2)[0]
-        view = load_view(index.connection, Cache(by_hash), "identity", DIMS)
+        identity = ProviderIdentity("made", "up", DIMS, "")
+        cache = EmbeddingCache(tmp_path / "cache.db", open_database)
+        cache.put_many(identity, by_hash)
+        view = load_view(index.connection, cache, identity, DIMS)
+        cache.close()
         expected = self.expected(vectors)
-        del expected[100], expected[101]
+        del expected[100]
         self.check(view, expected)
 
     def test_without_table_and_cache_there_is_nothing(self, tmp_path: Path) -> None:

@@ -166,16 +166,16 @@ def test_tokens_are_those_that_fts5_sees(rows: list[list[str]], words: list[str]
 @given(st.lists(st.text(max_size=8), min_size=1, max_size=5), st.sampled_from(["AND", "OR"]))
 def test_what_is_quoted_is_read_back(texts: list[str], joiner: str) -> None:
     quoted = [quote(text) for text in texts]
-    parts = match_terms(f" {joiner} ".join(quoted))
-    assert parts.joiner == (joiner if len(texts) > 1 else "AND")
-    assert [term.match for term in parts.terms] == quoted
-    assert [term.phrases for term in parts.terms] == [(q,) for q in quoted]
-    assert [quote(term.text) for term in parts.terms] == quoted
+    joiner_read, parts = match_terms(f" {joiner} ".join(quoted))
+    assert joiner_read == (joiner if len(texts) > 1 else "AND")
+    assert [term.match for term in parts] == quoted
+    assert [term.phrases for term in parts] == [(q,) for q in quoted]
+    assert [quote(term.text) for term in parts] == quoted
 
 
 def test_alternatives_stay_together() -> None:
-    parts = match_terms('("dep" * OR "deploy") OR "b c" *  OR NEAR("x" "y", 4)')
-    assert [(term.match, term.phrases, term.text) for term in parts.terms] == [
+    joiner_read, parts = match_terms('("dep" * OR "deploy") OR "b c" *  OR NEAR("x" "y", 4)')
+    assert [(term.match, term.phrases, term.text) for term in parts] == [
         ('("dep" * OR "deploy")', ('"dep" *', '"deploy"'), '("dep" * OR "deploy")'),
         ('"b c" *', ('"b c" *',), "b c*"),
         ('NEAR("x" "y", 4)', ('"x"', '"y"'), 'NEAR("x" "y", 4)'),

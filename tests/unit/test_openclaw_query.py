@@ -27,7 +27,7 @@ from memtui.retrieval.openclaw.plan import (
 )
 from memtui.retrieval.openclaw.pool import held_terms
 from memtui.retrieval.openclaw.release import RELEASES, ShortTerms, TokenRule, release_of
-from memtui.text.ecmascript import simple_fold, trim, truncate_utf16, utf16_length
+from memtui.text.ecmascript import simple_fold, trim, utf16_length
 from memtui.text.tokens import MAX_QUERY_CHARS
 
 DATA = Path(__file__).parent.parent / "data"
@@ -176,9 +176,6 @@ def test_javascript_strings() -> None:
     assert trim("\ufeff a\u200b \u2029") == "a\u200b"
     assert trim("\x1ca") == "\x1ca"
     assert utf16_length("a😀") == 3
-    assert truncate_utf16("ab😀c", 3) == "ab"
-    assert truncate_utf16("ab😀c", 4) == "ab😀"
-    assert truncate_utf16("", 4) == ""
     assert simple_fold("ẞΣK") == simple_fold("ßσk")
 
 
