@@ -252,7 +252,8 @@ class TestLoading:
         self, filled: tuple[IndexFile, Floats], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         index, vectors = filled
-        monkeypatch.setattr("memtui.retrieval.vector_view._agree", lambda *arguments: False)
+        no_blocks = "SELECT NULL, NULL, NULL WHERE 0"
+        monkeypatch.setattr("memtui.retrieval.vector_view._BLOCKS", no_blocks)
         self.check(load_view(index.connection, None, None, DIMS), self.expected(vectors))
 
     @pytest.mark.parametrize("missing", ["table", "mark"])

@@ -174,7 +174,7 @@ def test_what_is_quoted_is_read_back(texts: list[str], joiner: str) -> None:
 
 
 def test_alternatives_stay_together() -> None:
-    joiner_read, parts = match_terms('("dep" * OR "deploy") OR "b c" *  OR NEAR("x" "y", 4)')
+    _, parts = match_terms('("dep" * OR "deploy") OR "b c" *  OR NEAR("x" "y", 4)')
     assert [(term.match, term.phrases, term.text) for term in parts] == [
         ('("dep" * OR "deploy")', ('"dep" *', '"deploy"'), '("dep" * OR "deploy")'),
         ('"b c" *', ('"b c" *',), "b c*"),
