@@ -14,13 +14,11 @@ import pytest
 
 import memtui.data
 from memtui.index.database import Connection
-from memtui.index.foreign.opening import open_foreign
 from memtui.index.reader import LiveIndex
 from memtui.model.inquiry import KeywordExplanation, LegRank
 from memtui.retrieval.filters import RowFilter
 from memtui.retrieval.keyword import KeywordLeg, TermPlanner
 from memtui.retrieval.leg_detail import (
-    FUNCTION,
     explain_bm25,
     explain_keyword,
     explain_openclaw,
@@ -40,8 +38,6 @@ from memtui.retrieval.vector_view import VectorView, nearest
 from memtui.text.tokens import FTS5_TOKENIZE
 from tests.support import recorded
 from tests.support.indexing import Workspace
-from tests.support.openclaw import RELEASES as RELEASES_MADE
-from tests.support.openclaw import hash_tree, make_state
 from tests.support.rows import IndexFile, unit_vectors
 
 QUERIES = [
@@ -105,13 +101,6 @@ def test_shares_add_up_to_the_score_of_every_hit(demo: Connection, text: str, ty
         assert total(explanation) == pytest.approx(hit.raw, rel=1e-12, abs=1e-15)
         assert tuple(t.text for t in explanation.terms if t.held) == hit.terms
         assert all(t.share > 0 for t in explanation.terms if t.held)
-
-
-def test_the_queries_of_the_sample_memory_find_much(demo: Connection) -> None:
-    found = [len(ask(demo, text).hits) for text in QUERIES]
-    assert len(QUERIES) >= 30
-    assert sum(map(bool, found)) >= 20
-    assert sum(found) > 500
 
 
 def test_chunks_that_are_not_found_lack_every_word(demo: Connection) -> None:
@@ -217,14 +206,6 @@ def test_a_row_that_is_gone_is_not_indexed(index: IndexFile) -> None:
     assert explain_keyword(index.connection, parse_query("router"), 1).rows == 0
 
 
-def test_the_function_is_registered_once(index: IndexFile) -> None:
-    index.add_all(["router"])
-    for _ in range(3):
-        explain_keyword(index.connection, parse_query("router"), 1)
-    sql = "SELECT count(*) FROM pragma_function_list WHERE name = ?"
-    assert index.connection.execute(sql, (FUNCTION,)).fetchall() == [(1,)]
-
-
 # --- tables of OpenClaw -----------------------------------------------------------------------
 
 
@@ -269,28 +250,6 @@ def scores(connection: apsw.Connection, fts: str, match: str) -> dict[int, float
     return dict(rows)
 
 
-@pytest.mark.parametrize("release", recorded.RELEASES)
-def test_recorded_rows_add_up(
-    indexes: dict[str, Path], recorded_queries: list[str], release: str
-) -> None:
-    connection, names = opened(indexes[release]), tables(release)
-    assert names.fts is not None
-    compared = 0
-    for query in recorded_queries:
-        for words in (query, *query.split()):
-            match = plan_keyword(words, tokenizer=names.tokenizer).match
-            found = scores(connection, names.fts, match) if match else {}
-            for rowid in list(found)[:10]:
-                explanation = explain_openclaw(connection, names, profile(release), words, rowid)
-                assert (explanation.match, explanation.found) == (match, True)
-                assert explanation.score == found[rowid]
-                assert total(explanation) == pytest.approx(found[rowid], rel=1e-12, abs=1e-15)
-                assert all(term.required and term.held for term in explanation.terms)
-                compared += 1
-    connection.close()
-    assert compared > 200
-
-
 def test_the_missing_word_of_an_and_is_named(
     indexes: dict[str, Path], recorded_queries: list[str]
 ) -> None:
@@ -314,30 +273,6 @@ def test_the_missing_word_of_an_and_is_named(
             named += bool(lacking)
     connection.close()
     assert named > 30
-
-
-@pytest.mark.parametrize("release", RELEASES_MADE)
-def test_another_programs_index_is_explained_without_a_trace(tmp_path: Path, release: str) -> None:
-    state = make_state(tmp_path / "state", release)
-    before = hash_tree(state.folder)
-    index = open_foreign(state.database)
-    layout = index.layout
-    names = IndexTables(layout.chunks, layout.fts, layout.vec, tokenizer=layout.tokenizer)
-    assert names.fts is not None
-    sql = f"SELECT id FROM {layout.chunks} ORDER BY rowid LIMIT 20"
-    held = 0
-    for (chunk_id,) in index.connection.execute(sql).fetchall():
-        rowid = openclaw_row(index.connection, names, str(chunk_id))
-        assert rowid is not None
-        explanation = explain_openclaw(index.connection, names, profile(release), "the", rowid)
-        assert explanation.indexed
-        assert explanation.score in (None, pytest.approx(total(explanation), rel=1e-12))
-        rank = keyword_rank(index.connection, names.fts, '"the"', rowid)
-        assert (rank is not None) == explanation.found
-        held += explanation.found
-    index.close()
-    assert held
-    assert hash_tree(state.folder) == before
 
 
 @pytest.fixture

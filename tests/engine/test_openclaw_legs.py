@@ -12,7 +12,7 @@ from memtui.index.database import Connection, Interrupted, open_database
 from memtui.model import ScoreMapping
 from memtui.ranking.fusion import bm25_score
 from memtui.retrieval.openclaw import body
-from memtui.retrieval.openclaw.body import CONTAINS, BodySearch, contains, contains_condition
+from memtui.retrieval.openclaw.body import BodySearch, contains, contains_condition
 from memtui.retrieval.openclaw.keyword import KeywordAnswer, OpenClawKeywordLeg
 from memtui.retrieval.openclaw.plan import KeywordPlan
 from memtui.retrieval.openclaw.release import RELEASES, Release
@@ -286,21 +286,6 @@ def test_terms_are_told_in_sql_as_in_python(connection: Connection, term: str) -
     found = connection.execute(f"SELECT rowid FROM t WHERE 1=1{condition}", values).fetchall()
     rows = connection.execute("SELECT rowid, text FROM t").fetchall()
     assert [row[0] for row in found] == [rowid for rowid, text in rows if contains(text, term)]
-
-
-def test_rows_of_ascii_are_told_without_python(trigrams: Tables) -> None:
-    for number in range(50):
-        trigrams.add(f"{number}", f"the zq {number}" if number % 2 else f"gr\u00f6\u00dfe {number}")
-    calls: list[object] = []
-
-    def counted(text: object, term: object) -> int:
-        calls.append(text)
-        return contains(text, term)
-
-    search = BodySearch(trigrams.connection, trigrams.names, FOURTH)
-    trigrams.connection.create_scalar_function(CONTAINS, cast(Any, counted), 2)
-    hits = search.search("ZQ", 50, WITH_PROVIDER, mapping=MAPPING)
-    assert (len(hits), calls) == (25, [])
 
 
 @pytest.mark.parametrize("scope", [WITH_PROVIDER, WITHOUT_PROVIDER], ids=["with", "without"])

@@ -190,7 +190,7 @@ class BodySearch:
         if self._release.filters_by_model and scope.model is not None:
             conditions += " AND model = ?"
             values.append(scope.model)
-        wanted, sources = scope.source_filter("source", self._tables)
+        wanted, sources = scope.visible("source", has_source=self._tables.has_source)
         return conditions + wanted, [*values, *sources]
 
     def _hits(

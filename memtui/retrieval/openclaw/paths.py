@@ -91,7 +91,7 @@ class PathSearch:
         fts = self._tables.paths_fts
         if fts is None or not trim(query) or _wanted(query) == ".":
             return []
-        wanted, sources = scope.source_filter(f"{fts}.source", self._tables)
+        wanted, sources = scope.visible(f"{fts}.source", has_source=self._tables.has_source)
         named, values = self._named(fts, query)
         # The release narrows the paths by patterns of its own, to the same rows.
         sql = self._select(
@@ -175,7 +175,7 @@ class PathSearch:
             condition, terms = contains_condition(f"{fts}.path", term)
             conditions += condition
             values += terms
-        wanted, sources = scope.source_filter(f"{fts}.source", self._tables)
+        wanted, sources = scope.visible(f"{fts}.source", has_source=self._tables.has_source)
         rank = f"bm25({fts})" if plan.match is not None else "0"
         named, of_name = self._named(fts, query)
         rows: list[tuple[object, ...]] = []

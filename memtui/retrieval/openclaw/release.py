@@ -45,24 +45,24 @@ class Release:
     """How a release searches; see the reference of each field."""
 
     profile: str
-    token_rule: TokenRule
     short_terms: ShortTerms
     expansion: Expansion
-    filters_by_model: bool
+    token_rule: TokenRule = TokenRule.UNICODE
+    filters_by_model: bool = False
     """The keyword leg sees only chunks of the provider's model when there is a provider."""
-    live_chunks_only: bool
+    live_chunks_only: bool = False
     """Full-text rows whose chunk is gone are left out."""
-    match_failure: bool
+    match_failure: bool = False
     """A MATCH that fails falls back to substrings instead of finding nothing."""
-    substring_score: float
+    substring_score: float = 1.0
     """The text score of a hit that no BM25 value backs."""
-    has_boost: bool
+    has_boost: bool = True
     """Boosts by shared words, path and length (`scoreFallbackKeywordResult`)."""
-    has_paths: bool
+    has_paths: bool = False
     """Searches paths too, and puts exact names first."""
-    has_knn: bool
+    has_knn: bool = True
     """Vectors are preselected by sqlite-vec's own search, by L2 distance, eight times too many."""
-    max_knn: int | None
+    max_knn: int | None = None
 
 
 RELEASES: Mapping[str, Release] = MappingProxyType(
@@ -71,58 +71,33 @@ RELEASES: Mapping[str, Release] = MappingProxyType(
         for release in (
             Release(
                 "openclaw-2026.2",
-                TokenRule.UNICODE,
                 ShortTerms.NONE,
                 Expansion.WITHOUT_PROVIDER_ALWAYS,
                 filters_by_model=True,
-                live_chunks_only=False,
-                match_failure=False,
-                substring_score=1.0,
                 has_boost=False,
-                has_paths=False,
                 has_knn=False,
-                max_knn=None,
             ),
             Release(
                 "openclaw-2026.4",
-                TokenRule.UNICODE,
                 ShortTerms.CJK,
                 Expansion.WITHOUT_PROVIDER,
                 filters_by_model=True,
-                live_chunks_only=False,
-                match_failure=False,
-                substring_score=1.0,
-                has_boost=True,
-                has_paths=False,
-                has_knn=True,
-                max_knn=None,
             ),
             Release(
                 "openclaw-2026.7",
-                TokenRule.UNICODE,
                 ShortTerms.CJK,
                 Expansion.WHEN_EMPTY,
-                filters_by_model=False,
                 live_chunks_only=True,
                 match_failure=True,
-                substring_score=1.0,
-                has_boost=True,
-                has_paths=False,
-                has_knn=True,
-                max_knn=None,
             ),
             Release(
                 "openclaw-2026.9",
-                TokenRule.UNICODE,
                 ShortTerms.ALL,
                 Expansion.WHEN_THIN,
-                filters_by_model=False,
                 live_chunks_only=True,
                 match_failure=True,
                 substring_score=0.0,
-                has_boost=True,
                 has_paths=True,
-                has_knn=True,
                 max_knn=4096,
             ),
         )

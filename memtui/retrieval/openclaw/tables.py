@@ -1,4 +1,4 @@
-"""Values as an index may hold them: its columns take any type, and text that is not UTF-8."""
+"""What a search reads of an OpenClaw index: tables, values of any type, scopes, and its hits."""
 
 from __future__ import annotations
 
@@ -74,11 +74,6 @@ class FileMask:
     """A JSON array of what `file_key` gives."""
     has_source: bool
 
-    def condition(self, source: str) -> tuple[str, tuple[str, ...]]:
-        """SQL that begins with ` AND `, for a table by the name of its `source` column."""
-        key = file_key(source, has_source=self.has_source)
-        return f" AND {key} IN (SELECT value FROM json_each(?))", (self.keys,)
-
 
 def file_key(source: str, *, has_source: bool) -> str:
     """SQL that names the file of a row by the bytes of its path and source, whatever they are."""
@@ -97,13 +92,18 @@ class SearchScope:
     files: FileMask | None = None
     """`None`: every file."""
 
-    def source_filter(self, column: str, tables: IndexTables) -> tuple[str, tuple[str, ...]]:
-        """SQL and parameters that keep the enabled sources and the files of a filter."""
-        return self.visible(column, has_source=tables.has_source)
-
     def visible(self, column: str, *, has_source: bool) -> tuple[str, tuple[str, ...]]:
-        """As `source_filter`, for a table by the name of its `source` column."""
-        condition, values = ("", ()) if self.files is None else self.files.condition(column)
+        """Return SQL and its values that keep the enabled sources and the files of a filter.
+
+        `column` is the table's `source`, with the table's name where it needs one.
+        """
+        condition = ""
+        values: tuple[str, ...] = ()
+        if self.files is not None:
+            # By the bytes of path and source, whatever they are.
+            key = file_key(column, has_source=self.files.has_source)
+            condition = f" AND {key} IN (SELECT value FROM json_each(?))"
+            values = (self.files.keys,)
         if self.sources is None or not has_source:
             return condition, values
         marks = ", ".join("?" for _ in self.sources)

@@ -143,7 +143,7 @@ class OpenClawVectorLeg:
         return VectorAnswer(hits, SCAN, searched)
 
     def _filter(self, scope: SearchScope) -> tuple[str, tuple[str, ...]]:
-        wanted, sources = scope.source_filter("c.source", self._tables)
+        wanted, sources = scope.visible("c.source", has_source=self._tables.has_source)
         return f" AND c.model = ?{wanted}", (scope.model or "", *sources)
 
     def _count(self, tables: str, values: tuple[str, ...]) -> int:
