@@ -336,25 +336,22 @@ def key_of_command(
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else None
         raise ValueError(f"cannot be started: {why or 'it is no command'}") from None
-    output = _Output(process)
     try:
-        code = _wait(process, output, cancelled, time.monotonic() + limit, limit)
-        output.close()
-        return _first_line(code, output)
+        output = _output(process, cancelled, limit)
+        code = process.wait()
+        if code:
+            how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
+            raise ValueError(how)
+        line = next(filter(None, map(str.strip, output.decode("utf-8", "replace").split("\n"))), "")
+        if not line:
+            raise ValueError("prints nothing")
+        return line
     except BaseException:
         _end(process)
-        output.close()
         raise
-
-
-def _first_line(code: int, output: _Output) -> str:
-    if code:
-        how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
-        raise ValueError(how)
-    line = next(filter(None, map(str.strip, output.text().split("\n"))), "")
-    if not line:
-        raise ValueError("prints nothing")
-    return line
+    finally:
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 def _start(words: list[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -369,63 +366,33 @@ def _start(words: list[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
     )
 
 
-class _Output:
-    """Reads what a process prints, up to one byte more than is allowed."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-        self._data = bytearray()
-        self._reader = threading.Thread(target=self._read, name="memtui-key", daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        stdout = self._process.stdout
-        while stdout is not None and not self.is_too_long:
-            part = os.read(stdout.fileno(), MAX_OUTPUT + 1 - len(self._data))
-            if not part:
-                return
-            self._data += part
-
-    def join(self, seconds: float) -> bool:
-        """Whether everything, or too much, has been read within that time."""
-        self._reader.join(seconds)
-        return not self._reader.is_alive()
-
-    def close(self) -> None:
-        """Close the pipe, unless something that has left the process still holds it."""
-        if self.join(_LOOK_EVERY) and self._process.stdout is not None:
-            self._process.stdout.close()
-
-    @property
-    def is_too_long(self) -> bool:
-        return len(self._data) > MAX_OUTPUT
-
-    def text(self) -> str:
-        return bytes(self._data).decode("utf-8", "replace")
-
-
-def _wait(
-    process: subprocess.Popen[bytes],
-    output: _Output,
-    cancelled: Callable[[], bool] | None,
-    deadline: float,
-    limit: float,
-) -> int:
+def _output(
+    process: subprocess.Popen[bytes], cancelled: Callable[[], bool] | None, limit: float
+) -> bytes:
+    """Wait for a process to end, or for its output to; what it printed itself."""
+    deadline = time.monotonic() + limit
+    has_ended = False
     while True:
+        try:
+            output, _ = process.communicate(timeout=_LOOK_EVERY)
+            return _short(output)
+        except subprocess.TimeoutExpired as late:
+            output = _short(late.output or b"")
+        if has_ended:
+            # What it has left running holds the pipe, and is not waited for.
+            return output
+        # Once it has ended, all that it printed itself is there to be read in one more look.
+        has_ended = process.poll() is not None
         if cancelled is not None and cancelled():
             raise Cancelled
         if time.monotonic() > deadline:
             raise ValueError(f"took longer than {limit:g} s")
-        # Once it has ended, all that it printed itself is there to be read at once.
-        has_ended = process.poll() is not None
-        is_read = output.join(_LOOK_EVERY)
-        if output.is_too_long:
-            raise ValueError(f"prints more than {MAX_OUTPUT} bytes")
-        if has_ended:
-            return process.wait()
-        if is_read:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(_LOOK_EVERY)
+
+
+def _short(output: bytes) -> bytes:
+    if len(output) > MAX_OUTPUT:
+        raise ValueError(f"prints more than {MAX_OUTPUT} bytes")
+    return output
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from memtui.embedding.batch.protocols import Limits
-from memtui.embedding.batch.run import Outbox
 from memtui.model import Usage
 from tests.support.batch_loopback import DONE, TOKENS, WAITING
 from tests.support.batches import KEY, NAMES, bench, expected, texts_of
@@ -188,20 +187,6 @@ def test_a_batch_that_takes_too_long_is_sent_once_more(name: str, tmp_path: Path
         assert here.server.steps().count("create") == 2
         assert (outcome.done, outcome.failed) == (0, 4)
         assert "took too long" in outcome.note
-
-
-def test_another_batch_of_a_run_has_its_own_second_attempt(tmp_path: Path) -> None:
-    with bench("openai", tmp_path) as here:
-        here.service.protocol.limits = Limits(10**6, window=3600, kept=9000, most_texts=2)
-        outbox = Outbox(here.service, texts := texts_of(6), lambda: None)
-        outbox.fill(set(texts))
-        first, _ = outbox.take()
-        assert outbox.attempt == 1
-        outbox.put_back(first)
-        again, _ = outbox.take()
-        assert (set(again), outbox.attempt) == (set(first), 2)
-        outbox.take()
-        assert outbox.attempt == 1
 
 
 def test_what_an_expired_batch_has_done_is_taken(tmp_path: Path) -> None:
