@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -16,79 +15,61 @@ if TYPE_CHECKING:
 
 MILLION: Final = 1_000_000
 
-OWN_PRICE: Final = "settings"
-"""The `source` of a price that the user has set."""
-
-_OPENAI: Final = "https://developers.openai.com/api/docs/models/text-embedding-3-large"
-_GEMINI: Final = (
-    "https://developers.googleblog.com/gemini-batch-api-now-supports-embeddings-and-"
-    "openai-compatibility"
-)
-_GEMINI_2: Final = "https://embeddingcost.com/google"
-_VOYAGE: Final = "https://docs.voyageai.com/pricing"
-_VOYAGE_4: Final = "https://usagepricing.com/blueprint/voyage-ai"
-_VOYAGE_LIST: Final = "https://hivebook.wiki/wiki/voyage-ai-embeddings-rerankers-for-rag"
-_MISTRAL: Final = "https://opencode.ai/data/mistral/mistral-embed"
-
 
 @dataclass(frozen=True, slots=True)
 class ListPrice:
-    """What a million tokens cost, and who says so."""
+    """What a million tokens cost, and since when."""
 
     per_million_tokens: float
     """In `currency`; 0 is free of charge."""
-    batch_factor: float
-    """What the price is multiplied by for the batch interface, above 0 and at most 1."""
-    currency: str
+    currency: str = ""
     """ISO 4217, like `USD`; empty for the user's own price, whose currency nobody told."""
-    as_of: str
+    as_of: str = ""
     """The day (or month) of the document, `YYYY-MM-DD` or `YYYY-MM`; empty where none counts."""
-    source: str
-    """The address of the document; `settings` for the user's own price; empty when free."""
+    batch_factor: float = 1.0
+    """What the price is multiplied by for the batch interface."""
 
 
-FREE: Final = ListPrice(0.0, 1.0, "", "", "")
+FREE: Final = ListPrice(0.0)
 """The price of what is computed on machines of the user."""
 
-_BATCH_FACTORS: Final[Mapping[str, float]] = MappingProxyType(
-    # Half of the price, as the guides say (https://platform.openai.com/docs/guides/batch,
-    # https://ai.google.dev/gemini-api/docs/batch-api, https://docs.mistral.ai/capabilities/batch);
-    # Voyage's own takes 33 % off (https://docs.voyageai.com/docs/batch-inference).
-    {"openai": 0.5, "gemini": 0.5, "mistral": 0.5, "voyage": 0.67}
-)
-
+# Half of the price, as the guides say (https://platform.openai.com/docs/guides/batch,
+# https://ai.google.dev/gemini-api/docs/batch-api, https://docs.mistral.ai/capabilities/batch);
+# Voyage's own takes 33 % off (https://docs.voyageai.com/docs/batch-inference).
+_BATCH_FACTORS: Final = {"openai": 0.5, "gemini": 0.5, "mistral": 0.5, "voyage": 0.67}
 _UNCHARGED: Final = frozenset({"minilm", "use-multilingual", "wordllama", "gguf", "ollama"})
 
-
-def _usd(service: str, price: float, as_of: str, source: str) -> ListPrice:
-    return ListPrice(price, _BATCH_FACTORS[service], "USD", as_of, source)
-
-
-_PRICES: Final[Mapping[tuple[str, str], ListPrice]] = MappingProxyType(
-    {
-        ("openai", "text-embedding-3-small"): _usd("openai", 0.02, "2026-11", _OPENAI),
-        ("openai", "text-embedding-3-large"): _usd("openai", 0.13, "2026-11", _OPENAI),
-        ("gemini", "gemini-embedding-001"): _usd("gemini", 0.15, "2025-09-10", _GEMINI),
-        ("gemini", "gemini-embedding-2-preview"): _usd("gemini", 0.20, "2026-04", _GEMINI_2),
-        ("voyage", "voyage-4-large"): _usd("voyage", 0.12, "2026-11", _VOYAGE_4),
-        ("voyage", "voyage-4"): _usd("voyage", 0.06, "2026-11", _VOYAGE_4),
-        ("voyage", "voyage-4-lite"): _usd("voyage", 0.02, "2026-11", _VOYAGE_4),
-        ("voyage", "voyage-3-large"): _usd("voyage", 0.18, "2026-05", _VOYAGE_LIST),
-        ("voyage", "voyage-3.5"): _usd("voyage", 0.06, "2026-05", _VOYAGE_LIST),
-        ("voyage", "voyage-3.5-lite"): _usd("voyage", 0.02, "2026-05", _VOYAGE_LIST),
-        ("voyage", "voyage-code-3"): _usd("voyage", 0.18, "2026-05", _VOYAGE_LIST),
-        ("voyage", "voyage-3"): _usd("voyage", 0.06, "2026-11", _VOYAGE),
-        ("voyage", "voyage-3-lite"): _usd("voyage", 0.02, "2026-11", _VOYAGE),
-        ("voyage", "voyage-finance-2"): _usd("voyage", 0.12, "2026-11", _VOYAGE),
-        ("voyage", "voyage-law-2"): _usd("voyage", 0.12, "2026-11", _VOYAGE),
-        ("mistral", "mistral-embed"): _usd("mistral", 0.10, "2026-11", _MISTRAL),
-    }
-)
-"""By provider and model, without the free tokens that a service may give an account.
-
-Where a page carries no day, `as_of` is the month in which a copy of it was read; pages that are
-not the service's own repeat its list.
-"""
+# Where a page carries no day, the date is the month in which a copy of it was read; pages that
+# are not the service's own repeat its list.
+_PRICES: Final[Mapping[tuple[str, str], ListPrice]] = {
+    (service, model): ListPrice(price, "USD", as_of, _BATCH_FACTORS[service])
+    for service, model, price, as_of in (
+        # https://developers.openai.com/api/docs/models/text-embedding-3-large
+        ("openai", "text-embedding-3-small", 0.02, "2026-11"),
+        ("openai", "text-embedding-3-large", 0.13, "2026-11"),
+        # https://developers.googleblog.com/gemini-batch-api-now-supports-embeddings-and-openai-
+        # compatibility, https://embeddingcost.com/google
+        ("gemini", "gemini-embedding-001", 0.15, "2025-09-10"),
+        ("gemini", "gemini-embedding-2-preview", 0.20, "2026-04"),
+        # https://usagepricing.com/blueprint/voyage-ai
+        ("voyage", "voyage-4-large", 0.12, "2026-11"),
+        ("voyage", "voyage-4", 0.06, "2026-11"),
+        ("voyage", "voyage-4-lite", 0.02, "2026-11"),
+        # https://hivebook.wiki/wiki/voyage-ai-embeddings-rerankers-for-rag
+        ("voyage", "voyage-3-large", 0.18, "2026-05"),
+        ("voyage", "voyage-3.5", 0.06, "2026-05"),
+        ("voyage", "voyage-3.5-lite", 0.02, "2026-05"),
+        ("voyage", "voyage-code-3", 0.18, "2026-05"),
+        # https://docs.voyageai.com/pricing
+        ("voyage", "voyage-3", 0.06, "2026-11"),
+        ("voyage", "voyage-3-lite", 0.02, "2026-11"),
+        ("voyage", "voyage-finance-2", 0.12, "2026-11"),
+        ("voyage", "voyage-law-2", 0.12, "2026-11"),
+        # https://opencode.ai/data/mistral/mistral-embed
+        ("mistral", "mistral-embed", 0.10, "2026-11"),
+    )
+}
+"""By provider and model, without the free tokens that a service may give an account."""
 
 
 def list_price(provider: str, model: str) -> ListPrice | None:
@@ -109,8 +90,7 @@ def price_of(choice: EmbeddingChoice, provider: str, model: str) -> ListPrice | 
     what nobody here knows, and this machine nothing.
     """
     if choice.price is not None:
-        factor = _BATCH_FACTORS.get(provider, 1.0)
-        return ListPrice(choice.price, factor, "", "", OWN_PRICE)
+        return ListPrice(choice.price, batch_factor=_BATCH_FACTORS.get(provider, 1.0))
     if choice.base_url and provider not in _UNCHARGED:
         return _price_at(choice.base_url, provider, model)
     return list_price(provider, model)

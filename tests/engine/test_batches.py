@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memtui.embedding.batch.protocols import BatchService, Limits
+from memtui.embedding.batch.protocols import BatchService
 from memtui.embedding.choice import BatchUse, EmbeddingChoice, KeyPlaces
 from memtui.embedding.provider import Provider, ProviderIdentity, identity_of
 from memtui.embedding.registry import registration_of
@@ -115,15 +115,6 @@ def test_a_first_index_is_embedded_by_a_batch(
         assert (again.stats.chunks_embedded, len(here.server.seen)) == (0, 7)
 
 
-def test_no_key_is_in_any_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with scene("openai", tmp_path, monkeypatch) as here:
-        here.server.states = [WAITING["openai"]]
-        here.sync(wanted=lambda: True)
-        files = [path for path in tmp_path.rglob("*") if path.is_file()]
-        assert tmp_path / "data" / STORE_NAME in files
-        assert not any(KEY.encode() in path.read_bytes() for path in files)
-
-
 def test_waiting_gives_way_to_other_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with scene("openai", tmp_path, monkeypatch) as here:
         here.server.states = [WAITING["openai"]] * 2
@@ -168,29 +159,6 @@ def test_what_batches_do_not_give_is_embedded_inline(
         assert here.server.steps()[-1] == "inline"
         rows = here.workspace.cache.get_many(identity_of(here.provider), texts_of(1))
         assert all(np.isfinite(row).all() for row in rows.values())
-
-
-def test_the_status_lists_what_went_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with scene("gemini", tmp_path, monkeypatch) as here:
-        here.server.fail("create", Answer(b"", 404))
-        here.server.inline = True
-        here.workspace.factory = here.factory  # type: ignore[method-assign]
-        indexer = here.workspace.indexer()
-        indexer.start()
-        try:
-            indexer.sync()
-            assert indexer.wait_idle()
-            (error,) = indexer.snapshot().errors
-            assert (error.where, "HTTP 404" in error.message) == ("embedding", True)
-        finally:
-            indexer.close()
-
-
-def test_few_texts_are_embedded_inline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with scene("openai", tmp_path, monkeypatch, minimum=CHUNKS + 1) as here:
-        here.server.inline = True
-        assert here.sync().stats.chunks_embedded == CHUNKS
-        assert set(here.server.steps()) == {"inline"}
 
 
 class AllRefused(RefusedTexts):
@@ -261,15 +229,3 @@ def test_missing_texts_are_read_when_asked_for(
         finally:
             connection.close()
         assert found == sorted(texts_of(CHUNKS).values())
-
-
-def test_limits_of_a_protocol_are_shared_by_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with scene("openai", tmp_path, monkeypatch) as here:
-        service = here.provider.batches(lambda: False)
-        assert service is not None
-        service.protocol.limits = Limits(1, 1.0, 1.0)
-        other = here.provider.batches(lambda: False)
-        assert other is not None
-        assert other.protocol.limits.most_bytes > 1

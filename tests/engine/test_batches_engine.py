@@ -19,12 +19,11 @@ from memtui.embedding.batch.protocols import (
 )
 from memtui.engine import Engine
 from memtui.index.vectors import STORE_NAME
-from memtui.model import IndexState, Leg, LegStatus, Reason
+from memtui.model import IndexState, Leg, LegStatus
 from memtui.settings import ChunkingSettings, EmbeddingSettings, Settings
 from tests.support.batch_loopback import DIMENSIONS, TOKENS, WAITING, BatchServer, batch_server
 from tests.support.batches import KEY, NAMES, texts_of
 from tests.support.embedding import HASHED, registered_hashed
-from tests.support.loopback import Answer
 
 NOTES = 6
 WAIT = 20.0
@@ -165,23 +164,3 @@ def test_the_index_of_another_model_follows_the_files_until_the_batch_is_done(
             assert said.usage.texts == NOTES + 1, "those of the batch are counted"
             assert said.errors == ()
             assert engine.search.ask("zebra").pool.states[Leg.VECTOR].status is LegStatus.OK
-
-
-def test_what_goes_wrong_is_in_the_status(tmp_path: Path) -> None:
-    with batch_server("gemini") as server, opened(server, tmp_path) as engine:
-        server.inline = True
-        server.fail("create", Answer(KEY.encode(), 404))
-        engine.index.sync(wait=True)
-        said = engine.index.status()
-        assert (said.vectors, said.state) == (NOTES, IndexState.READY)
-        assert said.provider.state is Reason.OK
-        assert ["no more batches" in error.message for error in said.errors] == [True]
-        assert_no_key(engine, tmp_path)
-
-
-def test_no_batch_is_sent_unless_asked_for(tmp_path: Path) -> None:
-    with batch_server("openai") as server, opened(server, tmp_path, batch=False) as engine:
-        server.inline = True
-        engine.index.sync(wait=True)
-        assert engine.index.status().vectors == NOTES
-        assert set(server.steps()) == {"inline"}

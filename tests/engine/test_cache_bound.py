@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from memtui.embedding import cache as cache_module
-from memtui.embedding.cache import EmbeddingCache, Trimmed
+from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import ProviderIdentity, Vector, clean_vectors
 from memtui.engine import Engine
 from memtui.index.database import Connection, open_database
@@ -54,13 +54,6 @@ def vectors(name: str, count: int) -> dict[str, Vector]:
 
 def kept(cache: EmbeddingCache, stored: dict[str, Vector]) -> int:
     return len(cache.get_many(IDENTITY, stored))
-
-
-def test_a_cache_below_its_bound_is_left_alone(cache: EmbeddingCache) -> None:
-    cache.put_many(IDENTITY, vectors("a", 50))
-    assert not cache.is_above(400 * KILO)
-    assert cache.trim(400 * KILO, {}) == (0, 0)
-    assert cache.count() == 50
 
 
 def test_what_was_stored_first_goes_first(cache: EmbeddingCache, calendar: Calendar) -> None:
@@ -175,29 +168,6 @@ def test_writing_a_large_file_anew_can_be_stopped(tmp_path: Path) -> None:
     assert cache.size_bytes() < before / 2
     assert cache.count() == 1000
     cache.close()
-
-
-def test_a_trimming_that_was_stopped_tells_no_excess(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workspace = Workspace(tmp_path / "notes", tmp_path / "index")
-    workspace.write("a.md", "a note\n")
-    indexer = workspace.indexer()
-    indexer._bound = CacheBound(0)
-
-    def stopped(cache: EmbeddingCache, *arguments: object, **named: object) -> Trimmed:
-        indexer.cancel()
-        return Trimmed(0, 5_000_000)
-
-    monkeypatch.setattr(EmbeddingCache, "trim", stopped)
-    indexer.start()
-    try:
-        indexer.sync()
-        assert indexer.wait_idle(20)
-        assert indexer.snapshot().cache_excess == 0
-    finally:
-        indexer.close()
-        workspace.close()
 
 
 def test_a_reader_goes_on_reading_while_the_cache_is_trimmed(

@@ -46,10 +46,6 @@ def test_parts_are_within_the_limit_and_lose_nothing(text: str, limit: int) -> N
         assert part.text in text
 
 
-def test_parts_in_their_order_are_the_text() -> None:
-    assert "".join(part.text for part in within_limit([span(TEXT)], LIMIT)) == TEXT
-
-
 def test_without_a_limit_nothing_is_split() -> None:
     assert within_limit([span(TEXT)], None) == [span(TEXT)]
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import json
 import logging
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -349,11 +347,6 @@ def test_text_leaves_the_machine_only_when_it_is_finished(base: str, host: str) 
     )
 
 
-@pytest.mark.parametrize("url", ["http://localhost/v1", "http://127.9.9.9:1", "http://[::1]:8/v1"])
-def test_what_counts_as_this_machine(url: str) -> None:
-    assert address_of(SERVICES["openai"], url).is_loopback
-
-
 @pytest.mark.parametrize("typing", [True, False])
 def test_without_a_key_the_host_is_not_asked(typing: bool) -> None:
     found = find(finder(MemorySearchConfig(), env={}), typing=typing)
@@ -597,19 +590,6 @@ def test_a_redirect_to_another_host_gets_nothing(server: LoopbackServer) -> None
         assert not other.seen
 
 
-def test_nothing_listens(server: LoopbackServer) -> None:
-    with loopback() as gone:
-        config = configured(gone)
-    found = find(finder(config))
-    assert found.why == f"connection refused at {gone.host}"
-
-
-def test_a_hanging_server_ends_in_time(server: LoopbackServer) -> None:
-    server.answers = [Answer(hang=True)]
-    found = find(finder(configured(server), timeout=0.1))
-    assert found.why == f"no answer from {server.host} in 0.1 s"
-
-
 def test_a_hanging_server_is_left_at_once(server: LoopbackServer) -> None:
     server.answers = [Answer(hang=True)]
     since: list[float] = []
@@ -654,39 +634,6 @@ def test_a_cancelled_query_is_not_asked(server: LoopbackServer) -> None:
 
 
 # --- proxies and keys
-
-
-def test_proxies_are_not_for_this_machine(
-    server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with loopback(openai_answer(VECTOR)) as proxy:
-        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-            monkeypatch.setenv(name, proxy.url)
-        assert isinstance(find(finder(configured(server))), QueryVector)
-        assert not proxy.seen
-
-
-def test_proxies_are_for_other_hosts_which_get_no_key_of_the_environment(
-    server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("HTTP_PROXY", "http_proxy"):
-        monkeypatch.setenv(name, server.url)
-    for name in ("NO_PROXY", "no_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    config = MemorySearchConfig(remote_base_url="http://embeddings.invalid/v1")
-    assert isinstance(find(finder(config)), QueryVector)
-    (seen,) = server.seen
-    assert seen.path == "http://embeddings.invalid/v1/embeddings"
-    assert "authorization" not in seen.headers
-    server.answers = [Answer(status=401)]
-    assert find(finder(config)).why == "HTTP 401 from embeddings.invalid: it wants a key"
-
-
-def test_a_proxy_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HTTP_PROXY", "http_proxy"):
-        monkeypatch.setenv(name, "strange://user:SECRET@127.0.0.1")
-    found = find(finder(MemorySearchConfig(remote_base_url="http://embeddings.invalid/v1")))
-    assert "proxy or certificate settings" in found.why
 
 
 def agent_remote(
@@ -854,19 +801,6 @@ def test_hostile_names_are_shown_safely() -> None:
     assert "\x1b" not in found.detail
     assert "\u202e" not in found.detail
     assert len(found.detail) < 300
-
-
-def test_no_key_in_a_traceback(server: LoopbackServer) -> None:
-    vectors = finder(configured(server), env={"OPENAI_API_KEY": f"{KEY}\n"})
-    server.answers = [Answer(hang=True)]
-    try:
-        vectors.find("router", typing=False, cancelled=server.arrived.is_set)
-    except Cancelled as error:
-        out = io.StringIO()
-        traceback.print_exception(error, file=out)
-        assert KEY not in out.getvalue()
-    else:
-        pytest.fail("not cancelled")
 
 
 # --- the index's own cache

@@ -24,7 +24,6 @@ from memtui.model import (
 from memtui.report.providers import (
     cache_words,
     cost_words,
-    listing_words,
     provider_lines,
     provider_summary,
     usage_words,
@@ -99,27 +98,6 @@ def test_the_list_without_a_memory_folder(memtui: Run) -> None:
     assert answer.document["requested"] == "auto"
 
 
-def test_the_list_as_a_table(memtui: Run, notes: Path) -> None:
-    answer = memtui("providers")
-    assert answer.code == 0
-    lines = answer.out.splitlines()
-    assert lines[0].split() == ["PROVIDER", "STATE", "MODEL", "DIMS", "TEXT", "GOES", "TO"]
-    at = next(number for number, line in enumerate(lines) if line.startswith("minilm"))
-    assert lines[at].split() == [
-        "minilm",
-        "ready",
-        "all-MiniLM-L6-v2-int8",
-        "384",
-        "this",
-        "program",
-    ]
-    assert lines[at + 1].strip().startswith("requested (auto), in use: ")
-    at = next(number for number, line in enumerate(lines) if line.startswith("voyage"))
-    assert lines[at].split()[1:3] == ["no", "key"]
-    assert lines[at].endswith(" api.voyageai.com")
-    assert "VOYAGE_API_KEY" in lines[at + 1]
-
-
 @pytest.mark.usefixtures("notes")
 def test_a_service_that_nobody_has_asked_is_untried(
     memtui: Run, monkeypatch: pytest.MonkeyPatch
@@ -133,31 +111,6 @@ def test_a_service_that_nobody_has_asked_is_untried(
     assert lines[at + 1].strip() == ("requested, in use: key of OPENAI_API_KEY, for api.openai.com")
     looked = next(line for line in memtui("doctor").out.splitlines() if " requested " in line)
     assert looked.endswith("for api.openai.com; not tried (--probe asks it)")
-
-
-def test_how_a_provider_of_the_list_stands() -> None:
-    listing = ProviderListing("gguf", "", False, True, "")
-    assert listing_words(listing) == "ready"
-    assert listing_words(replace(listing, address="127.0.0.1:11434")) == "untried"
-    assert listing_words(replace(listing, remote=True)) == "untried"
-    assert listing_words(replace(listing, works=False)) == "not ready"
-    broken = replace(listing, works=False, remote=True, failure=Failure.BAD_SETTING)
-    assert listing_words(broken) == "wrong setting"
-
-
-@pytest.mark.usefixtures("notes")
-@pytest.mark.parametrize("allowed", [False, True])
-def test_auto_takes_a_service_only_where_that_is_allowed(
-    memtui: Run, monkeypatch: pytest.MonkeyPatch, allowed: bool
-) -> None:
-    monkeypatch.setenv("MISTRAL_API_KEY", KEY)
-    set_up(monkeypatch, allow_remote=str(allowed).lower())
-    answer = memtui("providers", "--json")
-    found = listed(answer)
-    assert found["mistral"]["works"]
-    assert found["mistral"]["is_requested"] is allowed
-    assert found["minilm"]["is_requested"] is not allowed
-    assert "SECRET" not in answer.out
 
 
 def test_what_is_set_for_one_provider_is_not_handed_on(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,9 @@ from memtui.engine.doctor import checks as folders_module
 from memtui.engine.doctor import checks as memory_module
 from memtui.engine.doctor.checks import GRAVEST_FIRST
 from memtui.index.events import WatchLimitReached
-from memtui.model import ProbeResult, ProviderListing
 from tests.support.command_line import command_line, own_home, set_up
 from tests.support.embedding import registered_hashed
 from tests.support.embedding_services import EmbeddingServer, embedding_server, repeated_key
-from tests.support.openclaw import AGENT, make_state
 from tests.unit.test_cli_commands import Answer, Run
 
 KEY = "sk-SECRET-that-nobody-may-see-0123456789"
@@ -80,24 +77,6 @@ def test_nothing_is_wrong(memtui: Run, notes: Path, monkeypatch: pytest.MonkeyPa
     assert "nothing is wrong" in text.out
 
 
-def test_documents_have_the_names_of_the_fields(
-    memtui: Run, indexed: Path, openai: EmbeddingServer
-) -> None:
-    document = memtui("doctor", "--probe", "--json").document
-    assert set(document) == {
-        "schema_version",
-        "exit_code",
-        "root",
-        "configured",
-        "checks",
-        "providers",
-        "probes",
-    }
-    assert set(document["checks"][0]) == {field.name for field in fields(Check)}
-    assert set(document["providers"][0]) == {field.name for field in fields(ProviderListing)}
-    assert set(document["probes"][0]) == {field.name for field in fields(ProbeResult)}
-
-
 def test_without_a_memory_folder(memtui: Run) -> None:
     answer = memtui("doctor", "--json")
     assert answer.code == 2
@@ -108,13 +87,6 @@ def test_without_a_memory_folder(memtui: Run) -> None:
     assert of_area(answer, "program")["fts5"]["grade"] == "ok"
     assert of_area(answer, "providers")["requested"]["grade"] == "ok"
     assert memtui("doctor", "--root", "/nowhere-at-all").code == 2
-
-
-def test_without_an_index(memtui: Run, notes: Path) -> None:
-    answer = memtui("doctor", "--json")
-    assert answer.code == 3
-    (missing,) = problems(answer)
-    assert (missing["detail"], missing["hint"]) == ("there is none yet", "`memtui index` makes one")
 
 
 def test_settings_that_are_broken(memtui: Run, indexed: Path) -> None:
@@ -145,14 +117,6 @@ def test_without_a_place_for_settings(
     assert answer.code == 2
     assert {check["area"] for check in problems(answer)} == {"settings", "folders"}
     assert of_area(answer, "index")
-
-
-def test_what_a_folder_may_not_set_is_a_note(memtui: Run, indexed: Path) -> None:
-    (indexed / ".memtui.toml").write_text(f'[embedding]\nbase_url = "{ELSEWHERE}"\n')
-    answer = memtui("doctor", "--json")
-    assert answer.code == 0
-    check = of_area(answer, "settings")["embedding.base_url"]
-    assert (check["grade"], check["hint"]) == ("note", "memtui trust")
 
 
 def test_what_is_configured_is_told_with_its_place(
@@ -357,16 +321,6 @@ def test_too_many_folders_to_watch(
     check = of_area(answer, "watcher")["watcher"]
     assert "more than 8192 folders" in check["detail"]
     assert "fs.inotify.max_user_watches" in check["hint"]
-
-
-def test_agents_are_named(
-    memtui: Run, home: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENCLAW_STATE_DIR", str(home / ".openclaw"))
-    make_state(home / ".openclaw", AGENT)
-    check = of_area(memtui("doctor", "--json"), "agents")["main"]
-    assert check["grade"] == "ok"
-    assert check["detail"].startswith("65 chunks")
 
 
 def test_a_damaged_index(memtui: Run, home: Path, indexed: Path) -> None:

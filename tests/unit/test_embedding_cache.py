@@ -73,14 +73,6 @@ def test_gives_back_what_was_put_in(cache: EmbeddingCache) -> None:
     assert cache.recovered is None
 
 
-def test_an_empty_cache_answers(cache: EmbeddingCache) -> None:
-    assert cache.size_bytes() == 0
-    assert cache.get_many(IDENTITY, []) == {}
-    assert cache.get_many(IDENTITY, ["unknown"]) == {}
-    cache.put_many(IDENTITY, {})
-    assert cache.count() == 0
-
-
 def test_asks_for_many_hashes_in_slices(cache: EmbeddingCache) -> None:
     stored = vectors(1_001)
     cache.put_many(IDENTITY, stored)
@@ -114,14 +106,6 @@ def test_identities_are_kept_apart(cache: EmbeddingCache, other: ProviderIdentit
     assert_same(cache.get_many(other, first), same_hash)
 
 
-def test_a_later_vector_takes_the_place_of_an_earlier(cache: EmbeddingCache) -> None:
-    (text_hash, first), (_, second) = vectors(2).items()
-    cache.put_many(IDENTITY, {text_hash: first})
-    cache.put_many(IDENTITY, {text_hash: second})
-    assert_same(cache.get_many(IDENTITY, [text_hash]), {text_hash: second})
-    assert cache.count() == 1
-
-
 def test_vectors_of_other_dimensions_are_unknown(cache: EmbeddingCache) -> None:
     stored = vectors(2, dimensions=4)
     cache.put_many(IDENTITY._replace(dimensions=4), stored)
@@ -146,15 +130,6 @@ def test_a_damaged_vector_is_unknown(
     connection.execute(query, (blob,))
     connection.close()
     assert cache.get_many(IDENTITY, stored).keys() == {"hash-0-1"}
-
-
-def test_says_when_a_vector_was_stored(path: Path, opener: Opener) -> None:
-    cache = EmbeddingCache(path, opener, now=lambda: 1_234.9)
-    cache.put_many(IDENTITY, vectors(1))
-    cache.close()
-    connection = opener(path)
-    assert connection.execute("SELECT used_at, dims FROM embedding_cache").get == (1_234, 8)
-    connection.close()
 
 
 def test_stores_all_or_none(cache: EmbeddingCache, path: Path, opener: Opener) -> None:

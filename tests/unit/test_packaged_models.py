@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -66,14 +65,6 @@ def test_cosines_are_those_of_the_bare_library(name: str, providers: dict[str, P
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_texts_that_say_the_same_are_nearer_than_others(
-    name: str, providers: dict[str, Provider]
-) -> None:
-    found = cosines(providers[name])
-    assert min(found[:5]) > max(found[5:]) + 0.3
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_vectors_have_length_one_and_the_right_shape(
     name: str, providers: dict[str, Provider]
 ) -> None:
@@ -84,7 +75,7 @@ def test_vectors_have_length_one_and_the_right_shape(
     assert providers[name].embed_documents([]).shape == (0, SPACE[name])
 
 
-@pytest.mark.parametrize("name", NEW)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_vector_does_not_depend_on_its_neighbours(
     name: str, providers: dict[str, Provider]
 ) -> None:
@@ -96,7 +87,7 @@ def test_a_vector_does_not_depend_on_its_neighbours(
     np.testing.assert_array_equal(together, alone)
 
 
-@pytest.mark.parametrize("name", NEW)
+@pytest.mark.parametrize("name", NAMES)
 def test_many_threads_may_ask_at_once(name: str, providers: dict[str, Provider]) -> None:
     provider, texts = providers[name], texts_of(name)
     expected = provider.embed_documents(texts)
@@ -108,7 +99,7 @@ def test_many_threads_may_ask_at_once(name: str, providers: dict[str, Provider])
         np.testing.assert_array_equal(query.result(), expected[3])
 
 
-@pytest.mark.parametrize("name", NEW)
+@pytest.mark.parametrize("name", NAMES)
 def test_hostile_texts_are_embedded_in_bounded_time(
     name: str, providers: dict[str, Provider]
 ) -> None:
@@ -123,7 +114,7 @@ def test_a_text_without_word_pieces_has_no_direction(providers: dict[str, Provid
     assert not providers["wordllama"].embed_query("").any()
 
 
-@pytest.mark.parametrize("name", NEW)
+@pytest.mark.parametrize("name", NAMES)
 def test_cancelled_is_asked_before_each_text(name: str, providers: dict[str, Provider]) -> None:
     answers = iter([False, False, True])
     with pytest.raises(Cancelled):
@@ -182,7 +173,7 @@ def test_wordllama_cannot_be_cut_anywhere() -> None:
         create_provider(EmbeddingChoice(provider="wordllama", dimensions=100))
 
 
-@pytest.mark.parametrize("name", NEW)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_model_it_does_not_have_is_a_settings_error(name: str) -> None:
     with pytest.raises(SettingsError, match=MODULES[name].MODEL):
         create_provider(EmbeddingChoice(provider=name, model="bge-small"))
@@ -270,7 +261,7 @@ def test_a_missing_or_damaged_file_is_told(name: str, number: int, tmp_path: Pat
     assert str(damaged) in detail
 
 
-@pytest.mark.parametrize("name", NEW)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_failing_run_is_a_provider_error_on_one_line(name: str) -> None:
     class Broken:
         def encode(self, *texts: object, **options: object) -> None:
@@ -346,8 +337,3 @@ def test_threads_default_to_the_cores_there_are(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delattr("os.sched_getaffinity", raising=False)
     monkeypatch.setattr("os.cpu_count", lambda: None)
     assert packaged.default_threads(4) == 1
-
-
-def test_fingerprints_differ(providers: dict[str, Provider]) -> None:
-    prints = sorted(provider.fingerprint for provider in providers.values())
-    assert all(one != other for one, other in pairwise(prints))

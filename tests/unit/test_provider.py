@@ -9,13 +9,12 @@ import pytest
 
 from memtui.embedding import minilm, registry
 from memtui.embedding.choice import EmbeddingChoice
-from memtui.embedding.provider import Provider, clean_vectors, identity_of, settings_fingerprint
+from memtui.embedding.provider import Provider, clean_vectors
 from memtui.embedding.registry import (
     Availability,
     Registration,
     create_provider,
     provider_identity,
-    provider_names,
 )
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure, ProviderState, Reason
@@ -44,14 +43,6 @@ def test_none_is_keyword_search_by_wish() -> None:
         "none", None, None, None, Reason.DISABLED, "keyword search only, as configured"
     )
     assert provider_identity(EmbeddingChoice(provider="none")) is None
-
-
-def test_a_registered_provider_is_created(hashed: HashedProvider) -> None:
-    chosen, state = create_provider(EmbeddingChoice(provider="hashed"))
-    assert chosen is hashed
-    assert state == ProviderState("hashed", "hashed", "hashed-trigrams", 64)
-    assert provider_identity(EmbeddingChoice(provider="hashed")) == identity_of(hashed)
-    assert hashed_identity() == identity_of(hashed)
 
 
 def test_a_provider_that_cannot_start_leaves_keyword_search(
@@ -107,19 +98,6 @@ def test_auto_never_takes_what_was_only_registered(
     assert chosen is None
     assert (state.requested, state.actual, state.model) == ("auto", None, minilm.MODEL)
     assert state.detail.startswith("it cannot start")
-
-
-def test_names_are_listed_once_and_forgotten(hashed: HashedProvider) -> None:
-    assert provider_names() == (*NAMES.split(", "), "hashed", "none")
-    registry.unregister("hashed")
-    assert provider_names() == (*NAMES.split(", "), "none")
-
-
-def test_fingerprint_depends_on_values_alone() -> None:
-    first = settings_fingerprint({"model": "m", "dimensions": 3})
-    assert first == settings_fingerprint({"dimensions": 3, "model": "m"})
-    assert first != settings_fingerprint({"dimensions": 4, "model": "m"})
-    assert len(first) == 64
 
 
 def test_clean_vectors_keeps_directions_and_drops_what_is_none() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -276,27 +274,3 @@ def test_settings_that_cannot_be_followed(fields: dict[str, Any], words: str) ->
     look = registration_of("openai").look(choice)
     assert (look.works, look.failure) == (False, Failure.BAD_SETTING)
     assert "SECRET" not in repr(look)
-
-
-def test_loopback_is_not_remote() -> None:
-    with embedding_server() as server:
-        provider, state = create_provider(choice_at("openai", server))
-        assert provider is not None
-        assert (provider.remote, state.remote, provider.address) == (False, False, server.host)
-        provider.close()
-
-
-def test_telling_an_identity_loads_nothing() -> None:
-    code = """
-import sys
-from memtui.embedding.choice import EmbeddingChoice, KeyPlaces
-from memtui.embedding.registry import registration_of
-for name in ("openai", "gemini", "voyage", "mistral", "ollama"):
-    choice = EmbeddingChoice(provider=name, keys=KeyPlaces(keyring=False))
-    registration_of(name).identity(choice)
-    registration_of(name).look(choice)
-heavy = {"httpx", "numpy", "asyncio", "ssl", "keyring"} & set(sys.modules)
-assert not heavy, heavy
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr

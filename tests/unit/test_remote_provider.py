@@ -18,8 +18,6 @@ from tests.support.embedding_services import (
     rows_of,
     status,
     texts_in,
-    uneven,
-    vector_of,
 )
 from tests.support.loopback import Seen, as_json
 from tests.support.remote_embedding import (
@@ -102,13 +100,6 @@ def test_batches_by_bytes_and_count_in_order() -> None:
         assert max(sizes) <= 32
         assert max(sum(map(len, texts_in(seen))) for seen in server.seen) <= 8000
         assert it.usage() == Usage(len(sizes), 100, sum(map(len, texts)))
-
-
-def test_many_short_texts() -> None:
-    texts = [f"note {number}" for number in range(70)]
-    with embedding_server() as server, remote_provider(choice_at("openai", server)) as it:
-        np.testing.assert_array_equal(it.embed_documents(texts), rows_of(texts))
-        assert sorted(len(texts_in(seen)) for seen in server.seen) == [6, 32, 32]
 
 
 @pytest.mark.parametrize(
@@ -212,14 +203,6 @@ def whole(body: Any) -> Any:
     return {name: value for name, value in body.items() if "dimension" not in name.lower()}
 
 
-def test_vectors_are_of_length_one() -> None:
-    with embedding_server() as server, remote_provider(choice_at("gemini", server)) as it:
-        found = it.embed_documents(TEXTS)
-        assert np.linalg.norm(found, axis=1) == pytest.approx(1.0)
-        raw = np.array(vector_of(TEXTS[0]))
-        assert found[0] == pytest.approx(raw / np.linalg.norm(raw))
-
-
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_tokens(provider: str) -> None:
     """As the service counts them; Gemini does not say, so they are a quarter of the letters."""
@@ -231,12 +214,3 @@ def test_tokens(provider: str) -> None:
         it.embed_query("x" * 40)
         assert it.usage().requests == 3
         assert it.usage().texts == 3
-
-
-def test_uneven_vectors_name_the_lengths() -> None:
-    with (
-        embedding_server(uneven) as server,
-        remote_provider(impatient(choice_at("voyage", server), 5.0)) as it,
-        pytest.raises(ProviderError, match="15 and 16 dimensions"),
-    ):
-        it.embed_documents(TEXTS)

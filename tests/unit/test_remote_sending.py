@@ -53,25 +53,6 @@ def send(
     return attempts
 
 
-@pytest.mark.parametrize(
-    ("failures", "pauses"),
-    [
-        ([], []),
-        ([DOWN], [0.5]),
-        ([DOWN, DOWN], [0.5, 1.0]),
-        ([BUSY] * 4, [5.0, 10.0, 20.0, 40.0]),
-        ([ServiceError("", Failure.RATE_LIMITED, retry_after=0.25)], [0.25]),
-        ([ServiceError("", Failure.SERVICE_DOWN, retry_after=30.0)], [30.0]),
-    ],
-    ids=str,
-)
-def test_pauses(failures: list[Exception], pauses: list[float]) -> None:
-    clock = Clock()
-    attempts = send(clock, list(failures), patient(120.0))
-    assert clock.pauses == pauses
-    assert attempts.timeouts == [120.0] * (len(failures) + 1)
-
-
 def test_chance_makes_pauses_a_fifth_longer() -> None:
     clock = Clock()
     send(clock, [DOWN, DOWN], patient(120.0), chance=1.0)

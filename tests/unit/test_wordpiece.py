@@ -10,7 +10,6 @@ from typing import Any, SupportsIndex
 
 import pytest
 
-from memtui.embedding import wordpiece
 from memtui.embedding.wordpiece import MAX_CHARACTERS, MAX_IDS, WordPiece, load_wordpiece
 from memtui.errors import ProviderError
 
@@ -105,17 +104,6 @@ def test_a_million_of_one_character(tokenizer: WordPiece, char: str) -> None:
     ids = tokenizer.encode(text)
     assert 2 <= len(ids) <= MAX_IDS
     assert text.read_to <= MAX_CHARACTERS
-
-
-def test_the_memory_of_folded_characters_is_bounded(tokenizer: WordPiece) -> None:
-    for start in range(0x20000, 0x30000, 0x2000):
-        tokenizer.encode("\x00".join(map(chr, range(start, start + 0x2000))))
-        tokenizer.encode(" ".join("q" + chr(code) * 120 for code in range(start, start + 250)))
-    assert len(wordpiece._FOLD) <= wordpiece._FOLD_ENTRIES
-
-
-def test_vocabulary_is_whole(tokenizer: WordPiece) -> None:
-    assert len(tokenizer._heads) + len(tokenizer._tails) == 30_522
 
 
 def test_vocabulary_without_control_pieces_is_refused() -> None:

@@ -185,24 +185,19 @@ _DAY: Final = 24 * _HOUR
 # The input file is held as a whole, and made and hashed between two looks at a stop.
 OWN_MOST_BYTES: Final = 32 * _MEGABYTE
 
-_FILE_STATES: Final[Mapping[str, State]] = {
-    "validating": State.WAITING,
-    "in_progress": State.WAITING,
-    "finalizing": State.WAITING,
-    "cancelling": State.WAITING,
-    "completed": State.DONE,
-    "failed": State.FAILED,
-    "expired": State.EXPIRED,
-    "cancelled": State.CANCELLED,
-    # Mistral's
-    "QUEUED": State.WAITING,
-    "RUNNING": State.WAITING,
-    "CANCELLATION_REQUESTED": State.WAITING,
-    "SUCCESS": State.DONE,
-    "FAILED": State.FAILED,
-    "TIMEOUT_EXCEEDED": State.EXPIRED,
-    "CANCELLED": State.CANCELLED,
+_STATES: Final = {
+    word: state
+    for state, words in {
+        State.WAITING: "validating in_progress finalizing cancelling queued running "
+        "cancellation_requested unspecified pending paused updating",
+        State.DONE: "completed success succeeded partially_succeeded done",
+        State.FAILED: "failed",
+        State.EXPIRED: "expired timeout_exceeded",
+        State.CANCELLED: "cancelled",
+    }.items()
+    for word in words.split()
 }
+"""By the words of all services, in small letters."""
 
 
 class OpenAiBatches:
@@ -275,11 +270,11 @@ class OpenAiBatches:
     def polled(self, answer: object) -> Polled:
         """How the batch is."""
         status = value_in(answer, "status")
-        if not isinstance(status, str) or status not in _FILE_STATES:
+        if not isinstance(status, str) or status.lower() not in _STATES:
             raise ValueError("it tells no status that is known")
         output = value_in(answer, self._output)
         return Polled(
-            _FILE_STATES[status],
+            _STATES[status.lower()],
             output if isinstance(output, str) and is_id(output) else "",
             count_in(answer, *self._completed),
         )
@@ -381,22 +376,6 @@ class MistralBatches(OpenAiBatches):
 
 
 _NOT_FOUND: Final = 404
-_OPERATION_STATES: Final[Mapping[str, State]] = {
-    "UNSPECIFIED": State.WAITING,
-    "PENDING": State.WAITING,
-    "QUEUED": State.WAITING,
-    "RUNNING": State.WAITING,
-    "PAUSED": State.WAITING,
-    "UPDATING": State.WAITING,
-    "CANCELLING": State.WAITING,
-    "SUCCEEDED": State.DONE,
-    "PARTIALLY_SUCCEEDED": State.DONE,
-    "COMPLETED": State.DONE,
-    "DONE": State.DONE,
-    "FAILED": State.FAILED,
-    "EXPIRED": State.EXPIRED,
-    "CANCELLED": State.CANCELLED,
-}
 _OUTPUTS: Final = (
     ("response", "responsesFile"),
     ("output", "responsesFile"),
@@ -497,10 +476,10 @@ def _state(answer: object, output: str) -> State:
     if value_in(answer, "error") is not None:
         return State.FAILED
     if isinstance(told, str):
-        word = told.removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_")
-        if word not in _OPERATION_STATES:
+        word = told.removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_").lower()
+        if word not in _STATES:
             raise ValueError("it tells no state that is known")
-        return _OPERATION_STATES[word]
+        return _STATES[word]
     if value_in(answer, "done") is True:
         return State.DONE if output else State.FAILED
     if isinstance(value_in(answer, "name"), str):
