@@ -241,7 +241,7 @@ class Stage:
                 await self._play(app, pilot, picture)
                 svg = app.export_screenshot(title="memtui", simplify=True)
                 lines = render_lines(app)
-            app.close_engine()
+            app.memories.close()
         return svg, lines
 
     async def _play(self, app: MemtuiApp, pilot: Pilot[Any], picture: Picture) -> None:
@@ -253,7 +253,7 @@ class Stage:
             await pilot.pause(1)
             return
         await until(pilot, lambda: screen.engine is not None, 30)
-        screen.refresh_status()
+        screen.index.refresh_status()
         await rest(app, pilot)
         if picture.memory == "unindexed":
             return
@@ -263,7 +263,7 @@ class Stage:
             assert self.paused is not None
             await until(pilot, self.paused.waits.is_set, 60)
         await until(pilot, lambda: is_ready(engine.index.status(), picture.memory), 60)
-        screen.refresh_status()
+        screen.index.refresh_status()
         # The first question loads the model; the one in the picture finds it loaded.
         screen.query_input.value = "warm"
         await until(pilot, lambda: screen.flow.answered == "warm", 60)

@@ -11,27 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
-from textual.actions import ActionParseResult
+from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.screen import Screen
+from textual.widgets import Input
 from textual.worker import Worker
 
 from memtui.bus import Bus
-from memtui.model import Ranking
+from memtui.model import Chunk, Ranking
 from memtui.text.sanitize import safe_line
-from memtui.tui.actions_screens import ScreenActions
 from memtui.tui.bindings import bindings, resolve_keymap
-from memtui.tui.commands import MemtuiCommands
-from memtui.tui.memories import (
-    AgentSource,
-    EngineFactory,
-    MachineAgents,
-    OpenedMemory,
-    foreign_memory,
-    open_target,
-)
-from memtui.tui.messages import (
+from memtui.tui.bridge import (
     IndexContentChanged,
     IndexExamined,
     IndexStatusChanged,
@@ -40,8 +31,22 @@ from memtui.tui.messages import (
     SearchErred,
     SyncEnded,
 )
+from memtui.tui.commands import MemtuiCommands
+from memtui.tui.glyphs import glyphs
+from memtui.tui.memories import (
+    AgentSource,
+    EngineFactory,
+    MachineAgents,
+    Memories,
+    OpenedMemory,
+    foreign_memory,
+    open_target,
+)
 from memtui.tui.options import UiOptions, flags_of, is_provider_given
+from memtui.tui.provider_switch import ProviderSwitch
 from memtui.tui.screens.base import Modal, show_worker_error
+from memtui.tui.screens.search.screen import SearchScreen
+from memtui.tui.theme import THEMES, automatic_theme, variable_defaults
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -49,6 +54,8 @@ if TYPE_CHECKING:
     from memtui.engine.foreign.query_vectors import GivenVectors
     from memtui.memory.workspace import Found
     from memtui.settings import Loaded
+    from memtui.tui.screens.browse import BrowseScreen
+    from memtui.tui.screens.sessions import SessionsScreen
 
 WIDTHS = [(0, "-narrow"), (100, "-wide"), (160, "-huge")]
 HEIGHTS = [(0, "-short"), (30, "-tall")]
@@ -56,11 +63,11 @@ MOST_WARNINGS = 10
 """So many things that are wrong with the configuration are told one by one at the start."""
 
 
-class MemtuiApp(ScreenActions):
+class MemtuiApp(App[int]):
     """Shows a memory and why it recalls what it recalls."""
 
     TITLE = "memtui"
-    CSS_PATH = "screens/main.tcss"
+    CSS_PATH = "screens/search/search.tcss"
     BINDINGS: ClassVar[list[BindingType]] = bindings("app")
     COMMANDS: ClassVar[set[Any]] = {MemtuiCommands}
     """Without Textual's own: its keys, maximize and screenshot are not this program's."""
@@ -68,6 +75,12 @@ class MemtuiApp(ScreenActions):
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
     ESCAPE_TO_MINIMIZE = False
+
+    theme_problems: tuple[str, ...] = ()
+    """What is wrong with the configured theme."""
+    _browse: BrowseScreen | None = None
+    _sessions: SessionsScreen | None = None
+    """Browse and sessions keep their state while one memory is open."""
 
     def __init__(
         self,
@@ -78,8 +91,52 @@ class MemtuiApp(ScreenActions):
         choose: bool = False,
         bus: Bus | None = None,
     ) -> None:
-        super().__init__(open_engine, options, agents=agents, choose=choose, bus=bus)
+        """`open_engine` opens the notes; `None`: there is no folder of notes.
+
+        `agents` are offered beside them, with `choose` at the start already. `bus` is the one of
+        an engine that is open already.
+        """
+        super().__init__()
         self.animation_level = "none"
+        self.options = options or UiOptions()
+        self.configured = self.options
+        """The options without what an agent's index changes."""
+        self.engine: Engine | None = None
+        """The engine; `None` until it is open."""
+        self._choose = choose
+        self.memories = Memories(self, open_engine, agents, bus or Bus())
+        self.providers = ProviderSwitch(self)
+        self.search_screen = SearchScreen(self.options)
+
+    @property
+    def bus(self) -> Bus:
+        """The bus of the memory that is open."""
+        return self.memories.bus
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Leg and state colours for themes that do not define them."""
+        return variable_defaults(self.current_theme.dark)
+
+    def on_load(self) -> None:
+        """Set the theme before the first screen."""
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme_problems = self._apply_theme(self.options.theme)
+
+    def refresh_css(self, animate: bool = True) -> None:
+        """Before the first screen take the colours alone: nothing is parsed that has others."""
+        if self.screen_stack:
+            super().refresh_css(animate)
+        else:
+            self.stylesheet.set_variables(self.get_css_variables())
+
+    def _apply_theme(self, name: str) -> tuple[str, ...]:
+        chosen = automatic_theme(os.environ) if name == "auto" else name
+        if chosen in self.available_themes:
+            self.theme = chosen
+            return ()
+        self.theme = automatic_theme(os.environ)
+        return (f"no theme {name!r}; ctrl+p lists them",)
 
     def get_default_screen(self) -> Screen[Any]:
         """Start on the search screen."""
@@ -95,33 +152,33 @@ class MemtuiApp(ScreenActions):
             self.notify(safe_line(problem), markup=False, severity="warning", timeout=10)
         # What is loaded by now stays: without it, a collection is short.
         self.call_after_refresh(gc.freeze)
-        self.call_after_refresh(self.start_opening)
+        self.call_after_refresh(self.memories.start, choose=self._choose)
 
     # --- what the bus tells ---------------------------------------------------------------------
 
     def on_search_answered(self, message: SearchAnswered) -> None:
         """Draw an answer."""
-        if self.search_screen.is_built and self.is_current(message.memory):
-            self.search_screen.search_answered(message)
+        if self.search_screen.is_built and message.memory == self.memories.number:
+            self.search_screen.search.answered(message)
 
     def on_search_erred(self, message: SearchErred) -> None:
         """Tell a failed search."""
-        if self.search_screen.is_built and self.is_current(message.memory):
-            self.search_screen.search_erred(message)
+        if self.search_screen.is_built and message.memory == self.memories.number:
+            self.search_screen.search.failed(message)
 
     def on_index_status_changed(self, message: IndexStatusChanged) -> None:
         """Show the index status."""
-        self._bridge.taken(message)
+        self.memories.bridge.taken(message)
         if self.search_screen.is_built:
-            self.search_screen.refresh_status()
+            self.search_screen.index.refresh_status()
         if self._browse is not None:
             self._browse.status_changed()
 
     def on_index_content_changed(self, message: IndexContentChanged) -> None:
         """Follow a changed index."""
-        self._bridge.taken(message)
+        self.memories.bridge.taken(message)
         if self.search_screen.is_built:
-            self.search_screen.content_changed()
+            self.search_screen.index.content_changed()
         if self._browse is not None:
             self._browse.content_changed()
         if self._sessions is not None:
@@ -130,7 +187,7 @@ class MemtuiApp(ScreenActions):
     def on_sync_ended(self, message: SyncEnded) -> None:
         """Tell how a sync ended."""
         if self.search_screen.is_built:
-            self.search_screen.sync_ended(message)
+            self.search_screen.index.sync_ended(message)
         if self._sessions is not None:
             self._sessions.content_changed()
 
@@ -139,14 +196,14 @@ class MemtuiApp(ScreenActions):
         from memtui.tui.screens.truth import TruthScreen
 
         if self.search_screen.is_built:
-            self.search_screen.index_examined(message)
+            self.search_screen.index.examined(message)
         if isinstance(self.screen, TruthScreen):
             self.screen.refresh_status()
 
     def on_leg_changed(self, message: LegChanged) -> None:
         """Tell that a leg stopped answering or answers again."""
         if self.search_screen.is_built:
-            self.search_screen.leg_changed(message)
+            self.search_screen.index.leg_changed(message)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Tell what went wrong beside the loop."""
@@ -163,21 +220,9 @@ class MemtuiApp(ScreenActions):
 
     # --- actions --------------------------------------------------------------------------------
 
-    async def run_action(
-        self,
-        action: str | ActionParseResult,
-        default_namespace: DOMNode | None = None,
-        namespaces: Mapping[str, DOMNode] | None = None,
-    ) -> bool:
-        """Run an action; what the application has not is an action of the search screen.
-
-        So the palette, a key and the mouse share one path, whatever screen is in front.
-        """
-        if default_namespace is None and isinstance(action, str):
-            name = action.partition("(")[0]
-            if "." not in name and not hasattr(self, f"action_{name}"):
-                default_namespace = self.search_screen
-        return await super().run_action(action, default_namespace, namespaces)
+    def action_part(self, part: str, name: str, arguments: tuple[object, ...] = ()) -> None:
+        """Run an action of a collaborator, which is an attribute of the application."""
+        getattr(getattr(self, part), name)(*arguments)
 
     def action_help(self) -> None:
         """Show the keys of the focused pane."""
@@ -219,13 +264,184 @@ class MemtuiApp(ScreenActions):
 
         Over an agent's index the configured ranking stays the agent's; the notes get the new one.
         """
-        configured = replace(self._configured, profiles=profiles)
-        self._configured = configured if ranking is None else replace(configured, ranking=ranking)
+        configured = replace(self.configured, profiles=profiles)
+        self.configured = configured if ranking is None else replace(configured, ranking=ranking)
         shown = replace(self.options, profiles=profiles)
         if ranking is not None and not foreign:
             shown = replace(shown, ranking=ranking)
         self.options = self.search_screen.options = shown
-        self.search_screen.show_parameters()
+        self.search_screen.rankings.show_parameters()
+
+    # --- from screen to screen ------------------------------------------------------------------
+
+    def action_show_search(self) -> None:
+        """Go to the search screen, to its list where one pane is shown at a time."""
+        if self.screen is self.search_screen:
+            self.search_screen.show_pane("results")
+            return
+        while self.screen is not self.search_screen and len(self.screen_stack) > 1:
+            self.pop_screen()
+
+    def action_show_browse(self) -> None:
+        """Go to the files of the memory; from a result to its chunk."""
+        chunk = self._result()
+        if chunk is not None:
+            self.open_place(chunk.path, chunk.start_line, chunk.id)
+        elif (screen := self._browse_screen()) is not None:
+            self._bring(screen)
+
+    def action_show_sessions(self) -> None:
+        """Go to the conversations; from a result that is of one straight to its turn."""
+        chunk = self._result()
+        if chunk is not None and self.is_conversation(chunk.path):
+            self.open_turn(chunk.path, chunk.start_line, chunk.end_line)
+        elif (screen := self._sessions_screen()) is not None:
+            self._bring(screen)
+
+    def action_show_asked(self) -> None:
+        """Show what the agent asked its memory, in every conversation."""
+        screen = self._sessions_screen()
+        if screen is not None:
+            self._bring(screen)
+            screen.open_asked()
+
+    def action_show_index(self) -> None:
+        """Go to the index screen; for another program's index to the one of its truth."""
+        from memtui.tui.screens.index import IndexScreen
+        from memtui.tui.screens.truth import TruthScreen
+
+        if isinstance(self.screen, IndexScreen | TruthScreen):
+            return
+        is_foreign = self.engine is not None and self.engine.index.status().foreign is not None
+        kind = TruthScreen if is_foreign else IndexScreen
+        self.push_screen(kind(glyphs=glyphs(self.options.glyphs)))
+
+    def action_interrupt(self) -> None:
+        """Copy what is selected, else stop what runs, else quit."""
+        focused = self.focused
+        selected = focused.selected_text if isinstance(focused, Input) else ""
+        selected = selected or self.screen.get_selected_text() or ""
+        if selected:
+            self.copy_to_clipboard(selected)
+            self.notify("copied the selection", markup=False)
+            return
+        for screen in (self.screen, self.search_screen):
+            # A screen that looks for something in the background can be stopped.
+            stop = getattr(screen, "stop_running", None)
+            if stop is not None and stop():
+                return
+        self.exit(0)
+
+    # --- to a place -----------------------------------------------------------------------------
+
+    def is_conversation(self, path: str) -> bool:
+        """Whether a path of the index is that of a transcript, by its name."""
+        return ".jsonl" in path.rpartition("/")[2]
+
+    def open_place(self, path: str, line: int = 1, chunk_id: str | None = None) -> None:
+        """Show a file of the memory at a line, on the browse screen."""
+        screen = self._browse_screen()
+        if screen is not None:
+            screen.came_to_read |= screen not in self.screen_stack
+            self._bring(screen)
+            screen.open_place(path, line, chunk_id)
+
+    def open_turn(self, path: str, line: int = 1, end_line: int | None = None) -> None:
+        """Show a conversation at a line of its transcript, on the sessions screen.
+
+        With `end_line` at the turn from `line` to there that holds the most of the query's words.
+        """
+        screen = self._sessions_screen()
+        if screen is not None:
+            self._bring(screen)
+            screen.open_turn(path, line, end_line)
+
+    def open_chunk(self, chunk_id: str) -> None:
+        """Show everything that the index holds about one chunk."""
+        from memtui.tui.screens.chunk import ChunkScreen
+
+        if self._is_open():
+            self.push_screen(ChunkScreen(self.options, chunk_id))
+
+    def action_show_chunk(self) -> None:
+        """Show everything that the index holds about the chosen result."""
+        chunk = self._result()
+        if chunk is not None:
+            self.open_chunk(chunk.id)
+        else:
+            self.notify("No chunk: choose a result first.", markup=False)
+
+    def action_show_care(self) -> None:
+        """Show what of the memory needs care."""
+        from memtui.tui.screens.care import CareScreen
+
+        if self._is_open() and not isinstance(self.screen, CareScreen):
+            self.push_screen(CareScreen(self.options))
+
+    def run_query(self, query: str) -> None:
+        """Ask a query on the search screen."""
+        self.action_show_search()
+        self.search_screen.search.set_query(query)
+
+    def _result(self) -> Chunk | None:
+        """The chosen result of the search screen, while that is in front with a list."""
+        if self.screen is not self.search_screen or self.search_screen.ranked is None:
+            return None
+        return self.search_screen.selected_chunk()
+
+    def _bring(self, screen: Screen[None]) -> None:
+        """Put a screen in front: what lies over it is closed, else it comes over the others."""
+        if screen in self.screen_stack:
+            while self.screen is not screen:
+                self.pop_screen()
+        else:
+            self.push_screen(screen)
+
+    def _browse_screen(self) -> BrowseScreen | None:
+        from memtui.tui.screens.browse import BrowseScreen
+
+        if not self._is_open():
+            return None
+        if self._browse is None:
+            self._browse = BrowseScreen(self.options)
+            self.install_screen(self._browse, "browse")
+        return self._browse
+
+    def _sessions_screen(self) -> SessionsScreen | None:
+        from memtui.tui.screens.sessions import SessionsScreen
+
+        if not self._is_open():
+            return None
+        if self._sessions is None:
+            self._sessions = SessionsScreen(self.options)
+            self.install_screen(self._sessions, "sessions")
+        return self._sessions
+
+    def _is_open(self) -> bool:
+        """Whether a memory is open."""
+        if self.engine is None:
+            self.notify("Still opening.", markup=False)
+            return False
+        return True
+
+    def forget_screens(self) -> None:
+        """Leave and forget the screens of the memory before."""
+        screens = [screen for screen in (self._browse, self._sessions) if screen is not None]
+        hidden = [screen for screen in screens if screen not in self.screen_stack]
+        if len(hidden) < len(screens):
+            self.action_show_search()
+        for screen in screens:
+            self.uninstall_screen(screen)
+        for screen in hidden:
+            # One on the stack is removed as it is left; what these look for goes on otherwise.
+            screen.remove()
+        self._browse = self._sessions = None
+
+    # --- at the end -----------------------------------------------------------------------------
+
+    def on_unmount(self) -> None:
+        """Close the engine."""
+        self.memories.begin_closing()
 
     async def action_quit(self) -> None:
         """Quit at once."""
@@ -345,5 +561,5 @@ def _run(app: MemtuiApp, loaded: Loaded) -> int:
     try:
         code = app.run(mouse=loaded.settings.ui.mouse)
     finally:
-        app.close_engine()
+        app.memories.close()
     return app.return_code or code or 0

@@ -28,6 +28,8 @@ _KEY_NAMES: Mapping[str, str] = {
     "pagedown": "pgdn",
     "backspace": "⌫",
 }
+_NAMESPACES = frozenset({"app", "screen", "focused"})
+"""What Textual resolves itself before the dot of an action."""
 _WORD_KEYS = frozenset({"slash", "minus", "plus", "space", "comma"})
 
 
@@ -39,10 +41,19 @@ def bindings(*places: str) -> list[BindingType]:
 
 
 def _binding(action: Action) -> Binding:
-    told = action.help.removeprefix(f"{action.title}: ")
+    space, run = "", action.run
+    if run.startswith("app.") and run.count(".") == 2:
+        space, run = "app.", run.removeprefix("app.")
+    part, dot, call = run.partition(".")
+    if dot and part not in _NAMESPACES:
+        # Of a controller: `rankings.step('k', 1)` is run by the screen.
+        name, _, arguments = call.removesuffix(")").partition("(")
+        run = f"part('{part}', '{name}', ({arguments}{',' if arguments else ''}))"
+    run = space + run
+    told = "" if action.help == action.title else action.help.removeprefix(f"{action.title}: ")
     return Binding(
         ",".join(action.keys),
-        action.run,
+        run,
         action.title,
         show=action.bar != HIDDEN,
         priority=action.priority,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
@@ -25,19 +27,14 @@ from memtui.bus import (
     SyncProgressed,
     SyncStarted,
 )
-from memtui.model import SyncStats
-from memtui.tui.messages import (
-    IndexContentChanged,
-    IndexExamined,
-    IndexStatusChanged,
-    LegChanged,
-    SearchAnswered,
-    SearchErred,
-    SyncEnded,
-)
+from memtui.model import Ranked, SyncStats
+from memtui.model.status import ForeignAgent, ProbeResult, ProviderListing
+from memtui.tui.choosing import Chosen
 
-_BURSTS = frozenset({IndexContentChanged, IndexStatusChanged})
-"""Messages without content: while one waits to be handled, another would say nothing new."""
+if TYPE_CHECKING:
+    from memtui.engine.source import RebuildCost
+    from memtui.tui.memories import OpenedMemory
+
 
 Post = Callable[[Message], object]
 
@@ -54,6 +51,120 @@ _OTHERS = (
     LegDegraded,
     LegRecovered,
 )
+
+
+@dataclass
+class EngineOpened(Message):
+    """A memory is ready to be asked; its engine publishes on `bus`."""
+
+    memory: OpenedMemory
+    bus: Bus
+
+
+@dataclass
+class EngineFailed(Message):
+    """The engine could not be opened."""
+
+    error: str
+
+
+@dataclass
+class AgentsFound(Message):
+    """The agents of this machine were looked for; `error` says why they could not be."""
+
+    agents: Sequence[ForeignAgent]
+    error: str = ""
+
+
+@dataclass
+class SearchAnswered(Message):
+    """The engine answered request `sequence`; `complete` is false while a leg is still running."""
+
+    sequence: int
+    ranked: Ranked
+    complete: bool
+    memory: int = 0
+    """Which of the memories opened so far it is from."""
+
+
+@dataclass
+class SearchErred(Message):
+    """The engine could not answer request `sequence`."""
+
+    sequence: int
+    error: str
+    memory: int = 0
+    """Which of the memories opened so far it is from."""
+
+
+class IndexStatusChanged(Message):
+    """The index status may be different; the receiver asks for a snapshot."""
+
+    def can_replace(self, message: Message) -> bool:
+        """Let a burst collapse into its last message."""
+        return isinstance(message, IndexStatusChanged)
+
+
+class IndexContentChanged(Message):
+    """Chunks were added, changed or removed: what is shown may be out of date."""
+
+    def can_replace(self, message: Message) -> bool:
+        """Let a burst collapse into its last message."""
+        return isinstance(message, IndexContentChanged)
+
+
+@dataclass
+class SyncEnded(Message):
+    """A sync or a rebuild ended; `error` is empty when it ended well, `note` says what it did."""
+
+    note: str
+    error: str = ""
+
+
+@dataclass
+class IndexExamined(Message):
+    """The truth report of another program's index was made; `problem` says why it was not."""
+
+    problem: str
+
+
+@dataclass
+class LegChanged(Message):
+    """A leg stopped answering, or answers again."""
+
+    note: str
+    healthy: bool
+
+
+@dataclass
+class ProvidersListed(Message):
+    """Every provider was looked at; `error` says why that was not possible."""
+
+    listings: Sequence[ProviderListing]
+    error: str = ""
+
+
+@dataclass
+class ProviderPriced(Message):
+    """What going over to a provider would take; without a cost, why that is not known."""
+
+    listing: ProviderListing
+    chosen: Chosen | None
+    cost: RebuildCost | None
+    error: str = ""
+
+
+@dataclass
+class ProviderProbed(Message):
+    """A provider was asked for a vector; without a result, why it could not be."""
+
+    name: str
+    result: ProbeResult | None
+    error: str = ""
+
+
+_BURSTS = frozenset({IndexContentChanged, IndexStatusChanged})
+"""Messages without content: while one waits to be handled, another would say nothing new."""
 
 
 class Bridge:
@@ -134,3 +245,12 @@ def _changed_anything(stats: SyncStats) -> bool:
     return stats.rebuild or any(
         (stats.files_added, stats.files_changed, stats.files_removed, stats.chunks_embedded)
     )
+
+
+CHANGES = (FileIndexed, IndexChanged, IndexSwapped, SyncFinished)
+"""The events to subscribe to; not each of them is a change."""
+
+
+def changes_content(event: Event) -> bool:
+    """Whether after an event the index may hold something else."""
+    return any(isinstance(message, IndexContentChanged) for message in messages_for(event))

@@ -129,8 +129,8 @@ class MemtuiCommands(Provider):
             yield from self._rankings(app)
             yield from _providers(app)
             yield from _sessions(app)
-            if app.agents is not None:
-                agents = partial(app.run_action, "open_agent")
+            if app.memories.agents is not None:
+                agents = app.memories.choose_agent
                 yield Command("open an agent's index…", "the agents of this machine", agents)
         yield Command("theme", "choose other colours", self.app.search_themes)
         for name in sorted(self.app.available_themes):
@@ -155,7 +155,7 @@ class MemtuiCommands(Provider):
             )
 
     def _rankings(self, app: MemtuiApp) -> Iterator[Command]:
-        change = app.search_screen.change_ranking
+        change = app.search_screen.rankings.change
         configured = app.options.ranking
         for preset in PRESETS:
             run = partial(change, preset.change(configured))
@@ -172,10 +172,10 @@ class MemtuiCommands(Provider):
 
 def _inquiries(app: MemtuiApp) -> Iterator[Command]:
     """What is also a key of the search screen, in the words that people search for."""
-    trace = partial(app.run_action, "trace_place")
+    trace = app.search_screen.inquiry.trace_place
     told = "PATH or PATH:LINE: why it is shown or not"
     yield Command("trace a file or a line…", told, trace, ("t",), discover=False)
-    pin = partial(app.run_action, "toggle_pin")
+    pin = app.search_screen.inquiry.toggle_pin
     told = "follow it through every query"
     yield Command("pin the selected chunk", told, pin, ("p",), discover=False)
 
@@ -194,7 +194,7 @@ def _providers(app: MemtuiApp) -> Iterator[Command]:
     told = "what it would cost, and where text would go"
     for name in provider_names():
         if name not in (AUTO, NONE):
-            run = partial(app.action_choose_provider, name)
+            run = partial(app.providers.choose, name)
             yield Command(f"provider: {name}", told, run, discover=False)
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from memtui.model import Fusion, Ranking, SearchMode, Stage
+from memtui.model import CandidatePool, Fusion, Ranking, SearchMode, Stage
 from memtui.text.sanitize import safe_line
+
+if TYPE_CHECKING:
+    from memtui.ranking.trace import Difference
 
 HALF_LIVES: tuple[float, ...] = (7, 14, 30, 60, 90, 180, 365)
 STEP = 0.05
@@ -160,3 +164,21 @@ def _values(ranking: Ranking) -> tuple[Parameter, ...]:
         Parameter("fusion", "fusion", FUSION_NAMES[ranking.fusion]),
         Parameter("profile", "profile", safe_line(ranking.profile)),
     )
+
+
+def needs_search(pool: CandidatePool, before: Ranking, after: Ranking) -> bool:
+    """Whether another ranking needs other candidates than the pool holds.
+
+    A release of another program cuts and scores its candidates by its own rule for one number of
+    them; memtui's own legs only need asking for more.
+    """
+    if not pool.sized:
+        return after.candidates > pool.limit
+    rules = (before.keyword_mapping, before.decay.dates), (after.keyword_mapping, after.decay.dates)
+    return after.candidates != pool.limit or rules[0] != rules[1]
+
+
+def effect(moves: Difference) -> str:
+    """What a change did to the list, as `2 moved, 1 in, 1 out`; empty when it did nothing."""
+    counts = ((moves.moved, "moved"), (moves.entered, "in"), (moves.left, "out"))
+    return ", ".join(f"{len(chunks)} {word}" for chunks, word in counts if chunks)

@@ -185,7 +185,7 @@ async def _running(tracer: Tracer, folder: Path) -> AsyncIterator[Running]:
             while run.app.search_screen.engine is None:
                 await run.pilot.pause(0.1)
             yield run
-    run.app.close_engine()
+    run.app.memories.close()
 
 
 def main(journey: str) -> None:

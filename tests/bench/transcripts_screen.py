@@ -158,7 +158,7 @@ async def _indexing(place: Path, patience: float) -> dict[str, Any]:
         status = engine.index.status()
         engine.index.cancel()
         assert not status.errors, status.errors
-    app.close_engine()
+    app.memories.close()
     return {
         "seconds": seconds,
         "chunks": status.chunks,

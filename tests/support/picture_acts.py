@@ -100,7 +100,9 @@ async def open_difference(app: MemtuiApp, pilot: Pilot[int]) -> None:
     assert screen.ranked is not None
     hit = next(hit for hit in screen.ranked.hits if hit.chunk.path == CHANGED)
     screen.results.choose(hit.chunk.id)
-    await until(pilot, lambda: screen.source is not None and screen.source.path == CHANGED, 30)
+    await until(
+        pilot, lambda: screen.notes.source is not None and screen.notes.source.path == CHANGED, 30
+    )
     await pilot.press("f8")
     await until(pilot, lambda: isinstance(app.screen, DifferenceScreen), 30)
 

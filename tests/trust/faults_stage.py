@@ -142,7 +142,7 @@ class Stage:
                     yield
                     await press(pilot, "escape", "1")
             finally:
-                self.app.close_engine()
+                self.app.memories.close()
 
     def _open(self, bus: Bus) -> Engine:
         return Engine.open(

@@ -29,10 +29,10 @@ from memtui.engine import Engine
 from memtui.ranking.mmr import tokenize
 from memtui.ranking.stage_state import collation_key
 from memtui.settings import EmbeddingSettings, IndexSettings, Settings
-from memtui.tui.actions_panes import PLACES
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
-from memtui.tui.rankings_undo import MOST as MOST_UNDONE
+from memtui.tui.screens.search.ranking_controller import MOST_CHANGES as MOST_UNDONE
+from memtui.tui.screens.search.screen import PLACES
 from memtui.tui.widgets.result_list import SORTS
 from tests.trust.processes import line
 from tests.trust.report import Options, Outcome
@@ -371,7 +371,7 @@ async def _interface(options: Options, events: int) -> _Lived:
                 sampled = done
                 await _come_to_rest(app, pilot, opened[0])
                 samples.take(done)
-    app.close_engine()
+    app.memories.close()
     return done, samples
 
 
@@ -397,7 +397,7 @@ async def _come_to_rest(app: MemtuiApp, pilot: Pilot[int], engine: Engine) -> No
     """
     await press(pilot, "escape", "1", "escape")
     screen = app.search_screen
-    screen.preview_place, screen.sort, screen.near_wanted = PLACES[0], SORTS[0], None
+    screen.preview_place, screen.lists.sort, screen.near_wanted = PLACES[0], SORTS[0], None
     screen.apply_layout()
     await press(pilot, "0")
     await asyncio.to_thread(engine.index.sync, wait=True)

@@ -197,10 +197,10 @@ async def foreign_running(
         await until(pilot, lambda: app.search_screen.engine is not None, 20)
         await until(pilot, lambda: engines[0].index.status().foreign is not None, 20)
         await until(pilot, lambda: _is_examined(engines[0]), 20)
-        app.search_screen.refresh_status()
+        app.search_screen.index.refresh_status()
         await settle(app, pilot)
         yield ForeignRunning(app, pilot, engines[0])
-    app.close_engine()
+    app.memories.close()
 
 
 def _is_examined(engine: Engine) -> bool:

@@ -115,4 +115,4 @@ async def running(
         await until(pilot, lambda: app.search_screen.engine is not None)
         await settle(app, pilot)
         yield Running(app, pilot, made[0])
-    app.close_engine()
+    app.memories.close()

@@ -43,7 +43,7 @@ async def choosing(
             await until(pilot, lambda: app.engine is not None)
         await settle(app, pilot)
         yield app, pilot
-    app.close_engine()
+    app.memories.close()
 
 
 def _is_asking(app: MemtuiApp) -> bool:
@@ -144,11 +144,12 @@ async def test_the_palette_leads_from_one_memory_to_another_and_back() -> None:
         screen.query_input.value = "router"
         await until(pilot, lambda: screen.flow.answered == "router")
         commands = {c.name: c for c in MemtuiCommands(app.screen).commands()}
-        await commands["open an agent's index…"].run()
+        commands["open an agent's index…"].run()
         await until(pilot, lambda: _is_asking(app) and "research" in screen_text(app))
         await pilot.press("escape")
         assert app.engine is notes[0]
-        await app.run_action("open_agent")
+        app.memories.choose_agent()
+        await pilot.pause()
         await until(pilot, lambda: "research" in screen_text(app))
         await pilot.press("enter")
         await until(pilot, lambda: app.engine is not notes[0] and screen.flow.complete)
@@ -159,7 +160,8 @@ async def test_the_palette_leads_from_one_memory_to_another_and_back() -> None:
         notes[0].bus.publish(late)
         await settle(app, pilot)
         assert screen.ranked.ranking.k == 3
-        await app.run_action("open_agent")
+        app.memories.choose_agent()
+        await pilot.pause()
         await until(pilot, lambda: "research" in screen_text(app))
         await pilot.press("up", "enter")
         await until(pilot, lambda: len(notes) == 2 and app.engine is notes[1])

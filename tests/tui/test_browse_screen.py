@@ -8,7 +8,7 @@ import pytest
 from textual.screen import Screen
 
 from memtui.tui.screens.browse import BrowseScreen
-from memtui.tui.screens.chooser import Chooser
+from memtui.tui.screens.dialogs import Chooser
 from memtui.tui.screens.help import help_groups
 from memtui.tui.widgets.file_view import FileView
 from memtui.tui.widgets.key_bar import KeyBar

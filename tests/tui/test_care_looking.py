@@ -191,5 +191,5 @@ async def test_a_real_memory_with_planted_faults_shows_no_secret(tmp_path: Path)
         assert "aws_access_key_id" in seen
         assert secret not in seen
         await pilot.press("escape")
-    app.close_engine()
+    app.memories.close()
     assert note.read_bytes() == before

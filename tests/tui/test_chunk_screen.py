@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import cast
 
 from memtui.tui.screens.chunk import SECTIONS, ChunkScreen
+from memtui.tui.screens.dialogs import SideScreen
 from memtui.tui.screens.help import help_groups
-from memtui.tui.screens.side import SideScreen
 from tests.tui.care_samples import FIRST, SECOND, CareSample
 from tests.tui.harness import Running, press, resize, running, settle
 
@@ -19,7 +19,7 @@ def _engine(run: Running) -> CareSample:
 
 
 async def _open(run: Running, chunk_id: str = FIRST.id) -> ChunkScreen:
-    run.app.search_screen.history.extend(QUERIES)
+    run.app.search_screen.notes.history.extend(QUERIES)
     run.app.open_chunk(chunk_id)
     await settle(run.app, run.pilot)
     return cast("ChunkScreen", run.app.screen)
@@ -132,7 +132,7 @@ async def test_terms_are_sorted_and_keys_lead_on_and_back() -> None:
         await _press(run, "escape")
         assert run.app.screen is screen
         await _press(run, "p")
-        assert run.app.search_screen.pins == (FIRST.id,)
+        assert run.app.search_screen.pinned == (FIRST.id,)
         await _press(run, "y")
         assert run.app.clipboard == "memory/2026-02-10.md#L12-L31"
         await _press(run, "Y", "e")

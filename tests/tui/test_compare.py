@@ -309,8 +309,8 @@ async def test_two_pinned_results_are_compared_step_by_step() -> None:
         search = run.app.search_screen
         assert search.ranked is not None
         first, second = search.ranked.hits[1], search.ranked.drops[0]
-        search.pin_chunk(first.chunk)
-        search.pin_chunk(second.chunk)
+        search.inquiry.pin_chunk(first.chunk)
+        search.inquiry.pin_chunk(second.chunk)
         await opened(run)
         assert "Compare two results" in run.text
         # Where it scrolls, the scroll bar hides nothing.
@@ -342,7 +342,7 @@ async def test_the_comparison_follows_another_answer() -> None:
     async with running(options=options()) as run:
         screen = await opened(run, "d")
         before = screen.sides[1].ranked
-        run.app.search_screen.change_ranking(replace(OTHER, k=2))
+        run.app.search_screen.rankings.change(replace(OTHER, k=2))
         await settle(run.app, run.pilot)
         after = screen.sides[1].ranked
         assert after is not before

@@ -68,7 +68,7 @@ async def test_a_foreign_index_copies_for_its_own_release() -> None:
         return made
 
     async with running(sample, size=(120, 40)) as run:
-        run.app.search_screen.change_ranking(replace(profile("openclaw-2026.4"), k=9))
+        run.app.search_screen.rankings.change(replace(profile("openclaw-2026.4"), k=9))
         await run.pilot.press("escape", "C")
         await settle(run.app, run.pilot)
         assert "For OpenClaw 2026.4" in run.text

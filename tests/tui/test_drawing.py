@@ -7,6 +7,7 @@ from dataclasses import replace
 from textual.content import Content
 
 from memtui.tui.present.report import BAR_META
+from memtui.tui.screens.search.search_controller import PANES_AFTER
 from memtui.tui.widgets.row_list import RowList
 from tests.tui.harness import running, settle, until
 
@@ -22,11 +23,10 @@ async def test_the_rows_come_before_what_is_beside_them() -> None:
         assert screen.ranked is not None
         before, chosen = screen.near.rows, screen.selected_id
         fewer = run.engine.search.rerank(screen.ranked.pool, replace(screen.ranking, k=1))
-        with screen.panes_later(complete=True):
-            screen.show_ranked(fewer, keep=None)
+        screen.lists.show(fewer, keep=None, panes_after=PANES_AFTER)
         assert len(screen.results.rows) == 1
         assert screen.near.rows == before
-        screen.let_keys_go_first()
+        screen.lists.let_keys_go_first()
         await until(run.pilot, lambda: len(screen.near.rows) > len(before))
         assert screen.selected_id == chosen
 
@@ -40,8 +40,7 @@ async def test_where_nobody_types_everything_is_drawn_at_once() -> None:
         await run.pilot.pause()
         before = screen.near.rows
         fewer = run.engine.search.rerank(screen.ranked.pool, replace(screen.ranking, k=1))
-        with screen.panes_later(complete=True):
-            screen.show_ranked(fewer, keep=None)
+        screen.lists.show(fewer, keep=None, panes_after=PANES_AFTER)
         assert len(screen.near.rows) > len(before)
 
 
@@ -49,7 +48,7 @@ async def test_a_list_that_was_hidden_is_told_its_size() -> None:
     async with running(size=(120, 40)) as run:
         screen = run.app.search_screen
         for query in ("router config", "qqqqzz", "router config"):
-            screen.show_message(Content("nothing"))
+            screen.lists.show_message(Content("nothing"))
             await settle(run.app, run.pilot)
             await run.search(query)
             results = screen.results
@@ -66,7 +65,7 @@ async def test_a_near_miss_stays_chosen_when_the_same_list_is_drawn_again() -> N
         missed = screen.ranked.drops[-1].chunk.id
         screen.near.choose(missed, by_user=True)
         await until(run.pilot, lambda: screen.selected_id == missed)
-        screen.redraw_lists()
+        screen.lists.redraw()
         await settle(run.app, run.pilot)
         assert screen.selected_id == screen.near.chosen_id == missed
         # Another answer begins with its first result.

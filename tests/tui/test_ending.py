@@ -29,4 +29,4 @@ async def test_a_memory_that_is_opened_too_late_is_closed_again() -> None:
         gate.set()
         await until(pilot, closed.is_set)
         assert app.engine is None
-    app.close_engine()
+    app.memories.close()

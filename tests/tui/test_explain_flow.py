@@ -37,7 +37,7 @@ async def _open(run: Running, subject: Subject = "", ranked: Ranked | None = Non
     if search.ranked is None:
         await run.search()
     assert search.ranked is not None
-    search._explain(ranked or search.ranked, subject or search.ranked.drops[0].chunk.id)
+    search.inquiry.explain_in(ranked or search.ranked, subject or search.ranked.drops[0].chunk.id)
     await until(run.pilot, lambda: isinstance(run.app.screen, ExplainScreen))
     screen = run.app.screen
     assert isinstance(screen, ExplainScreen)
@@ -229,7 +229,7 @@ async def test_places_outside_the_pool_and_outside_the_index_at_80_by_24() -> No
 
         other = run.engine.search.rerank(search.ranked.pool, replace(RANKING, k=1))
         screen = await _open(run, CHUNKS[0].id, other)
-        search.redraw_lists()
+        search.lists.redraw()
         await run.pilot.pause()
         assert screen.controller.ranked is other
 

@@ -12,7 +12,7 @@ from memtui.report.explanation import Part
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.compare import CompareScreen
 from memtui.tui.screens.explain import ExplainScreen
-from memtui.tui.screens.main import MainScreen
+from memtui.tui.screens.search.screen import SearchScreen
 from tests.tui.harness import Running, running, settle, until
 from tests.tui.inquiry_samples import OUTSIDE, InquiringEngine
 from tests.tui.samples import CHUNKS, SampleEngine, make_pool
@@ -40,7 +40,7 @@ def _options() -> UiOptions:
     return UiOptions(theme="memtui-dark", ranking=RANKING, profiles=PROFILES, history=False)
 
 
-async def _top(run: Running, kind: type[MainScreen | CompareScreen | ExplainScreen]) -> None:
+async def _top(run: Running, kind: type[SearchScreen | CompareScreen | ExplainScreen]) -> None:
     await until(run.pilot, lambda: type(run.app.screen) is kind)
     await settle(run.app, run.pilot)
 
@@ -56,7 +56,7 @@ async def _explained(run: Running) -> ExplainScreen:
 
 async def _press_x_on(run: Running, chunk_id: str) -> ExplainScreen:
     search = run.app.search_screen
-    search.select(chunk_id)
+    search.notes.select(chunk_id)
     await run.pilot.press("x")
     return await _explained(run)
 
@@ -77,7 +77,7 @@ async def test_a_change_is_of_the_asked_ranking_where_one_leg_ranks_alone() -> N
         assert search.ranking == replace(RANKING, k=4)
         assert screen.explained.shown
         # A weight changes nothing with one leg, and a later change must not take it back.
-        search.change_ranking(replace(search.ranking, vector_weight=0.5))
+        search.rankings.change(replace(search.ranking, vector_weight=0.5))
         assert screen.controller.ranking == search.ranking
         await run.pilot.press("u")
         assert "taken back: the last change of the parameters" in run.text
@@ -110,8 +110,8 @@ async def test_why_a_pinned_chunk_is_no_candidate_is_one_key_away() -> None:
     make: Callable[[Bus], SampleEngine] = InquiringEngine
     async with running(make, size=(80, 24), options=_options()) as run:
         await run.search()
-        run.app.search_screen.pin_chunk(CHUNKS[0])
-        run.app.search_screen.pin_chunk(OUTSIDE)
+        run.app.search_screen.inquiry.pin_chunk(CHUNKS[0])
+        run.app.search_screen.inquiry.pin_chunk(OUTSIDE)
         await run.pilot.press("escape")
         await run.pilot.press("c")
         await _top(run, CompareScreen)

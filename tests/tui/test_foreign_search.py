@@ -23,14 +23,14 @@ from memtui.model.rankings import DateRule
 from memtui.report.explanation import report_of
 from memtui.report.layout import text_of
 from memtui.tui import format as fmt
-from memtui.tui.actions_ranking import needs_search
 from memtui.tui.commands import MemtuiCommands
+from memtui.tui.parameters import needs_search
 from memtui.tui.screens.difference import DifferenceScreen, DifferenceView
 from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.help import HelpScreen
 from memtui.tui.screens.truth import TruthScreen
+from memtui.tui.widgets.index_status import status_segments
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.widgets.status_bar import status_segments
 from tests.support.openclaw import AGENT, AGENT_BLOB, RELEASES, SIDECAR, edit, hash_tree
 from tests.support.small_memory import agent_index
 from tests.tui.foreign_samples import (
@@ -177,7 +177,7 @@ async def test_enter_asks_a_remote_model_and_typing_does_not() -> None:
         await settle(run.app, run.pilot)
         assert engine.typed == [True, False]
         assert run.app.search_screen.query_input.has_focus
-        run.app.search_screen.ask(quiet=True)
+        run.app.search_screen.search.ask(quiet=True)
         assert engine.typed[-1] is False
         await run.search("another query")
         assert engine.typed[-1] is True
@@ -266,7 +266,7 @@ async def test_the_strip_says_that_one_leg_searches_alone(mode: SearchMode, told
             await run.pilot.press("m")
             assert f"MMR on: nothing moved, {told}" in strip.render().plain
             await run.pilot.press("m")
-            run.app.search_screen.note("")
+            run.app.search_screen.rankings.note("")
 
 
 async def test_an_agent_whose_provider_cannot_be_asked_is_keyword_only(tmp_path: Path) -> None:
@@ -329,7 +329,8 @@ async def test_a_changed_note_is_shown_as_indexed_with_the_difference_one_key_aw
         place = next(hit for hit in screen.ranked.hits if hit.chunk.path == "MEMORY.md")
         screen.results.choose(place.chunk.id)
         await until(
-            run.pilot, lambda: screen.source is not None and screen.source.path == "MEMORY.md"
+            run.pilot,
+            lambda: screen.notes.source is not None and screen.notes.source.path == "MEMORY.md",
         )
         for size in SIZES:
             await resize(run.pilot, size)
@@ -356,7 +357,8 @@ async def test_one_pane_at_a_time_says_that_the_text_is_the_indexed_one(tmp_path
         place = next(hit for hit in screen.ranked.hits if hit.chunk.path == "MEMORY.md")
         screen.results.choose(place.chunk.id)
         await until(
-            run.pilot, lambda: screen.source is not None and screen.source.path == "MEMORY.md"
+            run.pilot,
+            lambda: screen.notes.source is not None and screen.notes.source.path == "MEMORY.md",
         )
         await run.pilot.press("escape", "tab")
         for size in [(40, 10), (50, 16), (59, 40), (100, 15)]:
@@ -377,7 +379,8 @@ async def test_one_pane_at_a_time_says_that_the_file_is_gone(tmp_path: Path) -> 
         place = next(hit for hit in screen.ranked.hits if hit.chunk.path == "MEMORY.md")
         screen.results.choose(place.chunk.id)
         await until(
-            run.pilot, lambda: screen.source is not None and screen.source.path == "MEMORY.md"
+            run.pilot,
+            lambda: screen.notes.source is not None and screen.notes.source.path == "MEMORY.md",
         )
         await run.pilot.press("escape", "tab")
         await settle(run.app, run.pilot)

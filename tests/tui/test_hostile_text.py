@@ -147,7 +147,7 @@ async def _attack(run: Running, text: str) -> None:
     await settle(run.app, run.pilot)
     check(run)
     await run.search("router")
-    screen.change_ranking(Ranking(k=1, profile=text[:50]))
+    screen.rankings.change(Ranking(k=1, profile=text[:50]))
     check(run)
     await run.pilot.press("escape", "y", "Y", "o", "m")
     run.app.bus.publish(SyncFailed(text, NOW))
@@ -155,7 +155,7 @@ async def _attack(run: Running, text: str) -> None:
     await settle(run.app, run.pilot)
     check(run)
     screen.query_input.value = f'router path:"{text[:300]}" after:{text[:20]}'
-    screen.history.add(text)
+    screen.notes.history.add(text)
     await settle(run.app, run.pilot)
     check(run)
     run.app.clear_notifications()

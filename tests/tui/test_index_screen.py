@@ -18,7 +18,7 @@ from tests.tui.reader_samples import NOW, ReaderApp, screen_text, status
 async def _pane(state: IndexState) -> list[str]:
     pane = IndexStatusPane()
     async with ReaderApp(pane).run_test(size=(42, 20)) as pilot:
-        pane.show(status(state), NOW)
+        pane.show_status(status(state), NOW)
         await pilot.pause()
         return screen_text(pilot.app).splitlines()
 

@@ -228,7 +228,7 @@ async def measure(
         flow = screen.flow
         await until(pilot, lambda: flow.answered is not None or flow.wanted == "", 10)
         engine.index.cancel()
-    app.close_engine()
+    app.memories.close()
     return probe
 
 

@@ -32,4 +32,4 @@ async def test_r_opens_what_could_not_be_opened() -> None:
         await until(pilot, lambda: app.search_screen.engine is not None)
         await until(pilot, lambda: "cannot be made" not in screen_text(app))
         assert app.search_screen.engine_error == ""
-    app.close_engine()
+    app.memories.close()

@@ -104,11 +104,11 @@ async def test_one_question_for_each_list_and_what_fails_is_told_in_the_line() -
     async with running(_engine(), size=(100, 30)) as run:
         await _to_list(run)
         search = run.app.search_screen
-        search.pin_chunk(OUTSIDE)
-        await until(run.pilot, lambda: bool(search._traced))
+        search.inquiry.pin_chunk(OUTSIDE)
+        await until(run.pilot, lambda: bool(search.inquiry._traced))
         asked = run.engine.calls.count("inquire")
         for _ in range(4):
-            search.redraw_lists()
+            search.lists.redraw()
         await settle(run.app, run.pilot)
         assert run.engine.calls.count("inquire") == asked
         engine = run.engine

@@ -124,7 +124,7 @@ async def test_over_an_agents_index_its_release_stays_and_the_settings_are_memtu
     async with running(ForeignSample, options=replace(options(), ranking=agents)) as run:
         await run.search()
         screen = run.app.search_screen
-        assert list(screen.named_rankings()) == ["openclaw-2026.9", "recent-heavy", "old"]
+        assert list(screen.rankings.named_rankings()) == ["openclaw-2026.9", "recent-heavy", "old"]
         await _press(run, "escape", "P")
         assert screen.ranking.profile == "recent-heavy"
         await _press(run, "P", "P")
@@ -137,7 +137,7 @@ async def test_over_an_agents_index_its_release_stays_and_the_settings_are_memtu
         await _press(run, "enter")
         assert user_file.read_text() == f'{OWN}\n[ranking]\nprofile = "openclaw-2026.9"\nk = 8\n'
         assert run.app.options.ranking == screen.options.ranking == agents
-        assert run.app._configured.ranking == replace(agents, k=8)
+        assert run.app.configured.ranking == replace(agents, k=8)
         run.app.options = screen.options = replace(screen.options, profiles=PROFILES)
         await _press(run, "P", "P")
         assert screen.ranking == agents

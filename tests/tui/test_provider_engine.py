@@ -10,10 +10,10 @@ from memtui.bus import Bus
 from memtui.engine import Engine
 from memtui.model import IndexState
 from memtui.settings import EmbeddingSettings, Settings
-from memtui.tui import search_flow
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.providers import ProvidersScreen
+from memtui.tui.screens.search import search_controller
 from tests.support.provider_scenes import NOTES
 from tests.support.services import KEY_REFUSED, Service, registered
 from tests.tui.harness import press, screen_text, until
@@ -29,8 +29,8 @@ async def test_a_service_takes_over_is_asked_and_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Only Enter finishes a text here: no pause between keys on a busy machine is as long.
-    monkeypatch.setattr(search_flow, "SHORTEST_PAUSE", 1000.0)
-    monkeypatch.setattr(search_flow, "LONGEST_PAUSE", 1000.0)
+    monkeypatch.setattr(search_controller, "SHORTEST_PAUSE", 1000.0)
+    monkeypatch.setattr(search_controller, "LONGEST_PAUSE", 1000.0)
     for name, text in NOTES.items():
         path = tmp_path / "notes" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ async def test_a_service_takes_over_is_asked_and_fails(
             await _live_through(app, first)
         finally:
             first.hanging.clear()
-            app.close_engine()
+            app.memories.close()
 
 
 async def _live_through(app: MemtuiApp, first: Service) -> None:

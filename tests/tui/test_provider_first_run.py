@@ -12,13 +12,13 @@ from memtui.bus import Bus
 from memtui.model import IndexState
 from memtui.settings import Flag, load_settings
 from memtui.settings.storage import StateFolder
-from memtui.tui.actions_provider import ASKED
 from memtui.tui.app import options_from
 from memtui.tui.options import UiOptions
+from memtui.tui.provider_switch import ASKED
 from memtui.tui.screens.confirm_provider import ConfirmProvider
 from memtui.tui.screens.dialogs import FirstRunHint
-from memtui.tui.screens.main import WELCOMED
 from memtui.tui.screens.providers import ProvidersScreen
+from memtui.tui.screens.search.screen import WELCOMED
 from tests.tui.harness import running, settle, until
 from tests.tui.provider_samples import PROVIDERS
 from tests.tui.samples import STATUS, SampleEngine

@@ -24,7 +24,7 @@ from memtui.tui import provider_words as words
 from memtui.tui.format import REASON_WORDS
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.screens.index import index_facts
-from memtui.tui.widgets.status_bar import status_segments
+from memtui.tui.widgets.index_status import status_segments
 from tests.tui.harness import Running, resize, running, settle, until
 from tests.tui.samples import NOW, STATUS, SampleCost, SampleEngine, make_pool
 
@@ -64,12 +64,12 @@ async def test_the_bar_says_where_text_goes_whatever_else_there_is_to_say() -> N
         run.engine.current = replace(
             degraded, errors=(ErrorRecord(NOW, "index", "a long error " * 9),)
         )
-        run.app.search_screen.refresh_status()
+        run.app.search_screen.index.refresh_status()
         await settle(run.app, run.pilot)
         assert bar_of(run).startswith("✗ error: a long error")
         assert bar_of(run).endswith("openai → api.openai.com")
         run.engine.current = with_provider(replace(OPENAI, address=""))
-        run.app.search_screen.refresh_status()
+        run.app.search_screen.index.refresh_status()
         await settle(run.app, run.pilot)
         assert "→ a host not known yet" in bar_of(run)
 
@@ -148,7 +148,7 @@ async def test_a_remote_model_is_asked_when_a_text_is_finished() -> None:
         # The remote model takes over while the text is there: nobody types or presses Enter again.
         run.engine.current = with_provider(OPENAI)
         run.engine.pool = make_pool(vector=LegState(LegStatus.PENDING, Reason.PENDING, waiting))
-        run.app.search_screen.refresh_results()
+        run.app.search_screen.search.refresh()
         await until(run.pilot, lambda: run.engine.finished == ["router"])
 
 
@@ -160,14 +160,14 @@ async def test_an_index_of_another_provider_is_told_with_tokens_and_host() -> No
         )
         run.engine.current = building
         for _ in range(2):
-            screen.refresh_status()
+            screen.index.refresh_status()
             await settle(run.app, run.pilot)
         told = "index is for minilm, settings say openai: rebuilding, ~34 k tokens in this program"
         assert run.toasts == [told]
         run.app.clear_notifications()
         run.engine.current = replace(building, made_by="openai/text-embedding-3-large")
-        screen.is_switched = True
-        screen.refresh_status()
+        screen.index.is_switched = True
+        screen.index.refresh_status()
         await settle(run.app, run.pilot)
         assert run.toasts == []
     assert words.sent_words(SampleCost(address="api.openai.com")).endswith("to api.openai.com")

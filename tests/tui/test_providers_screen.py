@@ -70,7 +70,7 @@ async def _press(run: Running, *keys: str) -> None:
 
 async def _open(run: Running, *keys: str, at: str = "") -> ProvidersScreen:
     if at:
-        run.app.action_choose_provider(at)
+        run.app.providers.choose(at)
     else:
         await _press(run, "escape", "E")
     screen = run.app.screen
@@ -248,7 +248,7 @@ async def test_another_provider_for_the_session_and_written_after_its_price(
         assert (chosen.provider, chosen.model, chosen.model_path) == (
             "openai", None, "~/models/own.gguf",
         )  # fmt: skip
-        assert run.app._configured.embedding == chosen
+        assert run.app.configured.embedding == chosen
         await until(run.pilot, lambda: bool(run.toasts))
         assert "provider openai, saved in " in run.toasts[-1].replace("\n", "")
         await _open(run, "enter", "w", at="openai")
@@ -384,13 +384,13 @@ async def test_trying_ends_with_the_program_and_a_failure_is_told_beside_the_fal
         assert "! minilm           fallback" in screen_text(app)
         assert "found    ✓ the model file is there" in screen_text(app)
         assert "answers instead" not in screen_text(app)
-        app.action_choose_provider("openai")
+        app.providers.choose("openai")
         await pilot.pause()
         assert "failed   ✗ openai: timeout; minilm answers instead" in screen_text(app)
         assert "is it running?" not in screen_text(app)
         await pilot.press("t")
         await until(pilot, asked.is_set)
     assert closed.wait(5)
-    app.close_engine()
+    app.memories.close()
     assert isinstance(app.engine, Hangs)
     assert app.engine.calls.count("close") == 1

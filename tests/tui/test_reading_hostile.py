@@ -59,7 +59,7 @@ def _why(attack: str) -> Widget:
 
 def _pane(attack: str) -> Widget:
     pane = IndexStatusPane()
-    pane.show(hostile_status(), NOW)
+    pane.show_status(hostile_status(), NOW)
     return pane
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memtui.tui.search_flow import DELAY, SearchFlow
+from memtui.tui.screens.search.search_controller import BURST_SECONDS, SearchFlow
 
 
 def test_a_pause_is_as_long_as_the_last_answer_took() -> None:
@@ -48,6 +48,6 @@ def test_an_old_failure_does_not_end_a_new_search() -> None:
 def test_only_what_follows_hard_on_another_change_is_a_burst() -> None:
     flow = SearchFlow()
     assert not flow.is_burst(100.0)
-    assert flow.is_burst(100.0 + DELAY / 2)
-    assert flow.is_burst(100.0 + DELAY)
-    assert not flow.is_burst(100.0 + DELAY * 3)
+    assert flow.is_burst(100.0 + BURST_SECONDS / 2)
+    assert flow.is_burst(100.0 + BURST_SECONDS)
+    assert not flow.is_burst(100.0 + BURST_SECONDS * 3)

@@ -30,9 +30,9 @@ from memtui.model import (
     Reason,
     SyncStats,
 )
-from memtui.tui.messages import IndexContentChanged
+from memtui.tui.bridge import IndexContentChanged
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.history import HistoryScreen
+from memtui.tui.screens.dialogs import HistoryScreen
 from tests.tui.harness import Running, press, running, settle, until
 from tests.tui.samples import (
     NOW,
@@ -543,7 +543,7 @@ async def test_history_survives_in_the_state_folder(tmp_path: Path) -> None:
         await run.pilot.press("enter")
         await settle(run.app, run.pilot)
     async with running(options=kept) as run:
-        await until(run.pilot, lambda: run.app.search_screen.history.queries == ("router",))
+        await until(run.pilot, lambda: run.app.search_screen.notes.history.queries == ("router",))
 
 
 # --- copying and editing ------------------------------------------------------------------------
@@ -624,12 +624,12 @@ async def test_a_dead_leg_is_told() -> None:
 async def test_ctrl_c_stops_indexing_before_it_quits() -> None:
     async with running() as run:
         run.engine.current = replace(STATUS, state=IndexState.INDEXING)
-        run.app.search_screen.refresh_status()
+        run.app.search_screen.index.refresh_status()
         await run.pilot.press("ctrl+c")
         assert run.engine.calls[-1] == "cancel"
         assert run.app.is_running
         run.engine.current = STATUS
-        run.app.search_screen.refresh_status()
+        run.app.search_screen.index.refresh_status()
         await run.pilot.press("ctrl+c")
         assert run.app.return_code == 0
 

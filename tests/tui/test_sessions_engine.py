@@ -97,5 +97,5 @@ async def test_opting_in_reading_and_a_result_that_leads_to_its_turn(tmp_path: P
         assert "router networks" in screen_text(app)
         await pilot.press("escape", "escape")
         assert app.screen is app.search_screen
-    app.close_engine()
+    app.memories.close()
     assert file.read_bytes() == before + grown + more, "transcripts are only read"

@@ -14,8 +14,8 @@ from memtui.model import Ranking, Reason
 from memtui.model.conversations import TurnKind
 from memtui.settings.write import SettingsFiles
 from memtui.text.sanitize import HOSTILE as HOSTILE_PATTERN
+from memtui.tui.bridge import IndexContentChanged
 from memtui.tui.memories import OpenedMemory
-from memtui.tui.messages import IndexContentChanged
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.help import HelpScreen
 from memtui.tui.screens.sessions import SessionsScreen
@@ -409,7 +409,7 @@ async def the_index_is_followed(run: Running) -> None:
 
     await tap(run, "escape", "escape")
     assert run.app.screen is run.app.search_screen
-    run.app.show_memory(OpenedMemory(ConversationEngine(Bus())), Bus())
+    run.app.memories.show(OpenedMemory(ConversationEngine(Bus())), Bus())
     await until(run.pilot, lambda: not screen.is_running)
 
 

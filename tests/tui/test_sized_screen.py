@@ -47,7 +47,7 @@ async def counting(size: tuple[int, int]) -> AsyncIterator[tuple[CountingApp, Pi
         await until(pilot, lambda: app.search_screen.engine is not None)
         await settle(app, pilot)
         yield app, pilot
-    app.close_engine()
+    app.memories.close()
 
 
 @pytest.mark.parametrize(

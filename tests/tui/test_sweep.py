@@ -168,7 +168,7 @@ async def test_the_sweep_follows_a_pool_that_changes() -> None:
         await run.pilot.press("l")
         cursor, before = screen.cursor, ids(screen.list_at_cursor())
         search = run.app.search_screen
-        search.ask(quiet=True)
+        search.search.ask(quiet=True)
         pool = replace(make_pool(), query=search.flow.wanted)
         grown = SearchReady(search.flow.sequence, run.engine.search.rerank(pool, BASE), True)
         run.app.bus.publish(grown)

@@ -6,9 +6,8 @@ import pytest
 
 from memtui.model.inquiry import Place
 from memtui.tui.commands import MemtuiCommands
-from memtui.tui.places import SHOWN, NoPlace, completions, read_place
 from memtui.tui.screens.explain import ExplainScreen
-from memtui.tui.screens.place_prompt import PlacePrompt
+from memtui.tui.screens.place_prompt import SHOWN, NoPlace, PlacePrompt, completions, read_place
 from memtui.tui.widgets.row_list import RowList
 from tests.tui.harness import Running, running, until
 from tests.tui.inquiry_samples import InquiringEngine
@@ -117,7 +116,7 @@ async def test_from_the_preview_the_first_visible_line_is_named() -> None:
         await run.search()
         search = run.app.search_screen
         await run.pilot.press("escape", "enter")
-        await until(run.pilot, lambda: search.preview.has_focus and search.source is not None)
+        await until(run.pilot, lambda: search.preview.has_focus and search.notes.source is not None)
         line = search.preview.first_visible_line
         await run.pilot.press("t")
         screen = await _prompt(run)

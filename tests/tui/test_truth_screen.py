@@ -189,7 +189,7 @@ async def test_hostile_text_is_shown_as_marks() -> None:
     async with running(ForeignSample, size=(200, 60)) as run:
         foreign = replace(FOREIGN, truth=truth, agent=HOSTILE[7], chosen_because=HOSTILE[2])
         run.engine.current = replace(FOREIGN_STATUS, foreign=foreign)
-        run.app.search_screen.refresh_status()
+        run.app.search_screen.index.refresh_status()
         screen = await _open(run)
         text = await _parts(run)
         screen.query_one("#findings", RowList).focus()
@@ -212,7 +212,7 @@ async def test_any_size_is_survived() -> None:
 async def test_the_pane_tells_the_same_in_short() -> None:
     async with running(ForeignSample, size=(200, 60)) as run:
         pane = run.app.search_screen.query_one(IndexStatusPane)
-        pane.show(FOREIGN_STATUS, NOW)
+        pane.show_status(FOREIGN_STATUS, NOW)
         await settle(run.app, run.pilot)
         for words in ("agent      main", "profile    openclaw-2026.9", "drifted    3 files"):
             assert words in run.text

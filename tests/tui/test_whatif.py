@@ -9,8 +9,12 @@ from memtui.model import Decay, Mmr, Ranked, Ranking
 from memtui.ranking.trace import difference
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.options import UiOptions
-from memtui.tui.rankings_undo import BURST_SECONDS, MOST, RankingHistory
 from memtui.tui.screens.compare import CompareScreen
+from memtui.tui.screens.search.ranking_controller import (
+    BURST_SECONDS,
+    MOST_CHANGES,
+    RankingHistory,
+)
 from memtui.tui.screens.sweep import SweepScreen
 from tests.tui.harness import Running, running, settle
 from tests.tui.samples import SampleEngine, make_ranked
@@ -34,7 +38,7 @@ def look(ranked: Ranked | None) -> list[tuple[str, int, float, float]]:
 def slowly(run: Running) -> None:
     """Let every key come a second after the one before."""
     times = count(0.0, 1.0)
-    run.app.search_screen.clock_seconds = lambda: next(times)
+    run.app.search_screen.rankings.clock = lambda: next(times)
 
 
 # --- the history of rankings --------------------------------------------------------------------
@@ -81,13 +85,13 @@ def test_a_burst_that_ends_where_it_began_is_no_change() -> None:
 
 def test_only_so_many_changes_are_kept() -> None:
     history = RankingHistory()
-    for k in range(MOST + 20):
+    for k in range(MOST_CHANGES + 20):
         history.changed(Ranking(k=k), Ranking(k=k + 1), "", float(k))
     left = 0
-    at = Ranking(k=MOST + 20)
+    at = Ranking(k=MOST_CHANGES + 20)
     while (before := history.undo(at)) is not None:
         at, left = before, left + 1
-    assert (left, at) == (MOST, Ranking(k=20))
+    assert (left, at) == (MOST_CHANGES, Ranking(k=20))
 
 
 # --- on the screen ------------------------------------------------------------------------------
@@ -150,7 +154,7 @@ async def test_another_memory_begins_without_changes_to_undo() -> None:
         changed = screen.ranking
         screen.engine_opened(SampleEngine(run.app.bus), screen.options)
         await settle(run.app, run.pilot)
-        screen.action_undo_ranking()
+        screen.rankings.undo()
         assert screen.ranking == changed
 
 
@@ -169,7 +173,7 @@ async def test_rows_that_left_are_marked_with_their_former_rank() -> None:
         assert "out" in row.split("\n")[0]
         others = [row.draw(80).plain for row in screen.near.rows if row.id != last.chunk.id]
         assert not any("was #" in other for other in others)
-        screen.redraw_lists()
+        screen.lists.redraw()
         await settle(run.app, run.pilot)
         assert "was #" not in run.text
 

@@ -37,7 +37,7 @@ def _told(run: Running) -> set[str]:
 def _fail(run: Running) -> None:
     assert isinstance(run.engine, FailingEngine)
     run.engine.failing = True
-    run.app.search_screen.show_start()
+    run.app.search_screen.search.show_start()
 
 
 async def test_a_failed_list_of_recent_notes_is_told() -> None:

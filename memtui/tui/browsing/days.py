@@ -63,7 +63,7 @@ class DayActions(ReadingActions):
 
     def _count_recalls(self) -> None:
         search = self.memtui.search_screen
-        asked = tuple(search.history.queries), search.ranking
+        asked = tuple(search.notes.history.queries), search.ranking
         if not asked[0]:
             self._note_recalls("no queries asked yet, nothing to count", "no queries yet")
         elif self.recalled is not None and self._counted == asked:

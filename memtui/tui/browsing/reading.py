@@ -157,7 +157,7 @@ class ReadingActions(ListingActions):
 
     def action_choose_chunk(self) -> None:
         """Go to any chunk of the file, chosen by its lines and its first words."""
-        from memtui.tui.screens.chooser import Chooser
+        from memtui.tui.screens.dialogs import Chooser
 
         place, chunks = self.view.place, self.view.chunks
         if self.source is None or place is None:
@@ -292,7 +292,7 @@ class ReadingActions(ListingActions):
 
     def action_same_day(self) -> None:
         """Go to another file of the same day; several are offered."""
-        from memtui.tui.screens.chooser import Chooser
+        from memtui.tui.screens.dialogs import Chooser
 
         file = self.shown_file
         if file is None or file.day is None:

@@ -10,8 +10,8 @@ from textual.app import App
 
 from memtui.bus import Bus, Event
 from memtui.model.browsing import CareFinding, CareReport
+from memtui.tui.bridge import CHANGES, changes_content
 from memtui.tui.caring.rows import FindingRow
-from memtui.tui.following import CHANGES, changes_content
 
 if TYPE_CHECKING:
     from memtui.engine import Engine

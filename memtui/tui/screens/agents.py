@@ -18,10 +18,10 @@ from memtui.model.status import ForeignAgent, IndexGeneration
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
-from memtui.tui.messages import AgentsFound, EngineFailed, EngineOpened
+from memtui.tui.bridge import AgentsFound, EngineFailed, EngineOpened
 from memtui.tui.screens.base import Modal
+from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.row_list import Row, RowList
-from memtui.tui.widgets.safe_input import SafeInput
 
 NOTES = "notes"
 SHOWN = 200

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from asyncio import CancelledError as TaskCancelled
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from textual import events
 from textual.app import App
@@ -16,7 +17,15 @@ from textual.worker import Worker, WorkerState
 
 from memtui.text.sanitize import safe_line
 
+T = TypeVar("T")
+
+WIDE, HUGE, TALL = 100, 160, 30
+WIDTHS = [(0, "-sliver"), (40, "-small"), (60, "-narrow"), (WIDE, "-wide"), (HUGE, "-huge")]
+HEIGHTS = [(0, "-flat"), (10, "-low"), (16, "-short"), (TALL, "-tall")]
+"""The breakpoints of screens of several panes; below 40 and 10 only `TOO_SMALL` is shown."""
+TOO_SMALL = "memtui needs 40×10; try `memtui search`"
 _ERROR_SECONDS = 30
+_TOAST_SECONDS = 4
 
 
 def show_worker_error(app: App[Any], event: Worker.StateChanged) -> None:
@@ -68,6 +77,41 @@ class BaseScreen(Screen[ScreenResultType]):
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Show what went wrong in a worker of this screen."""
         show_worker_error(self.app, event)
+
+    def in_background(
+        self,
+        work: Callable[[], T],
+        then: Callable[[T], object],
+        *,
+        group: str,
+        description: str,
+        exclusive: bool = False,
+    ) -> None:
+        """Run `work` on a thread, and `then` with its result on the event loop.
+
+        An error is shown as a toast that begins with the description. With `exclusive` the result
+        of what runs in the same group is not waited for any more.
+        """
+
+        async def run() -> None:
+            self.call_next(then, await asyncio.to_thread(work))
+
+        self.run_worker(
+            run(), group=group, description=description, exclusive=exclusive, exit_on_error=False
+        )
+
+    def tell(self, text: str, *, error: bool = False, warning: bool = False) -> None:
+        """Show a toast: what happened, and what to do next."""
+        self.app.notify(
+            text,
+            markup=False,
+            severity="error" if error else "warning" if warning else "information",
+            timeout=_ERROR_SECONDS if error else _TOAST_SECONDS,
+        )
+
+    def action_part(self, part: str, name: str, arguments: tuple[object, ...] = ()) -> None:
+        """Run an action of a controller, which is an attribute of the screen."""
+        getattr(getattr(self, part), name)(*arguments)
 
     @property
     def is_open(self) -> bool:

@@ -20,15 +20,14 @@ from memtui.tui.browsing.days import DayActions
 from memtui.tui.browsing.messages import PlaceFound
 from memtui.tui.browsing.places import day_filter, path_filter
 from memtui.tui.browsing.tree import Sort
-from memtui.tui.editing import edit_place
-from memtui.tui.screens.main import HEIGHTS, TOO_SMALL, WIDTHS
+from memtui.tui.editor import edit_place
+from memtui.tui.screens.base import HEIGHTS, TOO_SMALL, WIDTHS
 from memtui.tui.widgets.file_tree import FileTree
 from memtui.tui.widgets.file_view import FileView
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.widgets.query_bar import LONGEST
+from memtui.tui.widgets.query_bar import LONGEST, SafeInput
 from memtui.tui.widgets.rendered_view import RenderedView
 from memtui.tui.widgets.row_list import RowList
-from memtui.tui.widgets.safe_input import SafeInput
 from memtui.tui.widgets.timeline import Timeline
 
 if TYPE_CHECKING:

@@ -29,8 +29,8 @@ from memtui.tui.options import UiOptions
 from memtui.tui.screens.place_base import ContentChanged, PlaceScreen
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.line_view import LineView
+from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.row_list import RowList
-from memtui.tui.widgets.safe_input import SafeInput
 
 if TYPE_CHECKING:
     from memtui.engine import Engine

@@ -30,9 +30,9 @@ from memtui.tui.chunks.rows import (
     term_rows,
 )
 from memtui.tui.options import UiOptions
+from memtui.tui.screens.base import TALL, WIDE
 from memtui.tui.screens.chunk_base import ChunkBase
-from memtui.tui.screens.side import SideScreen
-from memtui.tui.search_base import TALL, WIDE
+from memtui.tui.screens.dialogs import SideScreen
 from memtui.tui.side_by_side import SideText, one_text
 from memtui.tui.widgets.facts import Facts
 from memtui.tui.widgets.key_bar import KeyBar
@@ -309,7 +309,7 @@ class ChunkScreen(ChunkBase):
     def action_pin(self) -> None:
         """Follow the chunk on the search screen, or do not any more."""
         if self.chunk is not None:
-            search = self.memtui.search_screen
+            search = self.memtui.search_screen.inquiry
             search.pin_chunk(self.chunk)
             is_pinned = self.chunk.id in search.pins
             self.tell("Pinned on the search screen." if is_pinned else "Not pinned any more.")

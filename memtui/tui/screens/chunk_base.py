@@ -67,7 +67,7 @@ class ChunkBase(PlaceScreen):
     @property
     def queries(self) -> tuple[str, ...]:
         """The queries of the history, newest first."""
-        return self.memtui.search_screen.history.queries
+        return self.memtui.search_screen.notes.history.queries
 
     # --- the record and what is like it ---------------------------------------------------------
 

@@ -20,11 +20,11 @@ from memtui.report.arithmetic import place
 from memtui.report.explanation import verdict_words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.actions_ranking import needs_search
 from memtui.tui.bindings import bindings
 from memtui.tui.comparing import CONFIGURED, CURRENT, Side, choices, first_names
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import UiOptions
+from memtui.tui.parameters import needs_search
 from memtui.tui.screens.base import BaseScreen
 from memtui.tui.widgets.butterfly import two_results
 from memtui.tui.widgets.comparison_view import (

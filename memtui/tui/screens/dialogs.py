@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -9,13 +10,19 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.widgets import Button, Static
+from textual.widgets import Button, Input, Static
 
+from memtui.model import Chunk, citation
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
 from memtui.tui.bindings import bindings
+from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.base import Modal
+from memtui.tui.side_by_side import SideText, two_texts
+from memtui.tui.widgets.line_view import LineView
+from memtui.tui.widgets.query_bar import SafeInput
+from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
     from memtui.engine.source import RebuildCost
@@ -112,3 +119,174 @@ class FirstRunHint(Modal[None]):
     def on_click(self) -> None:
         """Go away at the first click."""
         self.dismiss(None)
+
+
+class SideScreen(Modal[None]):
+    """The text of a chunk, and beside it that of another one."""
+
+    BINDING_GROUP_TITLE = "Side by side"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("side")
+    DEFAULT_CSS = """
+    SideScreen {
+        align: center middle;
+        background: $background 60%;
+        & #side-box { width: 96%; max-width: 180; height: 90%; background: $surface; }
+        & #side-view { border-title-color: $foreground; border-subtitle-color: $foreground 68%; }
+        &.-narrow #side-box, &.-short #side-box { width: 100%; max-width: 100%; height: 100%; }
+    }
+    """
+
+    def __init__(self, first: Chunk, second: Chunk, glyphs: Glyphs) -> None:
+        super().__init__()
+        self._sides = tuple(
+            SideText(
+                citation(chunk.path, chunk.start_line, chunk.end_line),
+                chunk.start_line,
+                chunk.text,
+            )
+            for chunk in (first, second)
+        )
+        self._glyphs = glyphs
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="side-box"):
+            yield LineView(id="side-view")
+
+    def on_mount(self) -> None:
+        """Show both texts."""
+        view = self.query_one(LineView)
+        view.border_title = Content.assemble(
+            "Side by side  ", ("- only left", "$state-error"), "  ", ("+ only right", "$state-ok"),
+            "  ~ words differ",
+        )  # fmt: skip
+        view.border_subtitle = Content("j/k scroll  esc back")
+        left, right = self._sides
+        view.lay_out(lambda width: two_texts(left, right, width, self._glyphs))
+        view.focus()
+
+
+_MOST_LINES = 14
+
+
+class Chooser(Modal[str]):
+    """Rows with one of them chosen; the result is the id of the row that was opened."""
+
+    BINDING_GROUP_TITLE = "Choice"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("chooser")
+    DEFAULT_CSS = """
+    Chooser {
+        align: center middle;
+        background: $background 60%;
+        & #chooser-box { width: 80; max-width: 100%; height: auto; max-height: 100%; }
+        & #chooser { background: $surface; }
+    }
+    """
+
+    def __init__(self, title: str, rows: Sequence[Row], chosen: str | None = None) -> None:
+        super().__init__()
+        self._title = title
+        self._rows = rows
+        self._first = chosen
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="chooser-box"):
+            yield RowList(id="chooser")
+
+    def on_mount(self) -> None:
+        """List the rows."""
+        lines = self.query_one("#chooser", RowList)
+        lines.styles.height = min(len(self._rows), _MOST_LINES) + 2
+        lines.border_title = Content(safe_line(self._title))
+        lines.border_subtitle = Content("⏎ open  esc back")
+        lines.set_rows(self._rows, self._first)
+        lines.focus()
+
+    @on(RowList.Opened)
+    def opened(self, message: RowList.Opened) -> None:
+        """Take the row."""
+        message.stop()
+        self.dismiss(message.row_id)
+
+    @on(RowList.Chosen)
+    def chosen(self, message: RowList.Chosen) -> None:
+        """Keep the choice here."""
+        message.stop()
+
+
+SHOWN = 50
+
+
+class HistoryScreen(Modal[str | None]):
+    """The queries asked before, newest first; typing narrows them. Returns the chosen one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("history")
+
+    DEFAULT_CSS = """
+    HistoryScreen {
+        align: center middle;
+        background: $background 60%;
+        & > Vertical { width: 76; max-width: 100%; height: 18; max-height: 100%; }
+        & Input { border: round $primary; border-title-color: $primary; background: $background; }
+        & Input:focus { background-tint: $foreground 0%; }
+        & RowList { height: 1fr; background: $background; }
+    }
+    """
+
+    def __init__(self, queries: Sequence[str]) -> None:
+        super().__init__()
+        self._queries = tuple(queries)
+
+    def compose(self) -> ComposeResult:
+        """A filter over a list."""
+        with Vertical():
+            yield SafeInput(placeholder="filter", id="history-filter")
+            yield RowList(id="history-list")
+
+    def on_mount(self) -> None:
+        """Show every query."""
+        self.query_one(Input).border_title = Content("Queries asked before")
+        self._show("")
+
+    @on(Input.Changed)
+    def filter_changed(self, event: Input.Changed) -> None:
+        """Show the queries that hold every typed word."""
+        event.stop()
+        self._show(event.value)
+
+    @on(Input.Submitted)
+    def filter_submitted(self, event: Input.Submitted) -> None:
+        """Return the chosen query."""
+        event.stop()
+        self.dismiss(self.query_one(RowList).chosen_id)
+
+    @on(RowList.Opened)
+    def query_opened(self, message: RowList.Opened) -> None:
+        """Return the query that was opened."""
+        message.stop()
+        self.dismiss(message.row_id)
+
+    @on(RowList.Chosen)
+    def query_chosen(self, message: RowList.Chosen) -> None:
+        """Keep the choice in this screen."""
+        message.stop()
+
+    def action_move(self, step: int) -> None:
+        """Move the choice while typing."""
+        self.query_one(RowList).move(step)
+
+    def action_dismiss_none(self) -> None:
+        """Go back without a query."""
+        self.dismiss(None)
+
+    def _show(self, text: str) -> None:
+        words = text.lower().split()
+        found = [q for q in self._queries if all(word in q.lower() for word in words)][:SHOWN]
+        self.query_one(RowList).set_rows([_row(query) for query in found])
+
+
+def _row(query: str) -> Row:
+    def draw(width: int) -> Content:
+        line = Content(safe_line(query))
+        return line.truncate(max(width, 1), ellipsis=True)
+
+    return Row(query, draw)

@@ -32,12 +32,12 @@ from memtui.tui.present.report import section_lines, text_lines
 from memtui.tui.screens.base import Modal
 from memtui.tui.screens.explain_controller import ExplainController
 from memtui.tui.widgets.change_list import ChangeList
-from memtui.tui.widgets.text_block import TextBlock
+from memtui.tui.widgets.line_view import TextBlock
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.tui.actions_inquiry import InquiryActions
     from memtui.tui.app import MemtuiApp
+    from memtui.tui.screens.search.inquiry_controller import InquiryController
 
 STEP_PAUSE = 0.12
 """Seconds on one chunk before the engine is asked about it, for a reader who steps on."""
@@ -91,7 +91,7 @@ class ExplainScreen(Modal[str | None]):
         ranking: Ranking | None = None,
         glyphs: Glyphs = UNICODE,
         engine: Engine | None = None,
-        search: InquiryActions | None = None,
+        search: InquiryController | None = None,
         follows: bool = False,
         folder: Path | None = None,
     ) -> None:
@@ -320,7 +320,7 @@ class ExplainScreen(Modal[str | None]):
         else:
             self.search.change_ranking(self.controller.changed(choice))
 
-    async def action_undo(self) -> None:
+    def action_undo(self) -> None:
         """Take back the change that was made last, here or below."""
         if self.search is None or not self.follows:
             self.notify(_NOTHING_APPLIED, markup=False)
@@ -331,7 +331,7 @@ class ExplainScreen(Modal[str | None]):
         if last is not None and last.query is not None:
             self.search.change_query(last.query)
             return
-        await self.app.run_action("undo_ranking")
+        self.search.undo()
         if self.search.ranking == before:
             self.controller.note = ""
             self.notify(_NOTHING_APPLIED, markup=False)
@@ -347,7 +347,7 @@ class ExplainScreen(Modal[str | None]):
         if self.chunk_id is not None:
             cast("MemtuiApp", self.app).open_chunk(self.chunk_id)
 
-    async def action_compare(self) -> None:
+    def action_compare(self) -> None:
         """Put two rankings side by side; from there, go back to them."""
         from memtui.tui.screens.compare import CompareScreen
 
@@ -355,7 +355,7 @@ class ExplainScreen(Modal[str | None]):
             self.action_close()
         elif self.search is not None:
             self.search.follow_chunk(self.chunk_id)
-            await self.app.run_action("compare")
+            self.search.compare()
 
     def action_copy(self, format_: str) -> None:
         """Copy the explanation as plain text or as Markdown."""

@@ -19,7 +19,7 @@ from textual.widgets import Input, Static
 from memtui.tui import format as fmt
 from memtui.tui.bindings import KnownKey, bindings, key_label, known_keys
 from memtui.tui.screens.base import Modal
-from memtui.tui.widgets.safe_input import SafeInput
+from memtui.tui.widgets.query_bar import SafeInput
 
 _KEYS = 16
 

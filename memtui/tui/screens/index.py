@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.text import Text
-from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
@@ -18,12 +17,11 @@ from memtui.model import IndexState, IndexStatus, ProviderState, Reason, Skipped
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
-from memtui.tui.actions_index import PRICE
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import UNICODE, Glyphs
-from memtui.tui.messages import RebuildPriced
 from memtui.tui.screens.base import BaseScreen
 from memtui.tui.screens.dialogs import ConfirmRebuild
+from memtui.tui.screens.search.index_controller import PRICE
 from memtui.tui.widgets.facts import Fact, Facts
 from memtui.tui.widgets.index_status import (
     cache_line,
@@ -40,6 +38,7 @@ from memtui.tui.widgets.key_bar import KeyBar
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
+    from memtui.engine.source import RebuildCost
 
 REFRESH_SECONDS = 1.0
 ERRORS_SHOWN = 20
@@ -213,18 +212,18 @@ class IndexScreen(BaseScreen[None]):
     def action_rebuild(self) -> None:
         """Ask before indexing everything again, with the price."""
         if self.engine is not None:
-            self._price(self.engine)
+            self.in_background(
+                self.engine.index.rebuild_cost,
+                self._ask_for_rebuild,
+                group="price",
+                description=PRICE,
+                exclusive=True,
+            )
 
-    @work(thread=True, exclusive=True, group="price", exit_on_error=False, description=PRICE)
-    def _price(self, engine: Engine) -> None:
-        self.post_message(RebuildPriced(engine.index.rebuild_cost()))
-
-    def on_rebuild_priced(self, message: RebuildPriced) -> None:
-        """Show the price and wait for a yes."""
-        message.stop()
+    def _ask_for_rebuild(self, cost: RebuildCost) -> None:
         provider = self.engine.index.status().provider if self.engine is not None else None
         name = (provider.actual or provider.requested) if provider is not None else ""
-        self.app.push_screen(ConfirmRebuild(message.cost, name), self._confirmed)
+        self.app.push_screen(ConfirmRebuild(cost, name), self._confirmed)
 
     def _confirmed(self, confirmed: bool | None) -> None:
         if confirmed and self.engine is not None:

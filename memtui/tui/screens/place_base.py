@@ -12,8 +12,8 @@ from textual.message import Message
 from memtui.bus import Event, Subscription
 from memtui.model import citation
 from memtui.text.sanitize import safe_line
-from memtui.tui.editing import edit_place
-from memtui.tui.following import CHANGES, changes_content
+from memtui.tui.bridge import CHANGES, changes_content
+from memtui.tui.editor import edit_place
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.base import BaseScreen

@@ -10,28 +10,18 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Input, Static
 
 from memtui.model.inquiry import Place
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
-from memtui.tui.places import SHOWN, NoPlace, completions, read_place
 from memtui.tui.screens.base import Modal
+from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.row_list import Row, RowList
-from memtui.tui.widgets.safe_input import SafeInput
 
 _AS_TYPED = "\x00typed"
 """Id of the row that takes what was typed as it is; no path holds a NUL."""
-
-
-class PathsRead(Message):
-    """The paths of the index were read."""
-
-    def __init__(self, paths: Sequence[str]) -> None:
-        super().__init__()
-        self.paths = paths
 
 
 class PlacePrompt(Modal[Place | None]):
@@ -58,7 +48,6 @@ class PlacePrompt(Modal[Place | None]):
         self._read_paths = paths
         self._paths: Sequence[str] | None = None
         self._typed = typed
-        self._chosen_by_key = False
 
     def compose(self) -> ComposeResult:
         """A line over the paths that it may mean."""
@@ -74,29 +63,18 @@ class PlacePrompt(Modal[Place | None]):
         box.action_end()
         self.query_one(RowList).border_subtitle = Content("⏎ trace  tab complete  esc back")
         self._show(self._typed)
-        self.run_worker(
-            self._look_up,
-            thread=True,
-            exit_on_error=False,
-            group="paths",
-            description="list the paths of the index",
+        self.in_background(
+            self._read_paths, self._paths_read, group="paths", description="list the paths"
         )
 
-    def _look_up(self) -> None:
-        self.post_message(PathsRead(tuple(self._read_paths())))
-
-    @on(PathsRead)
-    def paths_read(self, message: PathsRead) -> None:
-        """Show what the index holds."""
-        message.stop()
-        self._paths = message.paths
+    def _paths_read(self, paths: Sequence[str]) -> None:
+        self._paths = tuple(paths)
         self._show(self.query_one(Input).value)
 
     @on(Input.Changed)
     def place_changed(self, event: Input.Changed) -> None:
         """Show the paths that it may mean."""
         event.stop()
-        self._chosen_by_key = False
         self._show(event.value)
 
     @on(Input.Submitted)
@@ -156,18 +134,15 @@ class PlacePrompt(Modal[Place | None]):
         widget.border_title = Content(told + more)
 
     def _note(self, typed: str) -> str:
-        known = self._paths is not None and _path_of(typed) in self._paths
-        return "" if known or self._paths is None else "as typed, not in the index"
+        try:
+            path = read_place(typed).path
+        except NoPlace:
+            path = typed.strip()
+        known = self._paths is None or path in self._paths
+        return "" if known else "as typed, not in the index"
 
     def _tell(self, problem: str) -> None:
         self.query_one("#place-problem", Static).update(Content(problem))
-
-
-def _path_of(typed: str) -> str:
-    try:
-        return read_place(typed).path
-    except NoPlace:
-        return typed.strip()
 
 
 def _row(row_id: str, path: str, note: str = "") -> Row:
@@ -181,3 +156,51 @@ def _row(row_id: str, path: str, note: str = "") -> Row:
         return fmt.fit(line, width)
 
     return Row(row_id, draw)
+
+
+SHOWN = 50
+"""So many paths are offered at most."""
+
+
+class NoPlace(ValueError):
+    """What was typed names no place; the message says why, in one line."""
+
+
+def read_place(text: str, paths: Sequence[str] = ()) -> Place:
+    """Understand `PATH`, `PATH:12` and `PATH#L12-L31`; raises `NoPlace`.
+
+    A name that the index holds is taken whole, even when it ends in a number.
+    """
+    named = text.strip()
+    # Imported late: the engine is there by the time that a place is named.
+    from memtui.engine.places import parse_place
+
+    if not named:
+        raise NoPlace("Name a file, or a line of it: memory/2026-02-10.md:12")
+    if named in paths:
+        return Place(named)
+    place = parse_place(named)
+    if place.line is not None and place.line < 1:
+        raise NoPlace(safe_line(f"{named}: lines count from 1"))
+    return place
+
+
+def completions(text: str, paths: Sequence[str]) -> list[str]:
+    """The paths that begin with what was typed, then those whose name does, then any that hold it.
+
+    A line number behind the path does not count; at most `SHOWN`.
+    """
+    from memtui.engine.places import parse_place
+
+    typed = parse_place(text.strip()).path.casefold()
+    ranked: list[tuple[int, str]] = []
+    for path in paths:
+        folded = path.casefold()
+        if folded.startswith(typed):
+            ranked.append((0, path))
+        elif folded.rpartition("/")[2].startswith(typed):
+            ranked.append((1, path))
+        elif typed in folded:
+            ranked.append((2, path))
+    ranked.sort(key=lambda pair: pair[0])
+    return [path for _, path in ranked[:SHOWN]]

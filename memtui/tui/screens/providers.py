@@ -16,13 +16,14 @@ from memtui.model.status import ProbeResult, ProviderListing
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
 from memtui.tui.bindings import bindings
+from memtui.tui.bridge import ProviderPriced, ProviderProbed, ProvidersListed
 from memtui.tui.choosing import Chosen, choice_named, worth_asking
 from memtui.tui.glyphs import glyphs
-from memtui.tui.messages import ProviderPriced, ProviderProbed, ProvidersListed
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.base import Modal
 from memtui.tui.screens.confirm_provider import Answer, ConfirmProvider
 from memtui.tui.widgets.facts import Facts
+from memtui.tui.widgets.line_view import TextBlock
 from memtui.tui.widgets.provider_rows import (
     Probe,
     found_line,
@@ -31,7 +32,6 @@ from memtui.tui.widgets.provider_rows import (
     provider_row,
 )
 from memtui.tui.widgets.row_list import RowList
-from memtui.tui.widgets.text_block import TextBlock
 
 if TYPE_CHECKING:
     from memtui.engine import Engine

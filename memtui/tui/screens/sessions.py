@@ -15,12 +15,12 @@ from textual.widgets import Input, Static
 
 from memtui.tui.bindings import bindings
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.main import HEIGHTS, TOO_SMALL, WIDTHS
+from memtui.tui.screens.base import HEIGHTS, TOO_SMALL, WIDTHS
 from memtui.tui.sessions.actions_following import WATCH_SECONDS, FollowingActions
 from memtui.tui.widgets.facts import Facts
 from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.row_list import RowList
-from memtui.tui.widgets.safe_input import SafeInput
 from memtui.tui.widgets.turn_view import TurnView
 
 PANES = ("list", "reader", "asked")

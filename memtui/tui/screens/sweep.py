@@ -21,9 +21,9 @@ from memtui.ranking.trace import difference
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import sweeping
-from memtui.tui.actions_ranking import effect
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
+from memtui.tui.parameters import effect
 from memtui.tui.screens.base import BaseScreen
 from memtui.tui.sweeping import PARAMETERS, TITLES, Subject, value_text
 from memtui.tui.widgets.key_bar import KeyBar

@@ -22,8 +22,8 @@ from memtui.tui.options import UiOptions
 from memtui.tui.screens.base import Modal
 from memtui.tui.sessions.source_rows import source_facts, source_row
 from memtui.tui.widgets.facts import Fact, Facts
+from memtui.tui.widgets.line_view import TextBlock
 from memtui.tui.widgets.row_list import RowList
-from memtui.tui.widgets.text_block import TextBlock
 
 if TYPE_CHECKING:
     from memtui.engine import Engine

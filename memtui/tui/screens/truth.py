@@ -20,7 +20,7 @@ from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.screens.base import BaseScreen, Modal
-from memtui.tui.widgets import foreign_status, truth_rows
+from memtui.tui.widgets import index_status, truth_rows
 from memtui.tui.widgets.facts import Facts
 from memtui.tui.widgets.index_status import state_line
 from memtui.tui.widgets.key_bar import KeyBar
@@ -158,7 +158,7 @@ class TruthScreen(BaseScreen[None]):
         foreign = status.foreign
         if foreign is None:
             return
-        lines = (state_line(status, self.glyphs), foreign_status.profile_line(foreign))
+        lines = (state_line(status, self.glyphs), index_status.profile_line(foreign))
         self.query_one("#truth-state", Static).update(Content("\n").join(lines))
         self.query_one("#truth-place", Facts).show(truth_rows.place_facts(status, foreign))
         numbers = truth_rows.state_facts(status, foreign, self.now())
@@ -174,7 +174,7 @@ class TruthScreen(BaseScreen[None]):
             for rows in self.query(RowList):
                 self._fill(rows.id or "", [], word)
             return
-        self._findings = foreign_status.worst_first(foreign)
+        self._findings = index_status.worst_first(foreign)
         self._fill("findings", truth_rows.finding_rows(self._findings), "nothing wrong")
         self._fill("identity", truth_rows.identity_rows(truth.identity), "nothing stored")
         self._fill("coverage", truth_rows.coverage_rows(truth), "nothing")
@@ -285,7 +285,7 @@ class TruthScreen(BaseScreen[None]):
 
     def action_rebuild(self) -> None:
         """Say whose index it is."""
-        self.app.notify(f"{foreign_status.REBUILD_HINT}.", markup=False, timeout=6)
+        self.app.notify(f"{index_status.REBUILD_HINT}.", markup=False, timeout=6)
 
     def action_filter(self) -> None:
         """Show the files of the next state: all, drifted, then each state there is."""

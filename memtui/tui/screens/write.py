@@ -49,7 +49,7 @@ from memtui.tui.glyphs import Glyphs
 from memtui.tui.highlight import display_line
 from memtui.tui.options import built_in_rankings
 from memtui.tui.screens.base import Modal
-from memtui.tui.widgets.safe_input import SafeInput
+from memtui.tui.widgets.query_bar import SafeInput
 
 if TYPE_CHECKING:
     from memtui.tui.choosing import Chosen

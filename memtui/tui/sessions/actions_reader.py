@@ -181,7 +181,7 @@ class ReaderActions(ListActions):
         view = self.reader
         listing = self.conversation.listing if self.conversation is not None else None
         if listing is None:
-            view.border_title = Content("OpenConversation")
+            view.border_title = Content("Conversation")
             view.border_subtitle = Content("")
             return
         title = safe_line(listing.title) or listing.path

@@ -8,7 +8,7 @@ from memtui.model import citation
 from memtui.report.words import left_out_words
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
-from memtui.tui.editing import edit_place
+from memtui.tui.editor import edit_place
 from memtui.tui.sessions.actions_asked import AskedActions
 
 

@@ -12,6 +12,7 @@ from textual.geometry import Size
 from textual.reactive import Reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.widget import Widget
 
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
@@ -131,3 +132,38 @@ class LineView(ScrollView, can_focus=True):
             self.scroll_to(y=self.max_scroll_y, animate=False)
         else:
             self.scroll_to(x=0, y=0, animate=False)
+
+
+class TextBlock(Widget):
+    """As tall as its lines; not there while it has none."""
+
+    DEFAULT_CSS = """
+    TextBlock {
+        width: 1fr;
+        height: auto;
+        text-wrap: nowrap;
+        text-overflow: ellipsis;
+    }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._draw_lines: Draw = no_lines
+        self._counted: tuple[int, int] = (-1, -1)
+        """Width and lines when the height was chosen."""
+
+    def show(self, draw: Draw) -> None:
+        """Draw these lines from now on."""
+        self._draw_lines = draw
+        width, lines = self._counted
+        # Where nothing was counted yet, the layout that first shows it counts.
+        self.refresh(layout=width >= 0 and len(draw(width)) != lines)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Count the lines at this width."""
+        self._counted = (width, len(self._draw_lines(width)))
+        return self._counted[1]
+
+    def render(self) -> Content:
+        """Draw the lines at the present width."""
+        return Content("\n").join(self._draw_lines(max(1, self.content_size.width)))

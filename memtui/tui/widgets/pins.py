@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual.content import Content
-from textual.geometry import Size
-from textual.widget import Widget
 
 from memtui.model import Chunk, Hit, Ranked
 from memtui.report.explanation import drop_words, failure_words
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
+from memtui.tui.widgets.line_view import TextBlock
 
 if TYPE_CHECKING:
     from memtui.model.inquiry import Inquiry
@@ -61,40 +60,19 @@ def _rank(hit: Hit, ranked: Ranked) -> Content:
     )
 
 
-class Pins(Widget):
+class Pins(TextBlock):
     """One line for each pin; not there without any."""
 
-    DEFAULT_CSS = """
-    Pins {
-        height: auto;
-        width: 1fr;
-        padding: 0 1;
-        text-wrap: nowrap;
-        text-overflow: ellipsis;
-        display: none;
-    }
-    """
+    DEFAULT_CSS = "Pins { padding: 0 1; display: none; }"
 
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(id="pins")
         self.glyphs = glyphs
-        self._pins: tuple[Pin, ...] = ()
 
-    def show(self, pins: Sequence[Pin]) -> None:
+    def show_pins(self, pins: Sequence[Pin]) -> None:
         """Show these pins."""
-        changed = len(pins) != len(self._pins)
-        self._pins = tuple(pins)
         self.display = bool(pins)
-        self.refresh(layout=changed)
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """One line for each."""
-        return len(self._pins)
-
-    def render(self) -> Content:
-        """Write each pin in one line: the place gives way to how it stands."""
-        width = max(1, self.content_size.width)
-        return Content("\n").join([self._line(pin, width) for pin in self._pins])
+        self.show(lambda width: [self._line(pin, width) for pin in pins])
 
     def _line(self, pin: Pin, width: int) -> Content:
         from memtui.tui.widgets.result_row import place_text

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
@@ -18,6 +19,10 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.present.report import score_bar
+
+if TYPE_CHECKING:
+    pass
+
 
 INDENT = 7
 """Cells before the score: rank, pin, movement."""

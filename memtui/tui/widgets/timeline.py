@@ -18,8 +18,8 @@ from memtui.tui import format as fmt
 from memtui.tui.browsing.marks import UNICODE, Marks
 from memtui.tui.browsing.weeks import Measure, Window, day_row, day_words
 from memtui.tui.widgets.heat_map import ROWS, HeatMap, legend
+from memtui.tui.widgets.line_view import TextBlock
 from memtui.tui.widgets.row_list import Row, RowList
-from memtui.tui.widgets.text_block import TextBlock
 
 _BESIDE = 78
 """From so many columns on there is room for the day beside the map."""

@@ -23,16 +23,17 @@ from memtui.model.status import (
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.widgets.facts import Fact
-from memtui.tui.widgets.foreign_status import (
+from memtui.tui.widgets.index_status import (
     FILE_STATE_GLYPHS,
     FILE_STATE_STYLES,
     SEVERITY_GLYPHS,
     SEVERITY_STYLES,
     agent_name,
+    counts,
+    error_line,
     found_line,
     opened_line,
 )
-from memtui.tui.widgets.index_status import counts, error_line
 from memtui.tui.widgets.row_list import Row
 
 FILES_SHOWN = 500

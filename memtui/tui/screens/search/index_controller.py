@@ -1,0 +1,185 @@
+"""The index from the search screen: its status, syncing, rebuilding, stopping."""
+
+from __future__ import annotations
+
+from math import inf
+from time import monotonic
+from typing import TYPE_CHECKING, cast
+
+from memtui.model import IndexState, IndexStatus
+from memtui.text.sanitize import safe_line
+from memtui.tui import provider_words as words
+from memtui.tui.bridge import IndexExamined, LegChanged, SyncEnded
+from memtui.tui.widgets import index_status
+
+if TYPE_CHECKING:
+    from memtui.engine.source import RebuildCost
+    from memtui.tui.app import MemtuiApp
+    from memtui.tui.screens.search.screen import SearchScreen
+
+PRICE = "price the rebuild"
+BRIEF_SECONDS = 0.5
+"""A sync that is over sooner is named in the status bar alone."""
+
+
+class IndexController:
+    """Status bar, index pane and the keys of the index."""
+
+    def __init__(self, view: SearchScreen) -> None:
+        self.view = view
+        self.is_switched = False
+        """Whether the user went over to another provider here, and knows why the index is built."""
+        self._told_change = ""
+        self._sync_asked = False
+        self._stop_asked = False
+        self._ticks = 0
+        self._indexing_since = -inf
+
+    # --- status ---------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Refresh the status every second while indexing, else every fifth."""
+        self._ticks += 1
+        status = self.view.status
+        if (status is not None and status.state is IndexState.INDEXING) or self._ticks % 5 == 0:
+            self.refresh_status()
+
+    def refresh_status(self) -> None:
+        """Show the newest snapshot of the index status."""
+        view = self.view
+        if view.engine is None:
+            return
+        status = view.engine.index.status()
+        is_other = view.status is None or status.provider != view.status.provider
+        is_brief = self._is_brief_sync(status)
+        view.status = status
+        if is_other:
+            view.lists.show_subtitle()
+        # An agent's remote provider is asked when Enter is pressed, and not after a pause.
+        view.flow.remote = status.provider.remote and status.foreign is None
+        self._tell_other_provider(status)
+        view.status_bar.show(status)
+        if not is_brief:
+            view.index_pane.show_status(status, view.engine.now())
+        if not view.flow.wanted and view.message.display:
+            view.search.show_empty(status)
+        view.show_bindings()
+
+    def _is_brief_sync(self, status: IndexStatus) -> bool:
+        """Whether a sync has begun only just: as a rule that of one saved note, soon over.
+
+        The pane would grow by a line and shrink again, and everything above it with it.
+        """
+        before = self.view.status
+        if status.state is not IndexState.INDEXING:
+            self._indexing_since = -inf
+        elif before is not None and before.state is not IndexState.INDEXING:
+            self._indexing_since = monotonic()
+        return monotonic() - self._indexing_since < BRIEF_SECONDS
+
+    def _tell_other_provider(self, status: IndexStatus) -> None:
+        """Tell once that the index is built anew because the settings want another provider."""
+        change, engine = words.provider_change(status), self.view.engine
+        if not change or change == self._told_change or engine is None:
+            return
+        self._told_change = change
+        if not self.is_switched:
+            self.view.in_background(
+                engine.index.rebuild_cost,
+                lambda cost: self.view.tell(f"{change}: rebuilding, {words.sent_words(cost)}"),
+                group="change",
+                description=PRICE,
+                exclusive=True,
+            )
+
+    # --- what happened --------------------------------------------------------------------------
+
+    def sync_ended(self, message: SyncEnded) -> None:
+        """Tell how a sync ended when it was asked for, and always when it failed."""
+        if message.error and self._stop_asked:
+            self.view.tell(safe_line(message.error))
+        elif message.error:
+            self.view.tell(safe_line(f"sync failed: {message.error}"), error=True)
+        elif self._sync_asked:
+            self.view.tell(safe_line(message.note))
+        self._sync_asked = self._stop_asked = False
+
+    def examined(self, message: IndexExamined) -> None:
+        """Tell what another look at the index found, when it was asked for or failed."""
+        view = self.view
+        self.refresh_status()
+        view.lists.show_subtitle()
+        foreign = view.status.foreign if view.status is not None else None
+        if message.problem:
+            view.tell(safe_line(f"could not examine the index: {message.problem}"), error=True)
+        elif self._sync_asked and foreign is not None:
+            found = index_status.counted_findings(foreign) or "nothing wrong"
+            view.tell(f"examined: {found}")
+        self._sync_asked = False
+
+    def leg_changed(self, message: LegChanged) -> None:
+        """Tell that a leg stopped answering or answers again."""
+        self.view.tell(safe_line(message.note), warning=not message.healthy)
+        self.view.search.refresh()
+
+    def content_changed(self) -> None:
+        """Follow the index: read the note again, ask the query again."""
+        self.view.notes.reload()
+        self.view.search.refresh()
+
+    # --- actions --------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """Index what changed; open again what could not be opened."""
+        view = self.view
+        if view.engine is None and view.engine_error:
+            view.engine_error = ""
+            view.status_bar.show_note("opening…")
+            view.search.show_start()
+            cast("MemtuiApp", view.app).memories.open_again()
+            return
+        if view.engine is None:
+            view.tell("Still opening.")
+            return
+        self._sync_asked = True
+        if view.is_foreign:
+            view.tell(f"{index_status.LOOKS_AGAIN}.")
+        view.engine.index.sync()
+
+    def rebuild(self) -> None:
+        """Ask before indexing everything again, with the price."""
+        view = self.view
+        if view.engine is None:
+            view.tell("Still opening.")
+        elif view.is_foreign:
+            view.tell(f"{index_status.REBUILD_HINT}.")
+        else:
+            view.in_background(
+                view.engine.index.rebuild_cost,
+                self._ask_for_rebuild,
+                group="price",
+                description=PRICE,
+                exclusive=True,
+            )
+
+    def _ask_for_rebuild(self, cost: RebuildCost) -> None:
+        from memtui.tui.screens.dialogs import ConfirmRebuild
+
+        provider = self.view.status.provider if self.view.status is not None else None
+        name = (provider.actual or provider.requested) if provider is not None else ""
+        self.view.app.push_screen(ConfirmRebuild(cost, name), self._rebuild_confirmed)
+
+    def _rebuild_confirmed(self, confirmed: bool | None) -> None:
+        if confirmed and self.view.engine is not None:
+            self._sync_asked = True
+            self.view.engine.index.rebuild()
+
+    def stop(self) -> bool:
+        """Stop the indexing that runs; false when none does."""
+        status, engine = self.view.status, self.view.engine
+        if engine is None or status is None or status.state is not IndexState.INDEXING:
+            return False
+        self._stop_asked = True
+        engine.index.cancel()
+        self.view.rankings.note("stopping…")
+        return True

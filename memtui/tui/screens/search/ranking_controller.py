@@ -1,0 +1,386 @@
+"""Changing the ranking: every key ranks the cached pool again, without I/O; undo; what if."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from time import monotonic
+from typing import TYPE_CHECKING, cast
+
+from memtui.model import Ranked, Ranking, SearchMode
+from memtui.text.sanitize import safe_line
+from memtui.tui import format as fmt
+from memtui.tui import parameters as steps
+from memtui.tui.options import built_in_rankings
+from memtui.tui.screens.search.list_controller import Timers
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
+    from memtui.tui.app import MemtuiApp
+    from memtui.tui.screens.search.screen import SearchScreen
+    from memtui.tui.screens.write import Written
+
+NOTE_SECONDS = 6.0
+MOST_CHANGES = 100
+BURST_SECONDS = 0.15
+"""Steps of one parameter that follow within this time are one change: a key that is held repeats
+every 30 ms or so, and fingers are slower than 150 ms."""
+NO_OTHER = "no other profile for this index: w saves one"
+NO_SETTINGS = "there are no settings files here to write to"
+
+TURNS: Mapping[str, Callable[[Ranking], Ranking]] = {
+    "mmr": steps.toggle_mmr,
+    "decay": steps.toggle_decay,
+    "fusion": steps.cycle_fusion,
+}
+"""What goes to its next value, by the name of the parameter."""
+STEPS: Mapping[str, Callable[[Ranking, int], Ranking]] = {
+    "λ": steps.step_lambda,
+    "half-life": steps.step_half_life,
+    "weight": steps.step_vector_weight,
+    "k": steps.step_k,
+}
+WHEEL: Mapping[str, tuple[str, int]] = {
+    "mmr": ("λ", 1), "decay": ("half-life", 1), "vector": ("weight", 1), "keyword": ("weight", -1),
+    "k": ("k", 1),
+}  # fmt: skip
+"""What the wheel steps over a parameter, and in which direction."""
+
+
+@dataclass(slots=True)
+class RankingHistory:
+    """The rankings that undo and redo go back to; at most `MOST_CHANGES` are kept."""
+
+    undone: list[Ranking] = field(default_factory=list)
+    """What redo goes to, the next one last."""
+    _before: list[Ranking] = field(default_factory=list)
+    _step: str = ""
+    _at: float = 0.0
+
+    def changed(self, before: Ranking, after: Ranking, step: str, seconds: float) -> None:
+        """Note a change at a time of a monotonic clock; `step` names the parameter of a stepping
+        key, else it is empty. Steps of a burst become one change, and none when it ends where it
+        began."""
+        is_burst = bool(step) and step == self._step and seconds - self._at <= BURST_SECONDS
+        self._step, self._at = step, seconds
+        self.undone.clear()
+        if not is_burst or not self._before:
+            self._before.append(before)
+            del self._before[:-MOST_CHANGES]
+        elif self._before[-1] == after:
+            self._before.pop()
+
+    def undo(self, present: Ranking) -> Ranking | None:
+        """The ranking before the last change, which redo will bring back; `None`: no change."""
+        return self._go(self._before, self.undone, present)
+
+    def redo(self, present: Ranking) -> Ranking | None:
+        """The ranking that undo left last; `None` when nothing was undone since a change."""
+        return self._go(self.undone, self._before, present)
+
+    def _go(self, source: list[Ranking], target: list[Ranking], present: Ranking) -> Ranking | None:
+        if not source:
+            return None
+        self._step = ""
+        target.append(present)
+        return source.pop()
+
+    def clear(self) -> None:
+        """Forget everything: another memory is open."""
+        self.undone.clear()
+        self._before.clear()
+        self._step = ""
+
+
+class RankingController:
+    """The parameters, the named rankings, undo, and the screens that say what if."""
+
+    def __init__(self, view: SearchScreen) -> None:
+        self.view = view
+        self.clock: Callable[[], float] = monotonic
+        """When keys are pressed, to tell a held key from two."""
+        self._timers = Timers(view)
+        self._note = ""
+        self._changes = RankingHistory()
+        self._changes_of: Engine | None = None
+        self._configured_list: tuple[Ranking, Ranked] | None = None
+        """The configured ranking and its list of the candidates on screen."""
+
+    # --- changing -------------------------------------------------------------------------------
+
+    def change(
+        self, ranking: Ranking, *, at_end: str = "", step: str = "", because: str = ""
+    ) -> None:
+        """Rank with other parameters and tell what moved, entered and left.
+
+        `at_end` is told when nothing changes; `step` names the parameter that a key stepped;
+        `because` goes before what is told, as `undo`, and such a change cannot be undone itself.
+        """
+        view, before = self.view, self.view.ranking
+        if ranking == before:
+            self.note(at_end)
+            return
+        if not because:
+            self._history().changed(before, ranking, step, self.clock())
+        view.ranking = ranking
+        change = steps.describe_change(before, ranking)
+        change = f"{because}: {change}" if because else change
+        shown = view.ranked
+        if shown is None or view.engine is None:
+            self.note(change)
+            return
+        # Imported late: ranking needs numpy, and the first paint does not.
+        from memtui.ranking.trace import difference
+
+        after = view.engine.search.rerank(shown.pool, ranking)
+        moves = difference(shown, after)
+        ranks = {hit.chunk.id: hit.rank for hit in shown.hits}
+        self.note(f"{change}: {steps.effect(moves) or self._no_effect()}")
+        view.lists.show(
+            after,
+            keep=view.selected_id,
+            moved=moves.moved,
+            entered=frozenset(moves.entered),
+            left={chunk_id: ranks[chunk_id] for chunk_id in moves.left},
+        )
+        if steps.needs_search(after.pool, before, ranking):
+            view.search.ask(quiet=True)
+
+    def _no_effect(self) -> str:
+        """Why nothing moved, where it is because one leg searched alone."""
+        mode = self.view.mode
+        alone = mode is not SearchMode.HYBRID
+        return f"nothing moved, {steps.MODE_NAMES[mode]}" if alone else "nothing moved"
+
+    def turn(self, parameter: str) -> None:
+        """Turn MMR or decay on or off, or go to the next fusion method."""
+        if parameter in TURNS:
+            self.change(TURNS[parameter](self.view.ranking))
+
+    def step(self, parameter: str, direction: int) -> None:
+        """Move λ, the half-life, the vector weight or k; some show when their stage is on."""
+        ranking = STEPS[parameter](self.view.ranking, direction)
+        self.change(ranking, at_end=f"{parameter}: no further", step=parameter)
+        ranking = self.view.ranking
+        stage, key, enabled = {
+            "λ": ("MMR", "m", ranking.mmr.enabled),
+            "half-life": ("decay", "d", ranking.decay.enabled),
+        }.get(parameter, ("", "", True))
+        if not enabled and self._note:
+            self.note(f"{self._note.partition(':')[0]} ({stage} is off: {key})")
+
+    def wheel(self, parameter: str, steps_up: int) -> None:
+        """Step what the wheel was turned over."""
+        if parameter in WHEEL:
+            name, direction = WHEEL[parameter]
+            self.step(name, direction * steps_up)
+
+    def reset(self) -> None:
+        """Go back to the configured ranking."""
+        self.change(self.view.options.ranking, at_end="as configured already")
+
+    def _history(self) -> RankingHistory:
+        """The changes that were made over the memory that is open."""
+        if self._changes_of is not self.view.engine:
+            self._changes.clear()
+            self._changes_of = self.view.engine
+        return self._changes
+
+    def undo(self) -> None:
+        """Go back to the ranking before the last change."""
+        self._go_back(self._history().undo(self.view.ranking), "undo")
+
+    def redo(self) -> None:
+        """Bring back the ranking that undo took away."""
+        self._go_back(self._history().redo(self.view.ranking), "redo")
+
+    def _go_back(self, ranking: Ranking | None, verb: str) -> None:
+        if ranking is None:
+            self.note(f"nothing to {verb}")
+        else:
+            self.change(ranking, because=verb)
+
+    # --- what is shown --------------------------------------------------------------------------
+
+    def note(self, text: str) -> None:
+        """Show the parameters, with a note about the last change for a while."""
+        self._note = text
+        self.show_parameters()
+        self._timers.stop("note")
+        if text:
+            self._timers.start("note", NOTE_SECONDS, lambda: self.note(""))
+
+    def show_parameters(self) -> None:
+        """Draw the strip and the panel."""
+        view, configured = self.view, self.view.options.ranking
+        named = steps.parameters(view.ranking, configured)
+        view.strip.show(steps.in_effect(named, view.ranking, view.mode), self._note)
+        view.panel.show(view.ranking, configured, view.mode)
+
+    def against_configured(self, ranked: Ranked) -> str:
+        """`vs config: 2 moved, 1 in, 1 out` while parameters differ; empty where no list of the
+        configured ranking can be made of these candidates."""
+        view, configured = self.view, self.view.options.ranking
+        if view.engine is None or view.ranking == configured or not view.flow.complete:
+            return ""
+        if steps.needs_search(ranked.pool, view.ranking, configured):
+            return ""
+        # Imported late: ranking needs numpy, and the first paint does not.
+        from memtui.ranking.trace import difference
+
+        known = self._configured_list
+        if known is None or known[0] != configured or known[1].pool is not ranked.pool:
+            known = configured, view.engine.search.rerank(ranked.pool, configured)
+            self._configured_list = known
+        return f"vs config: {steps.effect(difference(known[1], ranked)) or 'the same list'}"
+
+    def list_shown(self, ranked: Ranked) -> None:
+        """Let the sweep and the comparison that lie above follow the list."""
+        stack = self.view.app.screen_stack
+        if len(stack) < 2:
+            return
+        from memtui.tui.screens.compare import CompareScreen
+        from memtui.tui.screens.sweep import SweepScreen
+
+        for screen in stack:
+            if isinstance(screen, SweepScreen):
+                screen.follow(ranked, self.view.ranking, self.view.options.ranking)
+            elif isinstance(screen, CompareScreen):
+                screen.follow(ranked, self.view.ranking)
+
+    # --- named rankings -------------------------------------------------------------------------
+
+    def named_rankings(self) -> Mapping[str, Ranking]:
+        """The named rankings that `P` goes through, in their order.
+
+        All of them over memtui's own index. Over an agent's index the one of its release, as the
+        agent is configured, and the own ones: other releases' rules would show a list that the
+        agent never gets, under a name that says it does. The configured ranking stands for the
+        profile that it is of.
+        """
+        view = self.view
+        named = dict(view.options.profiles)
+        foreign = view.status.foreign if view.status is not None else None
+        if foreign is not None:
+            others = built_in_rankings()
+            named = {
+                name: ranking
+                for name, ranking in named.items()
+                if name not in others or name == foreign.profile
+            }
+        configured = view.options.ranking
+        if configured.profile in named:
+            named[configured.profile] = configured
+        return named
+
+    def cycle_profile(self) -> None:
+        """Go to the next named ranking."""
+        named, present = self.named_rankings(), self.view.ranking
+        names = list(named)
+        at = names.index(present.profile) if present.profile in named else -1
+        self.change(named[names[(at + 1) % len(names)]] if names else present, at_end=NO_OTHER)
+
+    def write(self) -> None:
+        """Show what saving the parameters would change in the settings, then save them."""
+        from memtui.tui.screens.write import WriteParameters
+
+        view, files = self.view, self.view.options.files
+        if files is None:
+            view.tell(NO_SETTINGS)
+            return
+        is_own = view.ranking.profile not in built_in_rankings()
+        screen = WriteParameters(
+            # The workspace of an agent is the agent's: nothing is written there.
+            replace(files, root=None) if view.is_foreign else files,
+            view.ranking,
+            view.glyphs,
+            name=view.ranking.profile if is_own else "",
+            foreign=view.is_foreign,
+        )
+        view.app.push_screen(screen, self._written)
+
+    def _written(self, written: Written | None) -> None:
+        """Go on from what the settings now say."""
+        if written is None:
+            return
+        from memtui.tui.screens.write import Where
+
+        view, plan = self.view, written.plan
+        is_profile = written.where is Where.PROFILE
+        cast("MemtuiApp", view.app).settings_written(
+            None if is_profile else plan.ranking, written.profiles, foreign=view.is_foreign
+        )
+        same = replace(plan.ranking, profile=view.ranking.profile) == view.ranking
+        if same and (is_profile or not view.is_foreign):
+            self.change(plan.ranking)
+        path = safe_line(fmt.home_relative(str(plan.target.path)))
+        verb = "saved in" if plan.changes else "nothing to write: as it is in"
+        self.note(f"profile {plan.ranking.profile} saved" if is_profile else "saved")
+        view.tell(f"{verb} {path}")
+
+    def copy_configuration(self) -> None:
+        """Copy the parameters as a piece of the agent's configuration, and show it."""
+        from memtui.settings.rankings import as_built_in, base_of
+        from memtui.tui.screens.configuration import ConfigurationScreen, release_for
+
+        view, built_in = self.view, built_in_rankings()
+        foreign = view.status.foreign if view.status is not None else None
+        own = (foreign.profile,) if foreign is not None else ()
+        bases = (base_of(one, built_in) for one in (view.ranking, view.options.ranking))
+        # What a release cannot take is told by the rules of a ranking, whatever its name.
+        ranking = as_built_in(view.ranking, built_in)
+        view.app.push_screen(ConfigurationScreen(ranking, release_for((*own, *bases))))
+
+    # --- what if --------------------------------------------------------------------------------
+
+    def sweep(self) -> None:
+        """Draw ranks against one parameter."""
+        from memtui.tui.screens.sweep import SweepScreen
+
+        view = self.view
+        if view.ranked is None or not view.ranked.pool.chunks:
+            view.tell("Nothing to sweep: search for something first.")
+            return
+        screen = SweepScreen(
+            view.ranked,
+            view.ranking,
+            view.options.ranking,
+            pinned=view.pinned,
+            glyphs=view.glyphs,
+            chosen=view.selected_id,
+        )
+        view.app.push_screen(screen, self._swept)
+
+    def _swept(self, ranking: Ranking | None) -> None:
+        if ranking is not None:
+            self.change(ranking, at_end="nothing changed")
+
+    def compare(self) -> None:
+        """Put two rankings, or the two pinned chunks, side by side."""
+        from memtui.tui.screens.compare import CompareScreen
+
+        view = self.view
+        if view.engine is None or view.ranked is None or not view.ranked.pool.chunks:
+            view.tell("Nothing to compare: search for something first.")
+            return
+        screen = CompareScreen(
+            view.engine,
+            view.ranked,
+            view.ranking,
+            view.options,
+            pinned=view.pinned,
+            glyphs=view.glyphs,
+            chosen=view.selected_id,
+            typing=not view.is_foreign or view.flow.submitted != view.flow.wanted,
+            explain=view.inquiry.explain_in,
+        )
+        view.app.push_screen(screen, self._compared)
+
+    def _compared(self, chunk_id: str | None) -> None:
+        """Choose the chunk that was chosen in the comparison."""
+        ranked = self.view.ranked
+        if chunk_id is None or ranked is None or chunk_id not in ranked.pool.chunks:
+            return
+        if not any(hit.chunk.id == chunk_id for hit in ranked.hits):
+            self.view.lists.show_near_misses()
+        self.view.lists.choose(chunk_id)

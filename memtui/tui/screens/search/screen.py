@@ -1,0 +1,443 @@
+"""The search screen: query, parameters, results, near misses, preview, why, index."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Horizontal, Vertical
+from textual.content import Content
+from textual.getters import query_one
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from memtui.model import Chunk, Drop, Hit, IndexStatus, Ranked, SearchMode
+from memtui.tui.bindings import bindings
+from memtui.tui.glyphs import glyphs
+from memtui.tui.options import UiOptions
+from memtui.tui.screens.base import HEIGHTS, HUGE, TALL, TOO_SMALL, WIDE, WIDTHS, BaseScreen
+from memtui.tui.screens.search.index_controller import IndexController
+from memtui.tui.screens.search.inquiry_controller import InquiryController
+from memtui.tui.screens.search.list_controller import ListController
+from memtui.tui.screens.search.note_controller import NoteController, QueryHistory
+from memtui.tui.screens.search.ranking_controller import RankingController
+from memtui.tui.screens.search.search_controller import SearchController, SearchFlow
+from memtui.tui.widgets.index_status import IndexStatusPane, StatusBar
+from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.parameter_panes import ParameterArea, ParamPanel, ParamStrip
+from memtui.tui.widgets.pins import Pins
+from memtui.tui.widgets.preview import Preview
+from memtui.tui.widgets.query_bar import QueryBar
+from memtui.tui.widgets.result_list import NearMisses, ResultList
+from memtui.tui.widgets.results_message import ResultsMessage
+from memtui.tui.widgets.row_list import RowList
+from memtui.tui.widgets.why_panel import WhyPanel
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
+    from memtui.tui.widgets.result_row import RowLook
+
+ROOMY = 36
+WELCOMED = "welcome.json"
+PLACES = ("auto", "right", "below", "off")
+PANES = ("results", "preview", "why")
+"""The panes of a small terminal, one at a time."""
+TAB_ORDER = ("query", "results", "results-message", "near-misses", "preview", "why")
+
+
+class SearchScreen(BaseScreen[None]):
+    """The panes, what they show, and the controllers that act on them.
+
+    The layout is in search.tcss, by size classes.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("search")
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
+
+    query_bar = query_one("#query-bar", QueryBar)
+    query_input = query_one("#query", Input)
+    strip = query_one("#param-strip", ParamStrip)
+    results = query_one("#results", ResultList)
+    message = query_one("#results-message", ResultsMessage)
+    near = query_one("#near-misses", NearMisses)
+    pin_strip = query_one("#pins", Pins)
+    preview = query_one("#preview", Preview)
+    why = query_one("#why", WhyPanel)
+    panel = query_one("#parameters", ParamPanel)
+    index_pane = query_one("#index-status", IndexStatusPane)
+    status_bar = query_one("#status-bar", StatusBar)
+
+    def __init__(self, options: UiOptions) -> None:
+        super().__init__(id="search")
+        self.options = options
+        self.glyphs = glyphs(options.glyphs)
+        self.engine: Engine | None = None
+        self.engine_error = ""
+        self.ranking = options.ranking
+        self.ranked: Ranked | None = None
+        """The answer on screen; `None` while the query is empty."""
+        self.mode = SearchMode.HYBRID
+        """The legs that could search for the last answer."""
+        self.status: IndexStatus | None = None
+        self.look: RowLook | None = None
+        self.selected_id: str | None = None
+        """Chunk id of the chosen result or near miss."""
+        self.selected_by_user = False
+        self.shown_complete = False
+        self.pinned: tuple[str, ...] = ()
+        """Chunk ids that are followed through every query, the newest last, at most two."""
+        self.near_wanted: bool | None = None
+        """Whether near misses are shown; `None` lets the size decide."""
+        self.preview_place = options.preview
+        self.pane = "results"
+        """The pane that is shown where one is shown at a time."""
+        self._bindings_shown: tuple[bool, ...] = ()
+        self.search = SearchController(self)
+        self.lists = ListController(self)
+        self.rankings = RankingController(self)
+        self.notes = NoteController(self)
+        self.inquiry = InquiryController(self)
+        self.index = IndexController(self)
+
+    # --- what there is --------------------------------------------------------------------------
+
+    @property
+    def flow(self) -> SearchFlow:
+        """The text wanted, asked and answered."""
+        return self.search.flow
+
+    @property
+    def is_built(self) -> bool:
+        """Whether there are widgets: not before the first paint, and not after the last."""
+        # When the program ends, widgets go pane by pane while answers may still arrive.
+        return self.app.is_running and self.is_attached and bool(self.query("#results"))
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether another program made the index, and memtui only reads it."""
+        return self.status is not None and self.status.foreign is not None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether one pane is shown at a time."""
+        return self.size.width < 60 or self.size.height < 16
+
+    @property
+    def row_lines(self) -> int:
+        """Lines of a result: 1 where one pane is shown at a time, 4 on a huge screen, else 2."""
+        if self.is_small:
+            return 1
+        return 4 if self.size.width >= HUGE and self.size.height >= 40 else 2
+
+    def selected(self) -> Hit | Drop | None:
+        """The chosen result or near miss."""
+        if self.ranked is None or self.selected_id is None:
+            return None
+        scored: tuple[Hit | Drop, ...] = (*self.ranked.hits, *self.ranked.drops)
+        return next((one for one in scored if one.chunk.id == self.selected_id), None)
+
+    def selected_chunk(self) -> Chunk | None:
+        """The chunk of the chosen row."""
+        scored = self.selected()
+        return scored.chunk if scored is not None else None
+
+    def clock(self) -> datetime:
+        """The clock of the ranking on screen, else that of the engine, else now."""
+        if self.ranked is not None:
+            return self.ranked.trace.now
+        return self.engine.now() if self.engine is not None else datetime.now(UTC)
+
+    # --- from the start to another memory -------------------------------------------------------
+
+    def compose(self) -> ComposeResult:
+        """Top to bottom: query, parameters, body, status, keys."""
+        marker = self.glyphs.marker
+        yield QueryBar(self.glyphs.prompt)
+        yield Static(id="problems", markup=False)
+        yield ParamStrip()
+        with Container(id="body"):
+            with Vertical(id="left"):
+                yield ResultList(id="results", marker=marker, gap=0)
+                yield ResultsMessage()
+                yield NearMisses(id="near-misses", marker=marker, gap=0, secondary=True)
+                yield Pins(self.glyphs)
+            with Container(id="right"):
+                with Vertical(id="middle"):
+                    yield Preview()
+                    yield WhyPanel()
+                with Vertical(id="side"):
+                    yield ParamPanel(self.glyphs)
+                    yield IndexStatusPane()
+        yield StatusBar(self.glyphs)
+        yield KeyBar()
+        with Horizontal(id="too-small"):
+            yield Static(Content(TOO_SMALL), markup=False)
+
+    def on_mount(self) -> None:
+        """Show what is known before the engine is open."""
+        self.query_one("#problems").display = False
+        self.lists.name("Results")
+        self.why.show(None, None)
+        self.rankings.show_parameters()
+        self.search.show_start()
+        self.query_input.focus()
+        self.notes.load_history()
+        if self.options.state_dir is not None:
+            # What waits for a screen's paint does not come about while another one covers it.
+            self.in_background(
+                self._is_first_run,
+                lambda is_first: self.call_after_refresh(self._greet) if is_first else None,
+                group="welcome",
+                description="look at the state folder",
+            )
+        self.set_interval(1.0, self.index.tick)
+
+    def _is_first_run(self) -> bool:
+        from memtui.settings.storage import StateFolder
+
+        folder = StateFolder(self.options.state_dir)
+        folder.narrow()
+        if folder.read_json(WELCOMED) is not None:
+            return False
+        # A state folder that cannot be written would greet for ever: no greeting then.
+        folder.write_json(WELCOMED, {"welcomed": True})
+        return True
+
+    def _greet(self) -> None:
+        """Name the five keys to begin with."""
+        from memtui.tui.screens.dialogs import FirstRunHint
+
+        if self.is_current and not self.query_input.value:
+            self.app.push_screen(FirstRunHint())
+
+    def engine_opened(self, engine: Engine, options: UiOptions) -> None:
+        """Start asking: the query that was typed meanwhile, or the recent notes."""
+        was_open = self.engine is not None
+        self.engine = engine
+        if options != self.options:
+            moved = options.root != self.options.root
+            self.options, self.ranking = options, options.ranking
+            self.rankings.show_parameters()
+            if moved:
+                self.notes.history = QueryHistory()
+                self.notes.load_history()
+        if was_open:
+            self._forget_memory()
+        self.index.refresh_status()
+        if self.flow.wanted:
+            self.search.ask()
+        else:
+            self.search.show_start()
+
+    def _forget_memory(self) -> None:
+        """Forget what another memory answered."""
+        self.index.is_switched = False
+        self.engine_error = ""
+        self.flow.clear()
+        self.ranked = self.look = self.status = None
+        self.mode = SearchMode.HYBRID
+        self.rankings.show_parameters()
+        self.selected_by_user = self.shown_complete = False
+        self.results.set_rows(())
+        self.near.set_rows(())
+        self.notes.forget()
+        self.inquiry.forget()
+        self.apply_layout()
+
+    def engine_failed(self, error: str) -> None:
+        """Say why there is nothing to ask."""
+        self.engine_error = error
+        self.status_bar.show_note(error, error=True)
+        self.search.show_start()
+
+    def stop_running(self) -> bool:
+        """Stop the search or the indexing that runs; false when nothing does."""
+        return self.search.stop() or self.index.stop()
+
+    # --- messages of the widgets ----------------------------------------------------------------
+
+    @on(Input.Changed, "#query")
+    def query_changed(self, event: Input.Changed) -> None:
+        """Search as somebody types."""
+        event.stop()
+        self.search.query_changed(event.value)
+
+    @on(Input.Submitted, "#query")
+    def query_submitted(self, event: Input.Submitted) -> None:
+        """Ask, or open the chosen result."""
+        event.stop()
+        self.search.submitted()
+
+    @on(RowList.Chosen)
+    def row_chosen(self, message: RowList.Chosen) -> None:
+        """Show what was chosen, if it still is."""
+        message.stop()
+        if message.row_id is not None and message.row_id == message.row_list.chosen_id:
+            self.notes.row_chosen(message.row_id, by_user=message.by_user)
+
+    @on(RowList.Opened)
+    def row_opened(self, message: RowList.Opened) -> None:
+        """Open a row."""
+        message.stop()
+        self.notes.row_opened(message.row_id, on_bar=message.on_bar)
+
+    @on(events.DescendantFocus)
+    def list_entered(self, event: events.DescendantFocus) -> None:
+        """Show the row that is marked in the list that got the keys."""
+        if isinstance(event.widget, RowList):
+            self.notes.list_entered(event.widget)
+
+    @on(ParameterArea.Clicked)
+    def parameter_clicked(self, message: ParameterArea.Clicked) -> None:
+        """A click toggles a switch and goes to the next fusion method."""
+        self.rankings.turn(message.parameter)
+
+    @on(ParameterArea.Wheeled)
+    def parameter_wheeled(self, message: ParameterArea.Wheeled) -> None:
+        """The wheel steps λ, the half-life, a weight or k."""
+        self.rankings.wheel(message.parameter, message.steps)
+
+    @on(StatusBar.Clicked)
+    async def status_clicked(self) -> None:
+        """Open the index screen."""
+        await self.app.run_action("show_index")
+
+    # --- layout ---------------------------------------------------------------------------------
+
+    def layout_classes(self) -> dict[str, bool]:
+        """The classes that depend on the size and on what the user chose."""
+        near = self.near_wanted
+        if near is None:
+            near = self.size.width >= WIDE and self.size.height >= TALL
+        return {
+            **super().layout_classes(),
+            **{f"-preview-{place}": self.preview_place == place for place in PLACES},
+            **{f"-pane-{pane}": self.is_small and self.pane == pane for pane in PANES},
+            "-single": self.is_small,
+            "-roomy": self.size.height >= ROOMY,
+            "-near": near and self.ranked is not None,
+        }
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Choose the layout for the size."""
+        self.apply_layout()
+
+    def apply_layout(self) -> None:
+        """Lay out for the size, for what the user chose and for what there is to show."""
+        # One look through the style sheets for all of them.
+        self.update_classes(self.layout_classes())
+        self.lists.fit(len(self.results.rows))
+        if self.look is not None and self.look.lines != self.row_lines:
+            self.call_after_refresh(self.lists.redraw)
+
+    def show_pane(self, pane: str) -> None:
+        """Bring a pane to the front and give it the keys."""
+        self.pane = pane if pane in PANES else "results"
+        self.apply_layout()
+        first = self.results if self.results.display else self.message
+        widget = first if self.pane == "results" else self.query_one(f"#{pane}")
+        if self.is_small:
+            self.call_after_refresh(widget.focus)
+        elif widget.focusable and _is_shown(widget):
+            widget.focus()
+        else:
+            first.focus()
+
+    def show_problem_line(self, problems: str) -> None:
+        """Show below the box what of the query cannot be understood."""
+        line = self.query_one("#problems", Static)
+        line.display = bool(problems)
+        line.update(Content(problems))
+
+    def show_bindings(self) -> None:
+        """Name the keys again where other ones work now."""
+        state = (
+            self.selected_id is None, self.engine is None, not self.engine_error, self.is_foreign,
+        )  # fmt: skip
+        if state != self._bindings_shown:
+            self._bindings_shown = state
+            self.refresh_bindings()
+
+    def worded(self, binding: Binding) -> Binding:
+        """Over another program's index there is nothing to sync and no rebuild to offer."""
+        if self.is_foreign and binding.id == "index.sync":
+            told = "Look at the agent's index again; nothing of it is changed"
+            return replace(binding, description="examine", tooltip=told)
+        if self.is_foreign and binding.id == "index.rebuild":
+            return replace(binding, description="")
+        return binding
+
+    # --- actions: those of the controllers are run by `part` -------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Grey what cannot be done now."""
+        match parameters[:2]:
+            case ("inquiry", "explain" | "toggle_pin") | ("notes", "copy_citation" | "copy_text"):
+                return True if self.selected_id is not None else None
+            case ("index", "sync") if self.engine_error:
+                return True
+            case ("index", _):
+                return True if self.engine is not None else None
+            case _:
+                return True
+
+    def action_focus_query(self) -> None:
+        """Edit the query; what is typed replaces it."""
+        self.query_input.focus()
+        self.query_input.action_select_all()
+
+    def action_leave(self) -> None:
+        """Go from the query, or any other pane, to the list; there, follow no chunk any more.
+
+        Never quits, and never clears the query.
+        """
+        if isinstance(self.focused, Input):
+            self.notes.remember_query()
+        elif self.results.has_focus and self.pinned:
+            self.inquiry.clear_pins()
+        self.show_pane("results")
+
+    def action_move(self, step: int) -> None:
+        """Move the choice in the list, also while typing."""
+        if self.results.display:
+            self.results.move(step)
+
+    def action_next_pane(self, step: int) -> None:
+        """Give the keys to the next pane."""
+        if not self.is_small:
+            widgets = [self.query_one(f"#{name}") for name in TAB_ORDER]
+            panes = [widget for widget in widgets if widget.focusable and _is_shown(widget)]
+            focused = self.focused
+            at = panes.index(focused) if focused in panes else -step
+            if panes:
+                panes[(at + step) % len(panes)].focus()
+        elif isinstance(self.focused, Input):
+            self.show_pane("results" if step > 0 else PANES[-1])
+        elif 0 <= (at := PANES.index(self.pane) + step) < len(PANES):
+            self.show_pane(PANES[at])
+        else:
+            self.query_input.focus()
+
+    def action_cycle_preview(self) -> None:
+        """Show the preview where it fits, right, below or not at all."""
+        at = PLACES.index(self.preview_place)
+        self.preview_place = PLACES[(at + 1) % len(PLACES)]
+        self.apply_layout()
+        self.rankings.note(f"preview: {self.preview_place}")
+
+    def action_toggle_parameters(self) -> None:
+        """Show or hide the parameter panel, where there is room for it."""
+        if self.size.width < WIDE or self.is_small:
+            self.rankings.note(f"no room for the panel below {WIDE} columns")
+        else:
+            self.toggle_class("-parameters")
+
+
+def _is_shown(widget: Widget) -> bool:
+    """Whether a widget and everything around it is displayed."""
+    return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))
