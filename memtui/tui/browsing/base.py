@@ -149,16 +149,6 @@ class BrowseBase(BaseScreen[None]):
     def _file_line(self, file: MemoryFile) -> Content:
         return file_line(file, self.now(), self.marks, self.recalls_in_order)
 
-    def tell(self, text: str, *, error: bool = False, warning: bool = False) -> None:
-        """Show a toast: what happened, and what to do next."""
-        severity = "error" if error else "warning" if warning else "information"
-        self.app.notify(
-            safe_line(text),
-            markup=False,
-            severity=severity,  # type: ignore[arg-type]
-            timeout=30 if error else 4,
-        )
-
     def show_count(self, shown: int | None = None) -> None:
         """Tell how many files there are, of how many, and in which order."""
         total = len(self.files)

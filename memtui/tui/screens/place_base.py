@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from textual import work
 from textual.message import Message
 
 from memtui.bus import Event, Subscription
-from memtui.model import citation
+from memtui.model import Chunk, citation
 from memtui.text.sanitize import safe_line
 from memtui.tui.bridge import CHANGES, changes_content
 from memtui.tui.editor import edit_place
@@ -21,23 +20,6 @@ from memtui.tui.screens.base import BaseScreen
 if TYPE_CHECKING:
     from memtui.engine import Engine
     from memtui.tui.app import MemtuiApp
-
-
-@dataclass
-class FileFound(Message):
-    """Where a file of the index is on disk; without one, why it is not known."""
-
-    path: str
-    line: int
-    file: Path | None
-    problem: str = ""
-
-
-@dataclass
-class ChunkFound(Message):
-    """The chunk that holds a line; `None` when none does."""
-
-    chunk_id: str | None
 
 
 class ContentChanged(Message):
@@ -97,33 +79,24 @@ class PlaceScreen(BaseScreen[None]):
         if self._subscription is not None:
             self._subscription.close()
 
-    def tell(self, text: str, *, error: bool = False, warning: bool = False) -> None:
-        """Show a toast: what happened, and what to do next."""
-        self.app.notify(
-            text,
-            markup=False,
-            severity="error" if error else "warning" if warning else "information",
-            timeout=30 if error else 4,
-        )
-
     # --- places ---------------------------------------------------------------------------------
 
     def edit_at(self, path: str, line: int) -> None:
         """Open a file of the index in the editor at a line, and index what changed."""
-        if self.engine is not None:
-            self._find_file(self.engine, path, line)
+        engine = self.engine
+        if engine is not None:
+            self.in_background(
+                lambda: engine.browse.file_of(path),
+                lambda file: self._open_editor(path, file, line),
+                group="place",
+                description="find the file to edit",
+            )
 
-    @work(thread=True, group="place", exit_on_error=False, description="find the file to edit")
-    def _find_file(self, engine: Engine, path: str, line: int) -> None:
-        self.post_message(FileFound(path, line, engine.browse.file_of(path)))
-
-    def on_file_found(self, message: FileFound) -> None:
-        """Open the editor."""
-        message.stop()
-        if message.file is None:
-            self.tell(safe_line(f"No file to edit: {message.path} is none on disk."), warning=True)
+    def _open_editor(self, path: str, file: Path | None, line: int) -> None:
+        if file is None:
+            self.tell(safe_line(f"No file to edit: {path} is none on disk."), warning=True)
             return
-        edited = edit_place(self.app, self.options.editor, message.file, message.line)
+        edited = edit_place(self.app, self.options.editor, file, line)
         if edited.told:
             self.tell(edited.told, warning=not edited.is_error, error=edited.is_error)
         if edited.ran and self.engine is not None:
@@ -132,25 +105,21 @@ class PlaceScreen(BaseScreen[None]):
 
     def show_chunk_at(self, path: str, line: int) -> None:
         """Show everything about the chunk that holds a line of a file."""
-        if self.engine is not None:
-            self._find_chunk(self.engine, path, line)
+        engine = self.engine
+        if engine is not None:
+            self.in_background(
+                lambda: engine.browse.chunks_of(path),
+                lambda chunks: self._show_chunk(chunks, line),
+                group="place",
+                description="find the chunk of a line",
+            )
 
-    @work(thread=True, group="place", exit_on_error=False, description="find the chunk of a line")
-    def _find_chunk(self, engine: Engine, path: str, line: int) -> None:
-        holding = (
-            one.id
-            for one in engine.browse.chunks_of(path)
-            if one.start_line <= line <= one.end_line
-        )
-        self.post_message(ChunkFound(next(holding, None)))
-
-    def on_chunk_found(self, message: ChunkFound) -> None:
-        """Open the chunk's view."""
-        message.stop()
-        if message.chunk_id is not None:
-            self.memtui.open_chunk(message.chunk_id)
-        else:
-            self.tell("No chunk of the index holds this line.", warning=True)
+    def _show_chunk(self, chunks: Sequence[Chunk], line: int) -> None:
+        for chunk in chunks:
+            if chunk.start_line <= line <= chunk.end_line:
+                self.memtui.open_chunk(chunk.id)
+                return
+        self.tell("No chunk of the index holds this line.", warning=True)
 
     def browse_to(self, path: str, line: int, chunk_id: str = "") -> None:
         """Show a place on the browse screen, a turn on the screen of conversations."""

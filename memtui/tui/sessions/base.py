@@ -71,16 +71,6 @@ class SessionsBase(BaseScreen[None]):
         """Whether there is no room for borders."""
         return self.size.width < 60 or self.size.height < 16
 
-    def tell(self, text: str, *, error: bool = False, warning: bool = False) -> None:
-        """Show a toast: what happened, and what to do next."""
-        severity = "error" if error else "warning" if warning else "information"
-        self.app.notify(
-            text,
-            markup=False,
-            severity=severity,  # type: ignore[arg-type]
-            timeout=30 if error else 4,
-        )
-
     def error_line(self, error: str) -> Content:
         """What went wrong, in one line."""
         from memtui.text.sanitize import safe_line
