@@ -1,25 +1,181 @@
-"""Cutting notes into chunks of about equal size that overlap, by the rules of three releases."""
+"""Cutting notes into chunks of about equal size that overlap, by the rules of three releases.
+
+The unit is one UTF-16 code unit of Latin text; four make a token. Release 2026.2 counts code units.
+2026.4 counts East Asian characters four times, because a tokenizer spends about a token on each.
+2026.9 knows five weights (OPENCLAW.md section 2; the ranges are Unicode blocks).
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate, chain
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from memtui.errors import Cancelled
 from memtui.memory.documents import text_hash
-from memtui.memory.weights import (
-    Rules,
-    line_sizes,
-    parts_within,
-    size_estimate,
-    tail_within,
-)
 from memtui.model import ChunkSpan, Document
+
+Rules = Literal["2026.2", "2026.4", "2026.9"]
+
+_PIECE = 1 << 16
+_FIRST_ASTRAL, _LAST = 0x10000, 0x10FFFF
+_PAIR = 2
+"""A character outside the basic plane is two UTF-16 units."""
+
+_Ranges = tuple[tuple[int, int], ...]
+
+_RANGES: Mapping[Rules, Mapping[int, _Ranges]] = {
+    "2026.2": {},
+    "2026.4": {
+        4: (
+            (0x2E80, 0x9FFF),
+            (0xA000, 0xA4FF),
+            (0xAC00, 0xD7AF),
+            (0xF900, 0xFAFF),
+            (0x20000, 0x2FA1F),
+        ),
+    },
+    "2026.9": {
+        4: (
+            (0x00B7, 0x00B7),  # middle dot
+            (0x3000, 0x319F),  # punctuation, kana, bopomofo, compatibility jamo, kanbun
+            (0x4E00, 0x9FA5),  # the ideographs of Unicode 1.1
+            (0xAC00, 0xD7AF),  # Hangul syllables
+            (0xFF01, 0xFF60),  # full-width forms
+        ),
+        8: (
+            (0x02C7, 0x02C7),  # tone marks of bopomofo, and two combining marks used with kana
+            (0x02C9, 0x02CB),
+            (0x02D9, 0x02D9),
+            (0x02EA, 0x02EB),
+            (0x0305, 0x0305),
+            (0x0323, 0x0323),
+            (0xFE10, 0xFE4F),  # vertical and compatibility forms
+            (0xFF61, 0xFFDC),  # half-width forms
+            (0xFFE0, 0xFFE6),  # full-width signs
+        ),
+        12: (
+            (0x1100, 0x11FF),  # Hangul jamo
+            (0x2E80, 0x2FFF),  # radicals
+            (0x31A0, 0x4DFF),  # extended bopomofo to the Yijing hexagrams, with extension A
+            (0x9FA6, 0x9FFF),  # the ideographs added later
+            (0xA000, 0xA4FF),  # Yi
+            (0xA700, 0xA707),  # tone marks
+            (0xA960, 0xA97F),  # Hangul jamo extended A
+            (0xD7B0, 0xD7FF),  # Hangul jamo extended B
+            (0xF900, 0xFAFF),  # compatibility ideographs
+            (0x1D360, 0x1D371),  # counting rods
+        ),
+        16: (
+            (0x16FE0, 0x16FFF),  # ideographic marks
+            (0x1AFF0, 0x1B16F),  # kana supplements
+            (0x1F200, 0x1F2FF),  # enclosed ideographs
+            (0x20000, 0x2FA1F),  # extensions B to F
+            (0x30000, 0x3347F),  # extensions G and later
+        ),
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    heavy: re.Pattern[str]
+    """A run of characters that do not weigh one."""
+    classes: re.Pattern[str]
+    """A run of characters of one weight; the number of its group names the weight."""
+    weights: tuple[int, ...]
+
+
+def _scale(ranges: Mapping[int, _Ranges]) -> _Scale:
+    taken = sorted(pair for pairs in ranges.values() for pair in pairs if pair[0] >= _FIRST_ASTRAL)
+    rest: list[tuple[int, int]] = []
+    start = _FIRST_ASTRAL
+    for first, last in taken:
+        if start < first:
+            rest.append((start, first - 1))
+        start = last + 1
+    rest.append((start, _LAST))
+    groups = [*ranges.items(), (_PAIR, tuple(rest))]
+    sets = [_char_set(pairs) for _, pairs in groups]
+    return _Scale(
+        heavy=re.compile(f"[{''.join(sets)}]+"),
+        classes=re.compile("|".join(f"([{chars}]+)" for chars in sets)),
+        weights=(1, *(weight for weight, _ in groups)),
+    )
+
+
+def _char_set(ranges: Iterable[tuple[int, int]]) -> str:
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
+
+
+_SCALES: Mapping[Rules, _Scale] = {rules: _scale(ranges) for rules, ranges in _RANGES.items()}
+
+
+def size_estimate(text: str, rules: Rules = "2026.9") -> int:
+    """Weigh text: the number of UTF-16 units, with East Asian characters weighted by `rules`."""
+    if text.isascii():
+        return len(text)
+    scale = _SCALES[rules]
+    total = len(text)
+    for start in range(0, len(text), _PIECE):
+        total += _surplus("".join(scale.heavy.findall(text, start, start + _PIECE)), scale)
+    return total
+
+
+def _surplus(heavy: str, scale: _Scale) -> int:
+    """By how much characters that do not weigh one exceed their number."""
+    return sum(
+        (scale.weights[run.lastindex or 0] - 1) * (run.end() - run.start())
+        for run in scale.classes.finditer(heavy)
+    )
+
+
+def weighted_runs(text: str, rules: Rules) -> Iterator[tuple[int, int, int]]:
+    """Cut text into runs of one weight: (start, end, weight of one character), without gaps."""
+    scale = _SCALES[rules]
+    at = 0
+    for heavy in scale.heavy.finditer(text):
+        if at < heavy.start():
+            yield at, heavy.start(), 1
+        for run in scale.classes.finditer(text, *heavy.span()):
+            yield run.start(), run.end(), scale.weights[run.lastindex or 0]
+        at = heavy.end()
+    if at < len(text):
+        yield at, len(text), 1
+
+
+def tail_within(text: str, budget: int, rules: Rules) -> str:
+    """Take as much of the end of text as weighs at most `budget`, whole characters only."""
+    if budget <= 0:
+        return ""
+    if text.isascii():
+        return text[-budget:]
+    start = len(text)
+    for first, last, weight in reversed(list(weighted_runs(text, rules))):
+        fitting = min(last - first, budget // weight)
+        start = last - fitting
+        budget -= fitting * weight
+        if fitting < last - first:
+            break
+    return text[start:]
+
+
+def parts_within(text: str, budget: int, rules: Rules) -> Iterator[tuple[str, int]]:
+    """Cut text into parts that weigh at most `budget` (at least 16), each with its weight."""
+    start = used = 0
+    for first, last, weight in weighted_runs(text, rules):
+        at = first
+        while at < last:
+            fitting = min(last - at, (budget - used) // weight)
+            at += fitting
+            used += fitting * weight
+            if at < last:
+                yield text[start:at], used
+                start, used = at, 0
+    yield text[start:], used
+
 
 _CHARS_PER_TOKEN = 4
 _LEAST_CHARS = 32
@@ -35,64 +191,6 @@ class _Segment(NamedTuple):
     text: str
     line: int
     cost: int
-
-
-@dataclass(slots=True)
-class _Row:
-    """Segments side by side, as lists of their parts."""
-
-    texts: list[str]
-    numbers: Sequence[int]
-    costs: list[int]
-    ends: list[int]
-    """The costs of all segments before each, as they were at first, and of all of them."""
-
-    @classmethod
-    def of(cls, held: Sequence[_Segment], first: int, lines: list[str], sizes: list[int]) -> _Row:
-        """Lay the lines behind the segments that are held."""
-        texts, costs = list(lines), [size + 1 for size in sizes]
-        numbers: Sequence[int] = range(first, first + len(lines))
-        if held:
-            texts = [segment.text for segment in held] + texts
-            costs = [segment.cost for segment in held] + costs
-            numbers = [*(segment.line for segment in held), *numbers]
-        return cls(texts, numbers, costs, list(accumulate(costs, initial=0)))
-
-    def overflow(self, start: int, room: int, least: int) -> int:
-        """The first segment, from `least` on, up to which more than `room` is used."""
-        return max(least, bisect_right(self.ends, self.ends[start] + room) - 1)
-
-    def chunk(self, start: int, end: int) -> ChunkSpan:
-        """The chunk of the segments from `start` up to `end`."""
-        text = "\n".join(self.texts[start:end])
-        return ChunkSpan(self.numbers[start], self.numbers[end - 1], text, text_hash(text))
-
-    def backwards(self, start: int, end: int) -> Iterator[_Segment]:
-        """The segments from before `end` down to `start`."""
-        for at in range(end - 1, start - 1, -1):
-            yield _Segment(self.texts[at], self.numbers[at], self.costs[at])
-
-    def carry(self, start: int, end: int, plan: _Plan) -> int:
-        """Begin the chunk after the one of these segments: its first segment, maybe shortened."""
-        if plan.rules != "2026.9":
-            return end - len(_carry_whole_lines(self.backwards(start, end), 0, plan))
-        room = min(plan.overlap, max(0, plan.budget - self.costs[end]))
-        first = bisect_left(self.ends, self.ends[end] - room, start + 1, end)
-        left = room - (self.ends[end] - self.ends[first])
-        if first == start + 1 and self.costs[start] <= left:
-            return start
-        if first < end:
-            return first
-        tail = tail_within(self.texts[end - 1], room - 1, plan.rules)
-        if not tail:
-            return end
-        self.texts[end - 1] = tail
-        self.costs[end - 1] = size_estimate(tail, plan.rules) + 1
-        return end - 1
-
-    def saved(self, at: int) -> int:
-        """By how much less a segment costs than at first."""
-        return self.ends[at + 1] - self.ends[at] - self.costs[at]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,37 +255,6 @@ class Packer:
                 self._used = sum(kept.cost for kept in self._held)
             self._held.append(segment)
             self._used += segment.cost
-
-    def pack_block(
-        self, first: int, lines: list[str], *, is_ascii: bool = False, ends: bool = False
-    ) -> Iterator[ChunkSpan]:
-        """Do what `pack` does for neighbouring lines, the first of which has the number `first`.
-
-        With `is_ascii` every character weighs one; with `ends` do what `cut` does behind them.
-        Where no line has to be cut, the ends of chunks are looked up in the running total.
-        """
-        plan = self._plan
-        sizes = list(map(len, lines)) if is_ascii else line_sizes(lines, plan.rules)
-        if max(sizes, default=0) > plan.budget:
-            yield from self.pack(enumerate(lines, start=first))
-            if ends:
-                yield from self.cut()
-            return
-        row = _Row.of(self._held, first, lines, sizes)
-        start, spare, least = 0, 0, max(len(self._held), 1)
-        while (end := row.overflow(start, plan.budget + spare, least)) < len(row.texts):
-            yield row.chunk(start, end)
-            start = row.carry(start, end, plan)
-            spare = row.saved(start)
-            least = end + 1
-        if ends:
-            if row.texts:
-                yield row.chunk(start, len(row.texts))
-            self._held, self._used = [], 0
-            return
-        rest = slice(start, None)
-        self._held = list(map(_Segment, row.texts[rest], row.numbers[rest], row.costs[rest]))
-        self._used = sum(row.costs[rest])
 
     def cut(self) -> list[ChunkSpan]:
         """End the chunk here: what comes next shares nothing with it."""
@@ -312,18 +379,6 @@ def _unit_pieces(text: str, units: int, *, keep_pairs: bool = False) -> Iterator
         at = end
 
 
-__all__ = [
-    "Packer",
-    "Rules",
-    "chunk_document",
-    "chunk_id",
-    "chunk_text",
-    "iter_chunks",
-    "remap_lines",
-    "size_estimate",
-]
-
-_BLOCK = 1 << 16
 _CURATED = frozenset({"MEMORY.md", "USER.md"})
 _ENTRY_START = re.compile(r"- |#{1,6}(?:\s|$)")
 
@@ -354,21 +409,14 @@ def iter_chunks(
 ) -> Iterator[ChunkSpan]:
     """Do what `chunk_text` does, one chunk at a time, so that a caller can stop in between."""
     packer = Packer(tokens, overlap, rules)
-    if per_entry:
-        lines = chain.from_iterable(_blocks(text))
-        for group in _entries(enumerate(lines, start=1)):
-            yield from packer.pack(group)
-            yield from packer.cut()
+    lines = enumerate(text.split("\n"), start=1)
+    if not per_entry:
+        yield from packer.pack(lines)
+        yield from packer.finish()
         return
-    is_ascii = text.isascii()
-    if len(text) <= _BLOCK:
-        yield from packer.pack_block(1, text.split("\n"), is_ascii=is_ascii, ends=True)
-        return
-    first = 1
-    for block in _blocks(text):
-        yield from packer.pack_block(first, block, is_ascii=is_ascii)
-        first += len(block)
-    yield from packer.finish()
+    for group in _entries(lines):
+        yield from packer.pack(group)
+        yield from packer.cut()
 
 
 def chunk_document(
@@ -403,39 +451,6 @@ def chunk_id(
     """Name a chunk: sha256 hex of `source:path:start_line:end_line:chunk_hash:model`."""
     recipe = f"{source}:{path}:{start_line}:{end_line}:{chunk_hash}:{model}"
     return hashlib.sha256(recipe.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def remap_lines(chunks: Iterable[ChunkSpan], line_map: Sequence[int] | None) -> list[ChunkSpan]:
-    """Replace the lines of chunks of a derived text by those of its source.
-
-    `line_map[i]` is the source line of the text's line `i + 1`; lines beyond it stay as they are.
-    """
-    if not line_map:
-        return list(chunks)
-
-    def source_line(line: int) -> int:
-        return line_map[line - 1] if line <= len(line_map) else line
-
-    return [
-        replace(
-            chunk, start_line=source_line(chunk.start_line), end_line=source_line(chunk.end_line)
-        )
-        for chunk in chunks
-    ]
-
-
-def _blocks(text: str) -> Iterator[list[str]]:
-    """Split at line feeds as `str.split` does, a block at a time."""
-    start, end = 0, len(text)
-    while end - start > _BLOCK:
-        cut = text.rfind("\n", start, start + _BLOCK)
-        if cut < 0:
-            cut = text.find("\n", start + _BLOCK)
-        if cut < 0:
-            break
-        yield text[start:cut].split("\n")
-        start = cut + 1
-    yield text[start:].split("\n")
 
 
 def _entries(lines: Iterable[NumberedLine]) -> Iterator[list[NumberedLine]]:

@@ -31,23 +31,6 @@ def test_stopping_between_any_lines_changes_nothing(
     assert chunks + packer.finish() == chunk_text(text, tokens=tokens, overlap=overlap, rules=rules)
 
 
-@given(TEXTS, TOKENS, OVERLAPS, st.sampled_from(ALL_RULES), st.integers(0, 20))
-def test_blocks_of_lines_are_packed_as_the_whole_is(
-    text: str, tokens: int, overlap: int, rules: Rules, at: int
-) -> None:
-    lines = text.split("\n")
-    packer = Packer(tokens, overlap, rules)
-    chunks = list(packer.pack_block(1, lines[:at]))
-    chunks += packer.pack_block(1 + at, lines[at:], ends=True)
-    if lines[at:]:
-        assert packer.held == []
-        assert packer.finish() == []
-        assert chunks == chunk_text(text, tokens=tokens, overlap=overlap, rules=rules)
-    fed = Packer(tokens, overlap, rules)
-    expected = [chunk for number, line in enumerate(lines, 1) for chunk in fed.feed(number, line)]
-    assert chunks == expected + fed.finish()
-
-
 @given(TEXTS, TEXTS, TOKENS, OVERLAPS, st.sampled_from(ALL_RULES))
 def test_a_cut_shares_nothing(
     first: str, second: str, tokens: int, overlap: int, rules: Rules

@@ -16,10 +16,8 @@ from memtui.memory.chunking import (
     chunk_id,
     chunk_text,
     iter_chunks,
-    remap_lines,
     size_estimate,
 )
-from memtui.memory.weights import line_sizes
 from memtui.model import ChunkSpan, Document, SourceFile
 
 VECTORS: dict[str, Any] = json.loads(
@@ -85,19 +83,6 @@ def test_known_chunks(case: dict[str, Any], release: str) -> None:
         assert chunk.text.endswith(want.get("tail", ""))
 
 
-@pytest.mark.parametrize("rules", RELEASES.values())
-@pytest.mark.parametrize("case", VECTORS["remap"], ids=lambda case: case["name"])
-def test_known_remapping(case: dict[str, Any], rules: Rules) -> None:
-    chunks = chunk_text(case["content"], **case["options"], rules=rules)
-    chunks = remap_lines(chunks, case["lineMap"])
-    assert [[chunk.start_line, chunk.end_line] for chunk in chunks] == case["lines"]
-
-
-def test_lines_beyond_the_map_stay() -> None:
-    chunk = ChunkSpan(1, 3, "a\nb\nc", "")
-    assert lines_of(remap_lines([chunk], [7])) == [(7, 3)]
-
-
 @pytest.mark.parametrize("case", VECTORS["size_estimate"], ids=lambda case: ascii(case["text"]))
 def test_known_sizes(case: dict[str, Any]) -> None:
     assert size_estimate(case["text"], "2026.2") == case["utf16"]
@@ -130,31 +115,6 @@ def test_weights_of_2026_9(text: str, weight: int) -> None:
 )
 def test_weights_of_2026_4(text: str, weight: int) -> None:
     assert size_estimate(text, "2026.4") == weight
-
-
-@pytest.mark.parametrize("rules", ["2026.2", "2026.4", "2026.9"])
-def test_lines_are_weighed_together_as_one_by_one(rules: Rules) -> None:
-    lines = [
-        "plain",
-        "",
-        "漢字かな",
-        "naïve — café",
-        "한국어 text",
-        "\u1100\U0001f600·",
-        "\U00020001",
-    ]
-    for some in (lines, lines[:2], lines[:4], ["漢字"], ["é"], [], [*lines, "é漢" * 40_000]):
-        assert line_sizes(some, rules) == [size_estimate(line, rules) for line in some]
-
-
-@pytest.mark.parametrize("rules", ["2026.2", "2026.4", "2026.9"])
-def test_lines_of_one_odd_character_weigh_what_it_weighs(rules: Rules) -> None:
-    for number in sorted({page + low for page in range(0, 0x32000, 0x80) for low in range(-2, 3)}):
-        if number > ord("\n"):
-            lines = [chr(number), f"a{chr(number)}", "漢", "é"]
-            assert line_sizes(lines, rules) == [size_estimate(line, rules) for line in lines]
-    for char in EDGES:
-        assert line_sizes([char, "é"], rules) == [size_estimate(char, rules), 1]
 
 
 def test_known_chunk_id() -> None:

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 from memtui.memory.care.duplicates import words_of
 from memtui.memory.care.lines import LineKind, NoteLine, lines_as_read, note_lines, without_code
 from memtui.memory.care.masking import is_secret, known_tokens, place_in
+from memtui.memory.chunking import size_estimate
 from memtui.memory.discover import ROOT_FILES
 from memtui.memory.documents import split_lines
-from memtui.memory.weights import size_estimate
 from memtui.model import Document
 from memtui.model.browsing import CareFinding, CareRule
 from memtui.text.redact import MASK, mask, redact
