@@ -97,7 +97,6 @@ class FollowedView:
             self._cache,
             identity,
             identity.dimensions,
-            generation=stamp.generation,
             undisturbed=self._undisturbed,
             gives_way=gives_way,
         )

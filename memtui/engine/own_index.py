@@ -259,7 +259,6 @@ class OwnIndex:
                 self.cache,
                 identity,
                 identity.dimensions,
-                generation=stamp.generation,
                 undisturbed=self._undisturbed,
             )
             self._other_view = (stamp, view)

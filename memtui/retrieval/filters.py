@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 _WILD = re.compile(r"[*?\[]")
-_REMEMBERED = 32
 
 
 class FileFilter:
@@ -29,7 +28,6 @@ class FileFilter:
 
     def __init__(self, filters: Filters) -> None:
         folded = [pattern.casefold() for pattern in filters.path_globs]
-        self._any_path = not folded
         self._parts = [pattern for pattern in folded if not _WILD.search(pattern)]
         self._globs = [_ending_in(pattern) for pattern in folded if _WILD.search(pattern)]
         self._sources = frozenset(source.casefold() for source in filters.sources)
@@ -41,20 +39,14 @@ class FileFilter:
         `path` as the index stores it; `day` is the file's own, or its ISO form; a file without
         one is of the local day of `mtime_ns` (ns since the epoch). Letter case does not count.
         """
-        return self._fits_source(source) and self._fits_path(path) and self._fits_day(day, mtime_ns)
-
-    def _fits_source(self, source: str) -> bool:
-        return not self._sources or source.casefold() in self._sources
-
-    def _fits_path(self, path: str) -> bool:
-        if self._any_path:
-            return True
+        if self._sources and source.casefold() not in self._sources:
+            return False
         folded = path.casefold()
-        return any(part in folded for part in self._parts) or any(
+        fits_path = any(part in folded for part in self._parts) or any(
             glob.match(folded) for glob in self._globs
         )
-
-    def _fits_day(self, day: date | str | None, mtime_ns: int) -> bool:
+        if (self._parts or self._globs) and not fits_path:
+            return False
         if self._after is None and self._before is None:
             return True
         own = date.fromisoformat(day) if isinstance(day, str) and day else day
@@ -97,7 +89,7 @@ def _first_star(glob: str) -> int:
     return at
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=8)
 def _ready(filters: Filters) -> FileFilter:
     return FileFilter(filters)
 
@@ -132,14 +124,13 @@ class AllowedRows:
 class RowFilter:
     """Turns filters and required phrases into rows; belongs to one connection.
 
-    The rows of the last filters are kept until another connection commits, since filters stay
-    the same while words are being typed.
+    The rows of the last filters are kept until a row may have changed, since filters stay the same
+    while words are being typed.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._known: OrderedDict[tuple[Filters, tuple[str, ...]], AllowedRows] = OrderedDict()
-        self._version: tuple[int, int] | None = None
+        self._last: tuple[object, AllowedRows] | None = None
 
     def allowed(self, query: Query) -> AllowedRows | None:
         """Tell which chunk rows may be found; `None` when the query restricts nothing.
@@ -148,69 +139,41 @@ class RowFilter:
         """
         if not query.filters and not query.phrases:
             return None
-        self._forget_when_changed()
-        key = (query.filters, query.phrases)
-        rows = self._known.pop(key, None)
-        if rows is None:
-            import_numpy()
-            rows = _allowed_rows(self._connection, query.filters, query.phrases)
-        self._known[key] = rows
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
-        return rows
-
-    def _forget_when_changed(self) -> None:
-        """Drop everything when rows may have changed, by this connection or by another."""
         others = self._connection.execute("PRAGMA data_version").fetchall()[0][0]
         own = self._connection.execute("SELECT total_changes()").fetchall()[0][0]
-        if (others, own) != self._version:
-            self._known.clear()
-            self._version = (others, own)
+        key = (query.filters, query.phrases, others, own)
+        if self._last is None or self._last[0] != key:
+            self._last = (key, self._read(query))
+        return self._last[1]
 
+    def _read(self, query: Query) -> AllowedRows:
+        import_numpy()
+        import numpy as np
 
-def phrase_rows(connection: Connection, phrases: tuple[str, ...]) -> NDArray[np.int64]:
-    """Find the chunk rows that hold every one of `phrases`, ascending."""
-    import numpy as np
+        kinds: list[NDArray[np.int64]] = []
+        if query.filters:
+            test = FileFilter(query.filters)
+            files = [
+                file_id
+                for file_id, path, source, day, mtime_ns in self._connection.execute(
+                    "SELECT id, path, source, day, mtime_ns FROM files"
+                )
+                if test.fits(path=path, source=source, day=day, mtime_ns=mtime_ns)
+            ]
+            # As text, so that any number of files is one statement and one parameter.
+            sql = "SELECT id FROM chunks WHERE file_id IN (SELECT value FROM json_each(?))"
+            kinds.append(self._rows(sql, json.dumps(files)))
+        if query.phrases:
+            sql = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
+            kinds.append(self._rows(sql, phrase_match(query.phrases) or '""'))
+        allowed = kinds[0]
+        for others in kinds[1:]:
+            allowed = np.intersect1d(allowed, others, assume_unique=True)
+        allowed.flags.writeable = False
+        return AllowedRows(allowed)
 
-    match = phrase_match(phrases)
-    if match is None:
-        return np.empty(0, dtype=np.int64)
-    sql = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
-    return _ascending(connection.execute(sql, (match,)).fetchall())
+    def _rows(self, sql: str, value: str) -> NDArray[np.int64]:
+        import numpy as np
 
-
-def _allowed_rows(
-    connection: Connection, filters: Filters, phrases: tuple[str, ...]
-) -> AllowedRows:
-    import numpy as np
-
-    rows: NDArray[np.int64] | None = None
-    if filters:
-        rows = _file_rows(connection, filters)
-    if phrases:
-        holding = phrase_rows(connection, phrases)
-        rows = holding if rows is None else np.intersect1d(rows, holding, assume_unique=True)
-    allowed = np.empty(0, dtype=np.int64) if rows is None else rows
-    allowed.flags.writeable = False
-    return AllowedRows(allowed)
-
-
-def _file_rows(connection: Connection, filters: Filters) -> NDArray[np.int64]:
-    test = FileFilter(filters)
-    files = [
-        file_id
-        for file_id, path, source, day, mtime_ns in connection.execute(
-            "SELECT id, path, source, day, mtime_ns FROM files"
-        )
-        if test.fits(path=path, source=source, day=day, mtime_ns=mtime_ns)
-    ]
-    # As text, so that any number of files is one statement and one parameter.
-    listed = f"[{','.join(map(str, files))}]"
-    sql = "SELECT id FROM chunks WHERE file_id IN (SELECT value FROM json_each(?))"
-    return _ascending(connection.execute(sql, (listed,)).fetchall())
-
-
-def _ascending(rows: list[tuple[int]]) -> NDArray[np.int64]:
-    import numpy as np
-
-    return np.sort(np.array([rowid for (rowid,) in rows], dtype=np.int64))
+        rows = self._connection.execute(sql, (value,)).fetchall()
+        return np.sort(np.array([rowid for (rowid,) in rows], dtype=np.int64))

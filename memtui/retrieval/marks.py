@@ -7,12 +7,10 @@ that any thread may mark any text.
 from __future__ import annotations
 
 import functools
-import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 from memtui.retrieval.connection import FOLDING, completions, token_places, tokens
@@ -33,8 +31,6 @@ class Snippet:
     """White space is single spaces; `…` where something was cut off."""
     spans: tuple[Span, ...]
     """Where query terms stand in `text`, in characters."""
-    line_offset: int
-    """On which line of the whole text it begins, the first being 0."""
 
 
 class _Match(NamedTuple):
@@ -74,7 +70,7 @@ def snippet(text: str, terms: Sequence[str], width: int) -> Snippet:
     flat = " ".join(text.split())
     matches = sorted(_matches(flat, terms))
     if len(flat) <= width:
-        return Snippet(flat, tuple(_merged(matches)), _line(text, flat, 0))
+        return Snippet(flat, tuple(_merged(matches)))
     start, end = _window(flat, matches, max(1, width - 2 * len(_ELLIPSIS)))
     before = _ELLIPSIS if start else ""
     body = flat[start:end]
@@ -85,7 +81,7 @@ def snippet(text: str, terms: Sequence[str], width: int) -> Snippet:
         if low < end and high > start
     )
     after = _ELLIPSIS if end < len(flat) else ""
-    return Snippet(before + body + after, spans, _line(text, flat, start))
+    return Snippet(before + body + after, spans)
 
 
 # --- finding ----------------------------------------------------------------------------------
@@ -194,13 +190,6 @@ def _merged(matches: Iterable[_Match]) -> list[Span]:
 
 
 # --- cutting ----------------------------------------------------------------------------------
-
-
-def _line(text: str, flat: str, start: int) -> int:
-    """On which line of a text the word stands that stands at `start` in the text as one line."""
-    words = re.finditer(r"\S+", text)
-    word = next(islice(words, flat.count(" ", 0, start), None), None)
-    return 0 if word is None else text.count("\n", 0, word.start())
 
 
 def _window(flat: str, matches: Sequence[_Match], width: int) -> Span:

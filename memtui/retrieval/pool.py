@@ -49,14 +49,20 @@ def fetch_chunks(connection: Connection, rowids: Iterable[int]) -> dict[int, Chu
     # One parameter for any number of rows: the statement is prepared once.
     wanted = json.dumps(sorted(set(rowids)))
     rows = connection.execute(_CHUNKS, (wanted,)).fetchall()
-    chunks = {row[0]: _chunk(*row[1:]) for row in rows}
-    if any(chunk.source == CONVERSATIONS for chunk in chunks.values()) and _is_unmasked(connection):
+    chunks = {
+        rowid: Chunk(
+            *columns,
+            date.fromisoformat(day) if day else None,
+            Reason(day_from) if day_from else None,
+            mtime_ns,
+            importance,
+        )
+        for rowid, *columns, day, day_from, mtime_ns, importance in rows
+    }
+    has_conversations = any(chunk.source == CONVERSATIONS for chunk in chunks.values())
+    if has_conversations and connection.execute(_UNMASKED, UNMASKED).fetchall()[0][0]:
         return {rowid: with_mask(chunk) for rowid, chunk in chunks.items()}
     return chunks
-
-
-def _is_unmasked(connection: Connection) -> bool:
-    return bool(connection.execute(_UNMASKED, UNMASKED).fetchall()[0][0])
 
 
 def build_pool(
@@ -91,34 +97,4 @@ def _hits(found: tuple[RowHit, ...], chunks: Mapping[int, Chunk]) -> tuple[LegHi
     return tuple(
         LegHit(chunks[hit.rowid].id, position, hit.raw, hit.terms)
         for position, hit in enumerate(present)
-    )
-
-
-def _chunk(
-    chunk_id: str,
-    path: str,
-    source: str,
-    start_line: int,
-    end_line: int,
-    text: str,
-    text_hash: str,
-    model: str,
-    day: str | None,
-    day_from: str | None,
-    mtime_ns: int,
-    importance: float | None,
-) -> Chunk:
-    return Chunk(
-        id=chunk_id,
-        path=path,
-        source=source,
-        start_line=start_line,
-        end_line=end_line,
-        text=text,
-        hash=text_hash,
-        model=model,
-        day=date.fromisoformat(day) if day else None,
-        day_from=Reason(day_from) if day_from else None,
-        mtime_ns=mtime_ns,
-        importance=importance,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from memtui.embedding.provider import Provider, clean_vectors
 from memtui.errors import Cancelled
-from memtui.model import Numbers, ProviderState, Reason
+from memtui.model import ProviderState, Reason
 from memtui.retrieval.legs import Cancelled as IsCancelled
 from memtui.retrieval.legs import LegAnswer, RowHit, Stopwatch, import_numpy
 from memtui.retrieval.query import Query
@@ -45,17 +45,13 @@ class VectorLeg:
         """Whether no text is sent to another machine now, because the query is still typed."""
         self.provider_state = provider_state
         """Why there is no provider."""
-        self._provider = provider
+        self.provider = provider
+        """Who embeds the queries."""
         self._vectors: OrderedDict[str, Floats] = OrderedDict()
         self._products: tuple[Mask, Floats, Floats] | None = None
         # What has nobody to embed a query needs no numpy, which takes longer than a keyword search.
         if provider is not None:
             import_numpy()
-
-    @property
-    def provider(self) -> Provider | None:
-        """Who embeds the queries."""
-        return self._provider
 
     @property
     def backend(self) -> str:
@@ -93,9 +89,18 @@ class VectorLeg:
         watch = Stopwatch()
         view, provider = self.view, self.provider
         refusal = self._refusal(query, watch)
-        if refusal is not None or view is None or provider is None:
-            return refusal or self._no_provider(watch)
-        facts = self._facts(view, provider)
+        if refusal is not None:
+            return refusal
+        assert view is not None
+        assert provider is not None
+        facts: dict[str, float | int | str | None] = {
+            "backend": self.backend,
+            "provider": provider.name,
+            "model": provider.model,
+            "searched": view.size,
+        }
+        if view.pending:
+            facts["pending"] = view.pending
         try:
             vector = self._query_vector(query.text, provider, cancelled)
         except Cancelled:
@@ -126,7 +131,12 @@ class VectorLeg:
         if not query.text:
             return watch.skipped(Reason.EMPTY_QUERY, "nothing to search for")
         if self.provider is None:
-            return self._no_provider(watch)
+            state = self.provider_state
+            reason = Reason.DISABLED if state is None or state.state is Reason.OK else state.state
+            detail = state.detail if state is not None and state.detail else "no embedding provider"
+            if reason is Reason.DISABLED:
+                return watch.skipped(reason, detail)
+            return watch.failed(reason, detail)
         if len(query.text) < _MIN_LETTERS and not query.spaceless:
             detail = f"needs {_MIN_LETTERS} characters"
             return watch.skipped(Reason.QUERY_TOO_SHORT, detail)
@@ -140,25 +150,6 @@ class VectorLeg:
         if self.waits and self.provider.remote and query.text not in self._vectors:
             return watch.pending(Reason.PENDING, WHEN_ASKED)
         return None
-
-    def _no_provider(self, watch: Stopwatch) -> LegAnswer:
-        state = self.provider_state
-        reason = Reason.DISABLED if state is None or state.state is Reason.OK else state.state
-        detail = state.detail if state is not None and state.detail else "no embedding provider"
-        if reason is Reason.DISABLED:
-            return watch.skipped(reason, detail)
-        return watch.failed(reason, detail)
-
-    def _facts(self, view: VectorView, provider: Provider) -> Numbers:
-        facts: dict[str, float | int | str | None] = {
-            "backend": EXACT_BACKEND if view.codes is None else CODED_BACKEND,
-            "provider": provider.name,
-            "model": provider.model,
-            "searched": view.size,
-        }
-        if view.pending:
-            facts["pending"] = view.pending
-        return facts
 
     def _query_vector(self, text: str, provider: Provider, cancelled: IsCancelled | None) -> Floats:
         import numpy as np

@@ -112,24 +112,8 @@ class VectorView:
     live: Mask
     size: int
     """How many rows may be found."""
-    generation: int
     pending: int
     exact_limit: int
-
-    @classmethod
-    def build(
-        cls,
-        rowids: RowIds | Sequence[int],
-        vectors: Floats,
-        *,
-        generation: int = 0,
-        pending: int = 0,
-        exact_limit: int = EXACT_LIMIT,
-    ) -> VectorView:
-        """Make a view of `vectors`, shape (n, dims), float32 of length 1; they are copied."""
-        builder = ViewBuilder(len(rowids), int(vectors.shape[1]), exact_limit=exact_limit)
-        builder.append(np.asarray(rowids, dtype=np.int64), vectors)
-        return builder.finish(generation=generation, pending=pending)
 
     @property
     def dims(self) -> int:
@@ -158,7 +142,6 @@ class VectorView:
         vectors: Floats,
         removed: RowIds | Sequence[int],
         *,
-        generation: int | None = None,
         pending: int | None = None,
     ) -> VectorView:
         """Make the view that follows this one; costs as much as the change, not as the index.
@@ -174,11 +157,7 @@ class VectorView:
         gone = np.concatenate([np.asarray(removed, dtype=np.int64), new])
         live = self.live & ~np.isin(self.rowids, gone) if len(gone) else self.live
         grown = self._grown(new, matrix, live) or self._copied(new, matrix, live)
-        return replace(
-            grown,
-            generation=self.generation if generation is None else generation,
-            pending=self.pending if pending is None else pending,
-        )
+        return replace(grown, pending=self.pending if pending is None else pending)
 
     def _grown(self, rowids: RowIds, vectors: Floats, live: Mask) -> VectorView | None:
         """Write into the spare room; `None` where there is too little, or too much is dead."""
@@ -194,7 +173,6 @@ class VectorView:
         return _view(
             store,
             np.concatenate([live, fresh]),
-            self.generation,
             self.pending,
             self.exact_limit,
         )
@@ -206,7 +184,7 @@ class VectorView:
             rows = kept[first : first + _ROWS_AT_A_TIME]
             builder.append(self.rowids[rows], self.matrix[rows])
         builder.append(rowids, vectors)
-        return builder.finish(generation=self.generation, pending=self.pending)
+        return builder.finish(pending=self.pending)
 
 
 class ViewBuilder:
@@ -236,10 +214,10 @@ class ViewBuilder:
         if len(rowids):
             self._live.append(self._store.append(rowids, vectors))
 
-    def finish(self, *, generation: int = 0, pending: int = 0) -> VectorView:
+    def finish(self, *, pending: int = 0) -> VectorView:
         """Give the view of everything that was appended."""
         live = np.concatenate([*self._live, np.ones(0, dtype=np.bool_)])
-        return _view(self._store, live, generation, pending, self._exact_limit)
+        return _view(self._store, live, pending, self._exact_limit)
 
 
 def sign_codes(vectors: Floats) -> Codes:
@@ -251,10 +229,10 @@ def sign_codes(vectors: Floats) -> Codes:
     return padded.view(np.uint64)
 
 
-def _view(store: _Store, live: Mask, generation: int, pending: int, exact_limit: int) -> VectorView:
+def _view(store: _Store, live: Mask, pending: int, exact_limit: int) -> VectorView:
     size = int(np.count_nonzero(live))
     live = _read_only(live)
-    return VectorView(store, len(live), live, size, generation, pending, exact_limit)
+    return VectorView(store, len(live), live, size, pending, exact_limit)
 
 
 def _clear_without_direction(block: Floats) -> Mask:
@@ -381,7 +359,6 @@ def load_view(
     identity: ProviderIdentity | None,
     dims: int,
     *,
-    generation: int = 0,
     exact_limit: int = EXACT_LIMIT,
     undisturbed: Undisturbed = nullcontext,
     gives_way: IsCancelled | None = None,
@@ -402,7 +379,7 @@ def load_view(
         pending = _number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
         if _number(connection, _ONLY_IN_CACHE) or not _has_table(connection, undisturbed):
             builder = _from_cache(connection, cache, identity, dims, exact_limit)
-            return builder.finish(generation=generation, pending=pending)
+            return builder.finish(pending=pending)
         count = _count(connection, undisturbed)
         with ExitStack() as stack:
             if count * dims <= exact_limit:
@@ -417,7 +394,7 @@ def load_view(
                 while part := _some(rows):
                     block = np.frombuffer(b"".join(vector for _, vector in part), np.float32)
                     builder.append(_rowids(part), block.reshape(len(part), -1))
-    return builder.finish(generation=generation, pending=pending)
+    return builder.finish(pending=pending)
 
 
 def _has_table(connection: Connection, undisturbed: Undisturbed) -> bool:

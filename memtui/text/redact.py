@@ -1,6 +1,11 @@
-"""Cutting a long text where no credential can be, so that a search for them can pause there.
+"""Credentials in text, masked as OpenClaw masks them before it indexes a conversation, and more.
 
-A regular expression does not let other threads run before it has gone through its whole text.
+A token of 18 characters or more keeps its first six and last four, a shorter one nothing, unless
+another mask is asked for; a PEM block keeps its first and last line. What is recognised are
+assignments, JSON fields, flags and headers that name a secret, and tokens with the prefix of a
+known service: first the shapes of OpenClaw 2026.4.26, then those that it lets through. Every
+pattern takes time in proportion to the text, which is cut into pieces where no credential can be:
+a regular expression does not let other threads run before it has gone through its whole text.
 """
 
 from __future__ import annotations
@@ -13,47 +18,6 @@ from itertools import groupby
 from typing import Final
 
 from memtui.text.ecmascript import SPACE, utf16_length
-
-PIECE: Final = 1 << 17
-"""Characters of a piece, at least."""
-
-_PRIVATE_KEY: Final = "private key-----"
-_NAMING: Final = "key|token|secret|passw|phrase|auth|bearer|basic|is\\b"
-# A single blank between two plain words of which none is a part of a credential's name.
-_WORD: Final = rf"(?![a-z]*(?:{_NAMING}))[a-z]{{2,16}}"
-_BLANK = re.compile(rf"(?<= ){_WORD}(?= {_WORD} )")
-# Where a value of JSON begins that may hold blanks; and what ends any such value.
-_OPENS = re.compile(
-    rf"(?:key|token|secret|passwo?r?d|passphrase|authorization)\\*\"[{SPACE}]*:[{SPACE}]*\\*\"",
-    re.IGNORECASE | re.ASCII,
-)
-_CLOSES = re.compile(r'[^\\]"')
-
-
-def pieces(text: str) -> Iterator[str]:
-    """Cut a text into pieces that, each masked by itself, are together the masked text.
-
-    One piece where there is no safe place, and for a text with a private key in it.
-    """
-    if len(text) <= 2 * PIECE or _PRIVATE_KEY in text.lower():
-        yield text
-        return
-    start, looked, at = 0, 0, PIECE
-    while len(text) - at > PIECE and (blank := _BLANK.search(text, at)) is not None:
-        cut = blank.end()
-        opened = max((found.end() for found in _OPENS.finditer(text, looked, cut)), default=None)
-        looked = cut
-        if opened is not None:
-            closed = _CLOSES.search(text, opened)
-            if closed is None:
-                break
-            if closed.end() > cut:
-                looked = at = closed.end()
-                continue
-        yield text[start:cut]
-        start, at = cut, cut + PIECE
-    yield text[start:]
-
 
 SHORTEST_HINTED: Final = 18
 """A token with fewer characters is masked whole."""
@@ -389,6 +353,51 @@ def _hidden(value: object) -> object:
         return mask(value) if value else value
     return value if value is None or isinstance(value, bool) else MASK
 
+
+# --- pieces ----------------------------------------------------------------------------------
+
+PIECE: Final = 1 << 17
+"""Characters of a piece, at least."""
+
+_PRIVATE_KEY: Final = "private key-----"
+_NAMING: Final = "key|token|secret|passw|phrase|auth|bearer|basic|is\\b"
+# A single blank between two plain words of which none is a part of a credential's name.
+_WORD: Final = rf"(?![a-z]*(?:{_NAMING}))[a-z]{{2,16}}"
+_BLANK = re.compile(rf"(?<= ){_WORD}(?= {_WORD} )")
+# Where a value of JSON begins that may hold blanks; and what ends any such value.
+_OPENS = re.compile(
+    rf"(?:key|token|secret|passwo?r?d|passphrase|authorization)\\*\"[{SPACE}]*:[{SPACE}]*\\*\"",
+    re.IGNORECASE | re.ASCII,
+)
+_CLOSES = re.compile(r'[^\\]"')
+
+
+def pieces(text: str) -> Iterator[str]:
+    """Cut a text into pieces that, each masked by itself, are together the masked text.
+
+    One piece where there is no safe place, and for a text with a private key in it.
+    """
+    if len(text) <= 2 * PIECE or _PRIVATE_KEY in text.lower():
+        yield text
+        return
+    start, looked, at = 0, 0, PIECE
+    while len(text) - at > PIECE and (blank := _BLANK.search(text, at)) is not None:
+        cut = blank.end()
+        opened = max((found.end() for found in _OPENS.finditer(text, looked, cut)), default=None)
+        looked = cut
+        if opened is not None:
+            closed = _CLOSES.search(text, opened)
+            if closed is None:
+                break
+            if closed.end() > cut:
+                looked = at = closed.end()
+                continue
+        yield text[start:cut]
+        start, at = cut, cut + PIECE
+    yield text[start:]
+
+
+# --- chunks of conversations ------------------------------------------------------------------
 
 _WIDTH: Final = 800
 """UTF-16 units at which the lines of a conversation are wrapped."""

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from memtui.index.database import Connection, open_database
 from memtui.index.schema import create
-from memtui.retrieval.keyword import BUDGET_SHARE, KeywordLeg
+from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.legs import LegAnswer
 from memtui.retrieval.query import parse_query
 from memtui.text.tokens import index_text
@@ -100,7 +100,7 @@ def _of_set(data: DataSet) -> Mapping[str, _Effect]:
     count = len(data.documents)
     budgets = {_SHIPPED: None} | {
         f"budget {share:.0%} of the chunks": max(1, int(share * count))
-        for share in (BUDGET_SHARE, 0.5, 1.0)
+        for share in (0.12, 0.5, 1.0)
     }
     with tempfile.TemporaryDirectory(prefix="memtui-pruning-") as folder:
         connection = open_database(Path(folder) / "index.db", bulk=True)

@@ -34,11 +34,11 @@ from memtui.retrieval.openclaw.release import RELEASES, Release
 from memtui.retrieval.openclaw.tables import IndexTables, SearchScope
 from memtui.retrieval.openclaw.vector import OpenClawVectorLeg
 from memtui.retrieval.query import parse_query
-from memtui.retrieval.vector_view import VectorView, nearest
+from memtui.retrieval.vector_view import nearest
 from memtui.text.tokens import FTS5_TOKENIZE
 from tests.support import recorded
 from tests.support.indexing import Workspace
-from tests.support.rows import IndexFile, unit_vectors
+from tests.support.rows import IndexFile, unit_vectors, view_of
 
 QUERIES = [
     "router", "router vlan", "who runs the standup", "standup rules", "what did we decide about backups",
@@ -399,7 +399,7 @@ def test_view_ranks_are_places_in_the_whole_order(exact_limit: int) -> None:
     vectors = unit_vectors(3000, 16, seed=5, clusters=20)
     vectors[100:140] = vectors[99]
     vectors[7] = 0
-    view = VectorView.build(range(1, 3001), vectors, exact_limit=exact_limit)
+    view = view_of(range(1, 3001), vectors, exact_limit=exact_limit)
     view = view.with_changes([2000], vectors[:1], [11])
     query = unit_vectors(1, 16, seed=6)[0]
     order = nearest(view, query, 3000, rescored=3000)

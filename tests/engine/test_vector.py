@@ -27,7 +27,7 @@ from memtui.retrieval.vector_view import (
     nearest,
 )
 from tests.support.embedding import HashedProvider
-from tests.support.rows import DIMS, IndexFile, unit_vectors
+from tests.support.rows import DIMS, IndexFile, unit_vectors, view_of
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -55,7 +55,7 @@ class TestSearch:
         vectors[1] = 0
         vectors[2, 3] = np.nan
         vectors[3, 0] = np.inf
-        view = VectorView.build(range(6), vectors)
+        view = view_of(range(6), vectors)
         assert view.size == 3
         assert {row for row, _ in nearest(view, vectors[0], 10)} == {0, 4, 5}
 
@@ -63,7 +63,7 @@ class TestSearch:
         """Tight clusters with nothing in common are the hard case."""
         count, dims, most = 60_000, 256, 200
         vectors = unit_vectors(count, dims, seed=12, clusters=600)
-        view = VectorView.build(range(count), vectors, exact_limit=1)
+        view = view_of(range(count), vectors, exact_limit=1)
         assert view.codes is not None
         queries = vectors[:: count // 20] + 0.5 * unit_vectors(20, dims, seed=13)
         queries /= np.linalg.norm(queries, axis=1, keepdims=True)
@@ -81,19 +81,18 @@ class TestSearch:
 class TestView:
     def test_a_changed_view_leaves_the_old_one_as_it_was(self) -> None:
         vectors = unit_vectors(50, 8, seed=2)
-        old = VectorView.build(range(40), vectors[:40], generation=1, pending=10)
+        old = view_of(range(40), vectors[:40], pending=10)
         query = vectors[45]
         before = nearest(old, query, 40)
-        new = old.with_changes(range(40, 50), vectors[40:], [0, 1, 45], generation=2, pending=0)
+        new = old.with_changes(range(40, 50), vectors[40:], [0, 1, 45], pending=0)
         assert nearest(old, query, 40) == before
         assert {row for row, _ in nearest(new, query, 99)} == set(range(2, 50))
         assert nearest(new, query, 1)[0][0] == 45
-        assert (old.generation, old.pending) == (1, 10)
-        assert (new.generation, new.pending) == (2, 0)
+        assert (old.pending, new.pending) == (10, 0)
 
     def test_two_views_may_follow_the_same_one(self) -> None:
         vectors = unit_vectors(12, 8, seed=3)
-        base = VectorView.build(range(10), vectors[:10])
+        base = view_of(range(10), vectors[:10])
         one = base.with_changes([10], vectors[10:11], [])
         other = base.with_changes([11], vectors[11:], [])
         assert {row for row, _ in nearest(one, vectors[0], 20)} == set(range(11))
@@ -101,12 +100,12 @@ class TestView:
 
     def test_a_view_that_grows_too_large_gets_codes(self) -> None:
         vectors = unit_vectors(30, 8, seed=4)
-        view = VectorView.build(range(20), vectors[:20], exact_limit=160)
+        view = view_of(range(20), vectors[:20], exact_limit=160)
         assert view.codes is None
         assert view.with_changes(range(20, 30), vectors[20:], []).codes is not None
 
     def test_vectors_of_another_length_are_refused(self) -> None:
-        view = VectorView.build([1], unit_vectors(1, 8, seed=5))
+        view = view_of([1], unit_vectors(1, 8, seed=5))
         with pytest.raises(ValueError, match="for 1 rows of 8"):
             view.with_changes([2], unit_vectors(1, 4, seed=6), [])
 
@@ -145,10 +144,10 @@ class TestLoading:
             return True
 
         index.connection.exec_trace = note
-        view = load_view(index.connection, None, None, DIMS, generation=7)
+        view = load_view(index.connection, None, None, DIMS)
         index.connection.exec_trace = None
         self.check(view, self.expected(vectors))
-        assert (view.generation, view.pending) == (7, 100)
+        assert view.pending == 100
         assert not any(sql.startswith("SELECT rowid, embedding") for sql in read)
         assert not index.connection.in_transaction
 
@@ -209,9 +208,7 @@ class TestLoading:
 
 class TestLeg:
     def view(self, texts: Sequence[str], provider: HashedProvider, pending: int = 0) -> VectorView:
-        return VectorView.build(
-            range(1, len(texts) + 1), provider.embed_documents(texts), pending=pending
-        )
+        return view_of(range(1, len(texts) + 1), provider.embed_documents(texts), pending=pending)
 
     def test_the_nearest_chunks_come_first_with_their_cosine(self) -> None:
         provider = HashedProvider()
@@ -326,7 +323,7 @@ class TestLeg:
 
     def test_the_backend_is_named(self) -> None:
         provider = HashedProvider()
-        view = VectorView.build([1], provider.embed_documents(["router"]), exact_limit=1)
+        view = view_of([1], provider.embed_documents(["router"]), exact_limit=1)
         leg = VectorLeg(view, provider)
         assert leg.backend == CODED_BACKEND
         hits, state = leg.search(parse_query("router"), 5, None)

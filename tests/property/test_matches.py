@@ -43,7 +43,6 @@ def test_a_snippet_is_one_line_of_the_text_within_the_width(
     assert len(cut.text) <= max(width, 3)
     assert cut.text.removeprefix("…").removesuffix("…") in " ".join(text.split())
     assert all(0 <= start < end <= len(cut.text) for start, end in cut.spans)
-    assert 0 <= cut.line_offset <= text.count("\n")
 
 
 @given(before=TEXTS, after=TEXTS)
@@ -76,13 +75,3 @@ def test_every_word_with_the_stem_of_a_term_is_marked(
         assert any(low <= start and end <= high for low, high in marked), text[start:end]
     ascii_only = [span for span in marked if text[span[0] : span[1]].isascii()]
     assert set(ascii_only) <= set(wanted)
-
-
-@given(text=TEXTS, terms=TERMS, width=st.integers(2, 60))
-def test_a_snippet_tells_its_line(text: str, terms: list[str], width: int) -> None:
-    cut = snippet(text, terms, width)
-    first = cut.text.removeprefix("…").split(" ")[0].removesuffix("…")
-    rest = text.split("\n", cut.line_offset)[-1]
-    assert first in rest
-    if cut.line_offset:
-        assert rest.split("\n")[0].strip()

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from memtui.retrieval.vector_view import VectorView, nearest
-from tests.support.rows import unit_vectors
+from memtui.retrieval.vector_view import nearest
+from tests.support.rows import unit_vectors, view_of
 
 DIMS = 12
 POOL = unit_vectors(60, DIMS, seed=1)
@@ -46,7 +46,7 @@ def test_the_nearest_allowed_rows_are_found(
     rows: set[int], allowed: set[int] | None, query: int, limit: int, coded: bool
 ) -> None:
     order = sorted(rows, key=lambda row: row * 37 % 61)
-    view = VectorView.build(order, POOL[order], exact_limit=-1 if coded else 10**6)
+    view = view_of(order, POOL[order], exact_limit=-1 if coded else 10**6)
     assert (view.codes is not None) == coded
     mask = None if allowed is None else np.array(sorted(allowed), dtype=np.int64)
     expected = brute_force(rows if allowed is None else rows & allowed, POOL[query], limit)
@@ -63,7 +63,7 @@ def test_any_changes_end_where_a_fresh_view_begins(
     start: set[int], steps: list[tuple[set[int], set[int]]], limit: int
 ) -> None:
     first = sorted(start)
-    view = VectorView.build(first, POOL[first], exact_limit=limit)
+    view = view_of(first, POOL[first], exact_limit=limit)
     held = set(start)
     for added, removed in steps:
         before, held_before = view, held

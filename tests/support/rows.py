@@ -13,9 +13,24 @@ from numpy.typing import NDArray
 
 from memtui.index.database import open_database
 from memtui.index.schema import create
+from memtui.retrieval.vector_view import EXACT_LIMIT, VectorView, ViewBuilder
 from memtui.text.tokens import index_text
 
 DIMS = 16
+
+
+def view_of(
+    rowids: Iterable[int],
+    vectors: NDArray[np.float32],
+    *,
+    pending: int = 0,
+    exact_limit: int = EXACT_LIMIT,
+) -> VectorView:
+    """A view of some vectors, shape (n, dims)."""
+    rows = np.array(list(rowids), dtype=np.int64)
+    builder = ViewBuilder(len(rows), int(vectors.shape[1]), exact_limit=exact_limit)
+    builder.append(rows, vectors)
+    return builder.finish(pending=pending)
 
 
 class IndexFile:

@@ -1,9 +1,8 @@
-"""The lexical boost of a keyword hit: shared words, words in the path, length (2026.4 on)."""
+"""The body search of the keyword leg: one MATCH over the chunks' text, or substrings."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import lru_cache
 
 from memtui.model import ScoreMapping
@@ -41,10 +40,10 @@ def boosted_score(query: str, path: str, text: str, score: float, *, normalised:
     words = query_words(query, normalised)
     if not words:
         return score
-    held = text_words(text, normalised)
-    overlap = sum(1 for word in words if word in held.folded)
+    text_held, different = text_words(text, normalised)
+    overlap = sum(1 for word in words if word in text_held)
     share = overlap / len(words)
-    density = overlap / max(held.different, 1)
+    density = overlap / max(different, 1)
     name = simple_fold(nfc(path)) if normalised else path.lower()
     in_path = 0.0
     for word in words:
@@ -63,25 +62,17 @@ def query_words(query: str, normalised: bool) -> tuple[str, ...]:
     return tuple(map(simple_fold, different)) if normalised else tuple(different)
 
 
-@dataclass(frozen=True, slots=True)
-class TextWords:
-    """The different words of a text: as they are compared, and how many there are."""
-
-    folded: frozenset[str]
-    different: int
-
-
 @lru_cache(maxsize=4096)
-def text_words(text: str, normalised: bool) -> TextWords:
-    """The different words of a text, as they are compared with those of a query."""
+def text_words(text: str, normalised: bool) -> tuple[frozenset[str], int]:
+    """Return the words of a text as they are compared, and how many different ones there are."""
     if text.isascii():
         words = frozenset(tokens(text.lower()))
-        return TextWords(words, len(words))
+        return words, len(words)
     # Lower case may split a word of other scripts, so each is lowered by itself.
     source = nfc(text) if normalised else text
     lowered = frozenset(token.lower() for token in frozenset(tokens(source)))
     folded = frozenset(map(simple_fold, lowered)) if normalised else lowered
-    return TextWords(folded, len(lowered))
+    return folded, len(lowered)
 
 
 CONTAINS = "memtui_contains"

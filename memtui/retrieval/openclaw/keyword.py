@@ -44,29 +44,23 @@ def order_key(hit: KeywordHit) -> tuple[Any, ...]:
     )
 
 
-def best_by_score(found: Iterable[Iterable[KeywordHit]]) -> list[KeywordHit]:
-    """Each chunk once, with its best score (2026.2 to 2026.5); in the order they came."""
-    best: dict[str, KeywordHit] = {}
-    for hits in found:
-        for hit in hits:
-            known = best.get(hit.id)
-            if known is None or hit.score > known.score:
-                best[hit.id] = hit
-    return list(best.values())
-
-
-def merged_hits(found: Iterable[Iterable[KeywordHit]], tiers: dict[str, int]) -> list[KeywordHit]:
+def merged_hits(found: Iterable[Iterable[KeywordHit]], query: str) -> list[KeywordHit]:
     """Each chunk once, with its best scores of body and path (`mergeKeywordSearchHits`, 2026.9).
 
-    `tiers` holds how exactly the whole query names each path: a keyword cannot.
+    How exactly a path is named is a matter of the whole query: a keyword cannot tell.
     """
     merged: dict[str, KeywordHit] = {}
     for hits in found:
         for hit in hits:
             known = merged.get(hit.id)
             merged[hit.id] = hit if known is None else _together(known, hit)
-    placed = [_placed(hit, tiers.get(hit.path, 0)) for hit in merged.values()]
-    return sorted(map(_settled, placed), key=order_key)
+    settled = []
+    for hit in merged.values():
+        tier = exact_path_tier(query, hit.path)
+        # Without a body match an exact name counts 1, and any other path its path score.
+        score = hit.score if hit.has_body else 1.0 if tier else hit.path_score
+        settled.append(replace(hit, tier=tier, score=score))
+    return sorted(settled, key=order_key)
 
 
 def limited(hits: list[KeywordHit], limit: int) -> list[KeywordHit]:
@@ -93,17 +87,6 @@ def _together(known: KeywordHit, hit: KeywordHit) -> KeywordHit:
         has_body=known.has_body or hit.has_body,
         score=body if body > 0 else path_score,
     )
-
-
-def _placed(hit: KeywordHit, tier: int) -> KeywordHit:
-    return hit if hit.tier == tier else replace(hit, tier=tier)
-
-
-def _settled(hit: KeywordHit) -> KeywordHit:
-    """Without a body match an exact name counts 1, and any other path its path score."""
-    if hit.has_body:
-        return hit
-    return replace(hit, score=1.0 if hit.tier else hit.path_score)
 
 
 MOST_KEYWORDS = 6
@@ -165,35 +148,20 @@ class OpenClawKeywordLeg:
     ) -> tuple[list[KeywordHit], list[str]]:
         if self._paths is not None:
             return self._when_thin(query, limit, scope)
-        match self._release.expansion:
-            case Expansion.WITHOUT_PROVIDER_ALWAYS:
-                return self._instead(query, limit, scope)
-            case Expansion.WITHOUT_PROVIDER if scope.model is not None:
-                return self._once(query, limit, scope), []
-            case _:
-                return self._when_empty(query, limit, scope)
-
-    def _instead(
-        self, query: str, limit: int, scope: SearchScope
-    ) -> tuple[list[KeywordHit], list[str]]:
-        if scope.model is not None:
-            return self._once(query, limit, scope), []
-        keywords = extract_keywords(query, trigram=False) or [query]
-        return best_by_score(self._once(word, limit, scope) for word in keywords), keywords
-
-    def _when_empty(
-        self, query: str, limit: int, scope: SearchScope
-    ) -> tuple[list[KeywordHit], list[str]]:
-        hits = self._once(query, limit, scope)
-        if hits:
-            return hits, []
-        keywords = extract_keywords(query, trigram=self._tables.tokenizer == TRIGRAM)
-        if self._release.expansion is Expansion.WITHOUT_PROVIDER:
+        expansion, has_provider = self._release.expansion, scope.model is not None
+        is_always = expansion is Expansion.WITHOUT_PROVIDER_ALWAYS
+        if has_provider or not is_always:
+            hits = self._once(query, limit, scope)
+            if hits or (has_provider and expansion is not Expansion.WHEN_EMPTY):
+                return hits, []
+        is_trigram = self._tables.tokenizer == TRIGRAM and not is_always
+        keywords = extract_keywords(query, trigram=is_trigram)
+        if expansion is Expansion.WHEN_EMPTY:
+            keywords = [word for word in keywords if word != query][:MOST_KEYWORDS]
+        else:
             keywords = keywords or [query]
-            return best_by_score(self._once(word, limit, scope) for word in keywords), keywords
-        keywords = [word for word in keywords if word != query][:MOST_KEYWORDS]
         found = [self._once(word, limit, scope) for word in keywords]
-        return _by_text_score(found), keywords
+        return _each_once(found, expansion), keywords
 
     def _once(self, query: str, limit: int, scope: SearchScope) -> list[KeywordHit]:
         return self._softly(lambda: self._body.search(query, limit, scope, mapping=self._mapping))
@@ -223,21 +191,21 @@ class OpenClawKeywordLeg:
         if not keywords or (whole and self._same_match(query, keywords)):
             return whole, []
         found = [whole, *(self._both(word, query, limit, scope, exact) for word in keywords)]
-        return limited(merged_hits(found, _tiers(query, found)), limit), keywords
+        return limited(merged_hits(found, query), limit), keywords
 
     def _both(
         self, words: str, query: str, limit: int, scope: SearchScope, exact: list[KeywordHit]
     ) -> list[KeywordHit]:
         """Body and path hits of `words`, ranked by the whole query; `exact` is named by it."""
-        return self._softly(lambda: self._body_and_paths(words, query, limit, scope, exact))
 
-    def _body_and_paths(
-        self, words: str, query: str, limit: int, scope: SearchScope, exact: list[KeywordHit]
-    ) -> list[KeywordHit]:
-        body = self._body.search(words, limit, scope, ranking_query=query, mapping=self._mapping)
-        paths = self._paths.search(words, query, limit, scope, exact) if self._paths else []
-        found = [body, paths]
-        return limited(merged_hits(found, _tiers(query, found)), limit)
+        def search() -> list[KeywordHit]:
+            body = self._body.search(
+                words, limit, scope, ranking_query=query, mapping=self._mapping
+            )
+            paths = self._paths.search(words, query, limit, scope, exact) if self._paths else []
+            return limited(merged_hits([body, paths], query), limit)
+
+        return self._softly(search)
 
     def _same_match(self, query: str, keywords: list[str]) -> bool:
         """Whether the keywords ask for what the whole query asked."""
@@ -252,22 +220,23 @@ def merge_keyword_hits(
     """One list of the whole query's hits and its keywords', as releases up to 2026.7 merge them."""
     if len(found) == 1 and found[0]:
         return found[0]
-    if release.expansion is Expansion.WHEN_EMPTY:
-        return _by_text_score(found)
-    return best_by_score(found) if not has_provider else [hit for hits in found for hit in hits]
+    if has_provider and release.expansion is not Expansion.WHEN_EMPTY:
+        return [hit for hits in found for hit in hits]
+    return _each_once(found, release.expansion)
 
 
-def _tiers(query: str, found: list[list[KeywordHit]]) -> dict[str, int]:
-    paths = dict.fromkeys(hit.path for hits in found for hit in hits)
-    return {path: exact_path_tier(query, path) for path in paths}
-
-
-def _by_text_score(found: list[list[KeywordHit]]) -> list[KeywordHit]:
-    """Each chunk once, with its best text score, then its best score (2026.6 to 2026.7)."""
+def _each_once(found: list[list[KeywordHit]], expansion: Expansion) -> list[KeywordHit]:
+    """Each chunk once, in the order they came: with its best score up to 2026.5, after that with
+    its best text score, then its best score."""
+    is_by_text = expansion is Expansion.WHEN_EMPTY
     best: dict[str, KeywordHit] = {}
     for hits in found:
         for hit in hits:
             known = best.get(hit.id)
-            if known is None or (hit.text_score, hit.score) > (known.text_score, known.score):
+            if (
+                known is None
+                or (is_by_text and (hit.text_score, hit.score) > (known.text_score, known.score))
+                or (not is_by_text and hit.score > known.score)
+            ):
                 best[hit.id] = hit
     return list(best.values())

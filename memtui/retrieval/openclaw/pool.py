@@ -120,7 +120,7 @@ def with_file_times(
 def held_terms(query: str, text: str, tokenizer: str) -> tuple[str, ...]:
     """The words of a query that a text holds, each once, as the query spells them."""
     if tokenizer != TRIGRAM and text.isascii():
-        words = text_words(text, True).folded
+        words = text_words(text, True)[0]
     elif tokenizer != TRIGRAM:
         words = frozenset(tokens(simple_fold(text)))
     else:
