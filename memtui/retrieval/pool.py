@@ -49,16 +49,11 @@ def fetch_chunks(connection: Connection, rowids: Iterable[int]) -> dict[int, Chu
     # One parameter for any number of rows: the statement is prepared once.
     wanted = json.dumps(sorted(set(rowids)))
     rows = connection.execute(_CHUNKS, (wanted,)).fetchall()
-    chunks = {
-        rowid: Chunk(
-            *columns,
-            date.fromisoformat(day) if day else None,
-            Reason(day_from) if day_from else None,
-            mtime_ns,
-            importance,
-        )
-        for rowid, *columns, day, day_from, mtime_ns, importance in rows
-    }
+    chunks = {}
+    for rowid, *columns, day, day_from, mtime_ns, importance in rows:
+        own_day = date.fromisoformat(day) if day else None
+        values = (*columns, own_day, Reason(day_from) if day_from else None, mtime_ns, importance)
+        chunks[rowid] = Chunk(*values)
     has_conversations = any(chunk.source == CONVERSATIONS for chunk in chunks.values())
     if has_conversations and connection.execute(_UNMASKED, UNMASKED).fetchall()[0][0]:
         return {rowid: with_mask(chunk) for rowid, chunk in chunks.items()}
