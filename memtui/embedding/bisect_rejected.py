@@ -34,7 +34,7 @@ def is_refusal(error: ProviderError) -> bool:
     return error.failure in _REFUSALS
 
 
-def told_apart(
+def bisect_rejected(
     embed: Callable[[Sequence[str]], Vectors],
     texts: Sequence[str],
     error: ProviderError,

@@ -19,8 +19,8 @@ from memtui.embedding.provider import Maker, Provider, maker_of
 from memtui.engine.clock_watch import ClockWatch
 from memtui.engine.followed_view import FollowedView
 from memtui.engine.ports import FileStanding, IndexedFile, Reading
-from memtui.engine.providers.failover import ProviderHolder
-from memtui.engine.providers.provider_marker import NotedProvider, told_state
+from memtui.engine.providers.failover import ProviderFailover
+from memtui.engine.providers.provider_marker import ProviderMarker, marked_state
 from memtui.engine.search import EngineThread, Partial, SearchRequest
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import DatabaseError, Interrupted, mapped_errors, number, open_database
@@ -112,12 +112,12 @@ class OwnIndex:
         self.ranking: Ranking = settings.configured_ranking(PROFILES)
         self.scope = scope_of(root, settings)
         self._transcript_scope = transcript_scope_of(settings, root, homes=homes)
-        self.providers = ProviderHolder(
+        self.providers = ProviderFailover(
             choice_of(settings.embedding), fallback_of(settings.embedding), clock=clock
         )
         opener = open_database if write else partial(open_database, readonly=True)
         self.cache = EmbeddingCache(folder.cache_path, opener, writable=write)
-        self.noted = NotedProvider(folder.folder)
+        self.noted = ProviderMarker(folder.folder)
         self.noted_state = self.noted.read()
         self.vector_leg: VectorLeg | None = None
         """The vector leg as it searched last; `None` before that."""
@@ -546,7 +546,7 @@ class OwnIndex:
     def provider_state(self) -> ProviderState:
         """How the provider is; where nothing was tried yet, what the last index run found."""
         writes = self.writer is not None and self.writer.is_writer
-        return told_state(
+        return marked_state(
             self.providers.state(),
             self.noted_state,
             is_untried=self.providers.is_untried,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memtui.embedding.provider import Provider, ProviderIdentity
     from memtui.engine.conversations.stores import TranscriptStore
     from memtui.engine.inquiry import ChunkFacts
-    from memtui.engine.providers.failover import ProviderHolder
+    from memtui.engine.providers.failover import ProviderFailover
     from memtui.engine.search import Partial, SearchRequest
     from memtui.engine.source import RecentFile, SourceText
     from memtui.model import IndexStatus, ProviderState, Ranked
@@ -199,7 +199,7 @@ class Index(Protocol):
         """The conversations behind the memory."""
 
     @property
-    def providers(self) -> ProviderHolder | None:
+    def providers(self) -> ProviderFailover | None:
         """Who embeds; `None` where the provider cannot be chosen."""
 
     @property

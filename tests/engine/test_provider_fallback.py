@@ -135,7 +135,7 @@ def test_a_first_that_stays_away_is_asked_ever_more_seldom(scene: Scene) -> None
     with scene.open() as engine:
         engine.index.sync(wait=True)
         settled(engine, "spare")
-        alarm = own_index(engine).providers.alarm
+        alarm = own_index(engine).providers.timer
         delays = []
         for _ in range(6):
             left = alarm.left()
@@ -159,7 +159,7 @@ def test_a_first_that_answers_and_fails_at_work_is_not_switched_to_and_fro(scene
         scene.first.refusal = KEY_REFUSED
         vector_leg(engine, "again")
         settled(engine, "spare")
-        assert own_index(engine).providers.alarm.left() == 2 * FIRST_PROBE_SECONDS
+        assert own_index(engine).providers.timer.left() == 2 * FIRST_PROBE_SECONDS
 
 
 def test_a_wish_to_sync_has_the_first_asked_at_once(scene: Scene) -> None:
@@ -274,12 +274,12 @@ def test_chunks_without_vectors_are_asked_for_again(scene: Scene) -> None:
         assert status.state is IndexState.DEGRADED
         assert status.chunks - status.vectors == 2 * scene.first.batch_size
         assert done.get(timeout=WAIT) is not None
-        assert writer_of(engine).pending.alarm.left() == 30
+        assert writer_of(engine).pending.timer.left() == 30
         scene.clock.now += 30
-        writer_of(engine).pending.alarm.look()
+        writer_of(engine).pending.timer.look()
         assert done.get(timeout=WAIT) is not None
         assert engine.index.status().vectors == status.chunks
-        assert writer_of(engine).pending.alarm.left() is None
+        assert writer_of(engine).pending.timer.left() is None
     assert sorted(scene.first.texts) == sorted(set(scene.first.texts))
 
 

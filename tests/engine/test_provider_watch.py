@@ -11,7 +11,7 @@ import pytest
 
 from memtui.embedding.provider import Vectors
 from memtui.engine.providers.slot import WatchedProvider
-from memtui.engine.providers.timer import Alarm
+from memtui.engine.providers.timer import Timer
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Failure
 from tests.support.embedding import HashedProvider
@@ -130,7 +130,7 @@ class TestAlarm:
     def test_it_rings_when_it_is_time_and_only_once(self) -> None:
         rung: Queue[None] = Queue()
         clock = HandClock()
-        alarm = Alarm(lambda: rung.put(None), name="test", clock=clock)
+        alarm = Timer(lambda: rung.put(None), name="test", clock=clock)
         assert alarm.left() is None
         alarm.set(30)
         clock.now += 29
@@ -146,7 +146,7 @@ class TestAlarm:
 
     def test_the_last_time_counts(self) -> None:
         rung: Queue[None] = Queue()
-        alarm = Alarm(lambda: rung.put(None), name="test", clock=HandClock())
+        alarm = Timer(lambda: rung.put(None), name="test", clock=HandClock())
         alarm.set(30)
         alarm.set(0)
         rung.get(timeout=WAIT)
@@ -167,14 +167,14 @@ class TestAlarm:
             if number < 2:
                 alarm.set(0)
 
-        alarm = Alarm(ring, name="test", clock=HandClock())
+        alarm = Timer(ring, name="test", clock=HandClock())
         alarm.set(0)
         assert [rung.get(timeout=WAIT) for _ in range(3)] == [0, 1, 2]
         alarm.close()
 
     def test_after_closing_it_never_rings(self) -> None:
         rung: Queue[None] = Queue()
-        alarm = Alarm(lambda: rung.put(None), name="test-closed", clock=HandClock())
+        alarm = Timer(lambda: rung.put(None), name="test-closed", clock=HandClock())
         alarm.close()
         alarm.set(0)
         assert "test-closed" not in {thread.name for thread in threading.enumerate()}

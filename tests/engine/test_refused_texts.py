@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memtui.bus import SyncFinished
-from memtui.embedding.bisect_rejected import TextsRefused, told_apart
+from memtui.embedding.bisect_rejected import TextsRefused, bisect_rejected
 from memtui.embedding.provider import Vectors
 from memtui.engine import Engine
 from memtui.engine.providers.slot import WatchedProvider
@@ -108,7 +108,7 @@ def test_it_is_not_sent_at_every_sync(scene: Scene) -> None:
     with scene.open() as engine:
         sync_by_itself(engine)
         scene.first.texts.clear()
-        alarm = writer_of(engine).pending.alarm
+        alarm = writer_of(engine).pending.timer
         for left in range(MOST_TRIES - 1, 0, -1):
             assert alarm.left() is not None, f"{left} tries are left"
             sync_by_itself(engine)
@@ -171,7 +171,7 @@ def test_exactly_the_refused_ones_are_left_out(bad: list[bool]) -> None:
             raise TOO_LONG
         return np.array([[float(text.split()[1])] for text in some], dtype=np.float32)
 
-    apart = told_apart(embed, texts, BAD, "text 99")
+    apart = bisect_rejected(embed, texts, BAD, "text 99")
     assert isinstance(apart, TextsRefused)
     assert set(apart.refused) == {place for place, is_bad in enumerate(bad) if is_bad}
     assert {place: row[0] for place, row in apart.made.items()} == {
@@ -188,6 +188,6 @@ def test_where_nothing_harmless_passes_no_text_is_to_blame() -> None:
         raise BAD
 
     with pytest.raises(ProviderError) as raised:
-        told_apart(embed, [str(number) for number in range(1000)], TOO_LONG, "ok")
+        bisect_rejected(embed, [str(number) for number in range(1000)], TOO_LONG, "ok")
     assert raised.value is TOO_LONG
     assert asked == [["ok"]]

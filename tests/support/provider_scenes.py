@@ -84,7 +84,7 @@ def vector_leg(engine: Engine, query: str = "heron") -> LegState:
 def ring(engine: Engine, clock: HandClock, seconds: float) -> None:
     """Let time pass."""
     clock.now += seconds
-    own_index(engine).providers.alarm.look()
+    own_index(engine).providers.timer.look()
 
 
 @contextmanager

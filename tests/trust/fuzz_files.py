@@ -22,7 +22,7 @@ from memtui.embedding.provider import ProviderIdentity
 from memtui.engine import Engine
 from memtui.engine.foreign import find_target
 from memtui.engine.foreign.query_vectors import GivenVectors, load_given
-from memtui.engine.providers.provider_marker import NotedProvider
+from memtui.engine.providers.provider_marker import ProviderMarker
 from memtui.errors import MemtuiError, SettingsError
 from memtui.index.database import open_database
 from memtui.index.generations import IndexFolder, WriterLock
@@ -490,7 +490,7 @@ def check_json_files(given: Given) -> None:
     assert all(isinstance(query, str) for query in queries_in(state, "w"))
     revoke(place / "none.toml", state)
     (place / "provider.json").write_bytes(data)
-    noted = NotedProvider(place).read()
+    noted = ProviderMarker(place).read()
     assert noted is None or HOSTILE.search(noted.detail) is None
     (place / "batches.json").write_bytes(data)
     identity = ProviderIdentity("openai", "model", None, "0a")

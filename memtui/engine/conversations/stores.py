@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from memtui.embedding.choice import choice_of, fallback_of
 from memtui.embedding.registry import resolve
-from memtui.engine.providers.choices import sent_to
+from memtui.engine.providers.slot import sent_to
 from memtui.engine.transcript_source import IndexReader
 from memtui.errors import IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.transcripts.discovery import (

@@ -23,8 +23,8 @@ from memtui import __version__
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.choice import AUTO, NONE
 from memtui.embedding.registry import provider_names, registration_of
-from memtui.engine.providers.choices import choice_for, requested_name
 from memtui.engine.providers.service import listing_of, probe
+from memtui.engine.providers.slot import choice_for, requested_name
 from memtui.errors import MemtuiError
 from memtui.index.database import (
     Connection,

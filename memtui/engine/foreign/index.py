@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from memtui.embedding.provider import Provider, ProviderIdentity
     from memtui.engine.foreign.agent import ForeignTarget
     from memtui.engine.foreign.query_vectors import GivenVectors
-    from memtui.engine.providers.failover import ProviderHolder
+    from memtui.engine.providers.failover import ProviderFailover
     from memtui.engine.source import SourceText
     from memtui.model.browsing import MemoryFile
     from memtui.retrieval.openclaw.vector import Vector
@@ -96,7 +96,7 @@ class OpenClawIndex:
         )
         self.masks, self.stored = self._retriever.masks, self._retriever.stored
         self.file_time = self._retriever.file_time
-        self._embedded: ProviderHolder | None = None
+        self._embedded: ProviderFailover | None = None
         self._embedding = threading.Lock()
         self.truth: Truth | None = None
         self.counts: statuses.Counts | None = None
@@ -243,11 +243,11 @@ class OpenClawIndex:
     def local_model(self, query: str) -> tuple[Provider | None, ProviderState, Any]:
         """Return memtui's own model: the vectors of the index are those of another one."""
         from memtui.embedding.choice import EMBEDDED_DEFAULT, EmbeddingChoice
-        from memtui.engine.providers.failover import ProviderHolder
+        from memtui.engine.providers.failover import ProviderFailover
 
         with self._embedding:
             if self._embedded is None:
-                self._embedded = ProviderHolder(EmbeddingChoice(EMBEDDED_DEFAULT))
+                self._embedded = ProviderFailover(EmbeddingChoice(EMBEDDED_DEFAULT))
             holder = self._embedded
         return *holder.get(), None
 

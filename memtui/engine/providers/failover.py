@@ -12,7 +12,7 @@ from memtui.embedding.choice import AUTO, NONE, EmbeddingChoice
 from memtui.embedding.provider import Maker, Provider, ProviderIdentity, maker_of
 from memtui.embedding.registry import provider_names, registration_of
 from memtui.engine.providers.slot import Outage, ProviderSlot
-from memtui.engine.providers.timer import Alarm
+from memtui.engine.providers.timer import Timer
 from memtui.errors import Cancelled, MemtuiError, ProviderError
 from memtui.index.job import MOST_FAILURES, PROBE_TEXT, is_for_good
 from memtui.model import Failure, ProviderState, Reason
@@ -61,7 +61,7 @@ def _nobody() -> None:
     """Nobody wants to know."""
 
 
-class ProviderHolder:
+class ProviderFailover:
     """Hands the provider that answers now to the engine thread and the index thread.
 
     The primary is the chosen one. When it cannot be loaded, fails for good, or fails three times
@@ -91,7 +91,7 @@ class ProviderHolder:
         self._delay = FIRST_PROBE_SECONDS
         self._taken_back: float | None = None
         self._wished = False
-        self.alarm = Alarm(self._probe, name="memtui-probe", clock=clock)
+        self.timer = Timer(self._probe, name="memtui-probe", clock=clock)
         """Rings when the primary is to be asked again."""
 
     # --- who answers ----------------------------------------------------------------------
@@ -240,7 +240,7 @@ class ProviderHolder:
             self._falls_back = False
             self._delay, self._taken_back = FIRST_PROBE_SECONDS, None
             self._unknown.clear()
-            self.alarm.cancel()
+            self.timer.cancel()
         self.changed()
 
     def retry(self) -> None:
@@ -251,10 +251,10 @@ class ProviderHolder:
                 return
             if self._falls_back:
                 self._wished = True
-                self.alarm.set(0.0)
+                self.timer.set(0.0)
             else:
                 self._primary.renew()
-                self.alarm.cancel()
+                self.timer.cancel()
 
     def is_closing(self) -> bool:
         """Whether every call is to end."""
@@ -263,7 +263,7 @@ class ProviderHolder:
     def stop(self) -> None:
         """Stop every call that runs, and let none begin."""
         self._closing.set()
-        self.alarm.close(0.0)
+        self.timer.close(0.0)
 
     def close(self) -> None:
         """Let go of the providers."""
@@ -272,7 +272,7 @@ class ProviderHolder:
             slots = [self._primary, *([self._fallback] if self._fallback else []), *self._retired]
         for slot in slots:
             slot.close()
-        self.alarm.close()
+        self.timer.close()
 
     # --- inside ---------------------------------------------------------------------------
 
@@ -342,13 +342,13 @@ class ProviderHolder:
             is_relapse = since is not None and since < LAST_PROBE_SECONDS
             # One that answers a probe and fails at work must not be switched to and fro.
             self._delay = self._longer() if is_relapse else FIRST_PROBE_SECONDS
-            self.alarm.set(self._delay)
+            self.timer.set(self._delay)
         if self._closing.is_set():
             return
         self.changed()
 
     def _probe(self) -> None:
-        """Ask the primary for one vector; on the alarm's thread."""
+        """Ask the primary for one vector; on the timer's thread."""
         with self._lock:
             slot = self._primary
             if slot.outage is None or self._closing.is_set():
@@ -362,7 +362,7 @@ class ProviderHolder:
                 # Who is asked at a wish of the user keeps its turn.
                 self._delay = self._delay if self._wished else self._longer()
                 self._wished = False
-                self.alarm.set(self._delay)
+                self.timer.set(self._delay)
                 if self._fallback is not None and self._fallback.outage is not None:
                     self._fallback.renew()
                 return
@@ -388,7 +388,7 @@ class ProviderHolder:
         return min(self._delay * 2, LAST_PROBE_SECONDS)
 
     def _again(self) -> str:
-        left = self.alarm.left()
+        left = self.timer.left()
         return "" if left is None else f"; tried again in {max(1, round(left))} s"
 
     def _state_of(self, slot: ProviderSlot, outage: Outage | None) -> ProviderState:

@@ -18,7 +18,7 @@ _MOST_BYTES: Final = 2**16
 _TOLD = frozenset({Reason.FALLBACK, Reason.PROVIDER_FAILED})
 
 
-class NotedProvider:
+class ProviderMarker:
     """A small file that says which provider answers instead of the chosen one, and why.
 
     It holds no key and no text of a note. Who writes the index writes it.
@@ -66,7 +66,7 @@ class NotedProvider:
         return None
 
 
-def told_state(
+def marked_state(
     state: ProviderState, noted: ProviderState | None, *, is_untried: bool, followed: str
 ) -> ProviderState:
     """How the provider is; where nothing was tried yet, what the last index run found.

@@ -19,8 +19,7 @@ from memtui.embedding.registry import (
     resolve,
     state_of,
 )
-from memtui.engine.providers.choices import SentTo, choice_for, sent_to
-from memtui.engine.providers.slot import Outage, as_provider_error
+from memtui.engine.providers.slot import Outage, SentTo, as_provider_error, choice_for, sent_to
 from memtui.engine.source import RebuildCost
 from memtui.errors import Cancelled, IndexUnusable, MemtuiError
 from memtui.index.job import PROBE_TEXT

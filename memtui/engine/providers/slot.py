@@ -1,14 +1,14 @@
-"""A provider whose calls are watched: who owns it hears how each of them ended."""
+"""One embedding provider as an engine uses it: its choice, how its calls end, its state."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from memtui.embedding.bisect_rejected import TextsRefused, is_refusal, told_apart
-from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.bisect_rejected import TextsRefused, bisect_rejected, is_refusal
+from memtui.embedding.choice import NONE, EmbeddingChoice, choice_of, other_of
 from memtui.embedding.provider import (
     Maker,
     Provider,
@@ -19,7 +19,6 @@ from memtui.embedding.provider import (
     maker_of,
 )
 from memtui.embedding.registry import Registration, create_provider, resolve
-from memtui.engine.providers.choices import sent_to
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.index.job import PROBE_TEXT
 from memtui.model import Failure, ProviderState, Reason, Usage
@@ -27,6 +26,51 @@ from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
     from memtui.embedding.batch.protocols import BatchService
+    from memtui.settings.schema import EmbeddingSettings
+
+
+class SentTo(NamedTuple):
+    """Where text goes."""
+
+    address: str
+    """The host; empty when it stays in this program, or the settings do not tell."""
+    remote: bool
+    """Whether it leaves this machine."""
+
+
+def sent_to(registration: Registration, choice: EmbeddingChoice) -> SentTo:
+    """Tell where the provider of a choice would send text; asks nothing."""
+    from memtui.embedding.services import SERVICES, address_of
+
+    service = SERVICES.get(registration.name)
+    if service is None:
+        return SentTo("", registration.remote)
+    try:
+        address = address_of(service, choice.base_url)
+    except ValueError:
+        # Its look says what is wrong with the address.
+        return SentTo("", registration.remote)
+    return SentTo(safe_line(address.shown), not address.is_loopback)
+
+
+def choice_for(embedding: EmbeddingSettings, name: str) -> EmbeddingChoice:
+    """The choice of a provider by name; another than the configured one gets `other_of`."""
+    configured = choice_of(embedding)
+    if name == requested_name(embedding):
+        return replace(configured, provider=name)
+    return other_of(configured, name)
+
+
+def requested_name(embedding: EmbeddingSettings) -> str:
+    """The provider that the settings mean, `auto` worked out; `none` for no provider.
+
+    An unknown name stays as it is.
+    """
+    try:
+        meant = resolve(choice_of(embedding))
+    except SettingsError:
+        return embedding.provider
+    return meant.name if meant is not None else NONE
 
 
 T = TypeVar("T")
@@ -49,44 +93,20 @@ class WatchedProvider:
         dimensions: int | None = None,
     ) -> None:
         self.inner = inner
+        self.name = inner.name
+        self.model = inner.model
+        self.fingerprint = inner.fingerprint
+        self.address = inner.address
+        self.remote = inner.remote
+        self.batch_size = inner.batch_size
         self._report = report
         self._closing = closing
         self._expected = dimensions
 
     @property
-    def name(self) -> str:
-        """The name it is configured by."""
-        return self.inner.name
-
-    @property
-    def model(self) -> str:
-        """The id of the model."""
-        return self.inner.model
-
-    @property
     def dimensions(self) -> int | None:
         """How many numbers a vector has; `None` until the first answer tells."""
         return self.inner.dimensions or self._expected
-
-    @property
-    def fingerprint(self) -> str:
-        """The settings that change a vector."""
-        return self.inner.fingerprint
-
-    @property
-    def address(self) -> str:
-        """The host that text is sent to."""
-        return self.inner.address
-
-    @property
-    def remote(self) -> bool:
-        """Whether text leaves this machine."""
-        return self.inner.remote
-
-    @property
-    def batch_size(self) -> int:
-        """How many texts a caller best hands over at once."""
-        return self.inner.batch_size
 
     def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
         """Embed a query; raises `ProviderError` or `Cancelled`."""
@@ -117,7 +137,7 @@ class WatchedProvider:
             except ProviderError as error:
                 if not is_refusal(error):
                     raise
-                raise told_apart(once, texts, error, PROBE_TEXT) from error
+                raise bisect_rejected(once, texts, error, PROBE_TEXT) from error
 
         return self._watched(ask)
 

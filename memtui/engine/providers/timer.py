@@ -11,7 +11,7 @@ from memtui.bus import Bus, Event, SyncFinished
 from memtui.index.indexer import Indexer
 
 
-class Alarm:
+class Timer:
     """Calls `action` on a daemon thread when it is time; the thread starts with the first use.
 
     One that is set again forgets the time it had. `action` must not raise. Methods may be called
@@ -97,7 +97,7 @@ class PendingVectors:
     def __init__(
         self, indexer: Indexer, bus: Bus, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.alarm = Alarm(self._again, name="memtui-pending", clock=clock)
+        self.timer = Timer(self._again, name="memtui-pending", clock=clock)
         self._indexer = indexer
         self._delay = FIRST_SECONDS
         self._subscription = bus.subscribe(SyncFinished, self._after_sync)
@@ -105,15 +105,15 @@ class PendingVectors:
     def close(self) -> None:
         """Ask for nothing more."""
         self._subscription.close()
-        self.alarm.close(0.0)
+        self.timer.close(0.0)
 
     def _after_sync(self, event: Event) -> None:
         problem = self._indexer.snapshot().problem
         if problem is None or not problem.passes:
             self._delay = FIRST_SECONDS
-            self.alarm.cancel()
+            self.timer.cancel()
         else:
-            self.alarm.set(self._delay)
+            self.timer.set(self._delay)
 
     def _again(self) -> None:
         self._delay = min(self._delay * 2, LAST_SECONDS)
