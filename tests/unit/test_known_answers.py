@@ -107,7 +107,7 @@ CLAIMS: dict[str, dict[str, str]] = {
     },
     "minilm": {
         "cases": "unit/test_wordpiece.py::test_known_answers",
-        "cosines": "unit/test_minilm.py::test_cosines_are_the_known_ones",
+        "cosines": "unit/test_local_models.py::test_cosines_are_the_known_ones",
     },
     "mmr": {
         "defaults": "unit/test_ranking_vectors.py::test_mmr_defaults",

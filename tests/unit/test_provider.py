@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,15 +10,28 @@ import pytest
 
 from memtui.embedding import minilm, registry
 from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.payloads import query_prefix
+from memtui.embedding.prices import (
+    _PRICES,
+    FREE,
+    ListPrice,
+    cost,
+    list_price,
+    price_of,
+)
 from memtui.embedding.provider import Provider, clean_vectors
 from memtui.embedding.registry import (
     Availability,
     Registration,
     create_provider,
     provider_identity,
+    provider_names,
 )
+from memtui.embedding.services import SERVICES
+from memtui.embedding.templates import templates_of
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure, ProviderState, Reason
+from memtui.report.providers import price_words
 from tests.support.embedding import HashedProvider, hashed_identity, registered_hashed
 
 
@@ -157,3 +171,135 @@ class TestHashedProvider:
     def test_reads_what_it_is_told_to(self) -> None:
         assert HashedProvider().reads("любой")
         assert not HashedProvider(readable=str.isascii).reads("любой")
+
+
+SENTENCE = "Represent this sentence for searching relevant passages: "
+WEB = (
+    "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: "
+)
+NOTES = "Instruct: Given a user query, retrieve relevant memory notes and documents\nQuery:"
+GEMMA = ("task: search result | query: ", "title: none | text: ")
+NOMIC = ("search_query: ", "search_document: ")
+E5 = ("query: ", "passage: ")
+NONE = ("", "")
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ("embeddinggemma", GEMMA),
+        ("embeddinggemma:300m", GEMMA),
+        ("/models/embeddinggemma-300m-qat-Q8_0.gguf", GEMMA),
+        ("C:\\models\\EmbeddingGemma-300M-Q8_0.gguf", GEMMA),
+        ("google/embedding-gemma-300m", GEMMA),
+        ("nomic-embed-text", NOMIC),
+        ("nomic-embed-text:latest", NOMIC),
+        ("text-embedding-nomic-embed-text-v1.5@q8_0", NOMIC),
+        ("nomic-ai/nomic-embed-text-v2-moe", NOMIC),
+        ("nomic-embed-code", ("Represent this query for searching relevant code: ", "")),
+        ("mxbai-embed-large", (SENTENCE, "")),
+        ("mixedbread-ai/mxbai-embed-large-v1", (SENTENCE, "")),
+        ("intfloat/e5-small-v2", E5),
+        ("multilingual-e5-large", E5),
+        ("multilingual_e5_base.gguf", E5),
+        ("intfloat/multilingual-e5-large-instruct", (WEB, "")),
+        ("e5-mistral-7b-instruct", (WEB, "")),
+        ("Alibaba-NLP/gte-Qwen2-1.5B-instruct", (WEB, "")),
+        ("BAAI/bge-small-en-v1.5", (SENTENCE, "")),
+        ("bge-large", (SENTENCE, "")),
+        ("BAAI/bge-base-zh-v1.5", ("为这个句子生成表示以用于检索相关文章：", "")),
+        ("bge-m3", NONE),
+        ("hf.co/Qwen/Qwen3-Embedding-0.6B-GGUF:Q8_0", (NOTES, "")),
+        ("qwen3-embedding:4b", (NOTES, "")),
+        ("snowflake-arctic-embed:22m", (SENTENCE, "")),
+        ("Snowflake/snowflake-arctic-embed-m-v1.5", (SENTENCE, "")),
+        ("snowflake-arctic-embed2", ("query: ", "")),
+        ("Snowflake/snowflake-arctic-embed-l-v2.0", ("query: ", "")),
+        ("jina-embeddings-v4-text-retrieval", ("Query: ", "Passage: ")),
+        ("all-minilm", NONE),
+        ("text-embedding-3-small", NONE),
+        ("granite-embedding:278m", NONE),
+        ("phase5-model", NONE),
+        ("some-nomic", NONE),
+        ("", NONE),
+    ],
+)
+def test_families(model: str, expected: tuple[str, str]) -> None:
+    found = templates_of(model)
+    assert (found.query, found.document) == expected
+
+
+@pytest.mark.parametrize(
+    ("model", "prefix"),
+    [
+        ("nomic-embed-text", NOMIC[0]),
+        ("mxbai-embed-large:latest", SENTENCE),
+        ("library/qwen3-embedding:0.6b", NOTES),
+        # OpenClaw knows three families, and its indexes were asked without any other prefix.
+        ("embeddinggemma", ""),
+        ("snowflake-arctic-embed", ""),
+        ("text-embedding-nomic-embed-text-v1.5", ""),
+    ],
+)
+def test_openclaw_puts_less_before_a_query(model: str, prefix: str) -> None:
+    assert query_prefix(SERVICES["ollama"], model) == prefix
+    assert query_prefix(SERVICES["openai"], model) == ""
+
+
+SMALL = list_price("openai", "text-embedding-3-small")
+
+
+def test_every_price_has_its_date() -> None:
+    for (provider, model), price in _PRICES.items():
+        assert provider in provider_names()
+        assert list_price(provider, model) is price
+        assert re.fullmatch(r"20\d\d-\d\d(-\d\d)?", price.as_of)
+        assert cost(10**6, price) == price.per_million_tokens > 0
+        assert cost(10**6, price, batch=True) < cost(10**6, price)
+
+
+def test_unknown_is_not_free() -> None:
+    assert list_price("openai", "text-embedding-9") is None
+    assert list_price("nobody", "") is None
+    for name in ("minilm", "use-multilingual", "wordllama", "gguf", "ollama"):
+        assert list_price(name, "any") is FREE
+    assert cost(10**9, FREE) == 0
+
+
+def test_a_price_in_the_settings_comes_first() -> None:
+    own = price_of(EmbeddingChoice(price=0.5), "openai", "text-embedding-3-small")
+    assert own == ListPrice(0.5, batch_factor=0.5)
+    assert price_of(EmbeddingChoice(price=0.0), "voyage", "x") is not None
+    assert price_of(EmbeddingChoice(), "openai", "text-embedding-3-small") == SMALL
+
+
+def test_the_services_own_host_has_the_list_price() -> None:
+    at_home = EmbeddingChoice(base_url="https://api.openai.com/v1")
+    assert price_of(at_home, "openai", "text-embedding-3-small") == SMALL
+
+
+def test_another_host_has_prices_of_its_own() -> None:
+    assert price_of(EmbeddingChoice(base_url="http://127.0.0.1:1234/v1"), "openai", "x") is FREE
+    assert price_of(EmbeddingChoice(base_url="ftp://x"), "openai", "x") is None
+    elsewhere = EmbeddingChoice(base_url="https://proxy.example/v1")
+    assert price_of(elsewhere, "openai", "text-embedding-3-small") is None
+    assert price_of(EmbeddingChoice(base_url="http://box:11434"), "ollama", "x") is FREE
+
+
+@pytest.mark.parametrize(
+    ("price", "words"),
+    [
+        (None, "price not known"),
+        (0.0, "nothing is charged"),
+        (0.00001, "less than 0.0001 USD (list price of 2026-11)"),
+        (0.0007, "about 0.0007 USD (list price of 2026-11)"),
+        (0.026, "about 0.03 USD (list price of 2026-11)"),
+        (1234.5, "about 1,234.50 USD (list price of 2026-11)"),
+    ],
+)
+def test_sums_in_words(price: float | None, words: str) -> None:
+    assert price_words(price, "USD", "2026-11") == words
+
+
+def test_the_users_own_price_has_no_currency_and_no_date() -> None:
+    assert price_words(2.0) == "about 2.00"

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from memtui.embedding.choice import EmbeddingChoice, KeyPlaces
+from memtui.embedding.keys import FoundKey
+from memtui.embedding.registry import (
+    create_provider,
+    provider_identity,
+    registration_of,
+    resolve,
+)
+from memtui.embedding.remote.plan import REGISTRATIONS, plan_of
 from memtui.embedding.services import SERVICES, address_of, request_limits
-from memtui.errors import ProviderError
+from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, Usage
 from tests.support.embedding_services import (
     embedding_server,
     fixed,
+    key_in,
+    repeated_key,
     right,
     rows_of,
     status,
@@ -22,8 +34,11 @@ from tests.support.embedding_services import (
 from tests.support.loopback import Seen, as_json
 from tests.support.remote_embedding import (
     KEY,
+    KEY_VARIABLES,
     MODEL,
+    NO_OTHER_KEYS,
     PROVIDERS,
+    Keys,
     choice_at,
     impatient,
     remote_provider,
@@ -214,3 +229,237 @@ def test_tokens(provider: str) -> None:
         it.embed_query("x" * 40)
         assert it.usage().requests == 3
         assert it.usage().texts == 3
+
+
+# --- keys
+
+
+def test_a_new_key_is_looked_for_once_when_one_is_refused() -> None:
+    keys = Keys(["sk-old", "sk-new"])
+    with embedding_server(repeated_key(401)) as server:
+        with remote_provider(choice_at("openai", server), find=keys.find) as it:
+            np.testing.assert_array_equal(it.embed_documents(TEXTS), rows_of(TEXTS))
+            it.embed_query("router")
+        assert [key_in(seen) for seen in server.seen] == ["sk-old", "sk-new", "sk-new"]
+        assert keys.asked == 2
+
+
+def test_several_refused_at_once_look_for_one_key() -> None:
+    def fault(seen: Seen) -> Any:
+        return right(seen) if key_in(seen) == "sk-new" else repeated_key(401)(seen)
+
+    keys = Keys(["sk-old", "sk-new"])
+    texts = [f"note {number} " + "x" * 7000 for number in range(6)]
+    with embedding_server(fault, stays=True) as server:
+        with remote_provider(choice_at("openai", server), find=keys.find) as it:
+            np.testing.assert_array_equal(it.embed_documents(texts), rows_of(texts))
+        assert keys.asked == 2
+
+
+def test_a_refused_key_is_named_by_its_place() -> None:
+    with embedding_server(repeated_key(401), stays=True) as server:
+        with (
+            remote_provider(choice_at("openai", server)) as it,
+            pytest.raises(
+                ProviderError, match="the key of OPENAI_API_KEY is not accepted"
+            ) as caught,
+        ):
+            it.embed_query("router")
+        assert "embedding.key_env" in caught.value.hint
+        assert len(server.seen) == 1
+
+
+def test_servers_of_ones_own_need_no_key() -> None:
+    with embedding_server(right, right, status(401)) as server:
+        keys = Keys([""])
+        with remote_provider(choice_at("openai", server), find=keys.find) as it:
+            it.embed_documents(TEXTS)
+            it.embed_query("router")
+            with pytest.raises(ProviderError, match="it wants a key"):
+                it.embed_query("router")
+        assert "authorization" not in server.seen[0].headers
+        assert keys.asked == 2, "looked for once, and once more when it was wanted"
+
+
+def unreadable(*_given: object, **_named: object) -> FoundKey:
+    return FoundKey(problem="embedding.key_command (pass) ends with 1")
+
+
+def test_a_key_that_cannot_be_read_where_the_settings_name_it() -> None:
+    with embedding_server() as server:
+        choice = choice_at("openai", server, keys=KeyPlaces(command="pass"))
+        with (
+            remote_provider(choice, find=unreadable) as it,
+            pytest.raises(ProviderError, match="key_command") as caught,
+        ):
+            it.embed_query("router")
+        assert caught.value.failure is Failure.NO_KEY
+        assert not server.seen
+
+
+def test_a_place_that_cannot_be_read_matters_only_where_a_key_is_needed() -> None:
+    with embedding_server() as server:
+        for name in PROVIDERS:
+            with remote_provider(choice_at(name, server), find=unreadable) as it:
+                assert it.embed_query("router").any()
+        assert {key_in(seen) for seen in server.seen} == {""}
+
+
+def test_a_variable_that_is_named_and_not_set() -> None:
+    with embedding_server() as server:
+        choice = choice_at("ollama", server, keys=KeyPlaces("NOT_SET_ANYWHERE", keyring=False))
+        look = registration_of("ollama").look(choice)
+        assert (look.works, look.failure) == (False, Failure.NO_KEY)
+        assert "NOT_SET_ANYWHERE" in look.detail
+        assert create_provider(choice)[1].failure is Failure.NO_KEY
+
+
+@pytest.mark.parametrize("name", KEY_VARIABLES)
+def test_the_service_itself_wants_a_key(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in (*KEY_VARIABLES.values(), "GOOGLE_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    choice = EmbeddingChoice(provider=name, keys=NO_OTHER_KEYS)
+    look = registration_of(name).look(choice)
+    assert (look.works, look.failure) == (False, Failure.NO_KEY)
+    assert KEY_VARIABLES[name] in look.hint
+    provider, state = create_provider(choice)
+    assert provider is None
+    assert state.failure is Failure.NO_KEY
+    assert KEY_VARIABLES[name] in state.hint
+    monkeypatch.setenv(KEY_VARIABLES[name], KEY)
+    look = registration_of(name).look(choice)
+    assert look.works
+    assert KEY_VARIABLES[name] in look.detail
+    assert KEY not in repr(look)
+    provider, state = create_provider(choice)
+    assert provider is not None
+    assert provider.remote
+    assert provider.address == state.address == address_of(SERVICES[name]).host
+    assert provider.reads("any script")
+    provider.close()
+
+
+@pytest.mark.parametrize(
+    ("names", "allowed", "chosen"),
+    [
+        (["OPENAI_API_KEY", "GEMINI_API_KEY", "VOYAGE_API_KEY", "MISTRAL_API_KEY"], True, "openai"),
+        (["GOOGLE_API_KEY", "VOYAGE_API_KEY", "MISTRAL_API_KEY"], True, "gemini"),
+        (["VOYAGE_API_KEY", "MISTRAL_API_KEY"], True, "voyage"),
+        (["MISTRAL_API_KEY"], True, "mistral"),
+        ([], True, "minilm"),
+        (["OPENAI_API_KEY"], False, "minilm"),
+    ],
+    ids=str,
+)
+def test_auto_takes_the_first_service_with_a_key_where_that_is_allowed(
+    names: list[str], allowed: bool, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in (*KEY_VARIABLES.values(), "GOOGLE_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable in names:
+        monkeypatch.setenv(variable, KEY)
+    found = resolve(EmbeddingChoice(allow_remote=allowed, keys=NO_OTHER_KEYS))
+    assert found is not None
+    assert found.name == chosen
+
+
+def test_a_key_of_the_environment_goes_to_no_other_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    for variable in ("HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(variable, raising=False)
+    with embedding_server() as server:
+        monkeypatch.setenv("http_proxy", server.url)
+        elsewhere = "http://embeddings.invalid/v1"
+        for keys in (NO_OTHER_KEYS, KeyPlaces("OPENAI_API_KEY", keyring=False, agent_config=False)):
+            choice = choice_at("openai", server, base_url=elsewhere, keys=keys)
+            provider, _ = create_provider(choice)
+            assert provider is not None
+            provider.embed_query("router")
+            provider.close()
+    # Only where the settings name the variable is its key meant for the configured address.
+    assert [key_in(seen) for seen in server.seen] == ["", KEY]
+
+
+# --- identity
+
+
+def fingerprint(provider: str = "openai", **fields: Any) -> str:
+    return plan_of(provider, EmbeddingChoice(provider=provider, **fields)).fingerprint
+
+
+def test_fingerprints_tell_what_changes_a_vector() -> None:
+    here = "http://127.0.0.1:1/v1"
+    different = [
+        fingerprint(),
+        fingerprint(model="text-embedding-3-large"),
+        fingerprint(dimensions=256),
+        fingerprint(query_prefix="q: "),
+        fingerprint(document_prefix="d: "),
+        fingerprint(base_url=here),
+        fingerprint(base_url="http://127.0.0.1:2/v1"),
+        fingerprint(base_url="http://127.0.0.1:1/v2"),
+        fingerprint("gemini"),
+        fingerprint("voyage"),
+        fingerprint("mistral"),
+        fingerprint("ollama"),
+        fingerprint("ollama", model="mxbai-embed-large"),
+        fingerprint("ollama", base_url="http://10.0.0.1:11434"),
+    ]
+    assert len(set(different)) == len(different)
+
+
+def test_fingerprints_do_not_tell_the_rest() -> None:
+    assert fingerprint() == fingerprint(model="openai/text-embedding-3-small", dimensions=1536)
+    assert fingerprint() == fingerprint(base_url="https://api.openai.com/v1/", threads=3, price=1.0)
+    secret = fingerprint(
+        base_url="http://127.0.0.1:1/v1?key=SECRET", keys=KeyPlaces("MY_KEY", "pass")
+    )
+    assert secret == fingerprint(base_url="http://127.0.0.1:1/v1")
+    assert fingerprint("ollama") == fingerprint("ollama", base_url="http://localhost:11434/v1")
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "dimensions", "input_bytes"),
+    [
+        ("openai", "text-embedding-3-small", 1536, 8000),
+        ("gemini", "gemini-embedding-001", 3072, 8000),
+        ("voyage", "voyage-4-large", 1024, 8000),
+        ("mistral", "mistral-embed", 1024, 8000),
+        # 8000 bytes hold the longer of `search_query: ` and `search_document: `, too.
+        ("ollama", "nomic-embed-text", 768, 7983),
+    ],
+)
+def test_identities(provider: str, model: str, dimensions: int, input_bytes: int) -> None:
+    found = provider_identity(EmbeddingChoice(provider=provider))
+    assert found is not None
+    assert (found.name, found.model, found.dimensions) == (provider, model, dimensions)
+    assert found.input_bytes == input_bytes
+    assert REGISTRATIONS[provider].remote is (provider != "ollama")
+
+
+def test_input_bytes_of_known_limits() -> None:
+    choice = EmbeddingChoice(provider="gemini", model="text-embedding-004")
+    assert plan_of("gemini", choice).input_bytes == 2048
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"base_url": "ftp://example.org"}, "not an http or https address"),
+        ({"base_url": "https://me:SECRET@example.org"}, "holds a user name"),
+        ({"base_url": "https://[::1/SECRET"}, "is not an address"),
+        ({"model": "text-embedding-ada-002", "dimensions": 8}, "gives 1536 dimensions"),
+        ({"model": "openai/"}, "no model is named"),
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_be_followed(fields: dict[str, Any], words: str) -> None:
+    choice = EmbeddingChoice(provider="openai", keys=NO_OTHER_KEYS, **fields)
+    calls: tuple[Callable[[EmbeddingChoice], object], ...] = (provider_identity, create_provider)
+    for call in calls:
+        with pytest.raises(SettingsError, match=words) as caught:
+            call(choice)
+        assert "SECRET" not in str(caught.value)
+    look = registration_of("openai").look(choice)
+    assert (look.works, look.failure) == (False, Failure.BAD_SETTING)
+    assert "SECRET" not in repr(look)

@@ -1,0 +1,930 @@
+"""A provider that fails is replaced by another, and taken back when it answers again."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from memtui.bus import FileIndexed, IndexSwapped, SearchReady, SyncFinished
+from memtui.embedding.cache import EmbeddingCache
+from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.provider import Provider
+from memtui.embedding.registry import provider_names, unregister
+from memtui.engine import Engine
+from memtui.engine.providers.failover import FIRST_PROBE_SECONDS, LAST_PROBE_SECONDS
+from memtui.errors import IndexMissing, ProviderError, SettingsError
+from memtui.index.database import Connection
+from memtui.index.schema import Recipe
+from memtui.model import Failure, IndexState, Leg, LegStatus, Reason
+from memtui.retrieval.vector import WHEN_ASKED
+from tests.support.provider_scenes import (
+    NOTES,
+    WAIT,
+    Scene,
+    opened_scene,
+    ring,
+    settled,
+    until,
+    vector_leg,
+)
+from tests.support.services import DOWN, KEY_REFUSED, Service, registered
+from tests.support.small_memory import own_index, writer_of
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with opened_scene(tmp_path) as made:
+        yield made
+
+
+def test_a_provider_that_cannot_be_loaded_is_replaced(scene: Scene) -> None:
+    scene.first.unloadable = ProviderError(
+        "no key was found", hint="set FIRST_KEY", failure=Failure.NO_KEY
+    )
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        state = engine.index.status().provider
+        assert (state.requested, state.actual, state.state) == ("first", "spare", Reason.FALLBACK)
+        assert (state.model, state.failure, state.hint) == (
+            "model-two",
+            Failure.NO_KEY,
+            "set FIRST_KEY",
+        )
+        assert state.detail == (
+            "first: no key was found; spare answers instead; tried again in 60 s (set FIRST_KEY)"
+        )
+        assert engine.index.status().state is IndexState.READY
+        assert vector_leg(engine).facts["model"] == "model-two"
+    assert scene.first.texts == []
+    assert len(scene.spare.texts) == len(NOTES)
+    assert scene.meta()["provider"] == "spare"
+
+
+def test_the_fallback_gets_nothing_that_was_set_for_the_first(scene: Scene) -> None:
+    """A model name of one provider, sent to another, is an error of its own."""
+    scene.first.unloadable = KEY_REFUSED
+    with scene.open(
+        model="large",
+        dimensions=12,
+        base_url="https://first.example/v1",
+        key_env="FIRST",
+        query_prefix="query: ",
+    ) as engine:
+        engine.index.sync(wait=True)
+    (asked,) = {choice.provider: choice for choice in scene.spare.choices}.values()
+    assert (asked.provider, asked.model, asked.dimensions) == ("spare", None, None)
+    assert (asked.base_url, asked.keys.variable, asked.query_prefix) == ("", "", None)
+
+
+def test_a_failure_for_good_is_replaced_at_once(scene: Scene) -> None:
+    scene.first.refusal = KEY_REFUSED
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        settled(engine, "spare")
+        assert engine.index.status().provider.failure is Failure.KEY_REFUSED
+        assert "HTTP 401" in engine.index.status().provider.detail
+        assert vector_leg(engine).status is LegStatus.OK
+    assert len(scene.spare.texts) == len(NOTES)
+
+
+@pytest.mark.parametrize("failures", [1, 2, 3])
+def test_three_passing_failures_in_a_row_are_an_outage(scene: Scene, failures: int) -> None:
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        scene.first.refusal = DOWN
+        for query in ("one", "two", "three")[:failures]:
+            assert vector_leg(engine, query).reason is Reason.PROVIDER_FAILED
+        scene.first.refusal = None
+        if failures < 3:
+            assert engine.index.status().provider.state is Reason.OK
+            assert vector_leg(engine, "four").status is LegStatus.OK
+            assert scene.spare.texts == []
+        else:
+            settled(engine, "spare")
+            assert engine.index.status().provider.failure is Failure.SERVICE_DOWN
+
+
+def test_an_answer_between_failures_begins_the_count_again(scene: Scene) -> None:
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        for number in range(6):
+            scene.first.refusal = DOWN if number % 3 else None
+            vector_leg(engine, f"query {number}")
+        assert engine.index.status().provider.actual == "first"
+
+
+def test_the_first_is_taken_back_without_a_restart_and_for_free(scene: Scene) -> None:
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        sent = list(scene.first.texts)
+        assert sorted(sent) == sorted(set(sent))
+        scene.first.refusal = KEY_REFUSED
+        vector_leg(engine)
+        settled(engine, "spare")
+        assert scene.meta()["provider"] == "spare"
+        scene.first.refusal = None
+        ring(engine, scene.clock, FIRST_PROBE_SECONDS - 1)
+        assert engine.index.status().provider.actual == "spare"
+        assert "tried again in 1 s" in engine.index.status().provider.detail
+        ring(engine, scene.clock, 1)
+        settled(engine, "first")
+        assert engine.index.status().provider.state is Reason.OK
+        assert scene.meta()["provider"] == "first"
+        assert vector_leg(engine, "router").facts["model"] == "model-one"
+        assert scene.first.texts == sent, "a text was sent twice"
+        assert scene.first.queries.count("memory") == 1
+
+
+def test_a_first_that_stays_away_is_asked_ever_more_seldom(scene: Scene) -> None:
+    scene.first.refusal = KEY_REFUSED
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        settled(engine, "spare")
+        alarm = own_index(engine).providers.timer
+        delays = []
+        for _ in range(6):
+            left = alarm.left()
+            assert left is not None
+            delays.append(left)
+            ring(engine, scene.clock, left)
+            until(lambda: bool(alarm.left()))
+        assert delays == [60, 120, 240, 480, LAST_PROBE_SECONDS, LAST_PROBE_SECONDS]
+        assert engine.index.status().provider.actual == "spare"
+
+
+def test_a_first_that_answers_and_fails_at_work_is_not_switched_to_and_fro(scene: Scene) -> None:
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        scene.first.refusal = KEY_REFUSED
+        vector_leg(engine)
+        settled(engine, "spare")
+        scene.first.refusal = None
+        ring(engine, scene.clock, FIRST_PROBE_SECONDS)
+        settled(engine, "first")
+        scene.first.refusal = KEY_REFUSED
+        vector_leg(engine, "again")
+        settled(engine, "spare")
+        assert own_index(engine).providers.timer.left() == 2 * FIRST_PROBE_SECONDS
+
+
+def test_a_wish_to_sync_has_the_first_asked_at_once(scene: Scene) -> None:
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        scene.first.refusal = DOWN
+        for query in ("one", "two", "three"):
+            vector_leg(engine, query)
+        settled(engine, "spare")
+        scene.first.refusal = None
+        engine.index.sync()
+        settled(engine, "first")
+        assert sorted(scene.first.texts) == sorted(set(scene.first.texts))
+
+
+def test_vectors_of_two_models_are_never_compared(scene: Scene) -> None:
+    """Both have 16 numbers, so that only the names tell them apart."""
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        before = vector_leg(engine, "router")
+        assert before.facts["model"] == "model-one"
+        # While the spare is still making its vectors, nothing of it is asked for a query.
+        scene.spare.hanging.set()
+        scene.first.refusal = KEY_REFUSED
+        vector_leg(engine, "heron")
+        assert scene.spare.entered.wait(WAIT)
+        state = vector_leg(engine, "garden")
+        assert (state.status, state.reason) == (LegStatus.FAILED, Reason.PROVIDER_FAILED)
+        assert scene.meta()["provider"] == "first"
+        assert scene.spare.queries == []
+        assert engine.search.ask("garden").hits
+        scene.spare.hanging.clear()
+        settled(engine, "spare")
+        assert vector_leg(engine, "garden").facts["model"] == "model-two"
+        assert engine.search.ask("garden").hits[0].chunk.path == "memory/garden.md"
+
+
+@pytest.mark.parametrize("refusal", [KEY_REFUSED, DOWN])
+def test_none_means_none_also_while_indexing(scene: Scene, refusal: ProviderError) -> None:
+    with scene.open(fallback="none") as engine:
+        engine.index.sync(wait=True)
+        before = scene.meta()
+        scene.first.refusal = refusal
+        for number in range(16):
+            path = scene.root / f"memory/new-{number}.md"
+            path.write_text(f"A later note, number {number}.\n", encoding="utf-8")
+        engine.index.sync(wait=True)
+        status = engine.index.status()
+        assert (status.provider.actual, status.provider.state) == (None, Reason.PROVIDER_FAILED)
+        assert status.state is IndexState.DEGRADED
+        assert (status.chunks, status.vectors) == (len(NOTES) + 16, len(NOTES))
+        assert scene.meta() == before
+        assert engine.search.ask("later").hits
+        assert vector_leg(engine, "later").reason is Reason.PROVIDER_FAILED
+        assert scene.spare.choices == []
+        scene.first.refusal = None
+        ring(engine, scene.clock, FIRST_PROBE_SECONDS)
+        settled(engine, "first")
+        until(lambda: engine.index.status().vectors == len(NOTES) + 16)
+        assert engine.index.status().state is IndexState.READY
+
+
+@pytest.mark.parametrize("refusal", [DOWN, KEY_REFUSED])
+def test_a_memory_of_a_single_batch_gets_its_vectors_from_another(
+    scene: Scene, refusal: ProviderError
+) -> None:
+    scene.first.batch_size = 100
+    scene.first.refusal = refusal
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        status = engine.index.status()
+        assert status.provider.state is Reason.FALLBACK
+        assert status.vectors == status.chunks
+    assert scene.meta()["provider"] == "spare"
+
+
+def test_batches_that_failed_are_asked_for_again_in_the_same_run(scene: Scene) -> None:
+    refusals = iter([None, DOWN])
+
+    def fail_once() -> None:
+        scene.first.refusal = next(refusals, None)
+
+    scene.first.before = fail_once
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        status = engine.index.status()
+        assert (status.state, status.vectors) == (IndexState.READY, len(NOTES))
+        stats = status.last_sync
+        assert stats is not None
+        assert stats.chunks_embedded == len(NOTES)
+        assert status.cache_misses == len(NOTES)
+    assert sorted(scene.first.texts) == sorted(set(scene.first.texts))
+
+
+def test_chunks_without_vectors_are_asked_for_again(scene: Scene) -> None:
+    """Bad answers among good ones are no outage, and need no wish of the user to be repeated."""
+    bad = ProviderError("not a number", failure=Failure.BAD_ANSWER)
+    refusals = iter([None, bad, bad])
+
+    def fail_twice() -> None:
+        scene.first.refusal = next(refusals, None)
+
+    for number in range(16):
+        path = scene.root / f"memory/new-{number}.md"
+        path.write_text(f"Another note, number {number}.\n", encoding="utf-8")
+    scene.first.before = fail_twice
+    with scene.open() as engine:
+        done = engine.bus.queue(SyncFinished)
+        engine.index.sync(wait=True)
+        status = engine.index.status()
+        assert status.provider.state is Reason.OK
+        assert status.state is IndexState.DEGRADED
+        assert status.chunks - status.vectors == 2 * scene.first.batch_size
+        assert done.get(timeout=WAIT) is not None
+        assert writer_of(engine).pending.timer.left() == 30
+        scene.clock.now += 30
+        writer_of(engine).pending.timer.look()
+        assert done.get(timeout=WAIT) is not None
+        assert engine.index.status().vectors == status.chunks
+        assert writer_of(engine).pending.timer.left() is None
+    assert sorted(scene.first.texts) == sorted(set(scene.first.texts))
+
+
+def test_when_both_fail_both_are_named(scene: Scene) -> None:
+    scene.first.unloadable = KEY_REFUSED
+    scene.spare.unloadable = ProviderError("the model is damaged", failure=Failure.BROKEN_FILE)
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        state = engine.index.status().provider
+        assert (state.requested, state.actual) == ("first", None)
+        assert state.state is Reason.PROVIDER_FAILED
+        assert "HTTP 401" in state.detail
+        assert "spare: the model is damaged" in state.detail
+        assert engine.search.ask("heron").hits
+        scene.first.unloadable = None
+        ring(engine, scene.clock, FIRST_PROBE_SECONDS)
+        settled(engine, "first")
+        assert vector_leg(engine).status is LegStatus.OK
+
+
+def test_a_search_alone_never_begins_to_index(scene: Scene) -> None:
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+    scene.first.refusal = KEY_REFUSED
+    with scene.open() as engine:
+        swapped = engine.bus.queue(IndexSwapped)
+        assert vector_leg(engine).reason is Reason.PROVIDER_FAILED
+        assert engine.index.status().provider.actual == "spare"
+        assert engine.wait_idle()
+        assert swapped.get(timeout=0.05) is None
+    assert scene.spare.texts == []
+
+
+def test_closing_does_not_wait_for_a_provider_that_hangs(scene: Scene) -> None:
+    engine = scene.open()
+    scene.first.hanging.set()
+    engine.index.sync()
+    assert scene.first.entered.wait(WAIT)
+    began = time.monotonic()
+    engine.close()
+    assert time.monotonic() - began < 1.0
+    assert (scene.first.open, scene.spare.open) == (0, 0)
+
+
+def test_a_probe_that_hangs_holds_nobody_up(scene: Scene) -> None:
+    scene.first.refusal = KEY_REFUSED
+    engine = scene.open()
+    engine.index.sync(wait=True)
+    settled(engine, "spare")
+    scene.first.hanging.set()
+    ring(engine, scene.clock, FIRST_PROBE_SECONDS)
+    assert scene.first.entered.wait(WAIT)
+    assert vector_leg(engine).status is LegStatus.OK
+    began = time.monotonic()
+    engine.close()
+    assert time.monotonic() - began < 1.0
+
+
+def test_another_program_is_told_why_the_index_is_of_another_model(scene: Scene) -> None:
+    scene.first.refusal = KEY_REFUSED
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        settled(engine, "spare")
+    (note,) = scene.data.glob("*/provider.json")
+    assert note.stat().st_mode & 0o077 == 0
+    with scene.open() as engine:
+        # Nothing is loaded and nobody is asked only to look.
+        engine.index.refresh_status()
+        state = engine.index.status().provider
+        assert (state.requested, state.actual, state.state) == ("first", "spare", Reason.FALLBACK)
+        assert (state.failure, state.hint) == (Failure.KEY_REFUSED, "check the key")
+        assert state.detail.startswith("first: HTTP 401 from api.example")
+        assert "tried again" not in state.detail
+    with scene.open(provider="spare") as engine:
+        assert engine.index.status().provider.state is Reason.OK
+    scene.first.refusal = None
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        assert engine.index.status().provider.state is Reason.OK
+    assert not note.exists()
+
+
+@pytest.mark.parametrize("damaged", ["", "{}", "[1]", '{"requested": "first"}', "\x00"])
+def test_a_damaged_note_of_the_provider_says_nothing(scene: Scene, damaged: str) -> None:
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+    folder = next(scene.data.iterdir())
+    (folder / "provider.json").write_text(damaged, encoding="utf-8")
+    with scene.open() as engine:
+        assert engine.index.status().provider.state is Reason.OK
+
+
+def test_the_price_of_the_first_is_not_that_of_the_fallback(scene: Scene) -> None:
+    scene.first.unloadable = KEY_REFUSED
+    with scene.open(price=3.0) as engine:
+        engine.index.sync(wait=True)
+        (scene.root / "memory/new.md").write_text("Another note.\n", encoding="utf-8")
+        cost = engine.index.rebuild_cost()
+        assert (cost.provider, cost.price) == ("spare", None)
+
+
+@pytest.mark.parametrize("refusal", [DOWN, KEY_REFUSED])
+@pytest.mark.parametrize("remote", [True, False])
+def test_an_index_with_vectors_stays_while_nobody_makes_those_of_the_new_one(
+    scene: Scene, refusal: ProviderError, remote: bool
+) -> None:
+    scene.first.remote = remote
+    with scene.open(provider="spare", fallback="none") as engine:
+        engine.index.sync(wait=True)
+        if remote:
+            scene.first.refusal = refusal
+        else:
+            scene.first.unloadable = refusal
+        engine.providers.switch(EmbeddingChoice("first"))
+        assert writer_of(engine).indexer.wait_idle(WAIT)
+        (scene.root / "memory/late.md").write_text("A note about a zeppelin.\n", encoding="utf-8")
+        engine.index.sync(wait=True)
+        status = engine.index.status()
+        assert (status.provider.actual, status.state) == (None, IndexState.DEGRADED)
+        assert (status.generation, status.files) == (1, len(NOTES) + 1)
+        assert status.vectors == len(NOTES)
+        leg = vector_leg(engine)
+        assert (leg.status, leg.facts["provider"]) == (LegStatus.OK, "spare")
+        assert engine.search.ask("zeppelin").hits[0].chunk.path == "memory/late.md"
+        assert scene.meta()["provider"] == "spare"
+        scene.first.refusal = scene.first.unloadable = None
+        ring(engine, scene.clock, FIRST_PROBE_SECONDS)
+        settled(engine, "first")
+        until(lambda: engine.index.status().vectors == len(NOTES) + 1)
+        assert scene.meta()["provider"] == "first"
+        assert vector_leg(engine).facts["provider"] == "first"
+
+
+def test_who_only_follows_says_whose_vectors_it_searches(scene: Scene) -> None:
+    """Its own provider works, and is not the one that made the index."""
+    with scene.open() as writer, scene.open() as follower:
+        writer_of(follower).indexer._poll_seconds = 0.02
+        writer.index.sync(wait=True)
+        until(lambda: follower.index.status().generation == writer.index.status().generation)
+        assert vector_leg(follower).facts["provider"] == "first"
+        scene.first.refusal = KEY_REFUSED
+        vector_leg(writer, "garden")
+        settled(writer, "spare")
+        scene.first.refusal = None
+        until(lambda: follower.index.status().generation == writer.index.status().generation)
+        assert vector_leg(follower, "router").facts["provider"] == "spare"
+        until(lambda: follower.index.status().provider.state is Reason.FALLBACK)
+        state = follower.index.status().provider
+        assert (state.requested, state.actual, state.model) == ("first", "spare", "model-two")
+        assert "HTTP 401" in state.detail
+        ring(writer, scene.clock, FIRST_PROBE_SECONDS)
+        settled(writer, "first")
+        until(lambda: follower.index.status().generation == writer.index.status().generation)
+        assert vector_leg(follower, "kyoto").facts["provider"] == "first"
+        until(lambda: follower.index.status().provider.state is Reason.OK)
+
+
+def test_a_model_that_changes_its_dimensions_behind_its_name(scene: Scene) -> None:
+    scene.first.knows_dimensions = False
+    with scene.open(fallback="none") as writer:
+        writer.index.sync(wait=True)
+    scene.first.dimensions = 8
+    with scene.open(fallback="none") as engine:
+        assert vector_leg(engine).reason is Reason.DIMENSIONS_DIFFER
+        (scene.root / "memory/late.md").write_text("A later note.\n", encoding="utf-8")
+        engine.index.sync(wait=True)
+        # The index has changed, so that its vectors are looked at again.
+        found = engine.search.ask("later")
+        assert found.hits[0].chunk.path == "memory/late.md"
+
+
+def test_a_rebuild_cures_vectors_of_other_dimensions_though_the_cache_has_them(
+    scene: Scene,
+) -> None:
+    scene.first.knows_dimensions = False
+    with scene.open(fallback="none") as engine:
+        engine.index.sync(wait=True)
+    scene.first.dimensions = 8
+    with scene.open(fallback="none") as engine:
+        (scene.root / "memory/late.md").write_text("A later note.\n", encoding="utf-8")
+        engine.index.sync(wait=True)
+        assert "a rebuild makes all of them anew" in engine.index.status().errors[0].message
+        engine.index.rebuild(wait=True)
+        assert vector_leg(engine).status is LegStatus.OK
+        status = engine.index.status()
+        assert (status.state, status.vectors) == (IndexState.READY, len(NOTES) + 1)
+    assert scene.meta()["dimensions"] == "8"
+
+
+def test_settings_that_no_longer_fit_the_model_are_an_outage(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def create(choice: EmbeddingChoice) -> Provider:
+        raise SettingsError("512 dimensions of 384", hint="leave it empty")
+
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+    monkeypatch.setattr(scene.first, "create", create)
+    unregister("first")
+    with registered(scene.first), scene.open() as engine:
+        assert engine.search.ask("heron").hits, "the keyword search goes on"
+        engine.index.sync(wait=True)
+        settled(engine, "spare")
+        state = engine.index.status().provider
+        assert state.failure is Failure.BAD_SETTING
+        assert state.detail.startswith("first: 512 dimensions of 384; spare answers instead")
+
+
+def test_a_cache_that_cannot_shrink_is_no_failure_of_the_index(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: EmbeddingCache, limit: int) -> bool:
+        raise OSError("database or disk is full")
+
+    monkeypatch.setattr(EmbeddingCache, "is_above", full)
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        status = engine.index.status()
+        assert status.state is IndexState.READY
+        (record,) = status.errors
+        assert (record.where, record.message) == (
+            "cache",
+            "cannot be kept within its bound: OSError: database or disk is full",
+        )
+
+
+def test_a_provider_that_is_let_go_of_in_mid_call_is_not_out_of_order(scene: Scene) -> None:
+    closed = ProviderError("the provider is closed", failure=Failure.CLOSED)
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        scene.first.refusal = closed
+        for query in ("one", "two", "three", "four"):
+            assert vector_leg(engine, query).status is LegStatus.FAILED
+        assert engine.index.status().provider.state is Reason.OK
+        assert scene.spare.choices == []
+
+
+def test_of_two_changes_at_once_the_later_one_counts(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recipe that is worked out first and handed on last would be that of nobody who answers."""
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        use, first, gone_on = writer_of(engine).indexer.use, threading.Event(), threading.Event()
+
+        def slow_at_first(recipe: Recipe) -> None:
+            if not first.is_set():
+                first.set()
+                gone_on.wait(0.3)
+            use(recipe)
+
+        monkeypatch.setattr(writer_of(engine).indexer, "use", slow_at_first)
+        scene.first.model = "model-three"
+        one = threading.Thread(target=_switch, args=(engine, "first"))
+        one.start()
+        assert first.wait(WAIT)
+        two = threading.Thread(target=_switch, args=(engine, "spare"))
+        two.start()
+        two.join(0.15)
+        gone_on.set()
+        one.join(WAIT)
+        two.join(WAIT)
+        settled(engine, "spare")
+        assert scene.meta()["provider"] == "spare"
+
+
+def test_a_question_that_closing_interrupts_says_that_the_index_is_closed(scene: Scene) -> None:
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        begun = threading.Event()
+
+        def begin(*arguments: object) -> int:
+            begun.set()
+            return 1
+
+        def endless(connection: Connection) -> object:
+            # An interrupt before the statement runs would be lost.
+            connection.create_scalar_function("begin", begin, 0)
+            counted = "WITH RECURSIVE c(x) AS (SELECT begin() UNION ALL SELECT x + 1 FROM c)"
+            return connection.execute(f"{counted} SELECT count(*) FROM c").fetchall()
+
+        with ThreadPoolExecutor() as threads:
+            asked = threads.submit(own_index(engine).read_rows, endless)
+            assert begun.wait(WAIT)
+            engine.close()
+            with pytest.raises(IndexMissing, match="closed"):
+                asked.result(WAIT)
+
+
+def _switch(engine: Engine, name: str) -> None:
+    engine.providers.switch(EmbeddingChoice(name))
+
+
+def test_the_old_index_answers_with_its_own_model_until_the_new_one_is_there(
+    scene: Scene,
+) -> None:
+    third = Service("third", model="model-three", dimensions=8)
+    with registered(third), scene.open() as engine:
+        engine.index.sync(wait=True)
+        third.hanging.set()
+        engine.providers.switch(EmbeddingChoice("third"))
+        assert third.entered.wait(WAIT)
+        status = engine.index.status()
+        assert (status.provider.requested, status.provider.actual) == ("third", "third")
+        assert status.state is IndexState.INDEXING
+        assert status.progress is not None
+        state = vector_leg(engine, "a new query")
+        assert (state.status, state.facts["model"]) == (LegStatus.OK, "model-one")
+        assert scene.first.queries == ["a new query"]
+        third.hanging.clear()
+        settled(engine, "third")
+        assert vector_leg(engine, "another query").facts["model"] == "model-three"
+        assert engine.index.status().provider.dimensions == 8
+        assert scene.first.queries == ["a new query"]
+        assert scene.first.open == 0, "the model that nobody asks is let go of"
+    assert (third.open, scene.first.open) == (0, 0)
+    assert len(third.texts) == len(NOTES)
+
+
+def test_a_switch_back_sends_no_text_again(scene: Scene) -> None:
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        engine.providers.switch(EmbeddingChoice("spare"))
+        settled(engine, "spare")
+        engine.providers.switch(EmbeddingChoice("first"))
+        settled(engine, "first")
+        assert scene.meta()["provider"] == "first"
+        stats = engine.index.status().last_sync
+        assert stats is not None
+        assert vector_leg(engine, "lotus").status is LegStatus.OK
+    assert len(scene.first.texts) == len(scene.spare.texts) == len(NOTES)
+
+
+def test_changed_settings_after_a_restart_do_the_same(scene: Scene) -> None:
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+    scene.spare.hanging.set()
+    with scene.open(provider="spare", fallback="none") as engine:
+        # Nobody has loaded the former model; a local one is found by what the index says.
+        engine.index.sync()
+        assert scene.spare.entered.wait(WAIT)
+        assert vector_leg(engine, "router").facts["model"] == "model-one"
+        scene.spare.hanging.clear()
+        settled(engine, "spare")
+        assert vector_leg(engine, "router").facts["model"] == "model-two"
+    assert scene.first.open == 0
+
+
+def test_no_text_goes_to_a_service_that_is_no_longer_chosen(scene: Scene) -> None:
+    scene.first.remote = True
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+    with registered(scene.first), scene.open(provider="spare") as engine:
+        state = vector_leg(engine, "router")
+        assert (state.status, state.reason) == (LegStatus.SKIPPED, Reason.NO_VECTORS)
+        assert "first model-one" in state.detail
+    assert scene.first.queries == []
+
+
+def test_a_switch_while_a_rebuild_runs_begins_anew(scene: Scene) -> None:
+    third = Service("third", model="model-three")
+    with registered(third), scene.open() as engine:
+        engine.index.sync(wait=True)
+        scene.spare.hanging.set()
+        engine.providers.switch(EmbeddingChoice("spare"))
+        assert scene.spare.entered.wait(WAIT)
+        engine.providers.switch(EmbeddingChoice("third"))
+        settled(engine, "third")
+        assert scene.meta()["provider"] == "third"
+        assert not engine.index.status().errors
+    assert scene.spare.texts == []
+
+
+def test_a_switch_to_one_that_fails_falls_back_and_keeps_the_index(scene: Scene) -> None:
+    third = Service("third", model="model-three", refusal=KEY_REFUSED)
+    with registered(third), scene.open(provider="spare") as engine:
+        engine.index.sync(wait=True)
+        generation = engine.index.status().generation
+        engine.providers.switch(EmbeddingChoice("third"))
+        settled(engine, "spare")
+        state = engine.index.status().provider
+        assert (state.requested, state.state) == ("third", Reason.FALLBACK)
+        assert engine.index.status().generation == generation
+        assert vector_leg(engine).status is LegStatus.OK
+    assert len(scene.spare.texts) == len(NOTES)
+
+
+@pytest.mark.parametrize("refusal", [KEY_REFUSED, DOWN])
+def test_nothing_is_read_for_a_service_that_does_not_answer(
+    scene: Scene, refusal: ProviderError
+) -> None:
+    third = Service("third", model="model-three", refusal=refusal, remote=True)
+    with registered(third), scene.open(provider="spare") as engine:
+        engine.index.sync(wait=True)
+        read = engine.bus.queue(FileIndexed)
+        engine.providers.switch(EmbeddingChoice("third"))
+        until(lambda: engine.index.status().provider.state is Reason.FALLBACK)
+        assert engine.wait_idle()
+        assert read.get(timeout=0) is None
+        assert engine.index.status().generation == 1
+
+
+def test_a_name_that_does_not_exist_changes_nothing(scene: Scene) -> None:
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        for ask in (engine.providers.switch, engine.providers.cost, engine.providers.probe):
+            with pytest.raises(SettingsError, match="nobody"):
+                ask(EmbeddingChoice("nobody"))
+        assert engine.index.status().provider.actual == "first"
+        assert vector_leg(engine).status is LegStatus.OK
+
+
+def test_keyword_search_alone_can_be_chosen(scene: Scene) -> None:
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        engine.providers.switch(EmbeddingChoice("none"))
+        until(lambda: engine.wait_idle() and scene.meta()["provider"] == "none")
+        assert vector_leg(engine).reason is Reason.DISABLED
+        assert engine.index.status().provider.actual is None
+        assert engine.search.ask("heron").hits
+
+
+def test_the_cost_counts_what_is_not_in_the_cache(scene: Scene) -> None:
+    scene.spare.remote = True
+    with registered(scene.spare), scene.open() as engine:
+        assert engine.providers.cost(EmbeddingChoice("spare")).chunks == 0
+        engine.index.sync(wait=True)
+        lengths = sum(-(-len(text) // 4) for text in NOTES.values())
+        cost = engine.providers.cost(EmbeddingChoice("spare", price=2.0))
+        assert (cost.files, cost.chunks, cost.cached) == (len(NOTES), len(NOTES), 0)
+        assert cost.tokens_estimate == lengths
+        assert cost.price == pytest.approx(lengths * 2.0 / 1e6)
+        assert (cost.provider, cost.model, cost.remote) == ("spare", "model-two", True)
+        assert engine.providers.cost(EmbeddingChoice("spare")).price is None, "not known: not free"
+        same = engine.providers.cost(EmbeddingChoice("first"))
+        assert (same.cached, same.tokens_estimate) == (len(NOTES), 0)
+        assert replace(same, price=None) == replace(engine.index.rebuild_cost(), price=None)
+        scene.spare.input_bytes = 20
+        split = engine.providers.cost(EmbeddingChoice("spare"))
+        assert split.chunks > len(NOTES)
+    assert scene.spare.texts == []
+
+
+def test_a_probe_tells_latency_and_dimensions_and_lets_go(scene: Scene) -> None:
+    with scene.open() as engine:
+        found = engine.providers.probe(EmbeddingChoice("spare"))
+        assert (found.name, found.works, found.dimensions) == ("spare", True, 16)
+        assert found.milliseconds is not None
+        scene.spare.refusal = KEY_REFUSED
+        refused = engine.providers.probe(EmbeddingChoice("spare"))
+        assert (refused.works, refused.failure) == (False, Failure.KEY_REFUSED)
+        assert (refused.hint, refused.milliseconds) == ("check the key", None)
+        scene.spare.unloadable = ProviderError("no file", failure=Failure.NO_FILE)
+        assert engine.providers.probe(EmbeddingChoice("spare")).failure is Failure.NO_FILE
+    assert scene.spare.open == 0
+    assert scene.spare.queries == ["memory"]
+
+
+def test_closing_stops_a_probe_that_hangs(scene: Scene) -> None:
+    scene.spare.hanging.set()
+    with ThreadPoolExecutor(1) as pool:
+        with scene.open() as engine:
+            asked = pool.submit(engine.providers.probe, EmbeddingChoice("spare"))
+            assert scene.spare.entered.wait(WAIT)
+        found = asked.result(timeout=1)
+    assert (found.works, found.detail) == (False, "stopped")
+    assert scene.spare.open == 0
+
+
+def test_every_provider_is_listed_with_its_part(scene: Scene) -> None:
+    scene.first.unloadable = KEY_REFUSED
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        listed = {listing.name: listing for listing in engine.providers.available()}
+    assert list(listed) == [name for name in provider_names() if name not in ("auto", "none")]
+    first, spare = listed["first"], listed["spare"]
+    assert (first.is_requested, first.is_actual, first.is_fallback) == (True, False, False)
+    assert (spare.is_requested, spare.is_actual, spare.is_fallback) == (False, True, True)
+    assert [name for name, one in listed.items() if one.is_actual] == ["spare"]
+    assert listed["openai"].address == "api.openai.com"
+    assert (listed["openai"].remote, listed["ollama"].remote) == (True, False)
+    assert listed["minilm"].works
+    assert listed["minilm"].dimensions == 384
+
+
+def test_a_service_is_asked_when_the_query_is_finished(scene: Scene) -> None:
+    scene.first.remote = True
+    with registered(scene.first), scene.open() as engine:
+        engine.index.sync(wait=True)
+        typed = engine.search.ask("her", typing=True).pool.states[Leg.VECTOR]
+        assert (typed.status, typed.reason) == (LegStatus.PENDING, Reason.PENDING)
+        assert typed.detail == WHEN_ASKED
+        assert scene.first.queries == []
+        assert vector_leg(engine, "heron").status is LegStatus.OK
+        assert scene.first.queries == ["heron"]
+        again = engine.search.ask("heron", typing=True).pool.states[Leg.VECTOR]
+        assert again.status is LegStatus.OK, "an answer that is known costs nothing"
+        assert scene.first.queries == ["heron"]
+
+
+def test_a_service_on_this_machine_is_asked_while_typing(scene: Scene) -> None:
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        typed = engine.search.ask("her", typing=True).pool.states[Leg.VECTOR]
+        assert typed.status is LegStatus.OK
+        assert scene.first.queries == ["her"]
+
+
+def test_a_superseded_search_leaves_a_hanging_provider_at_once(scene: Scene) -> None:
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        ready = engine.bus.queue(SearchReady)
+        scene.first.hanging.set()
+        engine.search.submit("heron", typing=False)
+        assert scene.first.entered.wait(WAIT)
+        began = time.monotonic()
+        sequence = engine.search.submit("router", typing=False)
+        scene.first.hanging.clear()
+        while not (isinstance(event := ready.get(timeout=WAIT), SearchReady) and event.complete):
+            assert event is not None
+        assert event.sequence == sequence
+        assert time.monotonic() - began < 0.5
+        assert "heron" not in scene.first.queries
+
+
+def test_the_last_sync_tells_what_the_provider_was_asked_for(scene: Scene) -> None:
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        stats = engine.index.status().last_sync
+        assert stats is not None
+        assert stats.usage.texts == stats.chunks_embedded == len(NOTES)
+        assert stats.usage.requests == -(-len(NOTES) // scene.first.batch_size)
+        engine.index.sync(wait=True)
+        again = engine.index.status().last_sync
+        assert again is not None
+        assert (again.usage.requests, again.usage.texts) == (0, 0)
+
+
+def test_dimensions_that_only_an_answer_tells(scene: Scene) -> None:
+    scene.first.knows_dimensions = False
+    with registered(scene.first), scene.open() as engine:
+        engine.index.sync(wait=True)
+        assert vector_leg(engine, "kyoto").status is LegStatus.OK
+        assert scene.meta()["dimensions"] == "16"
+    with registered(scene.first), scene.open() as engine:
+        # An index of before, and a provider that has not answered yet.
+        assert vector_leg(engine, "kyoto").status is LegStatus.OK
+        engine.index.sync(wait=True)
+        assert engine.index.status().generation == 1
+
+
+def test_no_sentence_of_a_note_goes_to_a_service_to_illustrate_it(scene: Scene) -> None:
+    scene.first.remote = True
+    with registered(scene.first), scene.open() as engine:
+        engine.index.sync(wait=True)
+        ranked = engine.search.ask("heron")
+        sent = (list(scene.first.texts), list(scene.first.queries))
+        passages = engine.explain.passages(ranked, ranked.hits[0].chunk.id)
+        assert passages.model == "model-two"
+        assert passages.found
+        assert (scene.first.texts, scene.first.queries) == sent
+    with registered(scene.first), scene.open(fallback="none") as engine:
+        ranked = engine.search.ask("heron")
+        passages = engine.explain.passages(ranked, ranked.hits[0].chunk.id)
+        assert (passages.found, passages.reason) == ((), Reason.DISABLED)
+    assert scene.first.texts == sent[0]
+
+
+def test_passages_are_never_compared_with_a_vector_of_another_model(scene: Scene) -> None:
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        scene.spare.hanging.set()
+        engine.providers.switch(EmbeddingChoice("spare"))
+        assert scene.spare.entered.wait(WAIT)
+        ranked = engine.search.ask("heron")
+        assert ranked.pool.states[Leg.VECTOR].facts["model"] == "model-one"
+        scene.spare.hanging.clear()
+        passages = engine.explain.passages(ranked, ranked.hits[0].chunk.id)
+        assert passages.model == "model-two"
+        assert "heron" in scene.spare.queries
+        settled(engine, "spare")
+
+
+def test_keyword_hits_do_not_wait_for_a_service(scene: Scene) -> None:
+    scene.first.remote = True
+    with registered(scene.first), scene.open() as engine:
+        engine.index.sync(wait=True)
+        engine.search.ask("garden")
+        engine.search.ask("her", typing=True)
+        ready = engine.bus.queue(SearchReady)
+        scene.first.hanging.set()
+        sequence = engine.search.submit("heron", typing=False)
+        first = ready.get(timeout=WAIT)
+        assert isinstance(first, SearchReady)
+        assert (first.sequence, first.complete) == (sequence, False)
+        assert first.ranked.hits[0].chunk.path == "memory/heron.md"
+        assert first.ranked.pool.states[Leg.VECTOR].status is LegStatus.PENDING
+        scene.first.hanging.clear()
+        second = ready.get(timeout=WAIT)
+        assert isinstance(second, SearchReady)
+        assert second.complete
+        assert second.ranked.pool.states[Leg.VECTOR].status is LegStatus.OK
+
+
+def test_under_many_switches_a_text_is_always_nearest_to_itself(scene: Scene) -> None:
+    """A vector of one model, compared with those of another, would say anything but 1."""
+    queries = {}
+    for path in NOTES:
+        name = Path(path).stem
+        queries[path] = f"a note about the {name} and nothing but the {name}"
+        (scene.root / path).write_text(queries[path] + "\n", encoding="utf-8")
+    chosen = [EmbeddingChoice(name) for name in ("spare", "first", "none")]
+    pick = random.Random(5)
+    seen: Counter[str] = Counter()
+    with scene.open(fallback="none") as engine:
+        engine.index.sync(wait=True)
+        for number in range(150):
+            if number % 7 == 0:
+                engine.providers.switch(chosen[number % 3])
+            if number % 14 == 3:
+                assert engine.wait_idle()
+            path = pick.choice(list(queries))
+            ranked = engine.search.ask(queries[path])
+            state = ranked.pool.states[Leg.VECTOR]
+            if state.status is not LegStatus.OK:
+                assert state.reason in (Reason.DISABLED, Reason.NO_VECTORS), state
+                continue
+            seen[str(state.facts["model"])] += 1
+            nearest = ranked.pool.hits[Leg.VECTOR][0]
+            assert nearest.raw == pytest.approx(1.0, abs=1e-5)
+            assert ranked.pool.chunks[nearest.chunk_id].path == path
+        assert engine.wait_idle()
+        assert not engine.index.status().errors
+    assert set(seen) == {"model-one", "model-two"}
+    assert set(Counter(scene.first.texts + scene.spare.texts).values()) == {2}, "once by each"
