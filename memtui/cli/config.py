@@ -1,34 +1,87 @@
-"""Showing, checking and creating the configuration."""
+"""`memtui config` and `memtui trust`: showing, checking, creating and trusting a configuration."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
+from memtui.cli.group import Subgroup, nearest
 from memtui.cli.invocation import Invocation
+from memtui.cli.options import on_memory
 from memtui.errors import SettingsError
-from memtui.settings import Loaded, Origin, ProblemCode, Source, check_settings
-from memtui.settings.files import data_dir, state_dir, user_config_file
-from memtui.settings.keys import RANKING, known_keys, nearest, tables
+from memtui.ranking.profiles import PROFILES
+from memtui.settings import (
+    Loaded,
+    Origin,
+    ProblemCode,
+    SettingsProblems,
+    Source,
+    StateFolder,
+    check_settings,
+)
+from memtui.settings.files import Problem, data_dir, state_dir, user_config_file
+from memtui.settings.keys import RANKING, known_keys, leaves, tables
+from memtui.settings.keys import nearest as nearest_key
+from memtui.settings.load import (
+    file_layer,
+    is_trusted,
+    project_file,
+    protected_keys,
+)
+from memtui.settings.load import (
+    revoke as revoke_trust,
+)
+from memtui.settings.load import (
+    trust as record_trust,
+)
+from memtui.settings.openclaw import (
+    AgentConfig,
+    Conversion,
+    OpenClawConfig,
+    Release,
+    agent_id,
+    config_candidates,
+    read_config,
+    release_of,
+    to_settings,
+)
+from memtui.settings.openclaw.document import expanded
+from memtui.settings.rankings import values_of
 from memtui.settings.sample import sample_config
 from memtui.settings.shown import shown_value
+from memtui.settings.storage import digest_of, replace_text
 from memtui.settings.toml import toml_value
+from memtui.text.sanitize import safe_line
 
-_FAILS_VALIDATION = frozenset({ProblemCode.UNKNOWN_KEY})
+_DIM = 2
 
 
+@click.group(cls=Subgroup)
+def config() -> None:
+    """Show, check and create the configuration."""
+
+
+@config.command("show")
+@click.argument("keys", nargs=-1)
+@on_memory()
 def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
-    """Print values with their origins, all of them or those of some keys and tables."""
+    """Show every value in force, where it comes from and what it overrode.
+
+    KEYS narrow it down: `ranking.k`, or a table such as `ranking.mmr`.
+    """
     found = invocation.workspace_if_any()
     loaded = invocation.settings(found.root if found else None)
     origins = _chosen(loaded.origins.values(), keys)
+    in_force = _ranking_in_force(loaded)
     output = invocation.output()
     if invocation.json:
         output.document(
             {
-                "settings": [_entry(origin, _ranking_in_force(loaded)) for origin in origins],
+                "settings": [_entry(origin, in_force) for origin in origins],
                 "user_file": loaded.user_file,
                 "project_file": loaded.project_file,
                 "warnings": loaded.warnings,
@@ -38,25 +91,24 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
     for warning in loaded.warnings:
         output.note(f"memtui: {warning}")
     width = max((len(origin.key) for origin in origins), default=0)
-    in_force = _ranking_in_force(loaded)
     for origin in origins:
         value = _shown(origin.key, origin.value)
         if origin.value is None and origin.key in in_force:
-            held, why = in_force[origin.key]
-            value = f"{_shown(origin.key, held)}  # {why}"
+            applied, why = in_force[origin.key]
+            value = f"{_shown(origin.key, applied)}  # {why}"
         line = f"{origin.key:<{width}} = {value}"
-        output.line(output.clean(line) + output.styled(output.clean(_history(origin)), 2))
+        output.line(output.clean(line) + output.styled(output.clean(_history(origin)), _DIM))
     return 0
 
 
-def _chosen(origins: Any, keys: Sequence[str]) -> list[Origin]:
+def _chosen(origins: Iterable[Origin], keys: Sequence[str]) -> list[Origin]:
     everything = list(origins)
     if not keys:
         return everything
     for key in keys:
         names = known_keys() | tables() - {""}
         if not any(_below(origin.key, key) for origin in everything) and key not in names:
-            near = nearest(key, names)
+            near = nearest_key(key, names)
             hint = f"did you mean {near}?" if near else "`memtui config show` lists every key"
             raise SettingsError(f"no such key: {key}", hint=hint)
     return [origin for origin in everything if any(_below(origin.key, key) for key in keys)]
@@ -68,9 +120,6 @@ def _below(key: str, table: str) -> bool:
 
 def _ranking_in_force(loaded: Loaded) -> dict[str, tuple[Any, str]]:
     """What holds for each key of `[ranking]`: the profile's value, or what follows from others."""
-    from memtui.ranking.profiles import PROFILES
-    from memtui.settings.rankings import values_of
-
     base = values_of(loaded.settings.base_ranking(PROFILES))
     applied = values_of(loaded.settings.configured_ranking(PROFILES))
     return {
@@ -97,24 +146,23 @@ def _entry(origin: Origin, in_force: Mapping[str, tuple[Any, str]]) -> dict[str,
 def _history(origin: Origin) -> str:
     if origin.source is Source.DEFAULT:
         return ""
-    parts = [f"{origin.source}{_at(origin.place)}"]
+    parts = [f"{origin.source} {origin.place}".rstrip()]
     parts += [
-        f"over {given.source}{_at(given.place)} {_shown(origin.key, given.value)}"
+        f"over {' '.join(filter(None, (given.source, given.place)))} "
+        f"{_shown(origin.key, given.value)}"
         for given in origin.overrode
     ]
     return f"  # {', '.join(parts)}"
-
-
-def _at(place: str) -> str:
-    return f" {place}" if place else ""
 
 
 def _shown(key: str, value: Any) -> str:
     return "(unset)" if value is None else toml_value(shown_value(key, value))
 
 
+@config.command("path")
+@on_memory()
 def show_paths(invocation: Invocation) -> int:
-    """Print where configuration, state and indexes are, and which of them exist."""
+    """Show where configuration, state and indexes are."""
     found = invocation.workspace_if_any()
     places: dict[str, Path] = {"user": user_config_file(invocation.env)}
     if found is not None:
@@ -122,46 +170,38 @@ def show_paths(invocation: Invocation) -> int:
         places["pyproject"] = found.root / "pyproject.toml"
     places["state"] = state_dir()
     places["data"] = data_dir()
+    entries = [
+        {"name": name, "path": path, "exists": os.path.lexists(path)}
+        for name, path in places.items()
+    ]
     output = invocation.output()
     if invocation.json:
-        output.document(
-            {
-                "paths": [
-                    {"name": name, "path": path, "exists": os.path.lexists(path)}
-                    for name, path in places.items()
-                ]
-            }
-        )
+        output.document({"paths": entries})
         return 0
-    for name, path in places.items():
-        mark = "" if os.path.lexists(path) else "  (not there)"
-        output.line(output.clean(f"{name:<10}{path}{mark}"))
+    for entry in entries:
+        mark = "" if entry["exists"] else "  (not there)"
+        output.line(output.clean(f"{entry['name']:<10}{entry['path']}{mark}"))
     return 0
 
 
+@config.command("validate")
+@on_memory()
 def validate_config(invocation: Invocation) -> int:
-    """Check every source; 0 when nothing is wrong, 2 otherwise. Untrusted keys are only named."""
+    """Check the configuration; anything wrong, unknown keys included, exits with 2."""
     found = invocation.workspace_if_any()
     problems = check_settings(env=invocation.env, root=found.root if found else None)
-    failing = [p for p in problems if p.fatal or p.code in _FAILS_VALIDATION]
+    # Untrusted keys are only named.
+    failing = [one for one in problems if one.fatal or one.code is ProblemCode.UNKNOWN_KEY]
     output = invocation.output()
     if invocation.json:
-        output.document(
+        entries = [
             {
-                "valid": not failing,
-                "problems": [
-                    {
-                        "code": problem.code,
-                        "severity": "error" if problem in failing else "warning",
-                        "place": problem.place,
-                        "key": problem.key,
-                        "message": problem.message,
-                        "hint": problem.hint,
-                    }
-                    for problem in problems
-                ],
+                "severity": "error" if problem in failing else "warning",
+                **{name: getattr(problem, name) for name in _PROBLEM_FIELDS},
             }
-        )
+            for problem in problems
+        ]
+        output.document({"valid": not failing, "problems": entries})
     else:
         for problem in problems:
             output.line(output.clean(str(problem)))
@@ -170,9 +210,35 @@ def validate_config(invocation: Invocation) -> int:
     return 2 if failing else 0
 
 
-def init_config(invocation: Invocation, *, force: bool) -> int:
-    """Write the sample to the user's configuration file; an existing one only with `force`."""
-    path = write_config(invocation, sample_config(), force=force)
+_PROBLEM_FIELDS = ("code", "place", "key", "message", "hint")
+
+
+@config.command("init")
+@click.option("--force", is_flag=True, help="Replace the file that is there.")
+@click.option("--from-openclaw", is_flag=True, help="Take over what OpenClaw's configuration says.")
+@click.option(
+    *("--agent", "name"), metavar="NAME", help="Whose memory search, with --from-openclaw."
+)
+@click.option(
+    "--state-dir",
+    metavar="DIR",
+    type=click.Path(),
+    help="Where OpenClaw's configuration is, with --from-openclaw.",
+)
+@on_memory()
+def init_config(
+    invocation: Invocation,
+    force: bool,
+    from_openclaw: bool,
+    name: str | None,
+    state_dir: str | None,
+) -> int:
+    """Write a configuration file with every key and its default, as comments."""
+    if from_openclaw:
+        return _init_from_openclaw(invocation, name, state_dir, force=force)
+    if name is not None or state_dir is not None:
+        raise click.UsageError("--agent and --state-dir need --from-openclaw")
+    path = _write_config(invocation, sample_config(), force=force)
     output = invocation.output()
     if invocation.json:
         output.document({"path": path, "written": True})
@@ -181,13 +247,11 @@ def init_config(invocation: Invocation, *, force: bool) -> int:
     return 0
 
 
-def write_config(invocation: Invocation, text: str, *, force: bool) -> Path:
+def _write_config(invocation: Invocation, text: str, *, force: bool) -> Path:
     """Write the user's configuration file and return its path; an existing one only with `force`.
 
     Raises `SettingsError` when it is there already or cannot be written.
     """
-    from memtui.settings.storage import digest_of, replace_text
-
     path = user_config_file(invocation.env)
     digest = digest_of(path)
     if digest is not None and not force:
@@ -196,3 +260,148 @@ def write_config(invocation: Invocation, text: str, *, force: bool) -> Path:
         )
     replace_text(path, text, digest)
     return path
+
+
+def _init_from_openclaw(
+    invocation: Invocation, agent: str | None, state_dir: str | None, *, force: bool
+) -> int:
+    """Write the user's configuration file from OpenClaw's; what is not taken over is said.
+
+    Raises `SettingsError` when there is no configuration, when it cannot be read, and for an agent
+    that it does not list.
+    """
+    home = invocation.home()
+    folder = None if state_dir is None else expanded(state_dir, home)
+    source = read_config(invocation.env, home, state_dir=folder)
+    if source.broken:
+        raise SettingsError(source.problems[0], hint="put the file right; nothing was written")
+    if source.path is None:
+        first = config_candidates(invocation.env, home, folder)[0]
+        raise SettingsError(
+            f"no OpenClaw configuration: {first} is not there",
+            hint="--state-dir or $OPENCLAW_CONFIG_PATH names another place",
+        )
+    chosen = _agent_of(source, agent)
+    release, why = release_of(source)
+    conversion = to_settings(chosen, release)
+    text = _config_text(source, chosen, conversion, release, why)
+    path = _write_config(invocation, text, force=force)
+    output = invocation.output()
+    if invocation.json:
+        output.document(
+            {
+                "path": path,
+                "written": True,
+                "from": source.path,
+                "agent": chosen.name,
+                "release": release,
+                "release_why": why,
+                "settings": conversion.settings,
+                "not_taken_over": conversion.cannot,
+                "problems": source.problems,
+            }
+        )
+        return 0
+    for problem in source.problems:
+        output.note(f"memtui: {problem}")
+    for line in conversion.cannot:
+        output.note(f"memtui: not taken over: {line}")
+    others = [other.name for other in source.agents if other is not chosen]
+    if others and agent is None:
+        output.note(f"memtui: of agent {chosen.name}; --agent takes {', '.join(others)} as well")
+    output.line(output.clean(f"wrote {path} for OpenClaw {release}: {why}"))
+    return 0
+
+
+def _agent_of(source: OpenClawConfig, name: str | None) -> AgentConfig:
+    if name is None:
+        return source.default_agent
+    known = {agent.name: agent for agent in source.agents}
+    if agent_id(name) in known:
+        return known[agent_id(name)]
+    near = nearest(name, list(known))
+    hint = f"did you mean {near}?" if near else f"one of {', '.join(known)}"
+    raise SettingsError(f"no agent {name} in {source.path}", hint=hint)
+
+
+def _config_text(
+    config: OpenClawConfig, agent: AgentConfig, conversion: Conversion, release: Release, why: str
+) -> str:
+    """A TOML document with every setting and behind it the key that it comes from."""
+    lines = [
+        f"# memtui: configuration, from {safe_line(str(config.path))}, agent {agent.name}.",
+        f"# As OpenClaw {release} searches: {safe_line(why)}.",
+        "# `memtui config init --force` replaces this with every key and its default.",
+    ]
+    table = ""
+    for key in (key for key in leaves() if key in conversion.settings):
+        section, _, name = key.rpartition(".")
+        if section != table:
+            table = section
+            lines += ["", f"[{section}]"]
+        source = _source(conversion.sources[key], config, agent)
+        lines.append(f"{name} = {toml_value(conversion.settings[key])}  # {safe_line(source)}")
+    if conversion.cannot:
+        lines += ["", "# Not taken over:"]
+        lines += [f"#   {safe_line(line)}" for line in conversion.cannot]
+    return "\n".join(lines) + "\n"
+
+
+def _source(source: str, config: OpenClawConfig, agent: AgentConfig) -> str:
+    if source in agent.search.set_keys:
+        return f"{config.layout}: {source}" if config.layout else source
+    return source if " " in source else f"{source}, OpenClaw's default"
+
+
+@click.command(short_help="Trust a memory folder's own configuration.")
+@click.argument("folder", required=False, type=click.Path())
+@click.option("--dry-run", is_flag=True, help="Only show what would be allowed.")
+@click.option("--revoke", is_flag=True, help="Stop trusting the file.")
+@on_memory()
+def trust(invocation: Invocation, folder: str | None, dry_run: bool, revoke: bool) -> int:
+    """Let the configuration file of FOLDER set commands and endpoints.
+
+    Holds for exactly this content of the file: a change has to be trusted again.
+    """
+    root = invocation.with_options(root=folder).workspace().root
+    problems: list[Problem] = []
+    file = project_file(root, problems)
+    fatal = [problem for problem in problems if problem.fatal]
+    if fatal:
+        raise SettingsProblems(fatal)
+    if file is None:
+        raise SettingsError(f"no .memtui.toml and no [tool.memtui] in {root}")
+    layer, _ = file_layer(Source.PROJECT, file)
+    keys = protected_keys(layer.values)
+    state = StateFolder()
+    try:
+        if revoke and not dry_run:
+            revoke_trust(file.path, state)
+        elif not dry_run:
+            record_trust(file, state)
+    except OSError as error:
+        raise SettingsError(f"cannot write in {state.path}: {error.strerror}") from error
+    output = invocation.output()
+    allowed: list[dict[str, Any]] = [
+        {"key": key, "value": shown_value(key, layer.values[key]), "place": layer.place(key)}
+        for key in keys
+    ]
+    trusted = is_trusted(file, state)
+    if invocation.json:
+        output.document(
+            {
+                "file": file.path,
+                "sha256": file.sha256,
+                "trusted": trusted,
+                "dry_run": dry_run,
+                "keys": allowed,
+            }
+        )
+        return 0
+    output.line(output.clean(f"{file.path} is {'trusted' if trusted else 'not trusted'}"))
+    for entry in allowed:
+        verb = "sets" if trusted else "would set"
+        output.line(output.clean(f"  {verb} {entry['key']} = {entry['value']!r}"))
+    if not allowed:
+        output.line("  it sets nothing that needs trust")
+    return 0

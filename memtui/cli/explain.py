@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-from memtui.cli.documents import file_states
+import click
+
 from memtui.cli.invocation import Invocation
-from memtui.cli.least import least_changes_of, word_changes_of
+from memtui.cli.options import RAW, added, filter_options, on_memory, ranking_options
 from memtui.cli.output import Output
-from memtui.cli.search import EXIT_NOTHING, EXIT_OK, search
+from memtui.cli.search import EXIT_NOTHING, EXIT_OK, answer, file_states
 from memtui.cli.session import Session, open_reading
+from memtui.engine.places import parse_place
 from memtui.errors import QueryError, SettingsError
 from memtui.model import Ranked, Reason
 from memtui.model.inquiry import Inquiry
@@ -24,154 +24,174 @@ from memtui.report.export import Format, exported, format_of, save
 from memtui.report.layout import Layout
 
 _BOLD = 1
+explain_options = added(
+    click.option("--rank", type=click.IntRange(1), help="The result of this rank. [default: 1]"),
+    click.option("--chunk", metavar="PATH[:LINE]", help="The file or the line here, shown or not."),
+    click.option("--words/--no-words", default=True, help="Try queries with a word more or less."),
+    click.option("--passages", is_flag=True, help="Show the passages nearest to the query."),
+    click.option(
+        *("--format", "format_name"),
+        type=click.Choice(["text", "json", "markdown", "svg"]),
+        help="What to write; by the ending of --output when it is not given.",
+    ),
+    click.option(
+        *("--output", "file"),
+        metavar="FILE",
+        type=click.Path(),
+        help="Write to this file, a new one.",
+    ),
+    click.option("--force", is_flag=True, help="Replace the file of --output when it is there."),
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What an explanation is written as, and where to; without a path to stdout."""
+@click.command(short_help="Why a result, a line or a file is in the list or not.")
+@click.argument("query", nargs=-1, required=True)
+@explain_options
+@filter_options
+@ranking_options
+@RAW
+@on_memory(vectors=True, agent=True, demo=True)
+def explain(
+    invocation: Invocation,
+    query: str,
+    now: datetime | None,
+    rank: int | None,
+    chunk: str | None,
+    words: bool,
+    passages: bool,
+    format_name: str | None,
+    file: str | None,
+    force: bool,
+    raw: bool,
+) -> int:
+    """Show why a result, a line or a file is in the list of QUERY or not, with every number.
 
-    format: Format
-    path: Path | None
-    force: bool
-
-
-def run_explain(invocation: Invocation, query: str, options: Mapping[str, Any]) -> int:
-    """Explain one place; 1 when there is no such result, or no such file."""
-    asked = _asked(invocation, options)
-    with open_reading(invocation, options["now"]) as session:
-        ranked, warnings = search(session, query)
-        output = invocation.output(raw=options["raw"])
-        inquiry = _inquiry(session, ranked, options)
-        if inquiry is None:
-            found = words.count(len(ranked.hits), "result")
-            missing = f"there is no rank {options['rank'] or 1}: the search has {found}"
-            _nothing(output, asked, ranked, missing, warnings)
-            return EXIT_NOTHING
-        explained = _explained(session, ranked, inquiry, options, output)
-        if asked.format is not Format.JSON:
+    Of what is not shown: where it was lost, the least change of each parameter that brings it in,
+    and the words that would. Exits with 1 when there is no such rank or no such file.
+    """
+    if rank is not None and chunk is not None:
+        raise click.UsageError("--rank and --chunk exclude each other")
+    if invocation.json and format_name not in {None, Format.JSON}:
+        raise SettingsError(f"--json and --format {format_name} exclude each other")
+    path = None if file in (None, "-") else invocation.here() / os.path.expanduser(file or "")
+    if force and path is None:
+        raise SettingsError("--force needs --output FILE")
+    format_ = Format.TEXT if path is None else format_of(path)
+    if format_name is not None or invocation.json:
+        format_ = Format(format_name or Format.JSON)
+    with open_reading(invocation, now, warm=True) as session:
+        ranked, warnings = answer(session, query)
+        output = invocation.output(raw=raw)
+        inquiry = _inquire(session, ranked, rank or 1, chunk)
+        explained = None
+        if inquiry is not None:
+            explained = _explain(
+                session, ranked, inquiry, output, try_words=words, passages=passages
+            )
+        if format_ is not Format.JSON:
             for warning in warnings:
                 output.note(f"memtui: {warning}")
-        _deliver(output, asked, session, explained, warnings)
+        if inquiry is None or explained is None:
+            missing = f"there is no rank {rank or 1}: the search has {_results(ranked)}"
+            if format_ is Format.JSON:
+                output.document({**search_entry(ranked, warnings), "missing": missing})
+            else:
+                output.note(f"memtui: {missing}")
+            return EXIT_NOTHING
+        ui = session.loaded.settings.ui
+        ascii_only = ui.glyphs == "ascii"
+        if format_ is Format.TEXT and path is None:
+            _print(output, explained, ascii_only=ascii_only)
+        else:
+            if format_ is Format.JSON:
+                text = _json(session, explained, warnings)
+            else:
+                # Pictures are as dark as the screen is, or would be.
+                light = output.light_background if ui.theme == "auto" else "light" in ui.theme
+                text = exported(explained, format_, dark=not light, ascii_only=ascii_only)
+            _write(output, path, text, force=force)
     first = inquiry.first_failure
     is_there = inquiry.chunk is not None or first is None or first.reason is not Reason.NO_FILE
     return EXIT_OK if is_there else EXIT_NOTHING
 
 
-def _asked(invocation: Invocation, options: Mapping[str, Any]) -> Asked:
-    """Raises `SettingsError` for options that contradict each other."""
-    chosen, given = options["format"], options["output"]
-    if invocation.json and chosen not in {None, Format.JSON}:
-        raise SettingsError(f"--json and --format {chosen} exclude each other")
-    path = None
-    if given is not None and given != "-":
-        path = invocation.here() / os.path.expanduser(given)
-    if options["force"] and path is None:
-        raise SettingsError("--force needs --output FILE")
-    if invocation.json:
-        format_ = Format.JSON
-    elif chosen is not None:
-        format_ = Format(chosen)
-    else:
-        format_ = Format.TEXT if path is None else format_of(path)
-    return Asked(format_, path, options["force"])
+def _results(ranked: Ranked) -> str:
+    return words.count(len(ranked.hits), "result")
 
 
-def _inquiry(session: Session, ranked: Ranked, options: Mapping[str, Any]) -> Inquiry | None:
-    """What is known of the place that was named; `None` for a rank without a result."""
-    if options["chunk"] is None:
-        rank = options["rank"] or 1
+def _inquire(session: Session, ranked: Ranked, rank: int, place: str | None) -> Inquiry | None:
+    """What is known of a place, or of the result of a rank; `None` for a rank without a result."""
+    if place is None:
         if rank > len(ranked.hits):
             return None
         return session.engine.explain.inquire(ranked, ranked.hits[rank - 1].chunk.id)
-    from memtui.engine.places import parse_place
-
-    place = parse_place(options["chunk"])
-    if not place.path.strip() or place.line == 0:
+    parsed = parse_place(place)
+    if not parsed.path.strip() or parsed.line == 0:
         hint = "PATH, PATH:12 or PATH#L12; the first line is 1"
-        raise QueryError(f"--chunk {options['chunk']!r} is not a place", hint=hint)
-    return session.engine.explain.inquire_at(ranked, place)
+        raise QueryError(f"--chunk {place!r} is not a place", hint=hint)
+    return session.engine.explain.inquire_at(ranked, parsed)
 
 
-def _explained(
+def _explain(
     session: Session,
     ranked: Ranked,
     inquiry: Inquiry,
-    options: Mapping[str, Any],
     output: Output,
+    *,
+    try_words: bool,
+    passages: bool,
 ) -> Explained:
-    chunk, least, changes, passages = inquiry.chunk, None, None, None
-    if chunk is not None:
-        least = least_changes_of(session, ranked, chunk, inquiry, output)
-        if options["words"] and not inquiry.shown:
-            changes = word_changes_of(session, ranked, chunk, inquiry, output)
-        if options["passages"]:
-            passages = session.engine.explain.passages(ranked, chunk.id)
-    return Explained(ranked, session.ranking(), inquiry, least, changes, passages)
+    """Look for what would bring a chunk into the list, with a word on a terminal meanwhile."""
+    chunk, ranking, engine = inquiry.chunk, session.ranking(), session.engine.explain
+    if chunk is None:
+        return Explained(ranked, ranking, inquiry, None, None, None)
+    changes = None
+    try:
+        least = engine.least_changes(
+            ranked,
+            ranking,
+            chunk.id,
+            inquiry.leg_places,
+            progress=lambda parameter: output.progress(
+                f"memtui: looking for the least change of {parameter}"
+            ),
+        )
+        if try_words and not inquiry.shown:
+            changes = engine.word_changes(
+                ranked,
+                ranking,
+                chunk,
+                inquiry.terms,
+                progress=lambda query: output.progress(f"memtui: trying {query}"),
+            )
+    finally:
+        output.progress("")
+    nearest = engine.passages(ranked, chunk.id) if passages else None
+    return Explained(ranked, ranking, inquiry, least, changes, nearest)
 
 
-def _deliver(
-    output: Output, asked: Asked, session: Session, explained: Explained, warnings: Sequence[str]
-) -> None:
-    ui = session.loaded.settings.ui
-    ascii_only = ui.glyphs == "ascii"
-    if asked.path is None and asked.format is Format.TEXT:
-        _print(output, explained, ascii_only)
-        return
-    if asked.format is Format.JSON:
-        text = _json(session, explained, warnings)
-    else:
-        dark = _is_dark(ui.theme, output)
-        text = exported(explained, asked.format, dark=dark, ascii_only=ascii_only)
-    _write(output, asked, text)
-
-
-def _print(output: Output, explained: Explained, ascii_only: bool) -> None:
+def _print(output: Output, explained: Explained, *, ascii_only: bool) -> None:
     layout = Layout(output.clean, output.wrap_width(), ascii_only or not output.unicode)
     for line in layout.lines(report_of(explained)):
         output.line(output.styled(line.text, _BOLD) if line.strong else line.text)
 
 
-def _json(session: Session, explained: Explained, warnings: Sequence[str]) -> str:
+def _json(session: Session, explained: Explained, warnings: list[str]) -> str:
     status = session.engine.index.status()
     document = explanation_document(explained, states=file_states(status), warnings=warnings)
     document["provider_state"] = status.provider
-    missing = _missing(explained)
-    return document_text({**document, **({"missing": missing} if missing else {})}) + "\n"
-
-
-def _missing(explained: Explained) -> str:
-    """Why a place is not even a candidate, in words."""
     inquiry, pool = explained.inquiry, explained.ranked.pool
     assert inquiry is not None
     if inquiry.chunk is None:
-        return f"the index holds no chunk at {inquiry.place}"
-    if explained.explanation is None:
-        return f"no leg found {inquiry.citation} among its first {pool.limit}"
-    return ""
+        document["missing"] = f"the index holds no chunk at {inquiry.place}"
+    elif explained.explanation is None:
+        document["missing"] = f"no leg found {inquiry.citation} among its first {pool.limit}"
+    return document_text(document) + "\n"
 
 
-def _nothing(
-    output: Output, asked: Asked, ranked: Ranked, missing: str, warnings: Sequence[str]
-) -> None:
-    """Say that there is nothing to explain; no file is written."""
-    if asked.format is Format.JSON:
-        output.document({**search_entry(ranked, warnings), "missing": missing})
-        return
-    for warning in warnings:
-        output.note(f"memtui: {warning}")
-    output.note(f"memtui: {missing}")
-
-
-def _write(output: Output, asked: Asked, text: str) -> None:
-    if asked.path is None:
+def _write(output: Output, path: Path | None, text: str, *, force: bool) -> None:
+    if path is None:
         output.whole(text)
         return
-    save(asked.path, text, force=asked.force)
-    output.note(f"memtui: wrote {output.clean(str(asked.path))}")
-
-
-def _is_dark(theme: str, output: Output) -> bool:
-    """Whether pictures are dark: as the screen is, or would be."""
-    if theme == "auto":
-        return not output.light_background
-    return "light" not in theme
+    save(path, text, force=force)
+    output.note(f"memtui: wrote {output.clean(str(path))}")

@@ -1,9 +1,12 @@
-"""A command group that also takes a folder: `memtui notes/` and `memtui search` side by side."""
+"""Groups of commands: each is loaded when it is called, and the nearest name is offered."""
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import click
@@ -12,7 +15,19 @@ from memtui.cli.output import delivering
 
 OPEN = "open"
 """Name of the hidden command that opens the terminal interface on a folder."""
-
+COMMANDS = {
+    **dict.fromkeys(("agents", "doctor", "providers"), "diagnosis"),
+    **dict.fromkeys(("care", "chunk"), "browse"),
+    **dict.fromkeys(("completions", "help"), "help"),
+    **dict.fromkeys(("config", "trust"), "config"),
+    **dict.fromkeys(("demo", OPEN), "opening"),
+    "explain": "explain",
+    **dict.fromkeys(("index", "status", "verify"), "index"),
+    "profiles": "profiles",
+    **dict.fromkeys(("replay", "sessions"), "sessions"),
+    "search": "search",
+}
+"""The module of `memtui.cli` in which each command is."""
 EXAMPLES = """\
 Examples:
   memtui                            open the memory found here, in a terminal interface
@@ -25,20 +40,43 @@ class ReaderGone(Exception):
     """Whoever read stdout has closed it; click would end the program with 1 for that."""
 
 
+def nearest(word: str, names: Sequence[str]) -> str | None:
+    """The name that a mistyped word comes nearest to."""
+    near = difflib.get_close_matches(word[:100], names, n=1, cutoff=0.5)
+    return near[0] if near else None
+
+
 class FolderGroup(click.Group):
-    """Commands by name; a first word that is none of them and names a folder opens that folder."""
+    """The program: a first word that is no command and names a folder opens that folder."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands without loading them."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"memtui.cli.{COMMANDS[cmd_name]}")
+        return next(
+            value
+            for value in vars(module).values()
+            if isinstance(value, click.Command) and value.name == cmd_name
+        )
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command of the first word."""
         word = args[0]
-        command = self.get_command(ctx, word)
-        if command is not None:
-            return word, command, args[1:]
+        if word in COMMANDS:
+            return word, self.get_command(ctx, word), args[1:]
         if looks_like_folder(word):
             return OPEN, self.get_command(ctx, OPEN), args
-        raise click.UsageError(_unknown(word, self._visible(ctx)), ctx)
+        names = [name for name in self.list_commands(ctx) if name != OPEN]
+        near = nearest(word, names)
+        hint = f"Did you mean `memtui {near}`?" if near else f"Commands: {', '.join(names)}."
+        raise click.UsageError(f"{word!r} is neither a command nor a folder. {hint}", ctx)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command and hand its output over; raises `ReaderGone` when nobody wants it."""
@@ -60,13 +98,9 @@ class FolderGroup(click.Group):
         formatter.write_usage("memtui", "[OPTIONS] [FOLDER]")
         formatter.write_usage("memtui", "[OPTIONS] COMMAND [ARGS]...", prefix="       ")
 
-    def _visible(self, ctx: click.Context) -> list[str]:
-        names = self.list_commands(ctx)
-        return [name for name in names if not self.commands[name].hidden]
-
 
 def looks_like_folder(word: str) -> bool:
-    """Whether a word names a folder: it is one, or it has a path separator or a `~`."""
+    """Tell whether a word names a folder: it is one, or it has a path separator or a `~`."""
     if word.startswith("-"):
         return False
     separators = [os.sep, *([os.altsep] if os.altsep else [])]
@@ -78,36 +112,14 @@ def looks_like_folder(word: str) -> bool:
     )
 
 
-def _unknown(word: str, commands: list[str]) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(word[:100], commands, n=1, cutoff=0.5)
-    hint = f" Did you mean `memtui {near[0]}`?" if near else f" Commands: {', '.join(commands)}."
-    return f"{word!r} is neither a command nor a folder.{hint}"
-
-
 class Subgroup(click.Group):
-    """A group of commands that names the nearest one when there is no such command."""
+    """A group within the program.
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command of the first word."""
-        command = self.get_command(ctx, args[0])
-        if command is None:
-            import difflib
+    A first word that is no command is the argument of the `default` command where there is one,
+    else the nearest command is named.
+    """
 
-            near: Any = difflib.get_close_matches(args[0][:100], self.commands, n=1, cutoff=0.5)
-            hint = f"Did you mean {near[0]!r}?" if near else f"One of {', '.join(self.commands)}."
-            raise click.UsageError(f"no such command: {args[0]!r}. {hint}", ctx)
-        return args[0], command, args[1:]
-
-
-class PlaceGroup(click.Group):
-    """A group in which a first word that is no command is the argument of the default one."""
-
-    def __init__(self, *args: Any, default: str, **options: Any) -> None:
-        """`default` names the command."""
+    def __init__(self, *args: Any, default: str | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
         self._default = default
 
@@ -115,7 +127,11 @@ class PlaceGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command of the first word."""
-        command = self.get_command(ctx, args[0])
-        if command is not None:
-            return args[0], command, args[1:]
-        return self._default, self.get_command(ctx, self._default), args
+        word = args[0]
+        if word in self.commands:
+            return word, self.commands[word], args[1:]
+        if self._default is not None:
+            return self._default, self.commands[self._default], args
+        near = nearest(word, list(self.commands))
+        hint = f"Did you mean {near!r}?" if near else f"One of {', '.join(self.commands)}."
+        raise click.UsageError(f"no such command: {word!r}. {hint}", ctx)

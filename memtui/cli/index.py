@@ -1,26 +1,45 @@
-"""`memtui index`: bring the index up to date, with progress on stderr."""
+"""`memtui index`, `memtui status` and `memtui verify`: the index itself."""
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from memtui.bus import Bus, SyncFailed, SyncFinished, SyncProgressed
-from memtui.cli.foreign import refuse_foreign
 from memtui.cli.invocation import Invocation
+from memtui.cli.options import on_memory
 from memtui.cli.output import Output, OutputFailed
-from memtui.cli.session import Session, open_session
-from memtui.errors import MemtuiError
+from memtui.cli.session import Session, agent_opening, open_agent, open_session, refuse_agent
+from memtui.embedding.choice import choice_of
+from memtui.errors import MemtuiError, SettingsError
 from memtui.model import IndexState, IndexStatus, Reason, SyncStats
+from memtui.model.status import FileState, ForeignStatus, IdentityField, Truth
 from memtui.report import words
-from memtui.report.providers import cost_words, usage_words, vectors_note
+from memtui.report.documents import plain
+from memtui.report.providers import (
+    cache_words,
+    cost_words,
+    provider_lines,
+    provider_summary,
+    usage_words,
+    vectors_note,
+)
 
 if TYPE_CHECKING:
+    from memtui.engine.foreign.verify import Verdict, Verification
     from memtui.engine.source import RebuildCost
 
-EXIT_PROVIDER = 4
+EXIT_OK, EXIT_DIFFERS, EXIT_NO_INDEX, EXIT_PROVIDER = 0, 1, 3, 4
+SHOWN_FILES = 20
+"""So many changed files are named to people; `--json` has all."""
+_UNKNOWN = "?"
+_LONGEST_QUERY = 44
 
 
 class IndexingFailed(MemtuiError):
@@ -33,12 +52,17 @@ class IndexingFailed(MemtuiError):
         self.exit_code = exit_code
 
 
-def run_index(invocation: Invocation, *, force: bool, watch: bool, dry_run: bool) -> int:
-    """Sync or rebuild and print what was done; with `watch` go on until interrupted.
-
-    4 when the provider failed and none took over: the notes are indexed, without vectors.
-    """
-    refuse_foreign(invocation, rebuild=force)
+@click.command()
+@click.option("--force", is_flag=True, help="Build the index anew; vectors come from the cache.")
+@click.option("--watch", is_flag=True, help="Go on and follow changes, until Ctrl-C.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@on_memory(refuses_agent=True, demo=True)
+def index(invocation: Invocation, force: bool, watch: bool, dry_run: bool) -> int:
+    """Index what has changed since the last time."""
+    # 4 when the provider failed and none took over: the notes are indexed, without vectors.
+    if watch and dry_run:
+        raise click.UsageError("--watch and --dry-run exclude each other")
+    refuse_agent(invocation, rebuild=force)
     output = invocation.output()
     if dry_run:
         with open_session(invocation) as session:
@@ -50,20 +74,21 @@ def run_index(invocation: Invocation, *, force: bool, watch: bool, dry_run: bool
     with open_session(invocation, write=True, watch=watch, bus=bus) as session:
         for warning in session.loaded.warnings:
             output.note(f"memtui: {warning}")
-        session.engine.index.require_writer()
+        engine = session.engine.index
+        engine.require_writer()
         _announce(output, session)
         if force:
-            session.engine.index.rebuild(wait=True)
+            engine.rebuild(wait=True)
         else:
-            session.engine.index.sync(wait=True)
+            engine.sync(wait=True)
         output.progress("")
         stats = _outcome(ends)
-        session.engine.index.refresh_status()
-        _report(invocation, output, session.engine.index.status(), stats)
+        engine.refresh_status()
+        _report(invocation, output, engine.status(), stats)
         if watch:
             _follow(invocation, output, session, bus)
-        failed = session.engine.index.status().provider.state is Reason.PROVIDER_FAILED
-    return EXIT_PROVIDER if failed else 0
+        failed = engine.status().provider.state is Reason.PROVIDER_FAILED
+    return EXIT_PROVIDER if failed else EXIT_OK
 
 
 def _announce(output: Output, session: Session) -> None:
@@ -127,21 +152,11 @@ def progress_line(event: SyncProgressed) -> str:
 
 def _report(invocation: Invocation, output: Output, status: IndexStatus, stats: SyncStats) -> None:
     if invocation.json:
-        output.document(
-            {
-                "sync": stats,
-                "state": status.state,
-                "root": status.root,
-                "index_dir": status.index_dir,
-                "generation": status.generation,
-                "files": status.files,
-                "chunks": status.chunks,
-                "vectors": status.vectors,
-                "skipped": status.skipped,
-                "provider": status.provider,
-                "warnings": status.warnings,
-            }
+        names = (
+            *("state", "root", "index_dir", "generation", "files", "chunks", "vectors"),
+            *("skipped", "provider", "warnings"),
         )
+        output.document({"sync": stats, **{name: getattr(status, name) for name in names}})
         return
     output.line(output.clean(sync_line(stats)))
     if status.provider.address and stats.usage.requests:
@@ -234,3 +249,299 @@ def _follow(invocation: Invocation, output: Output, session: Session, bus: Bus) 
     output.note(f"memtui: following changes of {session.workspace.root}; Ctrl-C ends")
     ended.wait()
     raise unread[0]
+
+
+@click.command(short_help="Show the state of the index and what is wrong.")
+@click.option("--deep", is_flag=True, help="Ask the provider and check the database, too.")
+@on_memory(agent=True, demo=True)
+def status(invocation: Invocation, deep: bool) -> int:
+    """Show the state of the index, and everything that is wrong with it.
+
+    With --agent or --index: what the agent's index really holds against what it should hold.
+    That is always a deep look: every file is compared and the database is checked, no provider
+    is asked. Exits with 0 when the index can be searched, whatever is found, and with 3 when it
+    cannot be read or there is none.
+    """
+    output = invocation.output()
+    probes: list[dict[str, Any]] | None = None
+    if invocation.foreign:
+        with open_agent(invocation, examine=False) as session:
+            output.progress("comparing the index with its files, and with itself")
+            session.engine.index.refresh_status()
+            output.progress("")
+            now = session.engine.index.status()
+    else:
+        with open_session(invocation) as session:
+            session.engine.index.refresh_status()
+            now = session.engine.index.status()
+            if deep:
+                probes = list(_probe(session))
+    warnings = session.loaded.warnings
+    if invocation.json:
+        document: dict[str, Any] = plain(now)
+        document["warnings"] = [*warnings, *now.warnings]
+        if probes is not None:
+            document["probes"] = probes
+        output.document(document)
+    else:
+        for warning in warnings:
+            output.note(f"memtui: {warning}")
+        for line in status_lines(now):
+            output.line(output.clean(line))
+        for probe in probes or ():
+            hint = f" ({probe['hint']})" if probe["hint"] else ""
+            word = "works" if probe["works"] else "FAILS"
+            output.line(output.clean(f"{word:<10}{probe['name']}: {probe['detail']}{hint}"))
+    nothing = now.state is IndexState.NO_INDEX and not invocation.foreign
+    return EXIT_NO_INDEX if nothing else EXIT_OK
+
+
+def _probe(session: Session) -> Iterator[dict[str, Any]]:
+    """Embed a word, load sqlite-vec, query the full-text index, check the database file."""
+    from memtui.engine.doctor.checks import Grade, answer_words, database_checks
+    from memtui.engine.providers.service import probe
+    from memtui.index.generations import IndexFolder
+
+    try:
+        result = probe(choice_of(session.loaded.settings.embedding))
+    except MemtuiError as error:
+        yield {"name": "provider", "works": False, "detail": error.message, "hint": error.hint}
+    else:
+        model = f"{result.name} {result.model}: " if result.model else ""
+        said = answer_words(result) if result.works else result.detail
+        detail = f"{model}{said}"
+        yield {"name": "provider", "works": result.works, "detail": detail, "hint": result.hint}
+    for check in database_checks(IndexFolder(Path(session.engine.index.status().index_dir))):
+        works = check.grade is not Grade.PROBLEM
+        yield {"name": check.name, "works": works, "detail": check.detail, "hint": check.hint}
+
+
+def status_lines(status: IndexStatus) -> Iterator[str]:
+    """The state in lines: the word first, then what is in the index, then what is wrong."""
+    if status.foreign is not None:
+        yield from _agent_lines(status, status.foreign)
+        return
+    yield f"state     {status.state.value.replace('_', ' ')}{_pending(status)}"
+    yield f"memory    {status.root}"
+    yield f"index     {status.index_dir} (generation {status.generation})"
+    sources = ", ".join(
+        f"{s.source} {words.count(s.files, 'file')} {words.count(s.chunks, 'chunk')}"
+        for s in status.sources
+    )
+    yield (
+        f"holds     {words.count(status.files, 'file')}, {words.count(status.chunks, 'chunk')}, "
+        f"{words.count(status.vectors, 'vector')}" + (f" ({sources})" if sources else "")
+    )
+    yield f"provider  {provider_summary(status.provider)}"
+    for label, text in provider_lines(status.provider):
+        yield f"{label:<10}{text}"
+    yield f"vectors   {status.vector_backend}"
+    yield f"tokenizer {status.tokenizer}"
+    detail = f" ({status.watcher.detail})" if status.watcher.detail else ""
+    yield f"watcher   {status.watcher.mode}{detail}"
+    yield f"writer    {status.writer}"
+    yield f"last sync {_last_sync(status)}"
+    if status.usage.requests:
+        yield f"spent     {usage_words(status.usage)}"
+    if status.cache_hits or status.cache_misses:
+        yield f"cache     {cache_words(status.cache_hits, status.cache_misses)}"
+    for path in status.pending:
+        yield f"pending   {path}"
+    for skipped in status.skipped:
+        yield f"skipped   {skipped.path}: {skipped.detail or words.reason_words(skipped.reason)}"
+    for error in status.errors:
+        yield f"error     {error.at:%Y-%m-%d %H:%M:%S} {error.where}: {error.message}"
+    for warning in status.warnings:
+        yield f"warning   {warning}"
+
+
+def _pending(status: IndexStatus) -> str:
+    if not status.pending_count:
+        return ""
+    if status.state is IndexState.NO_INDEX:
+        return f" ({words.count(status.pending_count, 'file', ' to index')})"
+    return f" ({words.count(status.pending_count, 'changed file')})"
+
+
+def _last_sync(status: IndexStatus) -> str:
+    stats = status.last_sync
+    if stats is None:
+        return "not by this process"
+    return f"{stats.finished_at:%Y-%m-%d %H:%M:%S}, {words.duration(stats.seconds)}"
+
+
+def _agent_lines(status: IndexStatus, foreign: ForeignStatus) -> Iterator[str]:
+    """An agent's index: which it is, what it says of itself, what is wrong with it."""
+    yield f"state     {status.state.value.replace('_', ' ')}"
+    yield from _which(status, foreign)
+    truth = foreign.truth
+    if truth is None:
+        return
+    yield f"integrity {truth.integrity}"
+    yield f"vectors   {truth.vector_state}"
+    yield f"reads     {truth.database_read}"
+    yield from _identity(truth)
+    yield from _files(truth)
+    for coverage in truth.coverage:
+        total = _UNKNOWN if coverage.on_disk is None else f"{coverage.on_disk:,}"
+        yield (
+            f"coverage  {coverage.source}: {coverage.indexed:,} indexed of {total} on disk, "
+            f"{words.count(coverage.chunks, 'chunk')}"
+        )
+    for share in truth.models:
+        size = f"{share.dimensions} dimensions" if share.dimensions else "no vector"
+        yield f"model     {share.model or _UNKNOWN}, {size}: {words.count(share.chunks, 'chunk')}"
+    for leftover in truth.leftovers:
+        yield f"leftover  {leftover}"
+    for finding in truth.findings:
+        yield f"{finding.severity.value:<10}{finding.code}: {finding.message}"
+
+
+def _which(status: IndexStatus, foreign: ForeignStatus) -> Iterator[str]:
+    yield f"agent     {foreign.agent or 'not known'}"
+    yield f"index     {status.index_dir}"
+    yield f"          generation {foreign.generation.value}, opened {foreign.opened}"
+    yield f"memory    {status.root or 'the workspace is not known: --root FOLDER names it'}"
+    yield f"profile   {foreign.profile}: {foreign.chosen_because}"
+    yield f"program   {foreign.app_version or 'its version is not written in the index'}"
+    keywords_alone = status.provider.actual == "none" or status.provider.model == "fts-only"
+    if keywords_alone:
+        yield "queries   by keywords alone: the index has no vectors"
+    else:
+        yield f"queries   need vectors of {foreign.query_vectors}"
+    yield (
+        f"holds     {words.count(status.files, 'file')}, {words.count(status.chunks, 'chunk')}, "
+        f"{words.count(status.vectors, 'row')} in the vector table"
+    )
+    yield f"tokenizer {status.tokenizer or 'none'}"
+
+
+def _identity(truth: Truth) -> Iterator[str]:
+    width = max((words.cells_of(field.name) for field in truth.identity), default=0)
+    for field in truth.identity:
+        yield f"identity  {words.padded(field.name, width)}  {_field(field)}"
+
+
+def _field(field: IdentityField) -> str:
+    stored = "not stored" if field.stored is None else field.stored
+    note = f" ({field.note})" if field.note else ""
+    if field.agrees:
+        return f"{stored}, as expected{note}"
+    if field.agrees is None:
+        expected = "" if field.expected is None else f", expected {field.expected}"
+        return f"{stored}{expected}, not compared{note}"
+    return f"DIFFERS: {stored}, expected {field.expected}{note}"
+
+
+def _files(truth: Truth) -> Iterator[str]:
+    counts = Counter(file.state for file in truth.files)
+    listed = [
+        f"{counts[state]:,} {state.value.replace('_', ' ')}" for state in FileState if counts[state]
+    ]
+    yield f"files     {', '.join(listed) or 'not compared'}"
+    drifted = truth.drifted
+    for file in drifted[:SHOWN_FILES]:
+        reason = f": {file.reason}" if file.reason else ""
+        yield f"  {file.state.value.replace('_', ' '):<14}{file.path}{reason}"
+    if len(drifted) > SHOWN_FILES:
+        yield f"  … and {len(drifted) - SHOWN_FILES:,} more: --json names all"
+
+
+@click.command(short_help="Compare with recorded answers of the agent's own program.")
+@click.option(
+    "--against",
+    metavar="FILE",
+    type=click.Path(),
+    multiple=True,
+    required=True,
+    help="Answers of `openclaw memory search --json`; may be repeated.",
+)
+@click.option("--profile", help="Search as this release. [default: the index decides]")
+@click.option("--verbose", is_flag=True, help="Name the queries that agree, too.")
+@on_memory(vectors=True, agent=True)
+def verify(
+    invocation: Invocation, against: Sequence[str], profile: str | None, verbose: bool
+) -> int:
+    """Run recorded queries on an agent's index and compare with the recorded answers.
+
+    Exits with 0 when all agree, with 1 when one differs: the first stage that does is named.
+    """
+    from memtui.engine.foreign.answers import load_recording
+    from memtui.engine.foreign.verify import verify as compare
+
+    if not invocation.foreign:
+        raise SettingsError("nothing to verify", hint="give --agent NAME or --index FILE")
+    output = invocation.output()
+    paths = [invocation.here() / os.path.expanduser(name) for name in against]
+    # A recording that cannot be used is named before any is compared.
+    recordings = [(path, load_recording(path)) for path in paths]
+    opening = agent_opening(invocation)
+    compared: list[tuple[Path, Verification]] = []
+    for path, recording in recordings:
+
+        def progress(done: int, total: int, name: str = path.name) -> None:
+            output.progress(f"{name}: {done}/{total}")
+
+        result = compare(
+            opening.target,
+            recording,
+            given=opening.given,
+            profile=profile,
+            env=invocation.env,
+            progress=progress,
+        )
+        output.progress("")
+        compared.append((path, result))
+    agrees = all(verification.agrees for _, verification in compared)
+    if invocation.json:
+        entries = [_verification_entry(*one) for one in compared]
+        output.document({"agrees": agrees, "recordings": entries})
+    else:
+        for path, verification in compared:
+            _print_verification(output, path, verification, everything=verbose)
+    return EXIT_OK if agrees else EXIT_DIFFERS
+
+
+def _print_verification(
+    output: Output, path: Path, verification: Verification, *, everything: bool
+) -> None:
+    agreed = sum(verdict.agrees for verdict in verification.verdicts)
+    total = len(verification.verdicts)
+    word = output.styled("agrees", 32) if verification.agrees else output.styled("DIFFERS", 31)
+    output.line(
+        f"{output.clean(path.name)}: {word}, {agreed} of {total} queries, "
+        f"largest difference {_difference(verification.score_difference)}"
+    )
+    output.line(output.clean(f"  profile {verification.profile}: {verification.chosen_because}"))
+    for note in verification.notes:
+        output.line(output.clean(f"  {note}"))
+    for verdict in verification.verdicts:
+        if everything or not verdict.agrees:
+            output.line(output.clean(_verdict_line(verdict)))
+
+
+def _verdict_line(verdict: Verdict) -> str:
+    query = verdict.query
+    shown = query if len(query) <= _LONGEST_QUERY else query[: _LONGEST_QUERY - 1] + "…"
+    if not verdict.agrees:
+        return f"  {verdict.stage}  {shown!r}: {verdict.detail}"
+    legs = ""
+    if verdict.from_legs is not None:
+        legs = f", from recorded legs {_difference(verdict.from_legs)}"
+    return f"  ok  {shown!r}: {_difference(verdict.score_difference)}{legs}"
+
+
+def _difference(value: float) -> str:
+    return "0" if value == 0 else f"{value:.2g}"
+
+
+def _verification_entry(path: Path, verification: Verification) -> dict[str, Any]:
+    of_all = ("agrees", "profile", "chosen_because", "notes", "score_difference")
+    of_each = ("query", "agrees", "results", "score_difference", "from_legs", "stage", "detail")
+    return {
+        "path": path,
+        **{name: getattr(verification, name) for name in of_all},
+        "queries": [
+            {name: getattr(verdict, name) for name in of_each} for verdict in verification.verdicts
+        ],
+    }

@@ -3,40 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, TypeAlias
 
+from memtui.cli.output import Output
 from memtui.errors import SettingsError, WorkspaceNotFound
-
-if TYPE_CHECKING:
-    from memtui.cli.output import Output
-    from memtui.engine import Engine
-    from memtui.memory.workspace import Found
-    from memtui.settings import Loaded
-
+from memtui.memory.workspace import Found, demo_root, find_workspace
+from memtui.settings import Loaded, load_settings
+from memtui.settings.load import Flag
 
 VECTORS_NEED_AN_AGENT = "--query-vectors needs --agent NAME or --index FILE"
-
-
-class Interface(Protocol):
-    """Opens the terminal interface and returns the exit code.
-
-    On the memory at `workspace`; with `choose` after offering the agents of this machine, which
-    are all there is when `workspace` is `None`. With `foreign`, on that open index of an agent,
-    which the interface closes.
-    """
-
-    def __call__(
-        self,
-        workspace: Found | None,
-        loaded: Loaded,
-        *,
-        demo: bool = False,
-        choose: bool = False,
-        foreign: Engine | None = None,
-    ) -> int: ...
+Interface: TypeAlias = Callable[..., int]
+"""Opens the terminal interface and returns the exit code; see `memtui.__main__.open_interface`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,40 +67,35 @@ class Invocation:
             agent=self.agent if agent is None else agent,
             index=self.index if index is None else index,
             query_vectors=self.query_vectors if query_vectors is None else query_vectors,
-            flags=_private(self.flags) if private else self.flags,
         )
-        called._refuse_contradictions()
-        return called
-
-    def _refuse_contradictions(self) -> None:
+        if private:
+            called = called.with_flags({"ui.history": Flag("--private", False)})
         which = {
-            "--demo": self.demo,
-            "--agent": self.agent is not None,
-            "--index": self.index is not None,
+            "--demo": called.demo,
+            "--agent": called.agent is not None,
+            "--index": called.index is not None,
+            "--root": called.demo and called.root is not None,
         }
         given = [option for option, is_given in which.items() if is_given]
-        if self.demo and self.root:
-            given.append("--root")
         if len(given) > 1:
             raise SettingsError(f"{' and '.join(given)} exclude each other")
+        return called
 
     def with_flags(self, flags: Mapping[str, Any]) -> Invocation:
         """The same with settings given as options."""
-        return replace(self, flags=flags)
+        return replace(self, flags={**(self.flags or {}), **flags})
 
     def output(self, *, raw: bool = False) -> Output:
         """Stdout and stderr."""
-        from memtui.cli.output import Output
-
         return Output(self.env, raw=raw)
 
     def workspace(self, folder: str | None = None) -> Found:
         """The memory to work on; raises `WorkspaceNotFound` with the places looked at."""
-        from memtui.memory.workspace import Found, demo_root, find_workspace
-
         if self.demo:
             return Found(demo_root(), "the bundled demo")
-        return find_workspace(folder, env=self.env, cwd=_here(), home=_home(), root=self.root)
+        return find_workspace(
+            folder, env=self.env, cwd=self.here(), home=self.home(), root=self.root
+        )
 
     def workspace_if_any(self) -> Found | None:
         """The memory to work on, `None` when none was named and none is found.
@@ -136,36 +111,18 @@ class Invocation:
 
     def here(self) -> Path:
         """The current folder; the top folder when it was removed."""
-        return _here()
+        try:
+            return Path.cwd()
+        except FileNotFoundError:
+            return Path(os.sep)
 
     def home(self) -> Path:
-        """The user's home folder; the top folder when there is none."""
-        return _home()
+        """The user's home folder; the top folder for a user who has none."""
+        try:
+            return Path.home()
+        except RuntimeError:
+            return Path(os.sep)
 
     def settings(self, root: Path | None) -> Loaded:
         """The settings in force for a workspace; raises `SettingsProblems`."""
-        from memtui.settings import load_settings
-
         return load_settings(flags=self.flags, env=self.env, root=root)
-
-
-def _private(flags: Mapping[str, Any] | None) -> dict[str, Any]:
-    from memtui.settings.load import Flag
-
-    return {**(flags or {}), "ui.history": Flag("--private", False)}
-
-
-def _here() -> Path:
-    """The current folder; the top folder when it was removed."""
-    try:
-        return Path.cwd()
-    except FileNotFoundError:
-        return Path(os.sep)
-
-
-def _home() -> Path:
-    """The home folder; the top folder for a user who has none."""
-    try:
-        return Path.home()
-    except RuntimeError:
-        return Path(os.sep)

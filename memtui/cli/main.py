@@ -3,20 +3,80 @@
 from __future__ import annotations
 
 import os
+import platform
+import traceback
 from collections.abc import Sequence
+from importlib import metadata
 from typing import Any
 
 import click
 
-from memtui.cli.commands import program
-from memtui.cli.group import ReaderGone
+from memtui import __version__
+from memtui.cli.group import OPEN, FolderGroup, ReaderGone
 from memtui.cli.invocation import Interface, Invocation
+from memtui.cli.options import on_memory
 from memtui.cli.output import Output, OutputFailed, silence_stdout
 from memtui.errors import MemtuiError, SettingsError
+from memtui.settings.shown import masked_text
+from memtui.settings.storage import StateFolder
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+READS_AN_INDEX = frozenset(
+    {"care", "chunk", "demo", "explain", "index", "replay", "search", "sessions"}
+    | {"status", "verify", OPEN}
+)
+"""Commands for which `--agent` and `--index` before the command mean something."""
+_LIBRARIES = ("apsw", "click", "numpy", "onnxruntime", "sqlite-vec", "textual", "watchdog")
+
+
+@click.group(cls=FolderGroup, context_settings=CONTEXT, invoke_without_command=True)
+@on_memory(vectors=True, agent=True, private=True)
+@click.option("--version", is_flag=True, help="Print the version; with --json those of libraries.")
+def program(invocation: Invocation, version: bool) -> int | None:
+    """See what your AI agent remembers, and why it recalls it.
+
+    Without a command, opens FOLDER in the terminal interface; without FOLDER, the memory that is
+    found ($MEMTUI_ROOT, here, the OpenClaw workspace). With --agent or --index, opens the index
+    of an OpenClaw agent and changes nothing of it; --root FOLDER is then its workspace.
+    """
+    ctx = click.get_current_context()
+    ctx.obj = invocation
+    command = ctx.invoked_subcommand
+    if invocation.foreign and command is not None and command not in READS_AN_INDEX:
+        raise click.UsageError(f"--agent and --index mean nothing to `memtui {command}`", ctx)
+    if version:
+        ctx.exit(_show_version(invocation))
+    if command is None:
+        from memtui.cli.opening import open_folder
+
+        return open_folder(invocation, None)
+    return None
+
+
+def _show_version(invocation: Invocation) -> int:
+    output = invocation.output()
+    if not invocation.json:
+        output.line(f"memtui {__version__}")
+        return 0
+    output.document(
+        {
+            "version": __version__,
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "libraries": {name: _installed(name) for name in _LIBRARIES},
+        }
+    )
+    return 0
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def run(arguments: Sequence[str], interface: Interface) -> int:
@@ -93,11 +153,6 @@ def _fail(
 
 def _crash(env: dict[str, str], as_json: bool, error: Exception) -> int:
     """Keep the traceback of what should not have happened in the state folder."""
-    import traceback
-
-    from memtui.settings.shown import masked_text
-    from memtui.settings.storage import StateFolder
-
     try:
         state = StateFolder()
         where = str(state.path / "crash.log")

@@ -1,4 +1,4 @@
-"""Opening the terminal interface, or saying why not."""
+"""`memtui [FOLDER]` and `memtui demo`: opening the terminal interface, or saying why not."""
 
 from __future__ import annotations
 
@@ -6,8 +6,25 @@ import sys
 
 import click
 
+from memtui.cli.group import OPEN
 from memtui.cli.invocation import VECTORS_NEED_AN_AGENT, Invocation
+from memtui.cli.options import on_memory
 from memtui.errors import SettingsError, WorkspaceNotFound
+
+
+@click.command(OPEN, hidden=True)
+@click.argument("folder", type=click.Path())
+@on_memory(vectors=True, agent=True, private=True)
+def open_command(invocation: Invocation, folder: str) -> int:
+    """Open FOLDER in the terminal interface."""
+    return open_folder(invocation, folder)
+
+
+@click.command()
+@on_memory(private=True)
+def demo(invocation: Invocation) -> int:
+    """Open a bundled sample memory in the terminal interface."""
+    return open_folder(invocation.with_options(demo=True), None)
 
 
 def open_folder(invocation: Invocation, folder: str | None) -> int:
@@ -32,7 +49,15 @@ def open_folder(invocation: Invocation, folder: str | None) -> int:
             hint="`memtui search QUERY` and `memtui status` work without one",
         )
     if invocation.foreign:
-        return _open_index(invocation)
+        from memtui.cli.session import agent_opening
+
+        # What cannot be opened is one line and no screen.
+        loaded = invocation.settings(None)
+        opening = agent_opening(invocation)
+        engine = opening.open(invocation.env)
+        return invocation.interface(opening.workspace(), loaded, foreign=engine)
+    from memtui.engine.foreign.agent import agents_here
+
     if invocation.query_vectors is not None:
         raise SettingsError(VECTORS_NEED_AN_AGENT)
     named = folder is not None or invocation.root is not None or invocation.demo
@@ -42,30 +67,13 @@ def open_folder(invocation: Invocation, folder: str | None) -> int:
     except WorkspaceNotFound as error:
         if folder is not None or invocation.root is not None:
             raise
-        if not named and _has_agents(invocation):
+        agents = () if named else agents_here(invocation.env, invocation.home())
+        if any(agent.database is not None for agent in agents):
             return invocation.interface(None, invocation.settings(None), choose=True)
         return _offer_demo(invocation, error)
     loaded = invocation.settings(workspace.root)
     choose = not named and workspace.root != invocation.here()
     return invocation.interface(workspace, loaded, demo=invocation.demo, choose=choose)
-
-
-def _open_index(invocation: Invocation) -> int:
-    """Open the interface on an agent's index; what cannot be opened is one line and no screen."""
-    from memtui.cli.foreign import foreign_opening
-
-    loaded = invocation.settings(None)
-    opening = foreign_opening(invocation)
-    engine = opening.open(invocation.env)
-    return invocation.interface(opening.workspace(), loaded, foreign=engine)
-
-
-def _has_agents(invocation: Invocation) -> bool:
-    """Whether an agent of this machine has an index."""
-    from memtui.engine.foreign.agent import agents_here
-
-    agents = agents_here(invocation.env, invocation.home())
-    return any(agent.database is not None for agent in agents)
 
 
 def _offer_demo(invocation: Invocation, error: WorkspaceNotFound) -> int:
@@ -80,5 +88,5 @@ def _offer_demo(invocation: Invocation, error: WorkspaceNotFound) -> int:
 
 
 def at_terminal() -> bool:
-    """Whether a person sits in front of it: stdin and stdout are a terminal."""
+    """Tell whether a person sits in front of it: stdin and stdout are a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()

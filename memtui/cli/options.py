@@ -2,109 +2,51 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from memtui.errors import MemtuiError, SettingsError
+from memtui.settings import Source, load_settings
+from memtui.settings.load import Flag
+from memtui.settings.rankings import NO_MINIMUM
+from memtui.settings.schema import BUILT_IN
+
 if TYPE_CHECKING:
-    from memtui.settings import Loaded
-    from memtui.settings.load import Flag
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def private_option(function: F) -> F:
-    """`--private`: what is asked in the terminal interface is not written down."""
-    return click.option(
-        "--private", is_flag=True, help="Keep no history of queries, and read none."
-    )(function)
-
-
-def place_options(function: F) -> F:
-    """`--root` and `--json`: on every command."""
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="One JSON document, also on errors."),
-        click.option(
-            "--root", metavar="FOLDER", type=click.Path(), help="The memory folder to work on."
-        ),
-    ):
-        function = option(function)
-    return function
-
-
-def foreign_options(function: F) -> F:
-    """`--agent` and `--index`: an OpenClaw index instead of memtui's own, read-only."""
-    return _foreign_options(function, hidden=False)
-
-
-def refused_foreign_options(function: F) -> F:
-    """The same where memtui would write: taken, so that the command can say why it refuses."""
-    return _foreign_options(function, hidden=True)
-
-
-def _foreign_options(function: F, *, hidden: bool) -> F:
-    for option in (
-        click.option(
-            "--index",
-            metavar="FILE",
-            type=click.Path(),
-            hidden=hidden,
-            help="Read this OpenClaw index.",
-        ),
-        click.option(
-            "--agent",
-            metavar="NAME",
-            hidden=hidden,
-            shell_complete=_agent_names,
-            help="Read the index of this OpenClaw agent.",
-        ),
-    ):
-        function = option(function)
-    return function
-
-
-def query_vectors_option(function: F) -> F:
-    """`--query-vectors`: what to search an agent's vectors with where its model is not at hand."""
-    return click.option(
-        "--query-vectors",
-        "--query-vector",
-        "query_vectors",
-        metavar="FILE",
-        type=click.Path(),
-        help="With --agent or --index: vectors of queries, as JSON.",
-    )(function)
-
-
-def _agent_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The agents of this machine that a shell can be offered."""
     from memtui.cli.invocation import Invocation
+    from memtui.settings import Loaded
+
+Command: TypeAlias = Callable[..., int | None]
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+def agent_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of an agent of this machine."""
     from memtui.engine.foreign.agent import agents_here
     from memtui.text.sanitize import safe_line
 
-    obj = ctx.find_object(Invocation)
-    env = os.environ if obj is None else obj.env
-    home = Path(os.path.expanduser("~")) if obj is None else obj.home()
+    invocation: Invocation | None = ctx.obj
+    env = os.environ if invocation is None else invocation.env
+    home = Path(os.path.expanduser("~")) if invocation is None else invocation.home()
     names = {agent.name for agent in agents_here(env, home) if agent.database is not None}
     return sorted(n for n in names if n.startswith(incomplete) and n == safe_line(n))
 
 
 def profile_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The named rankings that a shell can be offered; none while the settings are broken."""
-    from memtui.settings.schema import BUILT_IN
-
+    """Complete the name of a ranking; of a built-in one alone while the settings are broken."""
     loaded = _loaded_for(ctx)
     own = () if loaded is None else tuple(loaded.settings.profiles)
     return [name for name in (*BUILT_IN, *own) if name.startswith(incomplete)]
 
 
 def own_profile_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The profiles of the user's own file, which can be removed."""
-    from memtui.settings import Source
-
+    """Complete the name of a profile of the user's own file, which can be removed."""
     loaded = _loaded_for(ctx)
     layers = () if loaded is None else loaded.layers
     own = (name for layer in layers if layer.source is Source.USER for name in layer.profiles)
@@ -112,19 +54,17 @@ def own_profile_names(ctx: click.Context, param: click.Parameter, incomplete: st
 
 
 def _loaded_for(ctx: click.Context) -> Loaded | None:
-    """The settings of a line that is being typed; `None` while they are broken."""
-    from memtui.cli.invocation import Invocation
-    from memtui.errors import MemtuiError
-    from memtui.settings import load_settings
-
-    obj = ctx.find_object(Invocation)
+    """Load the settings of a line that is being typed; `None` while they are broken."""
+    invocation: Invocation | None = ctx.obj
     try:
-        if obj is None:
+        if invocation is None:
             return load_settings(env=os.environ)
         for typed in _params(ctx):
-            obj = obj.with_options(root=typed.get("root"), demo=typed.get("demo", False))
-        found = obj.workspace_if_any()
-        return obj.settings(found.root if found else None)
+            invocation = invocation.with_options(
+                root=typed.get("root"), demo=typed.get("demo", False)
+            )
+        found = invocation.workspace_if_any()
+        return invocation.settings(found.root if found else None)
     except MemtuiError:
         return None
 
@@ -134,136 +74,156 @@ def _params(ctx: click.Context) -> list[dict[str, Any]]:
     return [*(_params(ctx.parent) if ctx.parent is not None else ()), ctx.params]
 
 
-def demo_option(function: F) -> F:
-    """`--demo`: the bundled sample memory instead of a folder."""
-    return click.option("--demo", is_flag=True, help="Work on the bundled sample memory.")(function)
+class Parsed(click.ParamType[Any]):
+    """A parameter that a function parses; what its `ValueError` says is the usage error."""
 
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self._parse = parse
 
-class WeightsType(click.ParamType["tuple[float, float]"]):
-    """Two weights with a comma: vector, keyword."""
-
-    name = "V,K"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[float, float]:
-        """Parse `0.3,0.7`."""
-        if isinstance(value, tuple):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse a text; anything else has been parsed already."""
+        if not isinstance(value, str):
             return value
         try:
-            vector, keyword = (float(part) for part in str(value).split(","))
-        except ValueError:
-            self.fail(f"{value!r} is not two numbers such as 0.3,0.7", param, ctx)
-        return vector, keyword
+            return self._parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
-class MinimumType(click.ParamType["float | str"]):
-    """A score, or `off` for no minimum at all, whatever the profile says."""
-
-    name = "SCORE"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float | str:
-        """Parse `0.35` or `off`."""
-        from memtui.settings.rankings import NO_MINIMUM
-
-        if value == NO_MINIMUM:
-            return NO_MINIMUM
-        try:
-            return float(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither a score such as 0.35 nor off", param, ctx)
+def _weights(text: str) -> tuple[float, float]:
+    try:
+        vector, keyword = (float(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"{text!r} is not two numbers such as 0.3,0.7") from None
+    return vector, keyword
 
 
-class MomentType(click.ParamType[datetime]):
-    """A date or a time in ISO 8601; UTC when it has no zone."""
-
-    name = "ISO"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> datetime:
-        """Parse `2026-02-11` or `2026-02-11T09:00:00+01:00`."""
-        if isinstance(value, datetime):
-            return value
-        try:
-            moment = datetime.fromisoformat(str(value))
-            return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-        except (ValueError, OverflowError):
-            self.fail(f"{value!r} is not a time such as 2026-02-11T09:00", param, ctx)
+def _minimum(text: str) -> float | str:
+    try:
+        return NO_MINIMUM if text == NO_MINIMUM else float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is neither a score such as 0.35 nor off") from None
 
 
-def ranking_options(function: F) -> F:
-    """Everything about the ranking that a command line can change."""
-    limit = click.option("-n", "--limit", type=int, help="How many results. [default: 6]")
-    return limit(parameter_options(function))
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{text!r} is not a time such as 2026-02-11T09:00") from None
 
 
-def parameter_options(function: F) -> F:
-    """Everything about the ranking but how many results there are."""
-    options = (
+def _day(text: str) -> str:
+    if not _DAY.fullmatch(text):
+        raise ValueError(f"{text!r} is no day such as 2026-02-11")
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no day: {error}") from None
+
+
+WEIGHTS = Parsed("V,K", _weights)
+MINIMUM = Parsed("SCORE", _minimum)
+MOMENT = Parsed("ISO", _moment)
+DAY = Parsed("YYYY-MM-DD", _day)
+
+_switch = functools.partial(click.option, is_flag=True)
+PLACE = (
+    click.option(
+        "--root", metavar="FOLDER", type=click.Path(), help="The memory folder to work on."
+    ),
+    click.option("--json", "as_json", is_flag=True, help="One JSON document, also on errors."),
+)
+DEMO = _switch("--demo", help="Work on the bundled sample memory.")
+PRIVATE = _switch("--private", help="Keep no history of queries, and read none.")
+RAW = _switch("--raw", help="Leave control characters of notes as they are.")
+VECTORS = click.option(
+    *("--query-vectors", "--query-vector", "query_vectors"),
+    metavar="FILE",
+    type=click.Path(),
+    help="With --agent or --index: vectors of queries, as JSON.",
+)
+
+
+def _agent_options(*, hidden: bool) -> tuple[Callable[[Any], Any], ...]:
+    """`--agent` and `--index`; hidden where memtui would write and the command has to refuse."""
+    return (
         click.option(
-            "--candidate-multiplier",
-            type=int,
-            metavar="N",
-            help="Candidates of each leg: -n times this, 50 to 200.",
-        ),
-        click.option(
-            "--profile",
+            "--agent",
             metavar="NAME",
-            shell_complete=profile_names,
-            help="Named ranking: openclaw-2026.9, one of your own, ... (memtui profiles).",
-        ),
-        click.option("--mmr/--no-mmr", default=None, help="Push down what repeats."),
-        click.option("--lambda", "lambda_", type=float, help="MMR: 1 relevance, 0 variety."),
-        click.option("--decay/--no-decay", default=None, help="Let old notes count less."),
-        click.option("--half-life", type=float, metavar="DAYS", help="Decay: half-life."),
-        click.option("--floor", type=float, help="Decay: the factor that no age falls below."),
-        click.option("--weights", type=WeightsType(), help="Weights of vector and keyword leg."),
-        click.option("--fusion", help="weighted_sum, relative_score or rrf."),
-        click.option("--rrf-k", type=float, metavar="N", help="Constant of rrf."),
-        click.option("--rerank/--no-rerank", default=None, help="Blend in recency and importance."),
-        click.option("--dedup/--no-dedup", default=None, help="Show equal texts once."),
-        click.option(
-            "--min-score", type=MinimumType(), help="Leave out what scores less; off: no minimum."
-        ),
-        click.option("--project", multiple=True, metavar="KEY", help="Project at work."),
-        click.option("--now", type=MomentType(), help="The time that ages count from. [UTC]"),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
-
-
-def explain_options(function: F) -> F:
-    """What `explain` looks at, and what it writes."""
-    options = (
-        click.option(
-            "--rank", type=click.IntRange(1), help="The result of this rank. [default: 1]"
+            hidden=hidden,
+            shell_complete=agent_names,
+            help="Read the index of this OpenClaw agent.",
         ),
         click.option(
-            "--chunk", metavar="PATH[:LINE]", help="The file or the line here, shown or not."
-        ),
-        click.option(
-            "--words/--no-words", default=True, help="Try queries with a word more or less."
-        ),
-        click.option("--passages", is_flag=True, help="Show the passages nearest to the query."),
-        click.option(
-            "--format",
-            type=click.Choice(["text", "json", "markdown", "svg"]),
-            help="What to write; by the ending of --output when it is not given.",
-        ),
-        click.option(
-            "--output", metavar="FILE", type=click.Path(), help="Write to this file, a new one."
-        ),
-        click.option(
-            "--force", is_flag=True, help="Replace the file of --output when it is there."
+            "--index",
+            metavar="FILE",
+            type=click.Path(),
+            hidden=hidden,
+            help="Read this OpenClaw index.",
         ),
     )
-    for option in reversed(options):
-        function = option(function)
-    return function
+
+
+_FILTERS = ("path", "source", "after", "before")
+FILTERS = (
+    click.option(
+        "--path", multiple=True, metavar="TEXT", help="Only files with this in their path, or *."
+    ),
+    click.option("--source", multiple=True, metavar="NAME", help="memory or sessions."),
+    click.option("--after", type=DAY, help="Only files of this day or later."),
+    click.option("--before", type=DAY, help="Only files of an earlier day."),
+)
+LIMIT = click.option("-n", "--limit", type=int, help="How many results. [default: 6]")
+RANKING = (
+    click.option(
+        "--candidate-multiplier",
+        type=int,
+        metavar="N",
+        help="Candidates of each leg: -n times this, 50 to 200.",
+    ),
+    click.option(
+        "--profile",
+        metavar="NAME",
+        shell_complete=profile_names,
+        help="Named ranking: openclaw-2026.9, one of your own, ... (memtui profiles).",
+    ),
+    click.option("--mmr/--no-mmr", default=None, help="Push down what repeats."),
+    click.option("--lambda", "lambda_", type=float, help="MMR: 1 relevance, 0 variety."),
+    click.option("--decay/--no-decay", default=None, help="Let old notes count less."),
+    click.option("--half-life", type=float, metavar="DAYS", help="Decay: half-life."),
+    click.option("--floor", type=float, help="Decay: the factor that no age falls below."),
+    click.option("--weights", type=WEIGHTS, help="Weights of vector and keyword leg."),
+    click.option("--fusion", help="weighted_sum, relative_score or rrf."),
+    click.option("--rrf-k", type=float, metavar="N", help="Constant of rrf."),
+    click.option("--rerank/--no-rerank", default=None, help="Blend in recency and importance."),
+    click.option("--dedup/--no-dedup", default=None, help="Show equal texts once."),
+    click.option("--min-score", type=MINIMUM, help="Leave out what scores less; off: no minimum."),
+    click.option("--project", multiple=True, metavar="KEY", help="Project at work."),
+    click.option("--now", type=MOMENT, help="The time that ages count from. [UTC]"),
+)
+_RANKING_KEYS = (
+    ("limit", "ranking.k", "-n"),
+    ("candidate_multiplier", "ranking.candidate_multiplier", "--candidate-multiplier"),
+    ("profile", "ranking.profile", "--profile"),
+    ("mmr", "ranking.mmr.enabled", "--mmr"),
+    ("lambda_", "ranking.mmr.lambda", "--lambda"),
+    ("decay", "ranking.decay.enabled", "--decay"),
+    ("half_life", "ranking.decay.half_life_days", "--half-life"),
+    ("floor", "ranking.decay.floor", "--floor"),
+    ("vector_weight", "ranking.vector_weight", "--weights"),
+    ("keyword_weight", "ranking.keyword_weight", "--weights"),
+    ("fusion", "ranking.fusion", "--fusion"),
+    ("rrf_k", "ranking.rrf_k", "--rrf-k"),
+    ("rerank", "ranking.rerank.enabled", "--rerank"),
+    ("dedup", "ranking.dedup", "--dedup"),
+    ("min_score", "ranking.min_score", "--min-score"),
+    ("project", "ranking.project_keys", "--project"),
+)
+"""Name of a ranking option, the setting that it stands for, and how it is written."""
+_PLACE_NAMES = frozenset({"root", "demo", "agent", "index", "query_vectors", "private"})
+RANKING_OPTIONS = frozenset(name for name, _, _ in _RANKING_KEYS) | {"weights"}
 
 
 def ranking_flags(options: Mapping[str, Any]) -> dict[str, Flag]:
@@ -272,32 +232,87 @@ def ranking_flags(options: Mapping[str, Any]) -> dict[str, Flag]:
     A lambda alone turns MMR on, a half-life or a floor alone turns decay on: whoever gives one
     wants it.
     """
-    from memtui.settings.load import Flag
-
-    mmr, decay = options["mmr"], options["decay"]
-    if mmr is None and options["lambda_"] is not None:
-        mmr = True
-    if decay is None and (options["half_life"] is not None or options["floor"] is not None):
-        decay = True
-    vector, keyword = options["weights"] or (None, None)
-    given = {
-        "ranking.k": Flag("-n", options["limit"]),
-        "ranking.candidate_multiplier": Flag(
-            "--candidate-multiplier", options["candidate_multiplier"]
-        ),
-        "ranking.profile": Flag("--profile", options["profile"]),
-        "ranking.mmr.enabled": Flag("--mmr", mmr),
-        "ranking.mmr.lambda": Flag("--lambda", options["lambda_"]),
-        "ranking.decay.enabled": Flag("--decay", decay),
-        "ranking.decay.half_life_days": Flag("--half-life", options["half_life"]),
-        "ranking.decay.floor": Flag("--floor", options["floor"]),
-        "ranking.vector_weight": Flag("--weights", vector),
-        "ranking.keyword_weight": Flag("--weights", keyword),
-        "ranking.fusion": Flag("--fusion", options["fusion"]),
-        "ranking.rrf_k": Flag("--rrf-k", options["rrf_k"]),
-        "ranking.rerank.enabled": Flag("--rerank", options["rerank"]),
-        "ranking.dedup": Flag("--dedup", options["dedup"]),
-        "ranking.min_score": Flag("--min-score", options["min_score"]),
-        "ranking.project_keys": Flag("--project", list(options["project"]) or None),
+    given = dict(options)
+    if given["mmr"] is None and given["lambda_"] is not None:
+        given["mmr"] = True
+    if given["decay"] is None and (given["half_life"] is not None or given["floor"] is not None):
+        given["decay"] = True
+    given["vector_weight"], given["keyword_weight"] = given["weights"] or (None, None)
+    given["project"] = list(given["project"]) or None
+    return {
+        key: Flag(written, given[name])
+        for name, key, written in _RANKING_KEYS
+        if given.get(name) is not None
     }
-    return {key: flag for key, flag in given.items() if flag.value is not None}
+
+
+def filtered(query: str, options: Mapping[str, Any]) -> str:
+    """The query with the filters of the options written into it.
+
+    Raises `SettingsError` for a value that cannot be written there.
+    """
+    written = [query]
+    for name in _FILTERS:
+        values = options[name]
+        for value in values if isinstance(values, tuple) else filter(None, (values,)):
+            if not value or '"' in value:
+                raise SettingsError(f"--{name} {value!r} cannot be looked for")
+            written.append(f'{name}:"{value}"')
+    return " ".join(written)
+
+
+def added(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Give a command several options, in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+filter_options = added(*FILTERS)
+parameter_options = added(*RANKING)
+ranking_options = added(LIMIT, *RANKING)
+
+
+def on_memory(
+    *,
+    demo: bool = False,
+    agent: bool = False,
+    refuses_agent: bool = False,
+    vectors: bool = False,
+    private: bool = False,
+) -> Callable[[Command], Command]:
+    """Give a command the options that say on which memory it works.
+
+    The command gets an `Invocation` in place of them, and in place of the ranking options but
+    `now`; filters are written into its `query`.
+    """
+    declared = added(
+        *([VECTORS] if vectors else ()),
+        *(_agent_options(hidden=refuses_agent) if agent or refuses_agent else ()),
+        *([DEMO] if demo else ()),
+        *([PRIVATE] if private else ()),
+        *PLACE,
+    )
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def call(**options: Any) -> int | None:
+            invocation: Invocation = click.get_current_context().obj
+            place = {name: options.pop(name) for name in _PLACE_NAMES & options.keys()}
+            invocation = invocation.with_options(json=options.pop("as_json"), **place)
+            if "after" in options:
+                options["query"] = filtered(" ".join(options["query"]), options)
+                for name in _FILTERS:
+                    del options[name]
+            if "mmr" in options:
+                chosen = {name: options.pop(name) for name in RANKING_OPTIONS & options.keys()}
+                invocation = invocation.with_flags(ranking_flags(chosen))
+            return command(invocation, **options)
+
+        return declared(call)
+
+    return decorate

@@ -1,28 +1,60 @@
-"""Named rankings: listing, showing, saving, sharing and removing them."""
+"""`memtui profiles`: named rankings, listed, shown, saved, shared and removed."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import click
+
+from memtui.cli.group import Subgroup
 from memtui.cli.invocation import Invocation
+from memtui.cli.options import on_memory, own_profile_names, profile_names, ranking_options
 from memtui.errors import SettingsError
-
-if TYPE_CHECKING:
-    from memtui.model import Ranking
-    from memtui.settings import Loaded
-    from memtui.settings.files import ConfigFile
-    from memtui.settings.write import Plan, SettingsFiles
+from memtui.model import Ranking
+from memtui.ranking.profiles import PROFILES
+from memtui.settings import Loaded, SettingsProblems, Source
+from memtui.settings.files import MAX_CONFIG_BYTES, ConfigFile, Problem, parse_config, read_config
+from memtui.settings.keys import nearest_profile, profile_key, profile_of, shown_name
+from memtui.settings.load import file_layer
+from memtui.settings.rankings import set_keys, values_of
+from memtui.settings.toml import toml_key, toml_value
+from memtui.settings.write import (
+    Plan,
+    SettingsFiles,
+    plan_profile,
+    plan_profiles,
+    plan_removal,
+    write,
+)
 
 STDIN = "-"
+_DIM = 2
+SAVE_EPILOG = """\
+Example: `memtui profiles save recent-heavy --half-life 14 -n 8`, then
+`memtui search QUERY --profile recent-heavy`.
+"""
 
 
-def list_profiles(invocation: Invocation) -> int:
-    """Print every named ranking: its name, what makes it, where it is from."""
-    loaded = _loaded(invocation)
+@click.group(cls=Subgroup, invoke_without_command=True)
+@on_memory()
+def profiles(invocation: Invocation) -> int | None:
+    """List the named rankings; show, save, share and remove your own.
+
+    Without a command: each with its name, what differs from the built-in that it starts from,
+    and where it comes from; `*` marks the one in use. --profile and `ranking.profile` take every
+    name, and P in the terminal interface goes from one to the next.
+    """
+    ctx = click.get_current_context()
+    ctx.obj = invocation
+    if ctx.invoked_subcommand is not None:
+        return None
+    loaded = _load(invocation)
     output = invocation.output()
     entries = list(_entries(loaded))
     if invocation.json:
@@ -33,19 +65,19 @@ def list_profiles(invocation: Invocation) -> int:
     width = max(len(entry["name"]) for entry in entries)
     for entry in entries:
         mark = "*" if entry["in_use"] else " "
-        line = f"{mark} {entry['name']:<{width}}  {_made_of(entry)}"
-        output.line(output.clean(line) + output.styled(output.clean(_origin(entry)), 2))
+        made_of, origin = "built in", ""
+        if not entry["built_in"]:
+            made_of = _made_of(entry)
+            over = "".join(f", over {place}" for place in entry["overrode"])
+            origin = f"  # {entry['source']} {entry['place']}{over}"
+        line = f"{mark} {entry['name']:<{width}}  {made_of}"
+        output.line(output.clean(line) + output.styled(output.clean(origin), _DIM))
     return 0
 
 
 def _entries(loaded: Loaded) -> Iterator[dict[str, Any]]:
-    from memtui.ranking.profiles import PROFILES
-    from memtui.settings.keys import profile_key
-    from memtui.settings.rankings import set_keys
-
     settings = loaded.settings
-    named = settings.named_rankings(PROFILES)
-    for name in named:
+    for name in settings.named_rankings(PROFILES):
         own = settings.profiles.get(name)
         origin = loaded.origins[profile_key(name, "profile")] if own is not None else None
         keys = set_keys(own) if own is not None else {"profile": name}
@@ -65,53 +97,37 @@ def _entries(loaded: Loaded) -> Iterator[dict[str, Any]]:
 
 
 def _made_of(entry: Mapping[str, Any]) -> str:
-    from memtui.settings.toml import toml_value
-
-    if entry["built_in"]:
-        return "built in"
-    told = [
-        f"{key} = {toml_value(value)}{' (no effect)' if _is_idle(key, entry) else ''}"
+    idle = entry["without_effect"]
+    parts = [
+        f"{key} = {toml_value(value)}{' (no effect)' if key in idle else ''}"
         for key, value in entry["keys"].items()
     ]
-    return ", ".join([entry["profile"], *told])
+    return ", ".join([entry["profile"], *parts])
 
 
-def _is_idle(key: str, entry: Mapping[str, Any]) -> bool:
-    return key in entry["without_effect"]
-
-
-def _origin(entry: Mapping[str, Any]) -> str:
-    if entry["built_in"]:
-        return ""
-    over = "".join(f", over {place}" for place in entry["overrode"])
-    return f"  # {entry['source']} {entry['place']}{over}"
-
-
+@profiles.command("show", short_help="Print a profile as TOML.")
+@click.argument("name", shell_complete=profile_names)
+@on_memory()
 def show_profile(invocation: Invocation, name: str) -> int:
-    """Print a profile as TOML: an own one to be shared, a built-in one key by key."""
-    from memtui.ranking.profiles import PROFILES
-    from memtui.settings.rankings import set_keys, values_of
-
-    loaded = _loaded(invocation)
-    ranking = _known(name, loaded)
+    """Print profile NAME as TOML, ready to be shared; of a built-in one every key."""
+    loaded = _load(invocation)
+    ranking = _named(name, loaded)
     own = loaded.settings.profiles.get(name)
     keys = set_keys(own) if own is not None else {"profile": name, **values_of(ranking)}
     output = invocation.output()
     if invocation.json:
         made = {"name": name, "built_in": own is None, "keys": keys, "ranking": ranking}
-        output.document({"profile": made, "toml": "\n".join(_toml(name, keys, PROFILES))})
+        output.document({"profile": made, "toml": "\n".join(_toml(name, keys))})
         return 0
-    for line in _toml(name, keys, PROFILES):
+    for line in _toml(name, keys):
         output.data(line)
     return 0
 
 
-def _toml(name: str, keys: Mapping[str, Any], built_in: Mapping[str, Ranking]) -> Iterator[str]:
+def _toml(name: str, keys: Mapping[str, Any]) -> Iterator[str]:
     """A table as text; a built-in profile is chosen, not defined."""
-    from memtui.settings.toml import toml_key, toml_value
-
-    if name in built_in:
-        stages = ", ".join(stage.value for stage in built_in[name].stages)
+    if name in PROFILES:
+        stages = ", ".join(stage.value for stage in PROFILES[name].stages)
         yield f"# {name} is built in: {stages}."
         yield "[ranking]"
     else:
@@ -120,15 +136,24 @@ def _toml(name: str, keys: Mapping[str, Any], built_in: Mapping[str, Ranking]) -
         yield f"{key} = {toml_value(value)}"
 
 
-def save_profile(invocation: Invocation, name: str, *, force: bool) -> int:
-    """Give the ranking of the settings and the options a name, in the user's file."""
-    from memtui.ranking.profiles import PROFILES
-    from memtui.settings.keys import profile_key
-    from memtui.settings.load import Source
-    from memtui.settings.write import plan_profile, write
+@profiles.command(
+    "save",
+    short_help="Save the ranking of the settings and the options as a profile.",
+    epilog=SAVE_EPILOG,
+)
+@click.argument("name")
+@ranking_options
+@click.option("--force", is_flag=True, help="Replace the profile of that name.")
+@on_memory()
+def save_profile(invocation: Invocation, name: str, now: datetime | None, force: bool) -> int:
+    """Save the ranking that the settings and the options give as profile NAME.
 
-    loaded = _loaded(invocation)
-    files = _files(invocation)
+    It goes into your own configuration file; everything else in it stays as it is.
+    """
+    if now is not None:
+        raise click.UsageError("--now is no part of a ranking")
+    loaded = _load(invocation)
+    files = SettingsFiles(invocation.env, _root(invocation))
     user = next((layer for layer in loaded.layers if layer.source is Source.USER), None)
     if user is not None and name in user.profiles and not force:
         place = user.place(profile_key(name, "profile"))
@@ -136,32 +161,29 @@ def save_profile(invocation: Invocation, name: str, *, force: bool) -> int:
     ranking = loaded.settings.configured_ranking(PROFILES)
     plan = plan_profile(files, Source.USER, name, ranking, PROFILES)
     write(plan, files)
-    return _told(invocation, "saved", [name], plan, loaded.warnings)
+    return _report(invocation, "saved", [name], plan, loaded.warnings)
 
 
-def add_profiles(invocation: Invocation, file: str, *, force: bool) -> int:
-    """Take over the profiles of a file that someone shared, all of them or none."""
-    from memtui.settings.write import plan_profiles, write
+@profiles.command("add", short_help="Take over the profiles of a file.")
+@click.argument("file", type=click.Path(allow_dash=True))
+@click.option("--force", is_flag=True, help="Replace profiles of the same names.")
+@on_memory()
+def add_profiles(invocation: Invocation, file: str, force: bool) -> int:
+    """Take over the profiles of FILE (`-`: stdin), as `memtui profiles show` prints them.
 
+    Everything is checked first; nothing but tables [profiles.NAME] is taken.
+    """
     shared = _shared(invocation, file)
-    profiles = _checked(shared)
-    files = _files(invocation)
-    plan = plan_profiles(files, profiles, force=force)
+    checked = _checked(shared)
+    files = SettingsFiles(invocation.env, _root(invocation))
+    plan = plan_profiles(files, checked, force=force)
     write(plan, files)
     others = sorted(set(shared.table) - {"profiles"})
     lost = [f"not taken over: {', '.join(others)}"] if others else []
-    return _told(invocation, "added", list(profiles), plan, lost)
+    return _report(invocation, "added", list(checked), plan, lost)
 
 
 def _shared(invocation: Invocation, file: str) -> ConfigFile:
-    from memtui.settings.files import (
-        MAX_CONFIG_BYTES,
-        Problem,
-        SettingsProblems,
-        parse_config,
-        read_config,
-    )
-
     if file == STDIN:
         data = sys.stdin.buffer.read(MAX_CONFIG_BYTES + 1)
         if len(data) > MAX_CONFIG_BYTES:
@@ -182,12 +204,6 @@ def _shared(invocation: Invocation, file: str) -> ConfigFile:
 
 def _checked(shared: ConfigFile) -> dict[str, dict[str, Any]]:
     """The keys of every profile of a file; raises `SettingsProblems` for the first wrong one."""
-    from dataclasses import replace
-
-    from memtui.settings.files import SettingsProblems
-    from memtui.settings.keys import profile_of
-    from memtui.settings.load import Source, file_layer
-
     alone = replace(shared, table={"profiles": shared.table["profiles"]})
     layer, problems = file_layer(Source.USER, alone)
     if problems:
@@ -202,53 +218,45 @@ def _checked(shared: ConfigFile) -> dict[str, dict[str, Any]]:
     return profiles
 
 
+@profiles.command("remove", short_help="Take a profile out of your configuration.")
+@click.argument("name", shell_complete=own_profile_names)
+@on_memory()
 def remove_profile(invocation: Invocation, name: str) -> int:
-    """Take a profile out of the user's file."""
-    from memtui.settings.write import plan_removal, write
-
-    _known(name, _loaded(invocation))
-    files = _files(invocation)
+    """Take profile NAME out of your own configuration file."""
+    _named(name, _load(invocation))
+    files = SettingsFiles(invocation.env, _root(invocation))
     plan = plan_removal(files, name)
     write(plan, files)
-    return _told(invocation, "removed", [name], plan)
+    return _report(invocation, "removed", [name], plan)
 
 
-def _told(
+def _report(
     invocation: Invocation, what: str, names: list[str], plan: Plan, warnings: Sequence[str] = ()
 ) -> int:
     """Print what was written, and what else there is to know."""
     output, path = invocation.output(), plan.target.path
-    known = [*warnings, *plan.notes]
+    warnings = [*warnings, *plan.notes]
     if invocation.json:
-        output.document({what: names, "path": path, "warnings": known})
+        output.document({what: names, "path": path, "warnings": warnings})
         return 0
-    for warning in known:
+    for warning in warnings:
         output.note(f"memtui: {warning}")
     output.line(output.clean(f"{what} {', '.join(names)} in {path}"))
     return 0
 
 
-def _known(name: str, loaded: Loaded) -> Ranking:
+def _named(name: str, loaded: Loaded) -> Ranking:
     """The ranking of a name; raises `SettingsError` that tells the nearest."""
-    from memtui.ranking.profiles import PROFILES
-    from memtui.settings.keys import nearest_profile, shown_name
-
-    named = loaded.settings.named_rankings(PROFILES)
-    if name not in named:
+    rankings = loaded.settings.named_rankings(PROFILES)
+    if name not in rankings:
         raise SettingsError(
-            f"no such profile: {shown_name(name)}", hint=nearest_profile(name, named)
+            f"no such profile: {shown_name(name)}", hint=nearest_profile(name, rankings)
         )
-    return named[name]
+    return rankings[name]
 
 
-def _loaded(invocation: Invocation) -> Loaded:
+def _load(invocation: Invocation) -> Loaded:
     return invocation.settings(_root(invocation))
-
-
-def _files(invocation: Invocation) -> SettingsFiles:
-    from memtui.settings.write import SettingsFiles
-
-    return SettingsFiles(invocation.env, _root(invocation))
 
 
 def _root(invocation: Invocation) -> Path | None:

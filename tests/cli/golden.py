@@ -17,8 +17,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-from memtui.cli import searching
+from memtui.cli import session
 from memtui.memory.workspace import demo_root
 from tests.support import in_process, recorded
 
@@ -55,7 +56,6 @@ def run_group(group: str, folder: Path) -> list[dict[str, Any]]:
     """Run the command lines of a group in a home below `folder`; their answers."""
     places = _prepare(group, folder)
     # On a loaded machine as well: what an index is examined for is part of the answers.
-    searching.EXAMINATION_SECONDS = 60.0
     home = folder / "home"
     home.mkdir()
     environment = {
@@ -68,7 +68,8 @@ def run_group(group: str, folder: Path) -> list[dict[str, Any]]:
     answers = []
     for case in CASES[group]:
         arguments = [re.sub(r"\{(\w+)\}", lambda name: places[name[1]], word) for word in case]
-        done = in_process.call(arguments, environment=environment, folder=folder)
+        with patch.object(session, "EXAMINATION_SECONDS", 60.0):
+            done = in_process.call(arguments, environment=environment, folder=folder)
         answer = {"exit": done.returncode, "out": _parse(done.stdout, folder)}
         if group == "text":
             answer["err"] = _parse(done.stderr, folder)

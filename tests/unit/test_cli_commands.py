@@ -12,8 +12,8 @@ import pytest
 
 from memtui import __version__
 from memtui.cli.group import looks_like_folder
+from memtui.cli.help import TOPICS
 from memtui.cli.main import run, wants_json
-from memtui.cli.topics import TOPIC_TEXTS
 from memtui.text.sanitize import HOSTILE
 from tests.support.hostile import ALL
 
@@ -252,10 +252,10 @@ def test_hostile_words_do_not_reach_the_terminal(memtui: Run) -> None:
 def test_a_crash_leaves_a_traceback_in_the_state_folder(
     memtui: Run, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*args: object) -> int:
+    def broken(env: object) -> Path:
         raise ZeroDivisionError("boom\x1b[6n")
 
-    monkeypatch.setattr("memtui.cli.config.show_paths", broken)
+    monkeypatch.setattr("memtui.cli.config.user_config_file", broken)
     answer = memtui("config", "path")
     assert answer.code == 1
     log = home / "state" / "memtui" / "crash.log"
@@ -267,10 +267,10 @@ def test_a_crash_leaves_a_traceback_in_the_state_folder(
 
 
 def test_an_interruption_ends_with_130(memtui: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*args: object) -> int:
+    def interrupted(env: object) -> Path:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("memtui.cli.config.show_paths", interrupted)
+    monkeypatch.setattr("memtui.cli.config.user_config_file", interrupted)
     assert memtui("config", "path").code == 130
     assert memtui("config", "path", "--json").error["code"] == "interrupted"
 
@@ -311,7 +311,7 @@ def test_help_begins_with_three_examples(memtui: Run) -> None:
     assert all(line.startswith("  memtui") for line in lines[1:4])
 
 
-@pytest.mark.parametrize("topic", list(TOPIC_TEXTS))
+@pytest.mark.parametrize("topic", list(TOPICS))
 def test_help_topics(memtui: Run, topic: str) -> None:
     answer = memtui("help", topic)
     assert answer.code == 0

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import click
 import pytest
 
-from memtui.cli.commands import program
-from memtui.cli.main import run
+from memtui.cli.main import program, run
 from memtui.cli.options import ranking_flags
 from memtui.embedding import minilm
 from memtui.model import Fusion, MinScoreRule, Ranking, Reason
@@ -59,7 +59,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, indexed_demo: Path) -> Iterat
         for kind in ("config", "state", "data"):
             patch.setenv(f"XDG_{kind.upper()}_HOME", str(folder / kind))
         # What is said depends on what was found, not on how soon.
-        patch.setattr("memtui.cli.searching.EXAMINATION_SECONDS", 60.0)
+        patch.setattr("memtui.cli.session.EXAMINATION_SECONDS", 60.0)
         for name in ("check_file", "_load_session"):
             patch.setattr(minilm, name, functools.cache(getattr(minilm, name)))
         patch.chdir(folder)
@@ -373,6 +373,12 @@ VALUES: dict[Parameter, tuple[Value, ...]] = {
 }
 
 
+def _command(name: str) -> click.Command:
+    command = program.get_command(click.Context(program), name)
+    assert command is not None
+    return command
+
+
 @pytest.mark.parametrize("parameter", Parameter)
 def test_every_change_has_options_that_make_it(parameter: Parameter) -> None:
     for name, ranking in PROFILES.items():
@@ -384,7 +390,7 @@ def test_every_change_has_options_that_make_it(parameter: Parameter) -> None:
             change = Change(parameter, value_of(ranking, parameter), value, 1, True, 1, RAISE)
             flags = ("--profile", name, *flags_of(ranking, change).split(" "))
             for command in ("search", "explain"):
-                context = program.commands[command].make_context(command, ["query", *flags])
+                context = _command(command).make_context(command, ["query", *flags])
                 given = ranking_flags(context.params)
                 settings = load_settings(flags=given, env={}).settings
                 assert settings.configured_ranking(PROFILES) == apply(ranking, parameter, value)

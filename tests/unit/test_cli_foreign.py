@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from memtui.cli.agents import WIDTH, agent_lines
+from memtui.cli.diagnosis import WIDTH, agent_lines
+from memtui.cli.index import SHOWN_FILES
 from memtui.cli.main import run
-from memtui.cli.status_foreign import SHOWN_FILES
 from memtui.engine import Engine
 from memtui.errors import Cancelled
 from memtui.model import IndexStatus
@@ -78,7 +78,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     # What is said depends on what was found, not on how soon.
-    monkeypatch.setattr("memtui.cli.searching.EXAMINATION_SECONDS", 60.0)
+    monkeypatch.setattr("memtui.cli.session.EXAMINATION_SECONDS", 60.0)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     for kind in ("config", "state", "data"):
         monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(tmp_path / kind))
@@ -549,7 +549,7 @@ def test_a_search_does_not_wait_for_a_long_examination(
         raise Cancelled
 
     monkeypatch.setattr("memtui.index.foreign.audit.examine", long_examination)
-    monkeypatch.setattr("memtui.cli.searching.EXAMINATION_SECONDS", 0.0)
+    monkeypatch.setattr("memtui.cli.session.EXAMINATION_SECONDS", 0.0)
     closes = Engine.close
 
     def close(engine: Engine) -> None:

@@ -13,26 +13,25 @@ import pytest
 from hypothesis import given
 
 from memtui.bus import SyncProgressed
-from memtui.cli import bars
-from memtui.cli.documents import search_document
-from memtui.cli.index import progress_line, sync_line
+from memtui.cli.index import progress_line, status_lines, sync_line
 from memtui.cli.output import Output
-from memtui.cli.results import (
-    leg_warnings,
+from memtui.cli.search import (
+    BAR_WIDTH,
+    UNICODE,
+    bar,
+    full_length,
+    print_arithmetic,
     print_rows,
     print_sentences,
+    search_document,
     summary,
+    why_nothing,
 )
-from memtui.cli.search import _why_nothing
-from memtui.cli.status import status_lines
-from memtui.cli.waterfall import print_waterfall
 from memtui.model import (
     CandidatePool,
     Decay,
-    Drop,
     ErrorRecord,
     Fusion,
-    Hit,
     IndexState,
     IndexStatus,
     Leg,
@@ -80,20 +79,24 @@ def _printed(printer: Callable[..., None], *values: Any, raw: bool = False) -> s
 
 
 def _rows(output: Output, ranked: Ranked) -> None:
-    print_rows(output, ranked, ascii_only=False)
+    print_rows(output, ranked, {})
 
 
 def _ascii_rows(output: Output, ranked: Ranked) -> None:
-    print_rows(output, ranked, ascii_only=True)
+    print_rows(output, ranked, {}, ascii_only=True)
+
+
+def _sentences(output: Output, ranked: Ranked) -> None:
+    print_sentences(output, ranked, {})
+
+
+def _arithmetic(output: Output, ranked: Ranked) -> None:
+    print_arithmetic(output, ranked, is_foreign=True)
 
 
 def _status_page(output: Output, status: IndexStatus) -> None:
     for line in status_lines(status):
         output.line(output.clean(line))
-
-
-def _scored(ranked: Ranked) -> list[Hit | Drop]:
-    return [*ranked.hits, *ranked.drops]
 
 
 def _status(text: str = "plain") -> IndexStatus:
@@ -177,15 +180,13 @@ def test_no_printer_lets_hostile_text_through(attack: str) -> None:
         ranked = _hostile_ranked(attack, replace(ranking, k=2))
         texts = [
             _printed(_rows, ranked),
-            _printed(print_sentences, ranked),
+            _printed(_sentences, ranked),
             _printed(Output.note, summary(ranked)),
-            _printed(Output.note, _why_nothing(ranked)),
+            _printed(Output.note, why_nothing(ranked)),
             _printed(Output.record, drop_entry(ranked.drops[0])),
         ]
-        texts += [_printed(print_waterfall, ranked, item.chunk.id) for item in _scored(ranked)]
-        for warning in leg_warnings({"x": ranked.pool.states[Leg.VECTOR]}):
-            texts.append(_printed(Output.note, warning))
-        document = search_document(ranked, {"0": attack}, _status(attack), [attack])
+        texts += [_printed(_arithmetic, ranked)] if ranked.hits else []
+        document = search_document(ranked, _status(attack), [attack])
         texts.append(_printed(Output.document, document))
         for text in texts:
             assert text
@@ -215,7 +216,7 @@ def test_data_lines_are_cleaned_for_a_terminal_only() -> None:
 
 
 def test_raw_leaves_text_alone() -> None:
-    assert "\x1b[6n" in _printed(print_sentences, _hostile_ranked("\x1b[6n"), raw=True)
+    assert "\x1b[6n" in _printed(_sentences, _hostile_ranked("\x1b[6n"), raw=True)
 
 
 def test_json_keeps_what_a_terminal_may_not_see() -> None:
@@ -225,7 +226,7 @@ def test_json_keeps_what_a_terminal_may_not_see() -> None:
 
 
 def test_ordinary_note_lines_stay_as_they_are() -> None:
-    text = _printed(print_sentences, _hostile_ranked("- [x] done"))
+    text = _printed(_sentences, _hostile_ranked("- [x] done"))
     assert "- [x] done" in text
 
 
@@ -248,59 +249,51 @@ def test_rows_in_ascii_have_no_other_character() -> None:
 def test_matches_are_underlined_on_a_terminal_and_no_color_turns_that_off() -> None:
     ranked = _hostile_ranked("- [x] done")
     stream = Terminal()
-    print_rows(Output({}, stdout=stream, stderr=stream), ranked, ascii_only=False)
+    print_rows(Output({}, stdout=stream, stderr=stream), ranked, {})
     assert "[\x1b[1;4mx] done\x1b[0m" in stream.getvalue()
     for env in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
         stream = Terminal()
-        print_rows(Output(env, stdout=stream, stderr=stream), ranked, ascii_only=False)
+        print_rows(Output(env, stdout=stream, stderr=stream), ranked, {})
         assert "\x1b" not in stream.getvalue()
 
 
 def test_sentences_tell_everything_in_words() -> None:
-    text = _printed(print_sentences, _ranked())
+    text = _printed(_sentences, _ranked())
     assert "Rank 1, score 0.940, memory/net.md line 1, no date.\nrouter vlan gateway" in text
     assert "memory/2026-11-17.md line 12, 3 days old." in text
 
 
-def test_the_waterfall_repeats_the_trace_to_the_last_digit() -> None:
-    ranked = _ranked(FULL)
-    for scored in _scored(ranked):
-        text = _printed(print_waterfall, ranked, scored.chunk.id)
-        for part in scored.legs.values():
+def test_the_arithmetic_repeats_the_trace_to_the_last_digit() -> None:
+    ranked = _ranked(replace(FULL, k=3))
+    text = _printed(_arithmetic, ranked)
+    for hit in ranked.hits:
+        for part in hit.legs.values():
             assert repr(part.raw) in text
             assert repr(part.mapped) in text
             assert repr(part.contribution) in text
-        for stage in scored.stages:
+        for stage in hit.stages:
             assert repr(stage.after) in text
-        assert ("SHOWN at rank" if scored in ranked.hits else "NOT SHOWN:") in text
+    assert "SHOWN at rank" in text
     assert " / 30 d)" in text
-
-
-@pytest.mark.parametrize("profile", list(PROFILES))
-def test_the_waterfall_knows_the_stages_of_every_profile(profile: str) -> None:
-    ranked = _ranked(replace(PROFILES[profile], k=1))
-    for scored in _scored(ranked):
-        assert _printed(print_waterfall, ranked, scored.chunk.id)
 
 
 @given(pools(), rankings())
 def test_any_ranking_can_be_printed(some: CandidatePool, ranking: Ranking) -> None:
     ranked = rank(some, ranking, now=NOW)
     output, stream = _output()
-    print_rows(output, ranked, ascii_only=False)
-    print_sentences(output, ranked)
-    for chunk_id in list(some.chunks)[:5]:
-        print_waterfall(output, ranked, chunk_id)
-    output.document(search_document(ranked, {}, _status(), []))
-    full = bars.full_length(ranked)
-    assert all(len(bars.bar(hit, full, bars.UNICODE)) == bars.WIDTH for hit in ranked.hits)
+    print_rows(output, ranked, {})
+    print_sentences(output, ranked, {})
+    print_arithmetic(output, ranked, is_foreign=False)
+    output.document(search_document(ranked, _status(), []))
+    full = full_length(ranked)
+    assert all(len(bar(hit, full, UNICODE)) == BAR_WIDTH for hit in ranked.hits)
     assert HOSTILE.search(stream.getvalue()) is None
 
 
 def test_the_document_holds_the_trace_exactly() -> None:
     ranked = _ranked(FULL)
     document = json.loads(
-        json_text({"schema_version": 1, **search_document(ranked, {"a": "x"}, _status(), ["w"])})
+        json_text({"schema_version": 1, **search_document(ranked, _status(), ["w"])})
     )
     assert document["query"] == "query"
     assert document["now"] == "2026-11-20T18:00:00+00:00"
@@ -388,7 +381,7 @@ def test_every_reason_has_words() -> None:
 def test_a_search_without_results_tells_what_was_below_the_minimum() -> None:
     ranked = _ranked(Ranking(k=2, min_score=1.0, fusion=Fusion.RRF))
     assert not ranked.hits
-    assert "3 below the minimum score 1.0" in _why_nothing(ranked)
+    assert "3 below the minimum score 1.0" in why_nothing(ranked)
 
 
 def test_dates_are_iso(tmp_path: Any) -> None:

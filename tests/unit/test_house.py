@@ -310,7 +310,7 @@ def modules_after(statement: str) -> set[str]:
         ("import memtui.cli.main", {"textual", "rich", "numpy", "apsw", "onnxruntime", "pydantic"}),
         ("import memtui.settings", {"numpy", "apsw", "textual", "pydantic"}),
         (
-            "import memtui.cli.searching, memtui.cli.search, memtui.engine.engine, memtui.engine.own_index",
+            "import memtui.cli.search, memtui.engine.engine, memtui.engine.own_index",
             {"numpy", "onnxruntime", "textual", "rich", "httpx", "watchdog"},
         ),
         ("import memtui.engine", {"textual", "rich", "click"}),

@@ -11,8 +11,7 @@ from typing import Any
 import click
 import pytest
 
-from memtui.cli.commands import program
-from memtui.cli.main import run
+from memtui.cli.main import program, run
 from memtui.cli.options import profile_names
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.sample import sample_config

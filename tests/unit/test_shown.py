@@ -217,10 +217,10 @@ def test_no_command_shows_a_key_that_is_refused(
 def test_no_crash_shows_or_keeps_a_key(
     memtui: Run, home: Path, planted: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(invocation: object) -> int:
+    def fail(embedding: object) -> object:
         raise RuntimeError(f"Authorization: Bearer {KEY}")
 
-    monkeypatch.setattr("memtui.cli.providers.run_providers", fail)
+    monkeypatch.setattr("memtui.engine.doctor.providers.listed_by", fail)
     answer = memtui("providers")
     assert answer.code == 1
     assert "this should not have happened: RuntimeError" in answer.err
