@@ -191,7 +191,7 @@ def test_what_a_filter_leaves_out_is_said(memtui: Run) -> None:
 
 
 def test_too_many_rows_are_not_counted(memtui: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memtui.engine.insight.MOST_ROWS", 5)
+    monkeypatch.setattr("memtui.tui.browsing.tables.MOST_ROWS", 5)
     document = memtui("explain", "router config", "--demo", "--json").document
     reasons = {one["reason"] for one in document["leg_ranks_of_all"].values()}
     assert reasons == {"too_many"}

@@ -209,7 +209,7 @@ def test_no_command_shows_a_key_that_is_refused(
     planted.faults, planted.stays = [repeated_key(401)], True
     told = run_all(memtui)
     assert "401" in told
-    assert "vectors: hashed, because openai: HTTP 401" in told
+    assert "vectors by hashed, because openai: HTTP 401" in told
     assert MARK not in told
     assert not [name for name, data in written_by_memtui(home).items() if MARK.encode() in data]
 
@@ -220,7 +220,7 @@ def test_no_crash_shows_or_keeps_a_key(
     def fail(embedding: object) -> object:
         raise RuntimeError(f"Authorization: Bearer {KEY}")
 
-    monkeypatch.setattr("memtui.engine.doctor.providers.listed_by", fail)
+    monkeypatch.setattr("memtui.engine.doctor.checks.listed_by", fail)
     answer = memtui("providers")
     assert answer.code == 1
     assert "this should not have happened: RuntimeError" in answer.err
