@@ -182,14 +182,14 @@ class MemtuiApp(App[int]):
         if self._browse is not None:
             self._browse.content_changed()
         if self._sessions is not None:
-            self._sessions.content_changed()
+            self._sessions.conversations.content_changed()
 
     def on_sync_ended(self, message: SyncEnded) -> None:
         """Tell how a sync ended."""
         if self.search_screen.is_built:
             self.search_screen.index.sync_ended(message)
         if self._sessions is not None:
-            self._sessions.content_changed()
+            self._sessions.conversations.content_changed()
 
     def on_index_examined(self, message: IndexExamined) -> None:
         """Show what another look at the index found."""

@@ -10,8 +10,8 @@ from memtui.settings import Settings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.sessions import SessionsScreen
-from memtui.tui.screens.transcripts import TranscriptsScreen
-from memtui.tui.sessions import words
+from memtui.tui.screens.sessions import listing as words
+from memtui.tui.screens.sessions.sources import TranscriptsScreen
 from memtui.tui.widgets.row_list import RowList
 from tests.support.conversations import SECRET, Homes, asked, began, claude, reset, said
 from tests.tui.harness import screen_text, settle, until
@@ -49,7 +49,9 @@ async def test_opting_in_reading_and_a_result_that_leads_to_its_turn(tmp_path: P
         await until(pilot, lambda: "2 not indexed" in screen_text(app))
         screen = app.screen
         assert isinstance(screen, SessionsScreen)
-        assert screen.listings[NAME].title.startswith("The gate code"), "not who said it, and where"
+        assert screen.conversations.state.listings[NAME].title.startswith("The gate code"), (
+            "not who said it, and where"
+        )
         await pilot.press("O")
         await until(pilot, lambda: "openclaw" in screen_text(app))
         dialog = app.screen
@@ -57,19 +59,23 @@ async def test_opting_in_reading_and_a_result_that_leads_to_its_turn(tmp_path: P
         name = next(name for name in dialog.sources if name.startswith("openclaw"))
         dialog.query_one(RowList).choose(name)
         await pilot.press("space", "enter")
-        await until(pilot, lambda: bool(screen.listings[NAME].chunks))
-        assert screen.listings[NAME].malformed == 1
-        assert screen.listings[NAME].title.startswith("The gate code"), "nor from the index"
+        await until(pilot, lambda: bool(screen.conversations.state.listings[NAME].chunks))
+        assert screen.conversations.state.listings[NAME].malformed == 1
+        assert screen.conversations.state.listings[NAME].title.startswith("The gate code"), (
+            "nor from the index"
+        )
         assert "1 not indexed" in screen_text(app), "the other source is left alone"
 
         app.run_query("gate code")
         await until(pilot, lambda: app.search_screen.flow.answered == "gate code")
         await settle(app, pilot)
         await pilot.press("escape", "3")
-        await until(pilot, lambda: screen.conversation is not None)
+        await until(pilot, lambda: screen.reader.conversation is not None)
         await settle(app, pilot)
-        assert screen.reader.turn is not None
-        assert screen.reader.turn.line == 3, "not the first turn of the chunk: the one that says it"
+        assert screen.reader.view.position.turn is not None
+        assert screen.reader.view.position.turn.line == 3, (
+            "not the first turn of the chunk: the one that says it"
+        )
         assert "changed since" not in screen_text(app)
         shown = screen_text(app)
         for told in ("gate code is 9026", "▸ tool call  memory_search", "no record", "anew"):
@@ -78,20 +84,26 @@ async def test_opting_in_reading_and_a_result_that_leads_to_its_turn(tmp_path: P
         assert SECRET[8:] not in shown
         with file.open("ab") as stream:
             stream.write(grown := said("user", "And close it at nine.", 10))
-        screen.follow_conversation()
-        await until(pilot, lambda: screen.reader.turns[-1].text == "And close it at nine.")
+        screen.reader._look()
+        await until(
+            pilot, lambda: screen.reader.view.position.turns[-1].text == "And close it at nine."
+        )
         await settle(app, pilot)
-        assert screen.reader.turn.line == 3, "the place stays"
-        assert "changed since it was indexed" in str(screen.reader.border_subtitle)
-        assert words.badge(screen.listings[NAME]) == "changed since it was indexed"
-        looks = len(screen.reader.turns), screen.conversation
-        screen.follow_conversation()
+        assert screen.reader.view.position.turn.line == 3, "the place stays"
+        assert "changed since it was indexed" in str(screen.reader.view.border_subtitle)
+        assert (
+            words.badge(screen.conversations.state.listings[NAME]) == "changed since it was indexed"
+        )
+        looks = len(screen.reader.view.position.turns), screen.reader.conversation
+        screen.reader._look()
         await settle(app, pilot)
-        assert (len(screen.reader.turns), screen.conversation) == looks, "nothing is read in vain"
+        assert (len(screen.reader.view.position.turns), screen.reader.conversation) == looks, (
+            "nothing is read in vain"
+        )
         with file.open("ab") as stream:
             stream.write(more := said("user", "Or at ten.", 11))
         await pilot.press("r")
-        await until(pilot, lambda: screen.reader.turns[-1].text == "Or at ten.")
+        await until(pilot, lambda: screen.reader.view.position.turns[-1].text == "Or at ten.")
         await pilot.press("a")
         await until(pilot, lambda: "MEMORY.md" in screen_text(app))
         assert "router networks" in screen_text(app)

@@ -20,31 +20,36 @@ from memtui.model.conversations import RecallChange, Replayed, Turn, TurnKind
 from memtui.ranking.pipeline import rank
 from memtui.text.sanitize import HOSTILE as HOSTILE_PATTERN
 from memtui.tui.glyphs import ASCII, UNICODE
-from memtui.tui.sessions import words
-from memtui.tui.sessions.actions_reader import turn_with_words
-from memtui.tui.sessions.asked import (
+from memtui.tui.screens.sessions import listing as words
+from memtui.tui.screens.sessions.asked import (
     call_row,
     change_words,
     comparison_rows,
     outcome_words,
     same_words,
-    silent_kinds,
 )
-from memtui.tui.sessions.borders import Borders, Edge
-from memtui.tui.sessions.listing import (
-    NOTHING,
+from memtui.tui.screens.sessions.listing import (
     SORTS,
-    Found,
+    Matches,
     filtered,
-    found_of,
     in_order,
     listing_facts,
     listing_row,
+    matches_by_path,
 )
-from memtui.tui.sessions.page import Folds, Page, make_block
-from memtui.tui.sessions.source_rows import source_facts, source_row
-from memtui.tui.sessions.turn_lines import head_line
-from memtui.tui.sessions.wrapping import display_text, wrap
+from memtui.tui.screens.sessions.page import (
+    Borders,
+    Edge,
+    Folds,
+    Page,
+    display_text,
+    head_line,
+    make_block,
+    turn_time,
+    turn_with_words,
+    wrap,
+)
+from memtui.tui.screens.sessions.sources import source_facts, source_row
 from tests.tui.conversation_samples import (
     CALLS,
     CODE,
@@ -211,7 +216,7 @@ def test_a_filter_says_what_it_does_not_understand() -> None:
 def test_each_order_puts_another_conversation_first() -> None:
     longer = replace(LISTINGS[3], ended=LISTINGS[3].changed + timedelta(days=5))
     listings = (*LISTINGS[:3], longer)
-    found = {CODE: Found(1, 0), ROWS: Found(0, 9)}
+    found = {CODE: Matches(1, 0), ROWS: Matches(0, 9)}
     first = {sort: in_order(listings, sort, found)[0].path for sort in SORTS}
     assert first == {
         "newest": longer.path,
@@ -226,23 +231,23 @@ def test_each_order_puts_another_conversation_first() -> None:
 
 def test_results_are_those_of_the_list_and_other_candidates_are_not_shown() -> None:
     ranked = rank(make_pool(), Ranking(k=1), now=NOW)
-    found = found_of(ranked)
+    found = matches_by_path(ranked)
     assert {path: each.results for path, each in found.items() if each.results} == {
         ranked.hits[0].chunk.path: 1
     }
     assert sum(each.results + each.others for each in found.values()) == len(ranked.pool.chunks)
-    assert found_of(None) == {}
-    row = listing_row(LISTINGS[0], Found(1, 3), lines=2)
+    assert matches_by_path(None) == {}
+    row = listing_row(LISTINGS[0], Matches(1, 3), lines=2)
     assert "1 result  +3 not shown" in row.draw(90).plain
     assert "not shown" not in row.draw(46).plain, "there is room for what counts"
     lasting = replace(LISTINGS[0], ended=LISTINGS[0].changed + timedelta(days=3))
-    narrow = listing_row(lasting, Found(1, 3), lines=2).draw(46).plain.splitlines()[0]
+    narrow = listing_row(lasting, Matches(1, 3), lines=2).draw(46).plain.splitlines()[0]
     assert "Why does the" in narrow
     assert "1 result" in narrow
-    assert "+3 not shown" in listing_row(LISTINGS[0], Found(0, 3), lines=1).draw(90).plain
-    facts = {name: value.plain for name, value in listing_facts(LISTINGS[0], Found(2, 1))}
+    assert "+3 not shown" in listing_row(LISTINGS[0], Matches(0, 3), lines=1).draw(90).plain
+    facts = {name: value.plain for name, value in listing_facts(LISTINGS[0], Matches(2, 1))}
     assert facts["found"] == "2 results, 1 candidate that the list of results leaves out"
-    assert "found" not in dict(listing_facts(LISTINGS[0], NOTHING))
+    assert "found" not in dict(listing_facts(LISTINGS[0], Matches()))
 
 
 def test_a_row_says_when_it_began_and_the_last_day_where_that_is_another() -> None:
@@ -267,8 +272,8 @@ def test_badges_and_standing_are_words() -> None:
     assert [words.badge(each) for each in LISTINGS] == [
         "", "not indexed", "partly indexed", "archive",
     ]  # fmt: skip
-    assert words.standing(LISTINGS[0]) == "indexed, 4 chunks"
-    assert words.standing(LISTINGS[2]) == "partly indexed, 4 chunks, 2 lines malformed"
+    assert words.index_state(LISTINGS[0]) == "indexed, 4 chunks"
+    assert words.index_state(LISTINGS[2]) == "partly indexed, 4 chunks, 2 lines malformed"
     assert words.badge(replace(LISTINGS[0], state=Reason.GENERATED_RUN)) == "generated run"
     others = [reason for reason in Reason if reason is not Reason.OK]
     assert all(words.badge(replace(LISTINGS[0], state=reason)) for reason in others)
@@ -276,8 +281,8 @@ def test_badges_and_standing_are_words() -> None:
 
 @pytest.mark.parametrize("hostile", [10**18, -1, 0, 2**63])
 def test_times_that_no_calendar_has_are_left_out(hostile: int) -> None:
-    assert words.turn_time(hostile) == ("", "")
-    assert words.turn_time(int(datetime(2026, 2, 10, tzinfo=UTC).timestamp() * 1000))[0]
+    assert turn_time(hostile) == ("", "")
+    assert turn_time(int(datetime(2026, 2, 10, tzinfo=UTC).timestamp() * 1000))[0]
 
 
 @pytest.mark.parametrize("when", [datetime.max, datetime.min])
@@ -289,7 +294,7 @@ def test_the_ends_of_the_calendar_are_a_day(
     time.tzset()
     try:
         drawn = listing_row(
-            replace(LISTINGS[0], started=when.replace(tzinfo=UTC)), NOTHING, lines=2
+            replace(LISTINGS[0], started=when.replace(tzinfo=UTC)), Matches(), lines=2
         )
         assert str(when.year) in drawn.draw(90).plain
         far = replace(LISTINGS[0], started=when.replace(tzinfo=UTC))
@@ -356,12 +361,6 @@ def test_each_change_is_a_word_with_a_sign() -> None:
     assert change_words(lost, ASCII) == "v2 moved"
 
 
-def test_kinds_that_record_no_tools_are_named() -> None:
-    assert silent_kinds(SOURCES, None) == "", "nothing of that kind was found"
-    found = [replace(each, found=2) for each in SOURCES]
-    assert silent_kinds(found, None).startswith("Codex: ")
-
-
 # --- hostile text -------------------------------------------------------------------------------
 
 
@@ -375,7 +374,7 @@ def test_no_row_lets_hostile_text_through_or_is_too_wide(width: int) -> None:
     source = replace(SOURCES[0], name=HOSTILE, folder=HOSTILE, detail=HOSTILE)
     replayed = engine.conversations.replay(CALLS[0])
     rows = [
-        listing_row(evil, Found(2, 9), lines=2),
+        listing_row(evil, Matches(2, 9), lines=2),
         call_row("a", replace(CALLS[0], tool=HOSTILE), replace(replayed, problem=HOSTILE), ASCII),
         source_row(source, False, UNICODE),
         *comparison_rows(replayed, UNICODE),
@@ -390,6 +389,6 @@ def test_no_row_lets_hostile_text_through_or_is_too_wide(width: int) -> None:
         )
     ]
     assert all(line.cell_length <= width for line in drawn)
-    told = [value.plain for _, value in (*listing_facts(evil, Found(1)), *source_facts(source))]
+    told = [value.plain for _, value in (*listing_facts(evil, Matches(1)), *source_facts(source))]
     for text in (*told, *(line.plain for line in drawn), display_text(HOSTILE)):
         assert HOSTILE_PATTERN.search(text) is None, text

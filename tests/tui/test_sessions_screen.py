@@ -19,9 +19,8 @@ from memtui.tui.memories import OpenedMemory
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.help import HelpScreen
 from memtui.tui.screens.sessions import SessionsScreen
-from memtui.tui.screens.transcripts import TranscriptsScreen
+from memtui.tui.screens.sessions.sources import TranscriptsScreen
 from memtui.tui.screens.write import WriteTranscripts
-from memtui.tui.sessions.messages import ConversationsCounted, TextFound, WholeRead
 from memtui.tui.widgets.row_list import RowList
 from tests.tui.conversation_samples import (
     CODE,
@@ -64,7 +63,7 @@ async def tap(run: Running, *keys: str) -> None:
 async def opened(run: Running) -> SessionsScreen:
     """Open the screen and wait for its list."""
     await tap(run, "escape", "s")
-    await until(run.pilot, lambda: bool(sessions(run).listings))
+    await until(run.pilot, lambda: bool(sessions(run).conversations.state.listings))
     await settle(run.app, run.pilot)
     return sessions(run)
 
@@ -72,43 +71,43 @@ async def opened(run: Running) -> SessionsScreen:
 async def a_text_is_found(run: Running) -> None:
     """Look for texts in what is folded and in what is cut."""
     screen = sessions(run)
-    screen.conversations.choose(MAIN)
+    screen.conversations.rows.choose(MAIN)
     await tap(run, "enter")
-    await until(run.pilot, lambda: screen.conversation is not None)
+    await until(run.pilot, lambda: screen.reader.conversation is not None)
     await tap(run, "slash")
-    screen.within_input.value = "NEEDLE"
-    await until(run.pilot, lambda: "1/2" in str(screen.reader.border_subtitle))
-    await until(run.pilot, lambda: 4 in screen.reader.folds.wholes)
+    screen.reader.within_input.value = "NEEDLE"
+    await until(run.pilot, lambda: "1/2" in str(screen.reader.view.border_subtitle))
+    await until(run.pilot, lambda: 4 in screen.reader.view.position.folds.wholes)
     await settle(run.app, run.pilot)
-    assert screen.reader.at == 4
+    assert screen.reader.view.position.at == 4
     assert "needle is near its end" in run.text, "the match is in sight"
     await tap(run, "enter", "n")
-    assert "2/2" in str(screen.reader.border_subtitle)
+    assert "2/2" in str(screen.reader.view.border_subtitle)
     await tap(run, "n")
-    assert screen.reader.at == 4, "round at the end"
+    assert screen.reader.view.position.at == 4, "round at the end"
     await tap(run, "slash")
-    screen.within_input.value = "tagged port."
-    await until(run.pilot, lambda: "1/1" in str(screen.reader.border_subtitle))
-    assert screen.reader.turn is not None
-    assert screen.reader.turn.kind is TurnKind.COMPACTION
+    screen.reader.within_input.value = "tagged port."
+    await until(run.pilot, lambda: "1/1" in str(screen.reader.view.border_subtitle))
+    assert screen.reader.view.position.turn is not None
+    assert screen.reader.view.position.turn.kind is TurnKind.COMPACTION
     await settle(run.app, run.pilot)
     assert "VLAN 20 needs a tagged port." in run.text, "its fold was opened"
-    screen.within_input.value = "nowhere at all"
-    await until(run.pilot, lambda: "not found" in str(screen.reader.border_subtitle))
+    screen.reader.within_input.value = "nowhere at all"
+    await until(run.pilot, lambda: "not found" in str(screen.reader.view.border_subtitle))
     await tap(run, "escape")
-    assert "not found" not in str(screen.reader.border_subtitle)
+    assert "not found" not in str(screen.reader.view.border_subtitle)
     assert not screen.query_one("#within-bar").display
 
     other: Any
-    other, at = engine(run).conversation(MAIN), screen.reader.at
+    other, at = engine(run).conversation(MAIN), screen.reader.view.position.at
     await tap(run, "slash")
-    screen.within_input.value = "needle"
-    await until(run.pilot, lambda: bool(screen._places))
-    screen.post_message(TextFound(other, "needle", (99,)))
-    screen.post_message(WholeRead(other, at, "of another reading"))
+    screen.reader.within_input.value = "needle"
+    await until(run.pilot, lambda: bool(screen.reader.matching.places))
+    screen.reader._show_places(other, "needle", (99,), "")
+    screen.reader._show_whole(other, at, "of another reading", "", False)
     await settle(run.app, run.pilot)
-    assert "/2" in str(screen.reader.border_subtitle), "what comes too late is not shown"
-    assert "of another reading" not in screen.reader.folds.wholes.values()
+    assert "/2" in str(screen.reader.view.border_subtitle), "what comes too late is not shown"
+    assert "of another reading" not in screen.reader.view.position.folds.wholes.values()
 
 
 async def test_a_conversation_is_read_and_looked_through(
@@ -121,20 +120,22 @@ async def test_a_conversation_is_read_and_looked_through(
         engine(run).listings_of = (replace(LISTINGS[0], place=str(file)), *LISTINGS[1:])
         monkeypatch.setattr(run.app, "copy_to_clipboard", copied.append)
         screen = await opened(run)
-        assert [row.id for row in screen.conversations.rows][:3] == [ROWS, CODE, MAIN]
+        assert [row.id for row in screen.conversations.rows.rows][:3] == [ROWS, CODE, MAIN]
         assert "counting" not in run.text
-        assert screen.listings[CODE].turns == 7, "what nobody counted is counted"
+        assert screen.conversations.state.listings[CODE].turns == 7, (
+            "what nobody counted is counted"
+        )
         assert "Back up the NAS" in run.text
         assert HOSTILE_PATTERN.search(run.text.replace("\n", "")) is None
 
         await tap(run, "slash")
         screen.filter_input.value = "vlan 20"
         await tap(run, "enter")
-        assert [row.id for row in screen.conversations.rows] == [MAIN]
+        assert [row.id for row in screen.conversations.rows.rows] == [MAIN]
         await tap(run, "enter")
-        await until(run.pilot, lambda: screen.conversation is not None)
+        await until(run.pilot, lambda: screen.reader.conversation is not None)
         await settle(run.app, run.pilot)
-        view = screen.reader
+        view = screen.reader.view
         assert "User  " in run.text
         assert "▸ tool call  memory_search" in run.text
         assert "begun anew here" in run.text
@@ -144,8 +145,8 @@ async def test_a_conversation_is_read_and_looked_through(
         assert HOSTILE_PATTERN.search(run.text.replace("\n", "")) is None
 
         await tap(run, "j", "j")
-        assert view.turn is not None
-        assert view.turn.kind is TurnKind.TOOL_CALL
+        assert view.position.turn is not None
+        assert view.position.turn.kind is TurnKind.TOOL_CALL
         assert '{"query"' not in run.text
         await tap(run, "space")
         assert '{"query": "router VLAN"}' in run.text
@@ -154,9 +155,9 @@ async def test_a_conversation_is_read_and_looked_through(
         assert '"memory/2026-02-10.md"' in run.text
         assert "exit 1" in run.text, "every result is open, not this one alone"
         await tap(run, "enter")
-        await until(run.pilot, lambda: 3 in view.folds.wholes)
-        assert view.page is not None
-        assert view.page.block(3).text.endswith("]}"), "the whole text was read"
+        await until(run.pilot, lambda: 3 in view.position.folds.wholes)
+        assert view.position.page is not None
+        assert view.position.page.block(3).text.endswith("]}"), "the whole text was read"
 
         shown: list[str] = []
         monkeypatch.setattr(run.app, "open_chunk", shown.append)
@@ -188,17 +189,17 @@ async def thousands_are_shown(run: Running) -> None:
     screen = sessions(run)
     await resize(run.pilot, (120, 40))
     screen.show_pane("list")
-    screen.load()
-    await until(run.pilot, lambda: len(screen.listings) == len(many))
+    screen.conversations.load()
+    await until(run.pilot, lambda: len(screen.conversations.state.listings) == len(many))
     await settle(run.app, run.pilot)
     await tap(run, "G")
     assert "talk 1999" in run.text.replace("\u2009", "")
     run.app.open_turn(many[0].path, 3_999)
-    await until(run.pilot, lambda: screen.reader.page is not None)
+    await until(run.pilot, lambda: screen.reader.view.position.page is not None)
     await settle(run.app, run.pilot)
     assert "L3999" in run.text
-    assert screen.reader.page is not None
-    assert screen.reader.page.height > 10_000
+    assert screen.reader.view.position.page is not None
+    assert screen.reader.view.position.page.height > 10_000
     await tap(run, "g")
     assert "L1" in run.text
     assert len(screen.query(RowList)) == 3, "rows are no widgets"
@@ -213,16 +214,16 @@ async def test_from_a_result_to_its_turn_and_back() -> None:
         pool = replace(ranked.pool, chunks={**ranked.pool.chunks, **found})
         run.app.search_screen.ranked = replace(ranked, pool=pool)
         run.app.open_turn(MAIN, 11)
-        await until(run.pilot, lambda: sessions(run).conversation is not None)
+        await until(run.pilot, lambda: sessions(run).reader.conversation is not None)
         await settle(run.app, run.pilot)
         screen = sessions(run)
         assert screen.pane == "reader"
-        assert screen.reader.turn is not None
-        assert screen.reader.turn.line == 11
+        assert screen.reader.view.position.turn is not None
+        assert screen.reader.view.position.turn.line == 11
         assert not screen.query_one("#sessions-list").display, "one pane at a time"
         run.app.open_turn(MAIN, 2)
         await settle(run.app, run.pilot)
-        assert screen.reader.turn.line == 2
+        assert screen.reader.view.position.turn.line == 2
         assert len([c for c in engine(run).calls if c.startswith("conversation")]) == 1
         styles = [
             segment.style
@@ -231,14 +232,16 @@ async def test_from_a_result_to_its_turn_and_back() -> None:
             if segment.text == "router"
         ]
         assert any(style is not None and style.underline for style in styles), "the word is marked"
-        assert "1/2" in str(screen.reader.border_subtitle), "two chunks of it are in the answer"
+        assert "1/2" in str(screen.reader.view.border_subtitle), (
+            "two chunks of it are in the answer"
+        )
         await tap(run, "n")
-        assert screen.reader.turn is not None
-        assert screen.reader.turn.line == 8
-        assert screen.listings[MAIN].title in run.text
+        assert screen.reader.view.position.turn is not None
+        assert screen.reader.view.position.turn.line == 8
+        assert screen.conversations.state.listings[MAIN].title in run.text
         await tap(run, "slash")
-        screen.within_input.value = "port"
-        await until(run.pilot, lambda: "/3" in str(screen.reader.border_subtitle))
+        screen.reader.within_input.value = "port"
+        await until(run.pilot, lambda: "/3" in str(screen.reader.view.border_subtitle))
         run.app.open_turn(MAIN, 2)
         await settle(run.app, run.pilot)
         assert not screen.has_class("-within"), "a result is come from, not what was looked for"
@@ -266,7 +269,7 @@ async def nothing_is_sent_unasked(run: Running, screen: SessionsScreen) -> None:
     run.app.action_show_asked()
     screen.show_pane("list")
     await settle(run.app, run.pilot)
-    screen.conversations.choose(MAIN)
+    screen.conversations.rows.choose(MAIN)
     await tap(run, "a")
     await settle(run.app, run.pilot)
     await tap(run, "g")
@@ -278,7 +281,7 @@ async def nothing_is_sent_unasked(run: Running, screen: SessionsScreen) -> None:
     await settle(run.app, run.pilot)
     await until(run.pilot, lambda: "results not recorded, 0 now" in run.text)
     run.app.search_screen.ranking = Ranking(k=2)
-    screen.replay_all()
+    screen.asked.replay_all()
     await settle(run.app, run.pilot)
     assert "x  asks again" in run.text
     assert "0 now" not in run.text, "other parameters would give something else"
@@ -287,7 +290,7 @@ async def nothing_is_sent_unasked(run: Running, screen: SessionsScreen) -> None:
 async def test_what_was_asked_is_asked_again() -> None:
     async with running(ConversationEngine, size=(160, 50)) as run:
         screen = await opened(run)
-        screen.conversations.choose(MAIN)
+        screen.conversations.rows.choose(MAIN)
         await tap(run, "enter", "a")
         await until(run.pilot, lambda: "1 of 2 come back the same" in run.text)
         assert [call.split()[0] for call in engine(run).calls].count("replay") == 3
@@ -298,15 +301,15 @@ async def test_what_was_asked_is_asked_again() -> None:
         assert HOSTILE_PATTERN.search(run.text.replace("\n", "")) is None
         await tap(run, "t")
         await until(run.pilot, lambda: screen.pane == "reader")
-        assert screen.reader.turn is not None
-        assert screen.reader.turn.line == 3
+        assert screen.reader.view.position.turn is not None
+        assert screen.reader.view.position.turn.line == 3
         await tap(run, "escape")
-        screen.conversations.choose(CODE)
+        screen.conversations.rows.choose(CODE)
         await tap(run, "a")
         await until(run.pilot, lambda: "No search of the memory in this conversation" in run.text)
         run.app.action_show_search()
         run.app.action_show_asked()
-        await until(run.pilot, lambda: len(screen.calls_list.rows) == 3)
+        await until(run.pilot, lambda: len(screen.asked.calls_list.rows) == 3)
         await settle(run.app, run.pilot)
         await tap(run, "j", "enter")
         await settle(run.app, run.pilot)
@@ -326,7 +329,7 @@ async def nothing_is_said_in_words(run: Running) -> None:
     run.app.action_show_asked()
     await until(run.pilot, lambda: "No search of the memory in any" in run.text)
     engine(run).fails = "cannot read \x1b[31m/x"
-    sessions(run).load()
+    sessions(run).conversations.load()
     await tap(run, "escape")
     await until(run.pilot, lambda: "✗ cannot read ␛[31m/x" in run.text)
 
@@ -375,35 +378,35 @@ async def the_index_is_followed(run: Running) -> None:
     """Follow the index without losing the place, and another memory."""
     await resize(run.pilot, (120, 40))
     screen = sessions(run)
-    screen.conversations.choose(MAIN)
+    screen.conversations.rows.choose(MAIN)
     await tap(run, "enter")
-    await until(run.pilot, lambda: screen.conversation is not None)
+    await until(run.pilot, lambda: screen.reader.conversation is not None)
     await settle(run.app, run.pilot)
     await tap(run, "j", "j", "space")
-    place = screen.reader.at
+    place = screen.reader.view.position.at
     grown = replace(LISTINGS[0], size=99_000, chunks=3)
     engine(run).listings_of = (listing("sessions/main/new.jsonl", "Newest", 99), grown)
     engine(run).texts = (*TEXTS, (turn(14, TurnKind.MESSAGE, "user", "More"), "More"))
     engine(run).chunks = (chunk(13, 14),)
     run.app.post_message(IndexContentChanged())
-    await until(run.pilot, lambda: len(screen.reader.turns) == len(TEXTS) + 1)
+    await until(run.pilot, lambda: len(screen.reader.view.position.turns) == len(TEXTS) + 1)
     await settle(run.app, run.pilot)
-    assert [row.id for row in screen.conversations.rows] == ["sessions/main/new.jsonl", MAIN]
-    assert screen.conversations.chosen_id == MAIN
-    assert screen.reader.at == place
+    assert [row.id for row in screen.conversations.rows.rows] == ["sessions/main/new.jsonl", MAIN]
+    assert screen.conversations.rows.chosen_id == MAIN
+    assert screen.reader.view.position.at == place
     assert '{"query": "router VLAN"}' in run.text, "what was open stays open"
     engine(run).listings_of = (LISTINGS[1],)
     engine(run).fails = "the disk is\ngone"
     run.app.post_message(IndexContentChanged())
     await until(run.pilot, lambda: any("the disk is gone" in toast for toast in run.toasts))
-    assert len(screen.conversations.rows) == 2, "what was found before stays"
+    assert len(screen.conversations.rows.rows) == 2, "what was found before stays"
     engine(run).fails = ""
-    screen.load()
-    await until(run.pilot, lambda: "gone from the disk" in str(screen.reader.border_subtitle))
-    assert screen.reader.at == place, "what was read can still be read"
-    hidden = screen.listings[CODE]
-    screen.listings[CODE] = replace(hidden, turns=None, state=Reason.UNREADABLE)
-    screen.post_message(ConversationsCounted((), is_all=True))
+    screen.conversations.load()
+    await until(run.pilot, lambda: "gone from the disk" in str(screen.reader.view.border_subtitle))
+    assert screen.reader.view.position.at == place, "what was read can still be read"
+    hidden = screen.conversations.state.listings[CODE]
+    screen.conversations.state.listings[CODE] = replace(hidden, turns=None, state=Reason.UNREADABLE)
+    screen.conversations.take_counts((), is_all=True)
     await settle(run.app, run.pilot)
     assert "counting" not in run.text, "nobody will ever count it"
 
@@ -424,7 +427,7 @@ async def test_nothing_then_sources_then_what_changes(tmp_path: Path) -> None:
     ) as run:
         await nothing_is_said_in_words(run)
         engine(run).listings_of, engine(run).fails = LISTINGS, ""
-        sessions(run).load()
-        await until(run.pilot, lambda: bool(sessions(run).listings))
+        sessions(run).conversations.load()
+        await until(run.pilot, lambda: bool(sessions(run).conversations.state.listings))
         await sources_are_chosen(run, file)
         await the_index_is_followed(run)

@@ -35,7 +35,7 @@ from memtui.settings import load_settings
 from memtui.text.sanitize import HOSTILE
 from memtui.text.sizes import size_words
 from memtui.tui import format as fmt
-from memtui.tui.sessions.source_rows import source_facts
+from memtui.tui.screens.sessions.sources import source_facts
 from tests.support.command_line import command_line, own_home, set_up
 from tests.support.conversations import SECRET, Homes, asked, began, claude, line, said
 from tests.support.hostile import ALL

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on, work
@@ -11,46 +11,34 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.message import Message
 
 from memtui.model.conversations import TranscriptSource
+from memtui.report.words import left_out_counts
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import glyphs
+from memtui.tui.glyphs import ASCII, Glyphs, glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.base import Modal
-from memtui.tui.sessions.source_rows import source_facts, source_row
+from memtui.tui.screens.sessions.pane import error_line, why
+from memtui.tui.screens.write import WriteTranscripts
 from memtui.tui.widgets.facts import Fact, Facts
 from memtui.tui.widgets.line_view import TextBlock
-from memtui.tui.widgets.row_list import RowList
+from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.tui.screens.write import WriteTranscripts
 
 TITLE = "Conversations in the index"
 INTRO = (
     "What you and the assistant said is indexed of the sources that you choose, with credentials "
     "masked; tool results are not. The transcripts are only read."
 )
+SKIPPED_SHOWN = 12
 _KEYS = "space choose  enter use until you quit  w write…  esc back"
 _LABEL = 11
-
-
-@dataclass
-class SourcesFound(Message):
-    """The places of transcripts were looked at."""
-
-    sources: Sequence[TranscriptSource]
-    error: str = ""
-
-
-@dataclass
-class SourcesUsed(Message):
-    """The engine goes by the chosen sources; `error` says why it does not."""
-
-    error: str = ""
+_NAME = 24
+_FOUND = 18
 
 
 class TranscriptsScreen(Modal[bool]):
@@ -69,7 +57,7 @@ class TranscriptsScreen(Modal[bool]):
         """What is shown, by name."""
         self.wanted: set[str] = set()
         """The names that are chosen."""
-        self._found = self._is_busy = False
+        self._is_loaded = self._is_busy = False
         self._error = self._note = self._refusal = ""
 
     def compose(self) -> ComposeResult:
@@ -98,21 +86,26 @@ class TranscriptsScreen(Modal[bool]):
         """The place of the chosen row."""
         return self.sources.get(self._list.chosen_id or "")
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The chosen names, in the order of the list."""
+        return tuple(name for name in self.sources if name in self.wanted)
+
     @work(thread=True, exit_on_error=False, description="look for transcripts")
     def _look(self) -> None:
+        sources: Sequence[TranscriptSource] = ()
         try:
-            self.post_message(SourcesFound(self._engine.conversations.sources()))
-        except Exception as error:
+            sources, error = self._engine.conversations.sources(), ""
+        except Exception as failure:
             # Whatever a folder does to its reader, the dialog says so in one line.
-            self.post_message(SourcesFound((), str(error) or type(error).__name__))
+            error = why(failure)
+        self.call_later(self._take, sources, error)
 
-    @on(SourcesFound)
-    def sources_found(self, message: SourcesFound) -> None:
+    def _take(self, sources: Sequence[TranscriptSource], error: str) -> None:
         """Show what was found, with what is indexed chosen."""
-        message.stop()
-        self._found, self._error = True, message.error
-        self.sources = {source.name: source for source in message.sources}
-        self.wanted = {source.name for source in message.sources if source.is_indexed}
+        self._is_loaded, self._error = True, error
+        self.sources = {source.name: source for source in sources}
+        self.wanted = {source.name for source in sources if source.is_indexed}
         self._show_rows()
 
     def _show_rows(self) -> None:
@@ -123,29 +116,24 @@ class TranscriptsScreen(Modal[bool]):
         self._list.set_rows(rows, self._list.chosen_id)
         self._draw()
 
-    # --- drawing --------------------------------------------------------------------------------
-
+    @on(RowList.Chosen)
     def _draw(self) -> None:
-        facts = self.query_one("#transcripts-facts", Facts)
-        source = self.chosen
-        if source is not None:
-            facts.show([*self._refused(), *source_facts(source)])
-        elif self._error:
-            told = f"{self._glyphs.error} {safe_line(self._error)}"
-            facts.show([("", Content.styled(told, "$state-error"))])
-        else:
-            told = "no transcripts on this machine" if self._found else "looking for transcripts"
-            facts.show([("", Content.styled(told + self._glyphs.ellipsis * (not self._found), ""))])
+        """Show what there is to know of the chosen place."""
+        facts: list[Fact] = []
+        for error in filter(None, (self._refusal, "" if self.chosen else self._error)):
+            facts.append(("", error_line(error, self._glyphs)))
+        if self.chosen is not None:
+            facts += source_facts(self.chosen)
+        elif not self._error:
+            searching = f"looking for transcripts{self._glyphs.ellipsis}"
+            nothing = "no transcripts on this machine"
+            facts.append(("", Content(nothing if self._is_loaded else searching)))
+        self.query_one("#transcripts-facts", Facts).show(facts)
         self.query_one("#transcripts-scroll").scroll_home(animate=False)
         note = (f"{safe_line(self._note)}   ", "$state-warn bold") if self._note else ""
         box = self.query_one("#transcripts-box")
         box.border_subtitle = Content.assemble(note, _KEYS)
         self.call_after_refresh(self._fit)
-
-    def _refused(self) -> list[Fact]:
-        """Why the engine does not go by the choice; as long as it likes."""
-        told = f"{self._glyphs.error} {safe_line(self._refusal)}"
-        return [("", Content.styled(told, "$state-error"))] if self._refusal else []
 
     def on_resize(self, event: events.Resize) -> None:
         """Give what there is to know of a place the room that there is."""
@@ -161,12 +149,6 @@ class TranscriptsScreen(Modal[bool]):
 
     # --- choosing -------------------------------------------------------------------------------
 
-    @on(RowList.Chosen)
-    def row_chosen(self, message: RowList.Chosen) -> None:
-        """Tell what there is to know of another place."""
-        message.stop()
-        self._draw()
-
     def action_toggle_source(self) -> None:
         """Choose the place, or choose it no more."""
         source = self.chosen
@@ -174,11 +156,6 @@ class TranscriptsScreen(Modal[bool]):
             self.wanted ^= {source.name}
             self._note = self._refusal = ""
             self._show_rows()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The chosen names, in the order of the list."""
-        return tuple(name for name in self.sources if name in self.wanted)
 
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:
@@ -191,29 +168,26 @@ class TranscriptsScreen(Modal[bool]):
             self._note = "nothing changed: space chooses"
             self._draw()
         else:
-            self._start_using()
+            self._use()
 
-    def _start_using(self) -> None:
+    def _use(self) -> None:
         self._is_busy = True
-        self._use(self.names)
+        self._use_sources(self.names)
 
     @work(thread=True, exit_on_error=False, description="choose the transcripts")
-    def _use(self, names: Sequence[str]) -> None:
+    def _use_sources(self, names: Sequence[str]) -> None:
         try:
             self._engine.conversations.use_sources(names)
-        except Exception as error:
+            error = ""
+        except Exception as failure:
             # As for the look: it is one line of this dialog.
-            self.post_message(SourcesUsed(str(error) or type(error).__name__))
-            return
-        self.post_message(SourcesUsed())
+            error = why(failure)
+        self.call_later(self._used, error)
 
-    @on(SourcesUsed)
-    def sources_used(self, message: SourcesUsed) -> None:
+    def _used(self, error: str) -> None:
         """Close, or say why nothing changed."""
-        message.stop()
-        self._is_busy = False
-        if message.error:
-            self._refusal = message.error
+        self._is_busy, self._refusal = False, error
+        if error:
             self._draw()
         else:
             self.dismiss(True)
@@ -225,24 +199,87 @@ class TranscriptsScreen(Modal[bool]):
 
     def action_write(self) -> None:
         """Keep the choice in the settings, after showing the difference."""
-        if self._options.files is None:
+        files = self._options.files
+        if files is None:
             self._note = "there are no settings to write here"
             self._draw()
-        elif self._found and not self._error and not self._is_busy:
-            self.app.push_screen(self._writing(), self._written)
-
-    def _writing(self) -> WriteTranscripts:
-        # Imported late: most people never write a settings file here.
-        from memtui.tui.screens.write import WriteTranscripts
-
-        assert self._options.files is not None
-        found = tuple(self.sources.values())
-        return WriteTranscripts(self._options.files, found, self.names, self._glyphs)
-
-    def _written(self, written: bool | None) -> None:
-        if written:
-            self._start_using()
+        elif self._is_loaded and not self._error and not self._is_busy:
+            sources = tuple(self.sources.values())
+            writing = WriteTranscripts(files, sources, self.names, self._glyphs)
+            self.app.push_screen(writing, lambda written: self._use() if written else None)
 
     def action_close(self) -> None:
         """Leave everything as it is."""
         self.dismiss(False)
+
+
+# --- rows and facts -------------------------------------------------------------------------------
+
+
+def source_row(source: TranscriptSource, is_chosen: bool, glyphs: Glyphs) -> Row:
+    """Draw whether it is chosen, its name, and how much of what was found is indexed."""
+
+    def draw(width: int) -> Content:
+        cells = max(8, min(_NAME, width // 3))
+        name = fmt.fit(Content(safe_line(source.name)), cells)
+        if not source.folder:
+            found = "no such place"
+        else:
+            number = f"{fmt.count(source.found)} found  {fmt.size(source.size)}"
+            found = number if source.found else "empty"
+        line = Content.assemble(
+            (f"[{'x' if is_chosen else ' '}]", "bold $primary" if is_chosen else fmt.MUTED),
+            " ",
+            name,
+            " " * max(1, min(_NAME, width // 3) - name.cell_length),
+            (f"{found:<{_FOUND}}", "" if source.found else fmt.MUTED),
+            _state_words(source, is_chosen, glyphs),
+        )
+        return fmt.fit(line, width)
+
+    return Row(source.name, draw)
+
+
+def _state_words(source: TranscriptSource, is_chosen: bool, glyphs: Glyphs) -> tuple[str, str]:
+    if is_chosen != source.is_indexed:
+        words = "will be indexed" if is_chosen else "will be taken out of the index"
+        return f" {'>' if glyphs is ASCII else '→'} {words}", "$state-warn"
+    if not source.is_indexed:
+        return " not indexed", fmt.MUTED
+    return f" {fmt.count(source.indexed)} indexed", "$state-ok"
+
+
+def source_facts(source: TranscriptSource) -> list[Fact]:
+    """Return what is, or would be, indexed; how much; what is left out and why, by name."""
+    facts: list[Fact] = [("index", Content(safe_line(source.detail)))] if source.detail else []
+    if source.folder:
+        facts.append(("folder", Content(fmt.home_relative(source.folder))))
+    if source.is_indexed:
+        counts = (
+            f"{fmt.counted(source.indexed, 'conversation')}, "
+            f"{fmt.counted(source.messages, 'message')}, {fmt.counted(source.chunks, 'chunk')}"
+        )
+        facts.append(("holds", Content(counts)))
+    if source.left_out:
+        reasons = left_out_counts(source.left_out)
+        words = ", ".join(f"{why} {fmt.count(number)}" for why, number in reasons)
+        facts.append(("left out", Content(words)))
+    if source.malformed:
+        lines = f"{fmt.counted(source.malformed, 'line')} that are no record"
+        facts.append(("malformed", Content.styled(lines, "$state-warn")))
+    return [*facts, *_skipped(source)]
+
+
+def _skipped(source: TranscriptSource) -> list[Fact]:
+    if not source.skipped:
+        return []
+    counts = Counter(file.reason for file in source.skipped)
+    words = "; ".join(f"{fmt.reason_words(why)} {fmt.count(n)}" for why, n in counts.most_common())
+    facts: list[Fact] = [("skipped", Content(words))]
+    for file in source.skipped[:SKIPPED_SHOWN]:
+        why = safe_line(file.detail) or fmt.reason_words(file.reason)
+        facts.append(("", Content.assemble(safe_line(file.path), (f"  {why}", fmt.MUTED))))
+    more = len(source.skipped) - SKIPPED_SHOWN
+    if more > 0:
+        facts.append(("", Content.styled(f"and {fmt.count(more)} more", fmt.MUTED)))
+    return facts

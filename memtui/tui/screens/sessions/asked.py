@@ -1,0 +1,484 @@
+"""What the agent asked its memory: finding the searches, and asking them again."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Container, Vertical
+from textual.content import Content
+from textual.getters import query_one
+from textual.widgets import Static
+from textual.worker import get_current_worker
+
+from memtui.errors import Cancelled
+from memtui.model import Ranking, citation
+from memtui.model.conversations import MemoryCall, RecallChange, RecallRow, Replayed
+from memtui.text.sanitize import safe_line
+from memtui.tui import format as fmt
+from memtui.tui import provider_words
+from memtui.tui.glyphs import Glyphs
+from memtui.tui.screens.sessions.listing import day_and_time
+from memtui.tui.screens.sessions.pane import Pane, aside, error_line, why
+from memtui.tui.widgets.row_list import Row, RowList
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
+
+SHOW_SECONDS = 0.25
+"""What comes in is shown so often at most."""
+HUGE = 160
+"""From so many columns on what was asked is shown beside the others."""
+QUERY_SHOWN = 500
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_STYLES = {
+    RecallChange.SAME: fmt.MUTED,
+    RecallChange.MOVED: "",
+    RecallChange.ENTERED: "$state-ok",
+    RecallChange.LEFT: "$state-warn",
+}
+_CHANGE = 10
+_RANKS = 10
+
+
+class AskedCalls:
+    """The searches that are listed, and what became of them."""
+
+    def __init__(self) -> None:
+        self.calls: dict[str, MemoryCall] = {}
+        """By a key that tells them apart, newest first."""
+        self.replays: dict[str, Replayed] = {}
+        self.of: str | None = None
+        """Whose searches are listed: a path, empty for all, `None` before the first."""
+        self.ticket = 0
+        """Of the last time that they were looked for."""
+        self.is_complete = False
+        self.is_refresh = False
+        """Whether what is listed stays until everything is found again."""
+        self.error = ""
+
+    def begin(self, of: str, *, is_grown: bool = False) -> bool:
+        """Prepare to look for the searches of `of`; false when they are listed already.
+
+        What is listed is looked for again where the conversation is grown.
+        """
+        if of == self.of and not is_grown:
+            return False
+        self.is_refresh = of == self.of and self.is_complete
+        if of != self.of:
+            self.of, self.calls, self.replays = of, {}, {}
+            self.is_complete, self.error = False, ""
+        self.ticket += 1
+        return True
+
+    def take(
+        self, ticket: int, calls: Sequence[MemoryCall], *, is_complete: bool, error: str = ""
+    ) -> bool:
+        """Take in what was found so far, or at last all of it; false when it is out of date."""
+        if ticket != self.ticket or (self.is_refresh and not is_complete):
+            return False
+        calls = [*calls, *(() if is_complete else self.calls.values())]
+        calls.sort(key=lambda call: call.asked or _LONG_AGO, reverse=True)
+        self.calls = _by_key(calls)
+        self.is_complete, self.error = is_complete, error
+        return True
+
+    def title(self, *, is_all: bool) -> str:
+        """Say how many searches of what are listed."""
+        number = f"  {fmt.count(len(self.calls))}" if self.calls else ""
+        return f"Asked its memory {'everywhere' if is_all else 'here'}{number}"
+
+    def subtitle(self) -> str:
+        """Say how many searches come back the same; empty while nothing is compared."""
+        comparable = sum(1 for call in self.calls.values() if call.returned is not None)
+        return same_words(self.replays.values(), comparable)
+
+    def empty_lines(self, glyphs: Glyphs, *, is_all: bool) -> list[Content]:
+        """Say why no search is listed."""
+        if self.error:
+            return [error_line(self.error, glyphs)]
+        if self.of is None:
+            return [aside("Choose a conversation.")]
+        if not self.is_complete:
+            return [aside(f"looking for searches{glyphs.ellipsis}")]
+        where = "any conversation" if is_all else "this conversation"
+        return [
+            Content(f"No search of the memory in {where}."),
+            aside("A  this conversation alone" if is_all else "A  every conversation"),
+        ]
+
+
+def _by_key(calls: Sequence[MemoryCall]) -> dict[str, MemoryCall]:
+    """Return calls by what tells them apart, wherever in the list they are."""
+    keyed: dict[str, MemoryCall] = {}
+    for call in calls:
+        key = name = f"{call.line}:{call.path}:{call.tool}:{call.query}"
+        number = 1
+        while key in keyed:
+            number += 1
+            key = f"{number}:{name}"
+        keyed[key] = call
+    return keyed
+
+
+class AskedPane(Pane):
+    """The searches of one conversation, or of all, then and now."""
+
+    calls_list = query_one("#memory-calls", RowList)
+    comparison = query_one("#comparison", RowList)
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__(glyphs, id="sessions-asked")
+        self.state = AskedCalls()
+        self.is_all = False
+        """Whether the searches of every conversation are listed."""
+        self.meant = ""
+        """The path of the conversation that is meant by this one."""
+        self.replayed_with: Ranking | None = None
+        self._is_outdated = False
+        """Whether the index or the parameters changed since everything was asked again."""
+        self._is_showing_soon = False
+
+    def compose(self) -> ComposeResult:
+        """The searches, and the chosen one then and now."""
+        marker = self.glyphs.marker
+        with Container(id="asked-body"):
+            yield RowList(id="memory-calls", marker=marker, opens="search")
+            with Vertical(id="then-and-now"):
+                yield Static(id="asked-query", markup=False)
+                yield RowList(id="comparison", marker=marker, opens="search")
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is a place where the searches are listed."""
+        screen = self.sessions
+        return screen.pane == "asked" or (screen.size.width >= HUGE and not screen.is_small)
+
+    @property
+    def chosen(self) -> MemoryCall | None:
+        """The chosen search."""
+        return self.state.calls.get(self.calls_list.chosen_id or "")
+
+    @property
+    def chosen_row(self) -> RecallRow | None:
+        """The chosen place of the comparison."""
+        replayed = self.state.replays.get(self.calls_list.chosen_id or "")
+        at = self.comparison.chosen_id
+        return replayed.rows[int(at)] if replayed is not None and at is not None else None
+
+    def mean_this(self) -> None:
+        """Mean the conversation of the pane in front from now on."""
+        sessions = self.sessions
+        if sessions.pane == "list":
+            self.meant = sessions.conversations.chosen_path
+        elif sessions.pane == "reader":
+            self.meant = sessions.reader.path
+
+    # --- finding --------------------------------------------------------------------------------
+
+    def list_calls(self, of: str = "", *, is_grown: bool = False) -> None:
+        """List the searches of a conversation, where there is a place for them.
+
+        Without `of` of the one that was meant last. What is listed already is looked for again
+        where the conversation is grown.
+        """
+        if is_grown and of != self.meant:
+            return
+        sessions = self.sessions
+        self.meant = of or self.meant or sessions.conversations.chosen_path
+        wanted = "" if self.is_all else self.meant
+        engine = self.engine
+        if not self.is_shown or engine is None or not (wanted or self.is_all):
+            return
+        if self.state.begin(wanted, is_grown=is_grown):
+            if not self.state.is_refresh:
+                self.show()
+            self._find(engine, [wanted] if wanted else None, self.state.ticket)
+        elif self._is_outdated:
+            self.replay_all()
+
+    @work(
+        thread=True, exclusive=True, group="calls", exit_on_error=False,
+        description="find what the memory was asked",
+    )  # fmt: skip
+    def _find(self, engine: Engine, paths: Sequence[str] | None, ticket: int) -> None:
+        worker = get_current_worker()
+        waiting: list[MemoryCall] = []
+        shown = time.monotonic()
+
+        def found(calls: Sequence[MemoryCall]) -> None:
+            nonlocal shown
+            waiting.extend(calls)
+            if waiting and time.monotonic() - shown > SHOW_SECONDS:
+                shown = time.monotonic()
+                self.call_later(self._take, ticket, tuple(waiting), False)
+                waiting.clear()
+
+        try:
+            calls = engine.conversations.memory_calls(
+                paths, found=found, cancelled=lambda: worker.is_cancelled
+            )
+            self.call_later(self._take, ticket, tuple(calls), True)
+        except Cancelled:
+            return
+        except Exception as error:
+            # Whatever a transcript does to its reader is one line of this pane.
+            self.call_later(self._take, ticket, (), True, why(error))
+
+    def _take(
+        self, ticket: int, calls: Sequence[MemoryCall], is_complete: bool, error: str = ""
+    ) -> None:
+        """List what was found so far; ask it again once all is found."""
+        if self.state.take(ticket, calls, is_complete=is_complete, error=error):
+            self.show()
+            if is_complete:
+                self.replay_all()
+
+    # --- asking again ---------------------------------------------------------------------------
+
+    def replay_all(self) -> None:
+        """Ask everything again, unless that sends queries to another machine."""
+        engine = self.engine
+        if engine is None or not self.state.calls:
+            return
+        self.replayed_with, self._is_outdated = self.sessions.main_app.search_screen.ranking, False
+        if engine.index.status().provider.remote:
+            self.workers.cancel_group(self, "replay")
+            # What came back with other parameters, or of another index, is not what comes back now.
+            self.state.replays = {}
+        else:
+            self._replay_many(engine, dict(self.state.calls), self.state.ticket)
+        self.show()
+
+    @work(
+        thread=True, exclusive=True, group="replay", exit_on_error=False,
+        description="ask the memory again",
+    )  # fmt: skip
+    def _replay_many(self, engine: Engine, calls: dict[str, MemoryCall], ticket: int) -> None:
+        worker = get_current_worker()
+        ranking = self.replayed_with
+        while calls and not worker.is_cancelled:
+            # What somebody looks at comes first.
+            chosen = self.calls_list.chosen_id or ""
+            key = chosen if chosen in calls else next(iter(calls))
+            replayed = _replayed(engine, calls.pop(key), ranking)
+            if not worker.is_cancelled:
+                self.call_later(self._take_replay, ticket, key, replayed)
+
+    def replay_chosen(self) -> None:
+        """Ask the chosen search again."""
+        if self.chosen is not None and self.engine is not None:
+            self.replayed_with = self.sessions.main_app.search_screen.ranking
+            key = self.calls_list.chosen_id or ""
+            self._replay_one(self.engine, key, self.chosen, self.state.ticket)
+
+    @work(thread=True, group="replay-one", exit_on_error=False, description="ask the memory again")
+    def _replay_one(self, engine: Engine, key: str, call: MemoryCall, ticket: int) -> None:
+        replayed = _replayed(engine, call, self.replayed_with)
+        self.call_later(self._take_replay, ticket, key, replayed)
+
+    def _take_replay(self, ticket: int, key: str, replayed: Replayed) -> None:
+        """Fill in what comes back now."""
+        if ticket == self.state.ticket:
+            self.state.replays[key] = replayed
+            if not self._is_showing_soon:
+                self._is_showing_soon = True
+                self.set_timer(SHOW_SECONDS, self.show)
+
+    def replay_changed(self) -> None:
+        """Ask again what is listed when the index or the parameters changed."""
+        self._is_outdated = self.state.is_complete
+        if self._is_outdated and self.is_shown:
+            self.replay_all()
+
+    # --- drawing --------------------------------------------------------------------------------
+
+    def show(self) -> None:
+        """Draw the searches and the chosen one, then and now."""
+        self._is_showing_soon = False
+        state, widget = self.state, self.calls_list
+        if state.calls:
+            rows = [
+                call_row(key, call, state.replays.get(key), self.glyphs)
+                for key, call in state.calls.items()
+            ]
+            widget.set_rows(rows, keep=widget.chosen_id)
+        else:
+            widget.show_message(state.empty_lines(self.glyphs, is_all=self.is_all))
+        widget.border_title = Content(state.title(is_all=self.is_all))
+        widget.border_subtitle = Content(state.subtitle())
+        self._show_comparison()
+
+    def _show_comparison(self) -> None:
+        """Draw what became of the results of the chosen search."""
+        call, widget = self.chosen, self.comparison
+        replayed = self.state.replays.get(self.calls_list.chosen_id or "")
+        query = self.query_one("#asked-query", Static)
+        query.display = call is not None
+        query.update(query_line(call) if call is not None else "")
+        widget.border_title = Content("Then and now")
+        widget.border_subtitle = Content(then_words(call) if call is not None else "")
+        if call is None:
+            widget.show_message(())
+        elif replayed is None:
+            widget.show_message([aside(self._waiting_words())])
+        elif replayed.problem:
+            widget.show_message([error_line(replayed.problem, self.glyphs)])
+        elif not replayed.rows:
+            then = "Nothing came back then" if call.returned is not None else then_words(call)
+            words = f"{then}, and nothing comes back now."
+            widget.show_message([aside(words[0].upper() + words[1:])])
+        else:
+            widget.set_rows(comparison_rows(replayed, self.glyphs), keep=widget.chosen_id)
+            if call.problem and not is_comparable(replayed):
+                problem = f"{then_words(call)}: {safe_line(call.problem)}"
+                widget.border_subtitle = Content(problem)
+
+    def _waiting_words(self) -> str:
+        """Say that it is being asked again, or to which machine the query would go."""
+        engine = self.engine
+        provider = engine.index.status().provider if engine is not None else None
+        if provider is None or not provider.remote:
+            return f"asking again{self.glyphs.ellipsis}"
+        where = provider_words.place_words(provider.address, remote=provider.remote)
+        return f"x  asks again: the query goes to {where}"
+
+    @on(RowList.Chosen)
+    def row_chosen(self, message: RowList.Chosen) -> None:
+        """Show what became of another search."""
+        message.stop()
+        if message.control is self.calls_list:
+            self._show_comparison()
+
+    @on(RowList.Opened)
+    def row_opened(self, message: RowList.Opened) -> None:
+        """Ask the query on the search screen."""
+        message.stop()
+        if self.chosen is not None:
+            self.sessions.main_app.run_query(safe_line(self.chosen.query))
+
+
+def _replayed(engine: Engine, call: MemoryCall, ranking: Ranking | None) -> Replayed:
+    try:
+        return engine.conversations.replay(call, ranking=ranking)
+    except Exception as error:
+        # Whatever the index does is told in the place of the comparison.
+        return Replayed(call, (), why(error))
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def call_row(key: str, call: MemoryCall, replayed: Replayed | None, glyphs: Glyphs) -> Row:
+    """Draw a search on two lines: what was asked, then when, by what, and what became of it."""
+
+    def draw(width: int) -> Content:
+        asked = day_and_time(call.asked) if call.asked is not None else f"line {call.line}"
+        outcome, style = outcome_words(call, replayed, glyphs)
+        parts = [(outcome, style), (asked, fmt.MUTED), (safe_line(call.tool), fmt.MUTED)]
+        if replayed is not None and replayed.problem:
+            # It is as long as it likes, and the same for most of the list.
+            parts = [*parts[1:], parts[0]]
+        second = Content("  ").join(Content.styled(text, style) for text, style in parts if text)
+        query = fmt.fit(Content(safe_line(call.query) or "(nothing)"), width)
+        return Content("\n").join((query, fmt.fit("  " + second, width)))
+
+    return Row(key, draw, 2)
+
+
+def query_line(call: MemoryCall) -> Content:
+    """Write the whole query with what else it was asked with."""
+    query = safe_line(call.query)
+    shown = query if len(query) <= QUERY_SHOWN else query[:QUERY_SHOWN] + "…"
+    others = "  ".join(f"{name} {value}" for name, value in call.arguments.items())
+    asides = "  ".join(filter(None, (safe_line(call.tool), safe_line(others))))
+    return Content.assemble((shown, "bold"), (f"  {asides}", fmt.MUTED))
+
+
+def outcome_words(call: MemoryCall, replayed: Replayed | None, glyphs: Glyphs) -> tuple[str, str]:
+    """Say what became of the results of a search; return the words and their style."""
+    if replayed is None:
+        return then_words(call), fmt.MUTED
+    if replayed.problem:
+        return safe_line(replayed.problem), "$state-warn"
+    if call.returned is None:
+        now = sum(1 for row in replayed.rows if row.rank_now is not None)
+        return f"{then_words(call)}, {fmt.count(now)} now", fmt.MUTED
+    if replayed.is_same:
+        return f"{glyphs.same} the same {fmt.count(len(call.returned))}", "$state-ok"
+    counts = Counter(row.change for row in replayed.rows)
+    parts = [
+        f"{fmt.count(counts[change])} {change.value}"
+        for change in (RecallChange.MOVED, RecallChange.ENTERED, RecallChange.LEFT)
+        if counts[change]
+    ]
+    return ", ".join(parts), "$state-warn"
+
+
+def then_words(call: MemoryCall) -> str:
+    """Say how many results came back when it was asked."""
+    if call.returned is None:
+        return "results not recorded"
+    return f"{fmt.counted(len(call.returned), 'result')} then"
+
+
+def is_comparable(replayed: Replayed) -> bool:
+    """Return whether it is known what came back then and what comes back now."""
+    return replayed.call.returned is not None and not replayed.problem
+
+
+def same_words(replays: Iterable[Replayed], total: int) -> str:
+    """Say how many searches come back the same; empty while nothing is compared."""
+    known = [each for each in replays if is_comparable(each)]
+    if not known:
+        return ""
+    same = sum(1 for each in known if each.is_same)
+    more = "" if len(known) >= total else f" of {fmt.count(total)} searches so far"
+    return f"{fmt.count(same)} of {fmt.count(len(known))} come back the same{more}"
+
+
+def comparison_rows(replayed: Replayed, glyphs: Glyphs) -> list[Row]:
+    """Draw two lines for each place: its change, ranks and name, then its scores and why it left.
+
+    Where it was not recorded what came back then, nothing is said to be new.
+    """
+    is_known = replayed.call.returned is not None
+    return [_comparison_row(str(at), row, glyphs, is_known) for at, row in enumerate(replayed.rows)]
+
+
+def _comparison_row(key: str, row: RecallRow, glyphs: Glyphs, is_known: bool) -> Row:
+    def draw(width: int) -> Content:
+        then = fmt.rank(row.rank_then) if is_known else "?"
+        ranks = f"{then} {glyphs.arrow} {fmt.rank(row.rank_now)}"
+        change = change_words(row, glyphs) if is_known else "now"
+        cited = citation(row.path, row.start_line, row.end_line) if row.start_line else row.path
+        score_then, score_now = (
+            fmt.NOTHING if score is None else fmt.score(score)
+            for score in (row.score_then, row.score_now)
+        )
+        first = Content.assemble(
+            (f"{change:<{_CHANGE}}", _STYLES[row.change] if is_known else fmt.MUTED),
+            f"{ranks:<{_RANKS}}",
+            safe_line(cited),
+        )
+        second = Content.assemble(
+            (f"{' ' * _CHANGE}{score_then} {glyphs.arrow} {score_now}", fmt.MUTED),
+            (f"  {fmt.reason_words(row.why)}" if row.why is not None else "", "$state-warn"),
+        )
+        return Content("\n").join((fmt.fit(first, width), fmt.fit(second, width)))
+
+    return Row(key, draw, 2)
+
+
+def change_words(row: RecallRow, glyphs: Glyphs) -> str:
+    """Say what became of a place, in a word with its sign."""
+    if row.change is RecallChange.MOVED:
+        gained = (row.rank_then or 0) - (row.rank_now or 0)
+        return f"{glyphs.up if gained > 0 else glyphs.down}{abs(gained)} moved"
+    sign = {"same": glyphs.same, "entered": glyphs.new, "left": glyphs.skipped}[row.change]
+    return f"{sign} {row.change}"

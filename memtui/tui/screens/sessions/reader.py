@@ -1,0 +1,471 @@
+"""The reader: one conversation, its turns, what is looked for in it, and following it."""
+
+from __future__ import annotations
+
+import os
+import time
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.getters import query_one
+from textual.timer import Timer
+from textual.widgets import Input, Static
+from textual.worker import get_current_worker
+
+from memtui.errors import Cancelled
+from memtui.model import Chunk, Ranked, Reason
+from memtui.model.conversations import ConversationListing, Turn, TurnKind
+from memtui.text.sanitize import safe_line
+from memtui.tui import format as fmt
+from memtui.tui.glyphs import Glyphs
+from memtui.tui.screens.sessions.listing import badge
+from memtui.tui.screens.sessions.page import Borders, Edge, turn_of, turn_with_words
+from memtui.tui.screens.sessions.pane import Pane, aside, error_line, tell, why
+from memtui.tui.screens.sessions.turn_view import TurnView
+from memtui.tui.widgets.query_bar import SafeInput
+from memtui.tui.widgets.result_list import query_terms
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
+    from memtui.engine.conversations.reading import OpenConversation
+
+WATCH_SECONDS = 3.0
+"""So often the file of the conversation in the reader is looked at."""
+TYPED_SECONDS = 0.2
+"""Without keys for so long, the text that is typed is looked for."""
+_WRITTEN_AHEAD = "-wal"
+"""What the name of a database's newest pages ends with."""
+
+Stat = tuple[tuple[int, int], ...]
+"""Size in bytes and mtime in ns of each file that holds a conversation."""
+
+
+class MatchingTurns:
+    """The turns that hold what is looked for: a text, else the chunks of an answer."""
+
+    def __init__(self) -> None:
+        self.needle = ""
+        """The text; empty when none is looked for."""
+        self.places: Sequence[int] = ()
+        self.is_looking = False
+
+    def counter(self, at: int, glyphs: Glyphs) -> str:
+        """Say which of how many of them is in front."""
+        if self.is_looking:
+            return f"looking{glyphs.ellipsis}"
+        if not self.places:
+            return "not found" if self.needle else ""
+        return f"{fmt.count(bisect_right(self.places, at))}/{fmt.count(len(self.places))}"
+
+    def next(self, at: int, step: int) -> int:
+        """Return the next one, or the one before, round at the ends; step 0 may stay."""
+        place = bisect_right(self.places, at) if step > 0 else bisect_left(self.places, at)
+        return self.places[(place - (step < 0)) % len(self.places)]
+
+
+def turns_of_answer(
+    ranked: Ranked | None, path: str, turns: Sequence[Turn], terms: Sequence[str]
+) -> Sequence[int]:
+    """Return the turns of the chunks that an answer has in a conversation."""
+    if ranked is None or not terms:
+        return ()
+    results = {hit.chunk.id for hit in ranked.hits}
+    return sorted(
+        {
+            turn_with_words(turns, chunk.start_line, chunk.end_line, terms)
+            if chunk.id in results
+            else turn_of(turns, chunk.start_line)
+            for chunk in ranked.pool.chunks.values()
+            if chunk.path == path
+        }
+    )
+
+
+def stat_of(listing: ConversationListing) -> Stat:
+    """Return size in bytes and mtime in ns of what holds a conversation; empty when it is gone."""
+    stats = []
+    for path in (listing.place, listing.place + _WRITTEN_AHEAD)[: 2 if listing.session else 1]:
+        try:
+            state = os.stat(Path(path))
+        except OSError:
+            # Gone or not to be looked at: what that means is told by who lists or reads it.
+            continue
+        stats.append((state.st_size, state.st_mtime_ns))
+    return tuple(stats)
+
+
+class ReaderPane(Pane):
+    """One conversation, and what is looked for in it."""
+
+    view = query_one("#turns", TurnView)
+    within_input = query_one("#within", Input)
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__(glyphs, id="sessions-reader")
+        self.conversation: OpenConversation | None = None
+        """What is shown."""
+        self.path = ""
+        """Of what is being read, or was read last."""
+        self.terms: tuple[str, ...] = ()
+        """The words of the query that led to what is read."""
+        self.matching = MatchingTurns()
+        self.borders = Borders(())
+        self._line: int | None = None
+        """The line whose turn has to be in front once it is read."""
+        self._end_line: int | None = None
+        """The last line of the chunk that begins there, where one was asked for."""
+        self._kind = TurnKind.MESSAGE
+        """The kind of turn that is meant where a line has several."""
+        self._typed: Timer | None = None
+        self._stat: tuple[str, Stat] | None = None
+        """The path of the conversation that was looked at last, and its files."""
+        self._next_look = 0.0
+        """When the conversations may be listed again, by the monotonic clock."""
+
+    def compose(self) -> ComposeResult:
+        """The turns, and below them the text that is looked for."""
+        yield TurnView(self.glyphs, id="turns")
+        with Horizontal(id="within-bar"):
+            yield Static(Content(" / "), id="within-prompt", markup=False)
+            yield SafeInput(placeholder="find in this conversation", id="within", compact=True)
+
+    def on_mount(self) -> None:
+        """Say what to do, and look at what is read from time to time."""
+        self.view.show_message([aside("Choose a conversation to read it here.")])
+        self.show_title()
+        self.set_interval(WATCH_SECONDS, self._look)
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def read(
+        self,
+        path: str,
+        line: int | None = None,
+        *,
+        end_line: int | None = None,
+        kind: TurnKind = TurnKind.MESSAGE,
+        terms: Sequence[str] = (),
+    ) -> None:
+        """Read a conversation with the words of a query marked.
+
+        With a line its turn is put in front; of several the first one of `kind`. With an end line
+        it is the turn up to there that holds the most of the words.
+        """
+        is_shown = self.conversation is not None and self.conversation.listing.path == path
+        self.path, self._line, self._end_line, self._kind = path, line, end_line, kind
+        self.terms = tuple(terms)
+        if is_shown and line is not None:
+            self._to_line(line)
+            return
+        if not is_shown:
+            self.conversation = None
+            self.view.show_message([aside(f"reading{self.glyphs.ellipsis}")])
+            self.stop_looking()
+        if self.engine is not None:
+            self._read(self.engine, path)
+
+    def read_best(self, path: str, best: Chunk | None) -> None:
+        """Read a conversation, at the chunk of it that the present answer has."""
+        if best is None:
+            self.read(path, terms=self.terms)
+        else:
+            terms = self.answer_terms()
+            self.read(path, best.start_line, end_line=best.end_line, terms=terms)
+
+    def answer_terms(self) -> tuple[str, ...]:
+        """Return the words of the query of the present answer."""
+        ranked = self.ranked
+        return query_terms(ranked) if ranked is not None else ()
+
+    @work(
+        thread=True, exclusive=True, group="conversation", exit_on_error=False,
+        description="read the conversation",
+    )  # fmt: skip
+    def _read(self, engine: Engine, path: str) -> None:
+        worker = get_current_worker()
+        try:
+            conversation = engine.conversations.read(path, cancelled=lambda: worker.is_cancelled)
+            borders = Borders(engine.browse.chunks_of(path))
+        except Cancelled:
+            return
+        except Exception as error:
+            # Whatever a transcript does to its reader is told in the reader's place.
+            self.call_later(self._not_read, path, why(error))
+            return
+        edges = borders.edges(conversation.turns)
+        self.call_later(self._show, path, conversation, borders, edges)
+
+    def _not_read(self, path: str, error: str) -> None:
+        if path == self.path:
+            self.conversation, self.borders = None, Borders(())
+            self.view.show_message([error_line(error, self.glyphs)])
+            self.show_title()
+
+    def _show(
+        self, path: str, conversation: OpenConversation, borders: Borders, edges: Sequence[Edge]
+    ) -> None:
+        """Show what was read, where the reader was or at the line that is asked for."""
+        if path != self.path:
+            return
+        before, position = self.conversation, self.view.position
+        self.conversation, self.borders = conversation, borders
+        turns, line = conversation.turns, self._line
+        is_again = before is not None and before.listing.path == path
+        is_same = is_again and _begins_with(turns, position.turns)
+        at = self._place_of(turns, line or 1)
+        if is_again and line is None and position.turn is not None:
+            turn = position.turn
+            at = position.at if is_same else turn_of(turns, turn.line, turn.kind)
+        self.view.show_turns(
+            turns,
+            at=at,
+            edges=edges,
+            problems=dict(conversation.malformed),
+            folds=position.folds if is_same else None,
+        )
+        self._look_again()
+        if line is not None:
+            self._to_line(line)
+        self.sessions.conversations.take_listing(conversation.listing)
+        self.show_title()
+        self.sessions.asked.list_calls(path, is_grown=is_again)
+
+    def _to_line(self, line: int) -> None:
+        """Put the turn of a line in front, opened, with the marked words in sight."""
+        self._line = None
+        self._look_again()
+        self.view.front(self._place_of(self.view.position.turns, line))
+        self.show_title()
+
+    def _place_of(self, turns: Sequence[Turn], line: int) -> int:
+        """Return the turn meant by a line, and by the end of the chunk that begins there."""
+        if self._end_line is None:
+            return turn_of(turns, line, self._kind)
+        return turn_with_words(turns, line, self._end_line, self.terms)
+
+    def follow(self, now: ConversationListing | None) -> None:
+        """Read the conversation again when its file, or what the index has of it, changed."""
+        if self.conversation is None:
+            return
+        before = self.conversation.listing
+        if now is not None and (now.size, now.changed, now.chunks) != (
+            *(before.size, before.changed, before.chunks),
+        ):
+            self.read(now.path, terms=self.terms)
+        else:
+            self.show_title()
+
+    # --- the title ------------------------------------------------------------------------------
+
+    @on(TurnView.Moved)
+    def show_title(self) -> None:
+        """Say what is read, and where in it the reader is."""
+        view, turn = self.view, self.view.position.turn
+        view.border_title, view.border_subtitle = Content("Conversation"), Content("")
+        if self.conversation is None:
+            return
+        listing = self.conversation.listing
+        view.border_title = Content(safe_line(safe_line(listing.title) or listing.path))
+        if turn is None:
+            return
+        known = self.sessions.conversations.state
+        now = known.listings.get(self.path)
+        chunk = self.borders.at(turn.line)
+        position = view.position
+        entry = f"entry {fmt.count(position.at + 1)}/{fmt.count(len(position.turns))}"
+        parts = (
+            ("gone from the disk" if known.is_loaded and now is None else "", "$state-warn"),
+            (badge(now) if now and now.state is Reason.STALE else "", "$state-warn"),
+            (self.matching.counter(position.at, self.glyphs), "$mark"),
+            (f"chunk {fmt.count(chunk[0])}/{fmt.count(len(self.borders))}" if chunk else "", ""),
+            (entry, ""),
+        )
+        view.border_subtitle = Content("  ").join(
+            Content.styled(part, style) for part, style in parts if part
+        )
+
+    # --- whole texts ----------------------------------------------------------------------------
+
+    @on(TurnView.WholeWanted)
+    def whole_wanted(self, message: TurnView.WholeWanted) -> None:
+        """Read the whole text of a turn."""
+        message.stop()
+        if self.conversation is not None:
+            self._read_whole(self.conversation, message.at)
+
+    @work(thread=True, group="whole", exit_on_error=False, description="read the whole text")
+    def _read_whole(
+        self, conversation: OpenConversation, at: int, *, is_for_match: bool = False
+    ) -> None:
+        try:
+            text, error = conversation.whole(at).text, ""
+        except Exception as failure:
+            # As for the conversation: it is one line of this screen.
+            text, error = "", why(failure)
+        self.call_later(self._show_whole, conversation, at, text, error, is_for_match)
+
+    def _show_whole(
+        self, conversation: OpenConversation, at: int, text: str, error: str, is_for_match: bool
+    ) -> None:
+        if conversation is not self.conversation:
+            return
+        if error:
+            tell(self.app, f"cannot show the whole text: {error}", severity="error")
+            return
+        self.view.take_whole(at, text)
+        if is_for_match and at == self.view.position.at:
+            self.view.to_match()
+
+    # --- looking for a text ---------------------------------------------------------------------
+
+    def open_within(self) -> bool:
+        """Ask for the text to look for; false without a conversation."""
+        if self.conversation is None:
+            return False
+        self.screen.add_class("-within")
+        self.within_input.focus()
+        self.within_input.action_select_all()
+        return True
+
+    def stop_looking(self) -> bool:
+        """Look for nothing any more; whether something was looked for."""
+        was_looking = bool(self.matching.needle) or self.screen.has_class("-within")
+        if self._typed is not None:
+            self._typed.stop()
+        self.screen.remove_class("-within")
+        with self.within_input.prevent(Input.Changed):
+            self.within_input.value = ""
+        self._look_again()
+        self.show_title()
+        return was_looking
+
+    def _look_again(self) -> None:
+        """Mark what is looked for in what was read, and look through it again."""
+        self._look_for(self.within_input.value if self.matching.needle else "")
+
+    def _look_for(self, needle: str) -> None:
+        matching, read = self.matching, self.conversation
+        matching.needle, matching.places, matching.is_looking = needle, (), bool(needle)
+        self.view.mark(self.terms, needle)
+        if read is None:
+            return
+        if needle:
+            self._find(read, needle)
+        else:
+            turns = self.view.position.turns
+            matching.places = turns_of_answer(self.ranked, self.path, turns, self.terms)
+
+    @on(Input.Changed, "#within")
+    def within_changed(self, event: Input.Changed) -> None:
+        """Look for what is typed, after a moment without keys."""
+        event.stop()
+        if self._typed is not None:
+            self._typed.stop()
+        self._typed = self.set_timer(TYPED_SECONDS, self._find_typed)
+
+    @on(Input.Submitted, "#within")
+    def within_submitted(self, event: Input.Submitted) -> None:
+        """Look for it now, and go on reading."""
+        event.stop()
+        if self.within_input.value != self.matching.needle:
+            self._find_typed()
+        if not self.matching.needle:
+            self.screen.remove_class("-within")
+        self.view.focus()
+
+    def _find_typed(self) -> None:
+        if self._typed is not None:
+            self._typed.stop()
+        self._look_for(self.within_input.value)
+        self.show_title()
+
+    @work(
+        thread=True, exclusive=True, group="find", exit_on_error=False,
+        description="look through the conversation",
+    )  # fmt: skip
+    def _find(self, conversation: OpenConversation, text: str) -> None:
+        worker = get_current_worker()
+        places: Sequence[int] = ()
+        try:
+            places = sorted(conversation.find(text, cancelled=lambda: worker.is_cancelled))
+            error = ""
+        except Cancelled:
+            return
+        except Exception as failure:
+            # As for the conversation: it is one line of this screen.
+            error = why(failure)
+        self.call_later(self._show_places, conversation, text, places, error)
+
+    def _show_places(
+        self, conversation: OpenConversation, text: str, places: Sequence[int], error: str
+    ) -> None:
+        """Go to the first turn from here on that holds the text."""
+        if conversation is not self.conversation or text != self.matching.needle:
+            return
+        self.matching.is_looking, self.matching.places = False, places
+        if error:
+            tell(self.app, f"cannot look through it: {error}", severity="error")
+        if places:
+            self._to_match(0)
+        self.show_title()
+
+    def match(self, step: int) -> bool:
+        """Go to the next, or the previous, turn with what is looked for; false without any."""
+        if self.matching.places:
+            self._to_match(step)
+        return bool(self.matching.places or self.matching.needle)
+
+    def _to_match(self, step: int) -> None:
+        view, position = self.view, self.view.position
+        at = self.matching.next(position.at, step)
+        view.front(at)
+        turn = position.turns[at]
+        is_cut = turn.size > len(turn.text) and at not in position.folds.wholes
+        if is_cut and view.match_line(at) is None and self.conversation is not None:
+            self._read_whole(self.conversation, at, is_for_match=True)
+        self.show_title()
+
+    # --- following ------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Look whether the conversation changed, while this screen is in front."""
+        if self.screen.is_current and self.conversation is not None:
+            self._watch(self.conversation.listing)
+
+    @work(
+        thread=True, exclusive=True, group="watch", exit_on_error=False,
+        description="look at the conversation",
+    )  # fmt: skip
+    def _watch(self, listing: ConversationListing) -> None:
+        self.call_later(self._looked_at, listing, stat_of(listing))
+
+    def _looked_at(self, listing: ConversationListing, stat: Stat) -> None:
+        """List and read anew what changed; at thousands of transcripts less often."""
+        if listing.path != self.path:
+            return
+        if self._stat is not None and self._stat[0] == listing.path:
+            is_changed = self._stat[1] != stat
+        else:
+            # The rows of a database have no size of their own to compare.
+            is_changed = bool(stat) and not listing.session and stat[0][0] != listing.size
+        if not is_changed:
+            self._stat = listing.path, stat
+        elif time.monotonic() >= self._next_look:
+            self._stat = listing.path, stat
+            self._next_look = time.monotonic() + 5 * self.sessions.conversations.look_seconds
+            self.sessions.conversations.load()
+
+
+def _begins_with(turns: Sequence[Turn], before: Sequence[Turn]) -> bool:
+    """Return whether a conversation only grew: what was open stays open."""
+    return (
+        0 < len(before) <= len(turns)
+        and turns[0] == before[0]
+        and turns[len(before) - 1] == before[-1]
+    )
