@@ -1,0 +1,273 @@
+"""What every engine keeps, whoever made its index: memtui, a release of OpenClaw, a list of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from memtui.bus import SearchFailed, SearchReady
+from memtui.engine import Engine
+from memtui.errors import Cancelled, IndexMissing, IndexUnusable
+from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Reason, Stage
+from memtui.model.inquiry import Outcome, Place, Station
+from memtui.ranking.counterfactual import apply
+from tests.support.embedding import registered_hashed
+from tests.support.memory_index import open_memory_index
+from tests.support.openclaw import RELEASES, hash_tree
+from tests.support.small_memory import NOTES, make_small_agent, make_small_memory
+
+OWN, LISTED = "own", "listed"
+
+
+@dataclass
+class Memory:
+    """An engine, a query that several of its chunks answer, and whose index it is."""
+
+    engine: Engine
+    query: str
+    kind: str
+    folder: Path
+
+    def ask(self, **ranking: object) -> Ranked:
+        asked = replace(self.engine.ranking, **ranking)  # type: ignore[arg-type]
+        return self.engine.search.ask(self.query, ranking=asked)
+
+    def chunks(self) -> list[Chunk]:
+        browse = self.engine.browse
+        return [chunk for path in browse.paths() for chunk in browse.chunks_of(path)]
+
+    def missed(self) -> tuple[Ranked, Chunk]:
+        """A short list, and a chunk that is not in it."""
+        ranked = self.ask(k=2)
+        shown = {hit.chunk.id for hit in ranked.hits}
+        return ranked, next(drop.chunk for drop in ranked.drops if drop.chunk.id not in shown)
+
+
+@pytest.fixture(params=[OWN, LISTED, *RELEASES])
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Memory]:
+    kind = request.param
+    with registered_hashed():
+        if kind == OWN:
+            engine, query = make_small_memory(tmp_path).open(), "router config"
+        elif kind == LISTED:
+            engine, query = open_memory_index(tmp_path, NOTES), "router config"
+        else:
+            engine, query = make_small_agent(tmp_path, kind).open(), "OAuth refresh token"
+        with engine:
+            yield Memory(engine, query, kind, tmp_path)
+
+
+def test_a_list_is_the_ranked_pool_and_ranks_again_the_same(memory: Memory) -> None:
+    ranked = memory.ask()
+    assert ranked.pool.query == memory.query
+    assert [hit.rank for hit in ranked.hits] == list(range(1, len(ranked.hits) + 1))
+    assert ranked.hits
+    assert all(ranked.pool.chunks[hit.chunk.id] == hit.chunk for hit in ranked.hits)
+    for leg in Leg:
+        assert ranked.pool.states[leg].status is LegStatus.OK
+        assert [hit.position for hit in ranked.pool.hits[leg]] == list(
+            range(len(ranked.pool.hits[leg]))
+        )
+    again = memory.engine.search.rerank(ranked.pool, memory.engine.ranking)
+    assert again.hits == ranked.hits
+    assert not memory.engine.search.ask("   ").hits
+
+
+def test_submitted_searches_answer_on_the_bus_and_the_latest_wins(memory: Memory) -> None:
+    events = memory.engine.bus.queue((SearchReady, SearchFailed))
+    for text in ("o", "ro", "rou"):
+        memory.engine.search.submit(text)
+    last = memory.engine.search.submit(memory.query, typing=False)
+    while True:
+        event = events.get(timeout=30)
+        assert isinstance(event, SearchReady)
+        if event.sequence == last and event.complete:
+            break
+    assert event.ranked.hits == memory.ask().hits
+
+
+def test_paths_files_chunks_and_ranges_are_of_one_index(memory: Memory) -> None:
+    browse = memory.engine.browse
+    paths = list(browse.paths())
+    assert paths == sorted(paths)
+    held = {file.path: file.chunks for file in browse.files() if file.chunks}
+    assert set(held) == set(paths)
+    chunks = memory.chunks()
+    assert len({chunk.id for chunk in chunks}) == len(chunks) == sum(held.values())
+    for path in paths:
+        own = browse.chunks_of(path)
+        assert len(own) == held[path]
+        ranges = [(one.start_line, one.end_line, one.chunk_id) for one in browse.chunk_ranges(path)]
+        assert sorted(ranges) == sorted((c.start_line, c.end_line, c.id) for c in own)
+        source = browse.source(path)
+        assert (source.path, source.state) == (path, "current")
+        assert source.lines
+    status = memory.engine.index.status()
+    assert (status.files, status.chunks) == (len(paths), len(chunks))
+    assert status.state in (IndexState.READY, IndexState.STALE)
+    assert {file.path for file in browse.recent(3)} <= set(paths)
+    assert not browse.chunks_of("nowhere.md")
+    assert browse.source("nowhere.md").state == "gone"
+
+
+def test_days_count_the_files_of_each(memory: Memory) -> None:
+    files = [file for file in memory.engine.browse.files() if file.day is not None]
+    days = memory.engine.browse.days({file.path: 2 for file in files})
+    assert [day.day for day in days] == sorted({file.day for file in files if file.day})
+    assert sum(day.recalls or 0 for day in days) == 2 * len(files)
+
+
+def test_everything_shown_is_explained_as_shown(memory: Memory) -> None:
+    ranked = memory.ask()
+    for hit in ranked.hits:
+        found = memory.engine.explain.inquire(ranked, hit.chunk.id)
+        assert (found.rank, found.shown) == (hit.rank, True)
+        assert found.place.path == hit.chunk.path
+        assert all(step.outcome is not Outcome.LOST for step in found.steps)
+        for leg in Leg:
+            place = found.leg_places[leg]
+            position = next(
+                (one.position for one in ranked.pool.hits[leg] if one.chunk_id == hit.chunk.id),
+                None,
+            )
+            if leg is Leg.VECTOR and position is not None:
+                assert place.rank is not None
+                assert place.rank.position == position
+            assert (place.rank is None) == (place.reason is not Reason.OK)
+        here = memory.engine.explain.inquire_at(ranked, Place(hit.chunk.path, hit.chunk.start_line))
+        assert here.shown
+
+
+def test_what_is_missed_has_one_reason_and_every_spelling_finds_it(memory: Memory) -> None:
+    ranked, chunk = memory.missed()
+    found = memory.engine.explain.inquire(ranked, chunk.id)
+    assert not found.shown
+    assert [step.at for step in found.steps if step.outcome is Outcome.LOST]
+    root = memory.engine.root
+    for path in (chunk.path, f"./{chunk.path}", str(root / chunk.path)):
+        same = memory.engine.explain.inquire_at(ranked, Place(path, chunk.start_line))
+        assert same.chunk is not None
+        assert same.chunk.path == chunk.path
+    nowhere = memory.engine.explain.inquire_at(ranked, Place("no/such/file.md"))
+    assert nowhere.chunk is None
+    assert (nowhere.steps[-1].at, nowhere.steps[-1].reason) == (Station.DISCOVERED, Reason.NO_FILE)
+    beyond = memory.engine.explain.inquire_at(ranked, Place(chunk.path, 10**6))
+    assert beyond.steps[-1].reason is Reason.NO_CHUNK_AT_LINE
+    gone = memory.engine.explain.inquire(ranked, "0" * 64)
+    assert gone.steps[-1].reason in (Reason.VANISHED, Reason.NOT_INDEXED)
+
+
+def test_least_changes_do_what_they_say(memory: Memory) -> None:
+    ranked, chunk = memory.missed()
+    explain = memory.engine.explain
+    places = explain.inquire(ranked, chunk.id).leg_places
+    ranking = replace(memory.engine.ranking, k=2)
+    least = explain.least_changes(ranked, ranking, chunk.id, places).found
+    assert least.changes
+    for change in least.changes:
+        changed = memory.engine.search.ask(
+            memory.query, ranking=apply(ranking, change.parameter, change.new)
+        )
+        assert chunk.id in {hit.chunk.id for hit in changed.hits}
+    words = explain.word_changes(ranked, ranking, chunk, explain.inquire(ranked, chunk.id).terms)
+    for one in words.changes:
+        answer = memory.engine.search.ask(one.query, ranking=ranking)
+        assert {hit.chunk.id: hit.rank for hit in answer.hits}[chunk.id] == one.rank_after
+    assert words.changes or words.reason is not Reason.OK or words.tried
+
+
+def test_passages_are_pieces_of_the_chunk(memory: Memory) -> None:
+    ranked = memory.ask()
+    chunk = ranked.hits[0].chunk
+    found = memory.engine.explain.passages(ranked, chunk.id)
+    assert found.text == chunk.text
+    for one in found.found:
+        assert 0 <= one.start < one.end <= len(found.text)
+    assert memory.engine.explain.passages(ranked, "0" * 64).reason is Reason.VANISHED
+
+
+def test_a_chunk_is_told_from_every_side(memory: Memory) -> None:
+    browse = memory.engine.browse
+    for chunk in memory.chunks()[::5]:
+        record = browse.chunk_record(chunk.id)
+        assert record is not None
+        assert (record.chunk.id, record.chunk.path) == (chunk.id, chunk.path)
+        assert record.characters == len(chunk.text)
+        assert [term.document_frequency for term in record.terms] == sorted(
+            term.document_frequency for term in record.terms
+        )
+        found = browse.neighbours(chunk.id, 3)
+        assert found.vector_state is Reason.OK
+        for one in (*found.by_vector, *found.by_words, *found.duplicates):
+            assert one.chunk.id != chunk.id
+            assert 0.0 <= one.score <= 1.0 + 1e-9
+        scores = [one.score for one in found.by_vector]
+        assert scores == sorted(scores, reverse=True)
+    assert browse.chunk_record("0" * 64) is None
+    assert browse.neighbours("0" * 64).by_vector == ()
+
+
+def test_history_is_asked_as_searches_answer(memory: Memory) -> None:
+    queries = [memory.query, "memory", memory.query, " "]
+    expected = {query: memory.engine.search.ask(query).hits for query in queries[:2]}
+    recalled = memory.engine.browse.recalled(queries)
+    assert sum(recalled.values()) == sum(map(len, expected.values()))
+    best = expected[memory.query][0].chunk
+    answered = memory.engine.browse.answered_queries(best.id, queries)
+    assert (memory.query, 1) in {(one.query, one.rank) for one in answered}
+    with pytest.raises(Cancelled):
+        memory.engine.browse.recalled(["another one"], cancelled=lambda: True)
+
+
+def test_care_looks_at_everything_and_can_be_stopped(memory: Memory) -> None:
+    told: list[tuple[int, int]] = []
+    report = memory.engine.browse.care(progressed=lambda *done: told.append(done))
+    assert told[-1][0] == told[-1][1]
+    assert {finding.rule for finding in report.findings} <= set(report.looked_at)
+    with pytest.raises(Cancelled):
+        memory.engine.browse.care(cancelled=lambda: True)
+
+
+def test_conversations_are_those_of_the_memory(memory: Memory) -> None:
+    assert memory.engine.conversations.listings() == []
+    assert all(not source.found for source in memory.engine.conversations.sources())
+    assert list(memory.engine.conversations.memory_calls()) == []
+
+
+def test_what_is_only_read_refuses_to_be_written(memory: Memory) -> None:
+    engine = memory.engine
+    if memory.kind == OWN:
+        engine.index.require_writer()
+        assert engine.providers.available()
+        assert engine.index.rebuild_cost().chunks == engine.index.status().chunks
+        return
+    assert engine.providers.available() == ()
+    assert engine.index.rebuild_cost().files == 0
+    for refused in (engine.index.rebuild, engine.index.require_writer):
+        with pytest.raises(IndexUnusable, match="only reads"):
+            refused()
+
+
+def test_a_closed_engine_says_so_and_leaves_no_trace(memory: Memory) -> None:
+    before = hash_tree(memory.folder) if memory.kind in RELEASES else {}
+    ranked = memory.ask()
+    memory.engine.close()
+    memory.engine.close()
+    with pytest.raises(IndexMissing):
+        memory.engine.search.ask(memory.query)
+    if memory.kind != LISTED:
+        with pytest.raises(IndexMissing):
+            memory.engine.explain.inquire(ranked, ranked.hits[0].chunk.id)
+    assert memory.engine.wait_idle(1)
+    if before:
+        assert hash_tree(memory.folder) == before
+
+
+def test_stages_of_a_release_are_those_that_ran(memory: Memory) -> None:
+    ranked = memory.ask()
+    active = [stage.stage for stage in ranked.trace.stages if stage.active]
+    assert Stage.FUSION in active
+    assert set(active) <= set(ranked.ranking.stages) | {Stage.FUSION}

@@ -1,0 +1,325 @@
+"""A third index of the tests' own: chunks in a list. What it needs is all that an adapter needs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from memtui.bus import Bus
+from memtui.engine.conversations.stores import IndexedTranscript, TranscriptStore
+from memtui.engine.engine import Engine
+from memtui.engine.inquiry import ChunkFacts, refused
+from memtui.engine.places import meant
+from memtui.engine.ports import FileStanding, IndexedFile, Reading, StoredVector, Vectors
+from memtui.engine.search import EngineThread, Partial, SearchRequest
+from memtui.engine.source import RecentFile, SourceText
+from memtui.index.reader import ChunkRange
+from memtui.index.transcripts.scope import TranscriptHomes, TranscriptScope
+from memtui.memory.dates import day_of_path
+from memtui.model import (
+    CandidatePool,
+    Chunk,
+    Document,
+    IndexState,
+    IndexStatus,
+    Leg,
+    LegHit,
+    LegState,
+    LegStatus,
+    ProviderState,
+    Ranked,
+    Ranking,
+    Reason,
+    SkippedFile,
+    SourceCount,
+    SourceFile,
+    WatcherState,
+)
+from memtui.model.browsing import FileState, MemoryFile
+from memtui.model.inquiry import LegPlace, LegRank, Place
+from tests.support.embedding import HashedProvider
+
+T = TypeVar("T")
+
+
+class NoTranscripts(TranscriptStore):
+    """A memory without conversations."""
+
+    def __init__(self, root: Path) -> None:
+        self.scope = TranscriptScope(root, TranscriptHomes(), ())
+
+    def indexed(self) -> Mapping[str, IndexedTranscript]:
+        return {}
+
+    def use_sources(self, names: Sequence[str]) -> None:
+        return None
+
+
+@dataclass
+class MemoryIndex:
+    """A memory of texts by path, each one chunk; searched by shared words and hashed vectors."""
+
+    root: Path
+    texts: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        self.ranking, self.providers, self.writer = Ranking(), None, None
+        self.transcripts = NoTranscripts(self.root)
+        self.chunk_tokens, self.notes_missing = 400, ""
+        self._provider = HashedProvider()
+        self.held = [
+            Chunk(
+                hashlib.sha256(path.encode()).hexdigest(),
+                path,
+                "memory",
+                1,
+                text.count("\n") + 1,
+                text,
+                hashlib.sha256(text.encode()).hexdigest(),
+                self._provider.model,
+                day=day_of_path(path),
+            )
+            for path, text in sorted(self.texts.items())
+        ]
+        matrix = self._provider.embed_documents([chunk.text for chunk in self.held])
+        every = np.arange(len(self.held), dtype=np.int64)
+        self.matrix = Vectors(every, matrix, np.abs(matrix).sum(axis=1) > 0)
+
+    # --- searching ---
+
+    def require(self) -> None:
+        return None
+
+    def retrieve(
+        self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
+    ) -> CandidatePool:
+        limit = max(request.ranking.candidates, 50)
+        orders = {leg: self.order(leg, request.text)[:limit] for leg in Leg}
+        hits = {
+            leg: tuple(
+                LegHit(self.held[row].id, place, raw) for place, (row, raw) in enumerate(found)
+            )
+            for leg, found in orders.items()
+        }
+        rows = {row for found in orders.values() for row, _ in found}
+        chunks = {self.held[row].id: self.held[row] for row in rows}
+        states = {leg: LegState(LegStatus.OK) for leg in Leg}
+        return CandidatePool(request.text, chunks, hits, states, limit, typing=request.typing)
+
+    def order(self, leg: Leg, query: str) -> list[tuple[int, float]]:
+        """The rows that a leg finds, best first, each with its score."""
+        if not query.strip():
+            return []
+        if leg is Leg.VECTOR:
+            cosines = self.matrix.matrix @ self._provider.embed_query(query)
+            found = [(row, float(cosine)) for row, cosine in enumerate(cosines)]
+        else:
+            words = set(query.lower().split())
+            counted = (
+                (row, len(words & set(chunk.text.lower().split())))
+                for row, chunk in enumerate(self.held)
+            )
+            found = [(row, float(count)) for row, count in counted if count]
+        sign = 1 if leg is Leg.VECTOR else -1
+        return [(row, sign * raw) for row, raw in sorted(found, key=lambda one: (-one[1], one[0]))]
+
+    def interrupt(self) -> None:
+        return None
+
+    # --- reading ---
+
+    def read(
+        self, function: Callable[[Reading], T], about: CandidatePool | None = None
+    ) -> T | None:
+        return function(MemoryReading(self))
+
+    def measure(self, identity: object) -> tuple[int, Sequence[tuple[str, int]], tuple[()]]:
+        return 0, (), ()
+
+    def stamp(self) -> Hashable:
+        return len(self.held)
+
+    # --- files ---
+
+    def files(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
+        return [
+            MemoryFile(
+                path=chunk.path,
+                source="memory",
+                place="workspace",
+                state=FileState.CURRENT,
+                size=len(chunk.text),
+                changed=None,
+                chunks=1,
+                lines=chunk.end_line,
+                day=chunk.day,
+            )
+            for chunk in self.held
+        ]
+
+    def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
+        for path, text in sorted(self.texts.items()):
+            file = SourceFile(path, self.root / path, "memory", len(text), 0, 0)
+            yield Document(file, text, "", None, None, None)
+
+    def file_of(self, path: str) -> Path | None:
+        return self.root / path
+
+    def source(self, path: str) -> SourceText:
+        text = self.texts.get(path)
+        state = "gone" if text is None else "current"
+        return SourceText(path, (text or "").split("\n"), state, "")
+
+    def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
+        return FileStanding(path, Reason.OK if path in self.texts else Reason.NO_FILE)
+
+    def named_on_disk(self, spelled: Sequence[str]) -> str | None:
+        return meant(spelled, self.texts).path
+
+    # --- explaining ---
+
+    def query_text(self, query: str) -> str:
+        return query
+
+    def other_queries(self, pool: CandidatePool) -> Reason:
+        return Reason.OK
+
+    def local_model(self, query: str) -> tuple[HashedProvider, ProviderState, None]:
+        return self._provider, self._state(), None
+
+    # --- how it is ---
+
+    def _state(self) -> ProviderState:
+        return ProviderState("hashed", "hashed", self._provider.model, self._provider.dimensions)
+
+    def status(self) -> IndexStatus:
+        count = len(self.held)
+        return IndexStatus(
+            state=IndexState.READY,
+            root=str(self.root),
+            index_dir="",
+            generation=1,
+            files=count,
+            chunks=count,
+            vectors=count,
+            sources=(SourceCount("memory", count, count),),
+            pending=(),
+            pending_count=0,
+            skipped=(),
+            provider=self._state(),
+            vector_backend="a matrix",
+            tokenizer="words",
+            watcher=WatcherState("off"),
+            writer="none",
+            last_sync=None,
+            progress=None,
+            cache_hits=0,
+            cache_misses=0,
+            errors=(),
+        )
+
+    def refresh_status(self, *, brief: bool = False) -> None:
+        return None
+
+    def examine(self) -> None:
+        return None
+
+    def wait_idle(self, timeout: float) -> bool:
+        return True
+
+    def stop(self) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+
+@dataclass
+class MemoryReading:
+    """A look at the list."""
+
+    index: MemoryIndex
+    words = None
+
+    @property
+    def size(self) -> int:
+        return len(self.index.held)
+
+    def row_of(self, chunk_id: str) -> int | None:
+        return next((n for n, one in enumerate(self.index.held) if one.id == chunk_id), None)
+
+    def chunks(self, rowids: Iterable[int]) -> Mapping[int, Chunk]:
+        return {row: self.index.held[row] for row in rowids if 0 <= row < self.size}
+
+    def rows_of(self, path: str) -> Sequence[int]:
+        return [n for n, one in enumerate(self.index.held) if one.path == path]
+
+    def rows_after(self, rowid: int, limit: int, source: str) -> Sequence[int]:
+        return [row for row in range(self.size) if row > rowid][:limit]
+
+    def same_text(self, rowid: int) -> Sequence[int]:
+        own = self.index.held[rowid].hash
+        return [n for n, one in enumerate(self.index.held) if one.hash == own and n != rowid]
+
+    def changed(self, chunk: Chunk) -> datetime | None:
+        return None
+
+    def vector(self, rowid: int) -> StoredVector:
+        values = self.index.matrix.matrix[rowid]
+        return StoredVector(values, Reason.OK, "hashed", len(values))
+
+    def vectors(self, rowid: int) -> Vectors | Reason:
+        return self.index.matrix
+
+    def paths(self) -> Sequence[str]:
+        return sorted(self.index.texts)
+
+    def recent(self, limit: int) -> Sequence[RecentFile]:
+        moment = datetime.fromtimestamp(0, UTC)
+        return [RecentFile(one.path, moment, one.end_line) for one in self.index.held][:limit]
+
+    def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
+        return [
+            ChunkRange(one.start_line, one.end_line, one.id)
+            for one in self.index.held
+            if one.path == path
+        ]
+
+    def indexed_text(self, path: str) -> tuple[str | None, str]:
+        return ("hash", self.index.texts[path]) if path in self.index.texts else (None, "")
+
+    def file_at(self, place: Place, source: str | None = None) -> IndexedFile:
+        return IndexedFile(place, None, self.chunk_ranges(place.path), "memory")
+
+    def facts(self, ranked: Ranked, chunk_id: str) -> ChunkFacts | None:
+        row = self.row_of(chunk_id)
+        if row is None:
+            return None
+        places = {}
+        for leg in Leg:
+            order = self.index.order(leg, ranked.pool.query)
+            rank = next((n for n, one in enumerate(order) if one[0] == row), None)
+            found = None if rank is None else LegRank(rank, len(order), order[rank][1])
+            reason = refused(ranked.pool, leg) or (Reason.OK if found else Reason.NOT_MATCHED)
+            places[leg] = LegPlace(found, reason)
+        return ChunkFacts(self.index.held[row], places=places)
+
+    def nearest(self, ranked: Ranked, ids: Sequence[str]) -> Sequence[str]:
+        return ids[:1]
+
+    def rare_words(self, chunk_id: str, query: str, limit: int) -> tuple[str, ...]:
+        row = self.row_of(chunk_id)
+        words = self.index.held[row].text.lower().split() if row is not None else []
+        return tuple(word for word in dict.fromkeys(words) if word not in query.lower())[:limit]
+
+
+def open_memory_index(root: Path, texts: Mapping[str, str], bus: Bus | None = None) -> Engine:
+    """Open an engine over the list, as any other adapter would be."""
+    now: Any = lambda: datetime(2026, 2, 20, 12, tzinfo=UTC)  # noqa: E731
+    return Engine(MemoryIndex(root, texts), EngineThread(), bus or Bus(), now)
