@@ -254,6 +254,9 @@ def test_what_is_only_read_refuses_to_be_written(memory: Memory) -> None:
 def test_a_closed_engine_says_so_and_leaves_no_trace(memory: Memory) -> None:
     before = hash_tree(memory.folder) if memory.kind in RELEASES else {}
     ranked = memory.ask()
+    memory.engine.browse.care()
+    memory.engine.browse.neighbours(ranked.hits[0].chunk.id)
+    memory.engine.index.refresh_status()
     memory.engine.close()
     memory.engine.close()
     with pytest.raises(IndexMissing):
@@ -271,3 +274,20 @@ def test_stages_of_a_release_are_those_that_ran(memory: Memory) -> None:
     active = [stage.stage for stage in ranked.trace.stages if stage.active]
     assert Stage.FUSION in active
     assert set(active) <= set(ranked.ranking.stages) | {Stage.FUSION}
+
+
+def test_filters_mask_both_legs_and_the_trace_names_them(memory: Memory) -> None:
+    if memory.kind == LISTED:
+        # The list of the tests knows no filters.
+        return
+    first = memory.ask().hits[0].chunk
+    other = next(hit.chunk for hit in memory.ask().hits if hit.chunk.path != first.path)
+    ranked = memory.engine.search.ask(f"{memory.query} path:{first.path}")
+    assert {chunk.path for chunk in ranked.pool.chunks.values()} == {first.path}
+    assert all(state.status is LegStatus.OK for state in ranked.pool.states.values())
+    found = memory.engine.explain.inquire(ranked, other.id)
+    assert {place.reason for place in found.leg_places.values()} == {Reason.FILTERED}
+    told = [step for step in found.steps if step.reason is Reason.FILTERED]
+    assert {word for step in told for word in step.words} == {f"path:{first.path}"}
+    assert not memory.engine.search.ask(f"{memory.query} path:no-such-file").hits
+    assert not memory.engine.search.ask(f"{memory.query} before:1999-01-01 source:memory").hits

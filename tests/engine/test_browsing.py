@@ -17,7 +17,6 @@ import pytest
 from memtui.bus import Bus, SearchReady
 from memtui.engine import Engine
 from memtui.engine.search import Partial, SearchRequest
-from memtui.errors import Cancelled
 from memtui.memory.care.duplicates import cut, jaccard
 from memtui.memory.care.rules import first_words
 from memtui.memory.documents import read_document
@@ -115,14 +114,6 @@ def test_every_file_says_how_it_stands_to_the_index(tmp_path: Path) -> None:
     assert (lab.place, day.place) == ("../outside", "workspace")
     assert (day.day, day.chunks, day.lines) == (date(2026, 11, 3), 1, 7)
     assert day.size == (root / "memory/2026-11-03.md").stat().st_size
-
-
-def test_days_count_up_their_files(engine: Engine) -> None:
-    days = engine.browse.days({"memory/2026-11-04.md": 3, "memory/twin.md": 9})
-    assert [one.day.day for one in days] == list(range(1, 13))
-    assert {one.day.day: one.recalls for one in days}[4] == 3
-    assert sum(one.chunks for one in days) == 12
-    assert all(one.recalls is None for one in engine.browse.days())
 
 
 # --- one chunk ------------------------------------------------------------------------------------
@@ -241,23 +232,6 @@ def test_near_duplicates_are_both_told(engine: Engine) -> None:
 # --- the history ----------------------------------------------------------------------------------
 
 
-def test_answered_queries_are_those_of_a_search(engine: Engine) -> None:
-    queries = ["router hall", "day 3", "清水寺", "nothing of this", "  ", "day 3"]
-    expected = {
-        query: [hit.chunk.id for hit in engine.search.ask(query).hits]
-        for query in set(queries)
-        if query.strip()
-    }
-    for chunk in all_chunks(engine):
-        answered = engine.browse.answered_queries(chunk.id, queries)
-        assert {one.query: one.rank for one in answered} == {
-            query: ids.index(chunk.id) + 1 for query, ids in expected.items() if chunk.id in ids
-        }
-        assert [one.rank for one in answered] == sorted(one.rank for one in answered)
-    recalled = engine.browse.recalled(queries)
-    assert sum(recalled.values()) == sum(map(len, expected.values()))
-
-
 def test_a_second_look_asks_nothing_until_the_index_changes(
     engine: Engine, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,18 +292,6 @@ def test_a_typed_search_goes_before_the_history(root: Path, tmp_path: Path) -> N
         engine.browse.recalled(queries, progressed=progressed)
     assert len(answers) == 1
     assert finished[-1] == 60
-
-
-def test_the_history_can_be_cancelled(engine: Engine) -> None:
-    with pytest.raises(Cancelled):
-        engine.browse.recalled([f"day {n}" for n in range(9)], cancelled=_after(4))
-    with pytest.raises(Cancelled):
-        engine.browse.care(cancelled=_after(3))
-
-
-def _after(times: int) -> Callable[[], bool]:
-    left = iter(range(times))
-    return lambda: next(left, None) is None
 
 
 # --- care -----------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from memtui.bus import (
 )
 from memtui.engine import Engine
 from memtui.errors import IndexMissing, SettingsError, WriterLocked
-from memtui.model import Decay, Fusion, IndexState, Leg, LegStatus, Mmr, Reason
+from memtui.model import IndexState, Leg, LegStatus, Reason
 from memtui.settings import EmbeddingSettings, IndexSettings, Settings
 from tests.support.embedding import HashedProvider, registered_hashed
 
@@ -104,20 +103,6 @@ def test_both_legs_answer_after_a_sync(engine: Engine) -> None:
     assert len(ranked.hits) + len(ranked.drops) == len(ranked.pool.chunks)
 
 
-@pytest.mark.parametrize(("query", "path"), [("清水寺", "kyoto"), ("lotus tea", "mai")])
-def test_queries_find_their_notes(engine: Engine, query: str, path: str) -> None:
-    engine.index.sync(wait=True)
-    assert path in paths(engine, query)[0]
-
-
-def test_filters_narrow_both_legs(engine: Engine) -> None:
-    engine.index.sync(wait=True)
-    assert set(paths(engine, "router path:2026-11-18*")) == {"memory/2026-11-18.md"}
-    dated = paths(engine, "router after:2026-11-01 before:2026-11-19")
-    assert "memory/2026-11-18.md" in dated
-    assert "memory/2026-11-19.md" not in dated
-
-
 def test_every_change_of_the_files_is_followed_by_a_sync(engine: Engine, root: Path) -> None:
     engine.index.sync(wait=True)
     (root / "memory/2026-11-18.md").rename(root / "memory/2026-11-17.md")
@@ -131,31 +116,6 @@ def test_every_change_of_the_files_is_followed_by_a_sync(engine: Engine, root: P
     assert paths(engine, '"192.168.1.1"') == []
     assert paths(engine, "heron")[0] == "memory/new.md"
     assert engine.index.status().files == 6
-
-
-def test_a_rerank_needs_no_index(engine: Engine, root: Path) -> None:
-    engine.index.sync(wait=True)
-    ranked = engine.search.ask("omada router vlan")
-    engine.close()
-    ranking = replace(ranked.ranking, mmr=Mmr(enabled=True), decay=Decay(enabled=True))
-    again = engine.search.rerank(ranked.pool, ranking)
-    assert len(again.hits) + len(again.drops) == len(ranked.pool.chunks)
-    assert engine.search.rerank(ranked.pool, ranked.ranking).hits == ranked.hits
-    for fusion in Fusion:
-        assert engine.search.rerank(ranked.pool, replace(ranking, fusion=fusion)).hits
-
-
-def test_the_latest_of_many_searches_is_answered(root: Path, tmp_path: Path) -> None:
-    bus = Bus()
-    queue = bus.queue((SearchReady, SearchFailed))
-    with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", bus=bus) as engine:
-        engine.index.sync(wait=True)
-        for end in range(1, 6):
-            engine.search.submit("router"[:end])
-        last = engine.search.submit("router")
-        ranked = answer(queue, last).ranked
-        assert ranked.pool.query == "router"
-        assert queue.get(timeout=0.05) is None
 
 
 def test_typing_makes_the_last_word_a_prefix(engine: Engine) -> None:
@@ -252,14 +212,6 @@ def test_a_look_at_the_files_finds_what_waits(engine: Engine, root: Path) -> Non
     assert set(status.pending) == {"memory/new.md", "MEMORY.md"}
 
 
-def test_chunk_ranges_and_recent_files(engine: Engine) -> None:
-    engine.index.sync(wait=True)
-    (only,) = engine.browse.chunk_ranges("MEMORY.md")
-    assert (only.start_line, only.end_line) == (1, 4)
-    assert len(engine.browse.recent(3)) == 3
-    assert list(engine.browse.chunk_ranges("no such file")) == []
-
-
 def test_the_watcher_brings_a_change_into_the_results(root: Path, tmp_path: Path) -> None:
     bus = Bus()
     done = bus.queue(SyncFinished)
@@ -298,13 +250,6 @@ def test_reading_alone_writes_nothing(root: Path, tmp_path: Path) -> None:
     with Engine.open(root, SETTINGS, data_dir=data, write=False) as engine:
         assert engine.index.status().state is IndexState.NO_INDEX
     assert not data.exists()
-
-
-def test_closing_twice_and_searching_afterwards_is_harmless(engine: Engine) -> None:
-    engine.index.sync(wait=True)
-    engine.close()
-    engine.close()
-    assert engine.search.submit("router") > 0
 
 
 def test_a_subscriber_that_fails_ends_no_thread_and_is_named(root: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memtui.bus import Bus, SearchFailed, SearchReady, SyncFinished
+from memtui.bus import Bus, SearchReady, SyncFinished
 from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.provider import Provider, Vector
 from memtui.embedding.registry import Availability, Registration, register
@@ -215,22 +215,6 @@ def test_a_damaged_index_is_named_and_never_another_error(root: Path, data: Path
             with pytest.raises(IndexUnusable, match="damaged"):
                 read()
         assert engine.index.rebuild_cost().chunks == 0
-
-
-def test_a_subscriber_that_fails_does_not_end_the_engine_thread(root: Path, data: Path) -> None:
-    bus = Bus()
-
-    def fail(event: object) -> None:
-        raise RuntimeError("the screen is gone")
-
-    with Engine.open(root, SETTINGS, data_dir=data, bus=bus) as engine:
-        subscription = bus.subscribe((SearchReady, SearchFailed), fail)
-        engine.search.submit("router")
-        assert engine.wait_idle()
-        subscription.close()
-        assert engine.search.ask("router").hits
-        assert [error.where for error in engine.index.status().errors] == ["bus"]
-        assert "the screen is gone" in engine.index.status().errors[0].message
 
 
 def test_an_interruption_at_its_very_end_leaves_no_snapshot_open(data: Path) -> None:

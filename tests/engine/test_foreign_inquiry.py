@@ -14,17 +14,12 @@ import pytest
 
 from memtui.engine import Engine
 from memtui.engine.foreign import find_target
-from memtui.engine.foreign.legs import tables_of
 from memtui.engine.foreign.query_vectors import GivenVectors
 from memtui.engine.places import parse_place
-from memtui.errors import IndexMissing
 from memtui.index.foreign.opening import open_foreign
 from memtui.index.foreign.rows import read_vectors
 from memtui.model import Leg, LegStatus, Ranked, Reason, Stage
 from memtui.model.inquiry import Inquiry, Outcome, Place, Station, TraceStep
-from memtui.retrieval.leg_detail import explain_openclaw
-from memtui.retrieval.openclaw.plan import searched_part
-from memtui.retrieval.openclaw.release import release_of
 from tests.support import recorded
 from tests.support.openclaw import AGENT_BLOB, DIMS, RELEASES, SIDECAR, State, edit, make_state
 from tests.support.small_memory import agent_index
@@ -94,18 +89,6 @@ def step(inquiry: Inquiry, at: Station | Stage) -> TraceStep:
     return next(one for one in inquiry.steps if one.at is at)
 
 
-def test_every_chunk_of_the_index_has_an_answer_that_agrees_with_the_list(state: State) -> None:
-    with engine_of(state, given=given(state)) as engine:
-        for query in (QUERY, "standup notes", "the", "", "zzz", SHOWN):
-            ranked = engine.search.ask(query)
-            for path in engine.browse.paths()[::3]:
-                check(ranked, engine.explain.inquire_at(ranked, Place(path)))
-                for chunk in engine.browse.chunk_ranges(path)[:2]:
-                    found = engine.explain.inquire(ranked, chunk.chunk_id)
-                    check(ranked, found)
-                    assert found.in_pool == any(one.at is Stage.FUSION for one in found.steps)
-
-
 def test_a_word_of_an_and_that_a_note_lacks(state: State) -> None:
     with engine_of(state) as engine:
         shown = ask(engine, SHOWN)
@@ -145,24 +128,6 @@ def test_the_rank_for_one_keyword_is_not_taken_for_that_of_the_leg(tmp_path: Pat
     assert by_keyword is not None
     assert pool.numbers == {"limit": ranked.pool.limit, "bm25_rank": by_keyword.position + 1}
     assert by_keyword.position < ranked.pool.limit
-
-
-def test_a_tokenizer_that_drops_short_words(sidecar: State) -> None:
-    columns = "id UNINDEXED, path UNINDEXED, source UNINDEXED, model UNINDEXED, start_line UNINDEXED, end_line UNINDEXED"
-    names = "text, id, path, source, model, start_line, end_line"
-    edit(
-        sidecar.database,
-        "DROP TABLE chunks_fts",
-        f"CREATE VIRTUAL TABLE chunks_fts USING fts5(text, {columns}, tokenize='trigram case_sensitive 0')",
-        f"INSERT INTO chunks_fts({names}) SELECT {names} FROM chunks",
-    )
-    with engine_of(sidecar) as engine:
-        assert engine.index.status().tokenizer.startswith("trigram")
-        found = ask(engine, SHOWN, "be it")
-        assert lost(found) == (Station.KEYWORD_LEG, Reason.TOKENIZER_DROPS)
-        assert found.steps[-1].words == ("be", "it")
-        assert found.steps[-1].other == "trigram"
-        assert ask(engine, SHOWN, "fresh tok").shown
 
 
 @pytest.mark.parametrize(
@@ -288,22 +253,6 @@ def test_without_a_workspace_no_file_is_judged(sidecar: State) -> None:
         assert lost(ask(engine, "nothing.md")) == (Station.INDEXED, Reason.NOT_INDEXED)
 
 
-def test_a_closed_engine_says_so_in_one_line(sidecar: State) -> None:
-    with engine_of(sidecar) as engine:
-        ranked = engine.search.ask(QUERY)
-        chunk = ranked.hits[0].chunk
-        assert lost(engine.explain.inquire(ranked, "nothing")) == (Station.INDEXED, Reason.VANISHED)
-    for call in (
-        lambda: engine.explain.inquire(ranked, chunk.id),
-        lambda: engine.explain.inquire_at(ranked, Place(SHOWN)),
-        lambda: engine.explain.passages(ranked, chunk.id),
-        lambda: engine.explain.words_to_try(ranked, chunk.id),
-        engine.browse.paths,
-    ):
-        with pytest.raises(IndexMissing, match="the index is closed"):
-            call()
-
-
 def test_a_row_whose_chunk_is_gone_is_a_hit_all_the_same(sidecar: State) -> None:
     edit(sidecar.database, f"DELETE FROM chunks WHERE path = '{SHOWN}'")
     with engine_of(sidecar) as engine:
@@ -315,68 +264,7 @@ def test_a_row_whose_chunk_is_gone_is_a_hit_all_the_same(sidecar: State) -> None
         assert engine.explain.passages(ranked, hit.chunk.id).text == hit.chunk.text
 
 
-def test_passages_are_those_of_memtuis_own_model_and_say_so(sidecar: State) -> None:
-    with engine_of(sidecar) as engine:
-        ranked = engine.search.ask(QUERY)
-        passages = engine.explain.passages(ranked, ranked.hits[0].chunk.id)
-        assert passages.model == "all-MiniLM-L6-v2-int8"
-        assert [p.cosine for p in passages.found] == sorted(
-            (p.cosine for p in passages.found), reverse=True
-        )
-        best = passages.found[0]
-        assert "skew" in passages.text[best.start : best.end]
-        assert agent_index(engine).facts.identity.model != passages.model
-        foreign_script = engine.search.ask("时钟偏差")
-        reason = engine.explain.passages(foreign_script, ranked.hits[0].chunk.id).reason
-        assert reason is Reason.SCRIPT_NOT_SUPPORTED
-        assert engine.explain.passages(ranked, "nothing").reason is Reason.VANISHED
-
-
 # --- queries ------------------------------------------------------------------------------------
-
-
-def test_a_very_long_query_is_explained_as_far_as_it_is_searched(state: State) -> None:
-    query = f"  {QUERY} " + "token " * 900 + "unsearchable"
-    with engine_of(state) as engine:
-        ranked = engine.search.ask(query)
-        sent = ranked.pool.states[Leg.KEYWORD].facts["match"]
-        wanted = engine.search.ask(QUERY).hits[0].chunk
-        found = engine.explain.inquire(ranked, wanted.id)
-        check(ranked, found)
-        assert found.terms is not None
-        assert found.terms.match == sent
-        assert found.terms.found
-        assert found.terms.missing == ()
-        assert found.terms.score is not None
-        place = found.leg_places[Leg.KEYWORD].rank
-        assert place is not None
-        release = release_of(agent_index(engine).facts.choice.profile)
-    opened = open_foreign(state.database)
-    try:
-        explained = explain_openclaw(
-            opened.connection, tables_of(opened.layout), release, query, found.terms.rowid
-        )
-    finally:
-        opened.close()
-    assert explained.match == sent
-    assert "unsearchable" not in searched_part(query.strip())
-
-
-def test_words_are_tried_by_real_searches(state: State) -> None:
-    with engine_of(state) as engine:
-        ranking = replace(engine.ranking, k=1)
-        ranked = engine.search.ask(f"{QUERY} zebra", ranking=ranking)
-        wanted = engine.search.ask(QUERY).hits[0].chunk
-        assert wanted.id not in {hit.chunk.id for hit in ranked.hits}
-        inquiry = engine.explain.inquire(ranked, wanted.id)
-        assert inquiry.terms is not None
-        assert inquiry.terms.missing == ("zebra",)
-        found = engine.explain.word_changes(ranked, ranking, wanted, inquiry.terms)
-        assert found.changes[0].removed == ("zebra",)
-        assert found.changes[0].query == QUERY
-        for change in found.changes:
-            again = engine.search.ask(change.query, ranking=ranking)
-            assert again.hits[change.rank_after - 1].chunk.id == wanted.id
 
 
 @pytest.mark.parametrize("queries", [(), ("zebra fog",)])

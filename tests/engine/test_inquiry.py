@@ -16,7 +16,7 @@ from memtui.engine.places import parse_place
 from memtui.errors import IndexMissing
 from memtui.index.database import open_database
 from memtui.index.generations import IndexFolder
-from memtui.model import Decay, Leg, Mmr, Ranking, Reason, Rerank, SearchMode, Stage
+from memtui.model import Leg, Mmr, Ranking, Reason, SearchMode, Stage
 from memtui.model.inquiry import Inquiry, Outcome, Place, Station, TraceStep
 from memtui.settings import EmbeddingSettings, MemorySettings, Settings
 from tests.support.embedding import HashedProvider, registered_hashed
@@ -255,22 +255,6 @@ def test_a_note_indexed_since_the_search_was_no_candidate_of_it(engine: Engine, 
     assert engine.explain.inquire_at(engine.search.ask(QUERY), Place("memory/new.md")).shown
 
 
-def test_after_a_rebuild_the_cosine_is_still_that_of_the_chunk(engine: Engine, root: Path) -> None:
-    ranked = engine.search.ask(QUERY)
-    before = {
-        hit.chunk.id: engine.explain.inquire(ranked, hit.chunk.id).leg_places for hit in ranked.hits
-    }
-    (root / "MEMORY.md").unlink()
-    engine.index.rebuild(wait=True)
-    for chunk_id, places in before.items():
-        now = engine.explain.inquire(ranked, chunk_id).leg_places
-        if now:
-            known, rank = places[Leg.VECTOR].rank, now[Leg.VECTOR].rank
-            assert known is not None
-            assert rank is not None
-            assert rank.raw == known.raw
-
-
 # --- the ways people write a path -------------------------------------------------------------
 
 
@@ -309,19 +293,6 @@ def test_a_name_that_several_files_have_names_them(engine: Engine, root: Path) -
     assert found.steps[-1].other == "it could be memory/copies/one.md, memory/people/one.md"
 
 
-def test_hostile_names_are_found(engine: Engine, root: Path) -> None:
-    names = [b"memory/\xff\xfe bad.md", "memory/rtl\u202e.md".encode(), b"memory/a#L3.md"]
-    for name in names:
-        (root / os.fsdecode(name)).write_text("A hostile quince.\n")
-    engine.index.sync(wait=True)
-    ranked = engine.search.ask("hostile quince")
-    for path in (*(hit.chunk.path for hit in ranked.hits[:3]), *map(os.fsdecode, names)):
-        found = engine.explain.inquire_at(ranked, Place(path))
-        assert found.shown, path
-    assert list(engine.browse.paths()) == sorted(engine.browse.paths())
-    assert len(engine.browse.paths()) == len(NOTES) + 3
-
-
 # --- the legs ---------------------------------------------------------------------------------
 
 
@@ -343,11 +314,6 @@ def test_a_quoted_phrase_that_a_note_lacks(engine: Engine) -> None:
         assert step(found, station).reason is Reason.TERM_MISSING
         assert step(found, station).words == ("omada router",)
     assert lost(found) == (Station.VECTOR_LEG, Reason.TERM_MISSING)
-
-
-def test_only_stop_words(engine: Engine) -> None:
-    found = ask(engine, "mai.md", "is", small(engine, search_mode=KEYWORD_ONLY))
-    assert lost(found) == (Station.KEYWORD_LEG, Reason.ONLY_STOP_WORDS)
 
 
 @pytest.mark.parametrize(
@@ -420,18 +386,6 @@ def test_a_vector_that_cannot_be_compared(
     assert found.steps[-1].other == other
 
 
-def test_a_script_that_the_model_does_not_read(engine: Engine, provider: HashedProvider) -> None:
-    provider.readable = str.isascii
-    found = ask(engine, "mai.md", "京都 vlan")
-    assert lost(found) == (Station.KEYWORD_LEG, Reason.NOT_MATCHED)
-    shown = ask(engine, "2026-11-18.md", "京都 vlan")
-    assert step(shown, Station.VECTOR_LEG).outcome is Outcome.SKIPPED
-    assert step(shown, Station.VECTOR_LEG).reason is Reason.SCRIPT_NOT_SUPPORTED
-    ranked = engine.search.ask("京都 vlan")
-    passages = engine.explain.passages(ranked, ranked.hits[0].chunk.id)
-    assert (passages.found, passages.reason) == ((), Reason.SCRIPT_NOT_SUPPORTED)
-
-
 def test_a_provider_that_fails_may_be_what_lost_it(
     engine: Engine, provider: HashedProvider
 ) -> None:
@@ -463,14 +417,6 @@ def test_the_true_rank_beyond_the_limit_of_both_pools(engine: Engine) -> None:
         assert place.position >= 2
 
 
-def test_below_the_minimum_score(engine: Engine) -> None:
-    found = ask(engine, "MEMORY.md", ranking=replace(engine.ranking, min_score=0.9))
-    assert lost(found) == (Stage.MIN_SCORE, Reason.BELOW_MIN_SCORE)
-    numbers = found.steps[-1].numbers
-    assert numbers["min_score"] == 0.9
-    assert float(numbers["score"] or 0) < 0.9
-
-
 def test_cut_at_k(engine: Engine) -> None:
     ranked = engine.search.ask(QUERY)
     last = ranked.hits[-1]
@@ -480,27 +426,6 @@ def test_cut_at_k(engine: Engine) -> None:
     assert lost(found) == (Stage.CUT, Reason.CUT_AT_K)
     assert found.steps[-1].rank == last.rank
     assert found.steps[-1].numbers["k"] == last.rank - 1
-
-
-def test_pushed_down_by_decay(engine: Engine) -> None:
-    base = replace(engine.ranking, search_mode=KEYWORD_ONLY)
-    ranked = engine.search.ask("configured twenty", ranking=base)
-    assert ranked.hits[0].chunk.path == "memory/2026-02-01.md"
-    decayed = replace(base, k=1, decay=Decay(enabled=True, half_life_days=10))
-    found = ask(engine, "2026-02-01.md", "configured twenty", decayed)
-    assert lost(found) == (Stage.DECAY, Reason.PUSHED_DOWN)
-    pushed = found.first_failure
-    assert pushed is not None
-    assert pushed.outcome is Outcome.PUSHED_OUT
-    assert pushed.rank == 2
-    numbers = pushed.numbers
-    assert numbers["half_life_days"] == 10
-    assert numbers["date_from"] == "file_name"
-    assert float(numbers["age_days"] or 0) == pytest.approx(292.75)
-    before, operand = float(numbers["before"] or 0), float(numbers["operand"] or 0)
-    assert float(numbers["after"] or 0) == before * operand
-    assert found.steps[-1].outcome is Outcome.LOST
-    assert found.steps[-1].at is Stage.CUT
 
 
 def test_pushed_down_by_mmr_names_the_chunk_it_repeats(engine: Engine) -> None:
@@ -516,28 +441,6 @@ def test_pushed_down_by_mmr_names_the_chunk_it_repeats(engine: Engine) -> None:
     assert found.first_failure.other == "memory/copies/one.md#L1-L2"
     assert found.first_failure.numbers["similarity"] == 1.0
     assert found.first_failure.numbers["lambda"] == 0.1
-
-
-def test_a_push_that_a_later_stage_takes_back_is_no_failure(engine: Engine) -> None:
-    ranking = replace(
-        engine.ranking,
-        search_mode=KEYWORD_ONLY,
-        k=1,
-        decay=Decay(enabled=True, half_life_days=10),
-        rerank=Rerank(enabled=True, relevance=0.0, recency=-1.0, importance=0.0),
-    )
-    found = ask(engine, "2026-02-01.md", "configured twenty", ranking)
-    assert found.shown
-    pushed = step(found, Stage.DECAY)
-    assert pushed.outcome is Outcome.PUSHED_OUT
-    hidden = replace(found, rank=None)
-    assert hidden.first_failure is None
-
-
-def test_removed_as_a_duplicate(engine: Engine) -> None:
-    found = ask(engine, "copies/two.md", ranking=replace(engine.ranking, dedup=True))
-    assert lost(found) == (Stage.DEDUP, Reason.DUPLICATE_TEXT)
-    assert found.steps[-1].other == "memory/copies/one.md#L1-L2"
 
 
 def test_of_a_file_the_chunk_that_comes_nearest_is_meant(engine: Engine, root: Path) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import logging
 import threading
-import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memtui.embedding.payloads import normalised, query_request
+from memtui.embedding.payloads import query_request
 from memtui.embedding.services import SERVICES, address_of
 from memtui.engine.foreign.query_vectors import (
     GivenVectors,
@@ -36,7 +37,6 @@ from memtui.model.status import Identity
 from memtui.settings.openclaw import MemorySearchConfig, read_config
 from memtui.settings.openclaw.secrets import AgentRemote
 from tests.support.loopback import (
-    HTML,
     Answer,
     LoopbackServer,
     as_json,
@@ -218,7 +218,6 @@ CASES = [
     ),
 ]
 IDS = [f"{case.provider}-{case.model}" for case in CASES]
-PROVIDERS = list({case.provider: case for case in CASES}.values())
 
 
 def configured(server: LoopbackServer, base: str = "/v1", **more: Any) -> MemorySearchConfig:
@@ -472,113 +471,10 @@ def test_a_fallback_is_asked_at_its_own_address(server: LoopbackServer, tmp_path
 # --- faults
 
 
-FAULTS: list[tuple[str, list[Answer], str]] = [
-    ("400", [Answer(status=400)], "HTTP 400 from {host}: the request is not accepted"),
-    ("401", [Answer(KEY.encode(), 401)], "HTTP 401 from {host}: {key}"),
-    ("403", [Answer(status=403)], "HTTP 403 from {host}: {key}"),
-    ("404", [Answer(status=404)], "HTTP 404 from {host}: no such model or path"),
-    (
-        "429",
-        [Answer(status=429, headers={"retry-after": "0"})],
-        "HTTP 429 from {host}: too many requests",
-    ),
-    (
-        "429-long",
-        [Answer(status=429, headers={"retry-after": "30"})],
-        "HTTP 429 from {host}: too many requests, again in 30 s",
-    ),
-    ("500", [Answer(status=500)], "HTTP 500 from {host}: the service fails"),
-    (
-        "redirect",
-        [Answer(status=307, headers={"location": "http://127.0.0.1:1/"})],
-        "HTTP 307 from {host}: a redirect, which is not followed",
-    ),
-    ("cut", [Answer(cut=True)], "{host} cut the connection"),
-    ("not-json", [Answer(b"hello")], "{host} answers with what is not JSON"),
-    ("deep", [Answer(b"[" * 100_000)], "{host} answers with what is not JSON"),
-    ("html", [Answer(HTML)], "{host} answers with a web page"),
-    (
-        "gzip",
-        [Answer(b"no gzip", headers={"content-encoding": "gzip"})],
-        "{host} answers with what cannot be decompressed",
-    ),
-    ("list", [as_json([1, 2])], "the answer holds no vector"),
-    ("empty", [as_json({"data": [], "embeddings": []})], "the answer holds no vector"),
-]
-
-
-@pytest.mark.parametrize("case", PROVIDERS, ids=[case.provider for case in PROVIDERS])
-@pytest.mark.parametrize(
-    ("answers", "why"), [fault[1:] for fault in FAULTS], ids=[fault[0] for fault in FAULTS]
-)
-def test_faults_end_in_one_line(
-    server: LoopbackServer, case: Case, answers: list[Answer], why: str
-) -> None:
-    server.answers = answers
-    identity = replace(MADE_WITH, provider=case.provider, model=case.model)
-    config = configured(server, case.base, provider=case.provider, model=case.model)
-    found = find(finder(config, identity))
-    names = SERVICES[case.provider].key_variables if case.provider in SERVICES else ()
-    refused = f"the key in {names[0]} is not accepted" if names else "it wants a key"
-    expected = why.format(host=server.host, key=refused)
-    assert found.reason is Reason.NOT_REPRODUCIBLE
-    assert found.why == expected
-    assert found.detail == (
-        f"not reproducible here: needs {case.provider}/{case.model}; {expected}"
-    )
-
-
-@pytest.mark.parametrize("case", PROVIDERS, ids=[case.provider for case in PROVIDERS])
-@pytest.mark.parametrize(
-    ("numbers", "reason"),
-    [
-        ([1.0, 2.0], Reason.DIMENSIONS_DIFFER),
-        ([0.0, 0.0, 0.0], Reason.ZERO_QUERY_VECTOR),
-        ([float("nan"), float("inf"), 0.0], Reason.ZERO_QUERY_VECTOR),
-        ([1.0, "2", 3.0], Reason.NOT_REPRODUCIBLE),
-        ([True, False, True], Reason.NOT_REPRODUCIBLE),
-        ([10**400, 0, 0], Reason.NOT_REPRODUCIBLE),
-        ([], Reason.NOT_REPRODUCIBLE),
-    ],
-    ids=str,
-)
-def test_vectors_that_cannot_be_used(
-    server: LoopbackServer, case: Case, numbers: list[Any], reason: Reason
-) -> None:
-    server.answers = [case.answer(numbers)]
-    identity = replace(MADE_WITH, provider=case.provider, model=case.model)
-    config = configured(server, case.base, provider=case.provider, model=case.model)
-    found = find(finder(config, identity))
-    assert isinstance(found, NoVector)
-    assert found.reason is reason
-
-
-def test_numbers_that_are_not_finite_become_zero(server: LoopbackServer) -> None:
-    server.answers = [Answer(b'{"data": [{"embedding": [NaN, 3, 1e999]}]}')]
-    assert find(finder(configured(server))).values.tolist() == [0.0, 1.0, 0.0]
-
-
 def test_more_vectors_than_texts(server: LoopbackServer) -> None:
     entry = {"embedding": VECTOR}
     server.answers = [as_json({"data": [entry, entry]})]
     assert find(finder(configured(server))).why == "the answer holds 2 vectors for one text"
-
-
-@pytest.mark.parametrize("status", [429, 500, 503])
-@pytest.mark.parametrize("pause", ["", "0", "Wed, 21 Oct 2015 07:28:00 GMT", "soon"])
-def test_a_second_try(server: LoopbackServer, status: int, pause: str) -> None:
-    headers = {"retry-after": pause} if pause else {}
-    server.answers = [Answer(status=status, headers=headers), openai_answer(VECTOR)]
-    assert isinstance(find(finder(configured(server))), QueryVector)
-    assert len(server.seen) == 2
-
-
-def test_tries_that_are_not_made(server: LoopbackServer) -> None:
-    server.answers = [Answer(status=503, headers={"retry-after": "2.5"}), openai_answer(VECTOR)]
-    assert isinstance(find(finder(configured(server))), NoVector)
-    server.answers = [Answer(status=400), openai_answer(VECTOR)]
-    assert isinstance(find(finder(configured(server))), NoVector)
-    assert len(server.seen) == 2
 
 
 def test_a_redirect_to_another_host_gets_nothing(server: LoopbackServer) -> None:
@@ -588,26 +484,6 @@ def test_a_redirect_to_another_host_gets_nothing(server: LoopbackServer) -> None
             server.answers = [Answer(status=status, headers=location)]
             assert "a redirect" in find(finder(configured(server))).why
         assert not other.seen
-
-
-def test_a_hanging_server_is_left_at_once(server: LoopbackServer) -> None:
-    server.answers = [Answer(hang=True)]
-    since: list[float] = []
-
-    def cancelled() -> bool:
-        if server.arrived.is_set() and not since:
-            since.append(time.monotonic())
-        return bool(since)
-
-    vectors = finder(configured(server))
-    taken = []
-    for _ in range(3):
-        since.clear()
-        server.arrived.clear()
-        with pytest.raises(Cancelled):
-            vectors.find("router", typing=True, cancelled=cancelled)
-        taken.append(time.monotonic() - since[0])
-    assert min(taken) < 0.2
 
 
 def test_closing_ends_a_call_and_all_later_ones(server: LoopbackServer) -> None:
@@ -803,6 +679,19 @@ def test_hostile_names_are_shown_safely() -> None:
     assert len(found.detail) < 300
 
 
+def test_no_key_in_a_traceback(server: LoopbackServer) -> None:
+    vectors = finder(configured(server), env={"OPENAI_API_KEY": f"{KEY}\n"})
+    server.answers = [Answer(hang=True)]
+    try:
+        vectors.find("router", typing=False, cancelled=server.arrived.is_set)
+    except Cancelled as error:
+        out = io.StringIO()
+        traceback.print_exception(error, file=out)
+        assert KEY not in out.getvalue()
+    else:
+        pytest.fail("not cancelled")
+
+
 # --- the index's own cache
 
 
@@ -987,24 +876,4 @@ def test_bad_files_are_one_line(tmp_path: Path, content: object, where: str, wha
     assert "\x1b" not in line
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="No such file"):
-        load_given(tmp_path / "missing.json")
-    with pytest.raises(SettingsError, match="not a regular file"):
-        load_given(tmp_path)
-
-
 # --- arithmetic
-
-
-def test_normalising_agrees_with_the_rule() -> None:
-    numbers = np.random.default_rng(7).normal(size=1536)
-    length = 0.0
-    for number in numbers.tolist():
-        length += number * number
-    expected = [number / length**0.5 for number in numbers.tolist()]
-    assert normalised(numbers).tolist() == expected
-    tiny = np.array([1e-11, 0.0])
-    assert normalised(tiny).tolist() == tiny.tolist()
-    assert normalised(np.array([np.nan, np.inf, -2.0])).tolist() == [0.0, 0.0, -1.0]
-    assert not normalised(np.array([1e200, 1e200])).any()

@@ -154,28 +154,6 @@ def test_a_search_without_a_leg_of_the_first_counts_for_nothing(engine: Engine) 
     assert found.tried == len(counting.queries) > 0
 
 
-def test_progress_may_stop_it(engine: Engine) -> None:
-    ranked, chunk = missed(engine, "router config", "USER.md", engine.ranking)
-    counting, seen = Counting(engine), []
-
-    def progress(query: str) -> None:
-        seen.append(query)
-        if len(seen) == 3:
-            raise InterruptedError
-
-    with pytest.raises(InterruptedError):
-        word_changes(
-            counting.search,
-            counting.words_to_try,
-            ranked,
-            engine.ranking,
-            chunk,
-            None,
-            progress=progress,
-        )
-    assert counting.queries == seen[:2]
-
-
 def test_nothing_is_tried_for_a_chunk_in_the_list(engine: Engine) -> None:
     ranked = engine.search.ask("router config")
     counting = Counting(engine)
