@@ -26,4 +26,4 @@ async def test_the_screen_opens_searches_and_browses_it(tmp_path: Path) -> None:
         assert "Router config first written down" in screen_text(app)
         await pilot.press("escape", "x")
         await until(pilot, lambda: "router config" in screen_text(app), 20)
-    app.close_engine()
+    app.memories.close()
