@@ -18,11 +18,8 @@ from memtui.model import (
     Chunk,
     Drop,
     Hit,
-    LegScore,
-    LegState,
     Ranked,
     Ranking,
-    StageScore,
     citation,
 )
 from memtui.model.browsing import (
@@ -89,7 +86,8 @@ FileStates = Mapping[str, FileState]
 
 def legs_entry(ranked: Ranked) -> dict[str, Any]:
     """How each leg answered, and what it searched for."""
-    return {str(leg): _leg_state(state) for leg, state in ranked.pool.states.items()}
+    states: dict[str, Any] = plain(ranked.pool.states)
+    return {leg: {"state": state.pop("status"), **state} for leg, state in states.items()}
 
 
 def ranking_entry(ranked: Ranked) -> dict[str, Any]:
@@ -109,8 +107,8 @@ def hit_entry(hit: Hit, snippet: str, states: FileStates | None = None) -> dict[
         **_chunk(hit.chunk),
         "score": hit.score,
         "effective": hit.effective,
-        "legs": _legs(hit.legs),
-        "stages": [_stage(stage) for stage in hit.stages],
+        "legs": plain(hit.legs),
+        "stages": plain(hit.stages),
         "snippet": snippet,
         **file_state,
     }
@@ -124,8 +122,8 @@ def drop_entry(drop: Drop) -> dict[str, Any]:
         "reason": drop.reason,
         "score": drop.score,
         "numbers": drop.numbers,
-        "legs": _legs(drop.legs),
-        "stages": [_stage(stage) for stage in drop.stages],
+        "legs": plain(drop.legs),
+        "stages": plain(drop.stages),
     }
 
 
@@ -138,44 +136,6 @@ def _chunk(chunk: Chunk) -> dict[str, Any]:
         "end_line": chunk.end_line,
         "citation": citation(chunk.path, chunk.start_line, chunk.end_line),
         "model": chunk.model,
-    }
-
-
-def _legs(legs: Mapping[Any, LegScore]) -> dict[str, Any]:
-    return {
-        str(leg): {
-            "raw": part.raw,
-            "mapped": part.mapped,
-            "weight": part.weight,
-            "contribution": part.contribution,
-            "position": part.position,
-            "terms": part.terms,
-            "text_score": part.text_score,
-        }
-        for leg, part in legs.items()
-    }
-
-
-def _stage(stage: StageScore) -> dict[str, Any]:
-    return {
-        "stage": stage.stage,
-        "before": stage.before,
-        "after": stage.after,
-        "operation": stage.operation,
-        "operand": stage.operand,
-        "rank": stage.rank,
-        "reason": stage.reason,
-        "numbers": stage.numbers,
-    }
-
-
-def _leg_state(state: LegState) -> dict[str, Any]:
-    return {
-        "state": state.status,
-        "reason": state.reason,
-        "detail": state.detail,
-        "elapsed_ms": state.elapsed_ms,
-        "facts": state.facts,
     }
 
 
@@ -283,6 +243,7 @@ def _passages(passages: Passages) -> dict[str, Any]:
 
 
 HIDDEN = "***"
+_PLACE = ("id", "path", "source", "start_line", "end_line")
 
 
 def masked_record(record: ChunkRecord) -> ChunkRecord:
@@ -329,20 +290,10 @@ def care_entry(report: CareReport) -> dict[str, Any]:
 
 def _neighbour(neighbour: Neighbour) -> dict[str, Any]:
     return {
-        **_place(neighbour.chunk),
+        **{name: getattr(neighbour.chunk, name) for name in _PLACE},
         "score": neighbour.score,
         "shared": neighbour.shared,
         "text": masked(neighbour.chunk.text),
-    }
-
-
-def _place(chunk: Chunk) -> dict[str, Any]:
-    return {
-        "id": chunk.id,
-        "path": chunk.path,
-        "source": chunk.source,
-        "start_line": chunk.start_line,
-        "end_line": chunk.end_line,
     }
 
 

@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from memtui.errors import MemtuiError
-from memtui.report.explanation import Explained
+from memtui.report.documents import document_text, explanation_document
+from memtui.report.explanation import Explained, report_of
+from memtui.report.layout import text_of
+from memtui.report.markdown import markdown_of
+from memtui.report.svg import svg_of
+from memtui.report.words import SHORT
 
 _BINARY: Final = getattr(os, "O_BINARY", 0)
 
@@ -49,26 +54,15 @@ def exported(
     warnings: Sequence[str] = (),
 ) -> str:
     """An explanation as a whole document; text and JSON hold every number to the last digit."""
-    from memtui.report import words
-    from memtui.report.explanation import report_of
-
     match format_:
         case Format.TEXT:
-            from memtui.report.layout import text_of
-
             return text_of(report_of(explained), ascii_only=ascii_only)
         case Format.JSON:
-            from memtui.report.documents import document_text, explanation_document
-
             return document_text(explanation_document(explained, warnings=warnings)) + "\n"
         case Format.MARKDOWN:
-            from memtui.report.markdown import markdown_of
-
             return markdown_of(report_of(explained))
         case Format.SVG:
-            from memtui.report.svg import svg_of
-
-            return svg_of(report_of(explained, spell=words.SHORT), dark=dark)
+            return svg_of(report_of(explained, spell=SHORT), dark=dark)
 
 
 def format_of(path: Path) -> Format:
@@ -88,8 +82,11 @@ def save(path: Path, text: str, *, force: bool = False, mode: int = 0o666) -> No
             raise OSError(None, "not a regular file")
         # A link stays one: what it leads to is replaced.
         _write(Path(os.path.realpath(path)) if force else path, text, force, mode)
+    except FileExistsError as error:
+        raise ExportFailed(f"{path} is there already", hint="--force replaces it") from error
     except (OSError, ValueError) as error:
-        raise _failed(path, error) from error
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ExportFailed(f"cannot write {path}: {reason}") from error
 
 
 def _write(path: Path, text: str, force: bool, mode: int) -> None:
@@ -98,34 +95,21 @@ def _write(path: Path, text: str, force: bool, mode: int) -> None:
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode)
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
             file.write(text)
-        if force:
-            os.replace(temporary, path)
-        else:
-            _place(temporary, path)
-    finally:
-        with suppress(OSError, ValueError):
-            temporary.unlink()
-
-
-def _place(temporary: Path, path: Path) -> None:
-    """Give a finished file its name; raises `FileExistsError` where the name is taken."""
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        raise
-    except OSError:
-        # A file system without links: the name is taken first, then the file put in its place.
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        if not force:
+            try:
+                os.link(temporary, path)
+                return
+            except FileExistsError:
+                raise
+            except OSError:
+                # A file system without links: the name is taken first, then the file replaces it.
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         try:
             os.replace(temporary, path)
         except OSError:
-            with suppress(OSError):
-                path.unlink()
+            if not force:
+                path.unlink(missing_ok=True)
             raise
-
-
-def _failed(path: Path, error: OSError | ValueError) -> ExportFailed:
-    if isinstance(error, FileExistsError):
-        return ExportFailed(f"{path} is there already", hint="--force replaces it")
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return ExportFailed(f"cannot write {path}: {reason}")
+    finally:
+        with suppress(OSError, ValueError):
+            temporary.unlink()

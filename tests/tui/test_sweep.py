@@ -8,10 +8,10 @@ from memtui.bus import Bus, SearchReady
 from memtui.model import Mmr, Ranked, Ranking
 from memtui.ranking.counterfactual import Parameter, apply
 from memtui.ranking.pipeline import rank
-from memtui.tui import sweeping
 from memtui.tui.options import UiOptions
+from memtui.tui.screens import sweep_controller
 from memtui.tui.screens.sweep import SweepScreen
-from memtui.tui.widgets.rank_chart import RankChart
+from memtui.tui.widgets.chart import RankChart
 from tests.tui.harness import Running, resize, running, settle, until
 from tests.tui.samples import CHUNKS, NOW, SampleEngine, make_pool
 
@@ -51,7 +51,7 @@ async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there() -> N
         assert screen.parameter is Parameter.VECTOR_WEIGHT
         assert screen.cursor == BASE.vector_weight
         assert screen.swept is not None
-        flips = sweeping.flips(screen.swept)
+        flips = sweep_controller.flips(screen.swept)
         before = ids(screen.list_at_cursor())
         seen = 0
         while True:
@@ -70,7 +70,9 @@ async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there() -> N
         await run.pilot.press("left")
         await settle(run.app, run.pilot)
         assert screen.cursor < flips[-1]
-        assert f"at vector {sweeping.value_text(screen.parameter, screen.cursor)}" in run.text
+        assert (
+            f"at vector {sweep_controller.value_text(screen.parameter, screen.cursor)}" in run.text
+        )
         assert f"{len(flips)} flips, exact" in run.text
         assert "now 0.30" in run.text
 

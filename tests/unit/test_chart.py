@@ -11,9 +11,8 @@ from textual.content import Content
 
 from memtui.model import Decay, Mmr, Ranking, SearchMode, Stage
 from memtui.ranking.counterfactual import Parameter, Segment, Sweep, sweep
-from memtui.tui import sweeping
-from memtui.tui.widgets.canvas import Canvas
-from memtui.tui.widgets.chart import FOOT, LABEL, Axis, Line, Mark, Plot, Span, chart_lines
+from memtui.tui.screens import sweep_controller
+from memtui.tui.widgets.chart import FOOT, LABEL, Axis, Canvas, Line, Mark, Plot, Span, chart_lines
 from tests.tui.samples import CHUNKS, NOW, make_pool
 
 UNIT = Axis(0.0, 1.0, ticks=((0.0, "0"), (1.0, "1"), (0.5, "0.5")))
@@ -188,19 +187,19 @@ def test_the_chosen_line_lies_above_the_others() -> None:
 
 
 def test_a_tidy_number_lies_between_and_near() -> None:
-    assert sweeping.tidy(0.437291, 0.471, first=True) == 0.44
-    assert sweeping.tidy(0.437291, 0.471, first=False) == 0.47
-    assert sweeping.tidy(0.437291, 0.438, first=True) == 0.4373
-    assert sweeping.tidy(30.2, 61.7, first=True) == 31
-    assert sweeping.tidy(30.2, 61.7, first=False) == 61
-    assert sweeping.tidy(434.1, 434.3, first=True) == 434.2
-    assert sweeping.tidy(0.0, 0.3, first=True) == 0.01
-    assert sweeping.tidy(0.2, 0.3, first=True) == 0.21
-    narrow = sweeping.tidy(0.5, 0.5 + 1e-14, first=True)
+    assert sweep_controller.tidy(0.437291, 0.471, first=True) == 0.44
+    assert sweep_controller.tidy(0.437291, 0.471, first=False) == 0.47
+    assert sweep_controller.tidy(0.437291, 0.438, first=True) == 0.4373
+    assert sweep_controller.tidy(30.2, 61.7, first=True) == 31
+    assert sweep_controller.tidy(30.2, 61.7, first=False) == 61
+    assert sweep_controller.tidy(434.1, 434.3, first=True) == 434.2
+    assert sweep_controller.tidy(0.0, 0.3, first=True) == 0.01
+    assert sweep_controller.tidy(0.2, 0.3, first=True) == 0.21
+    narrow = sweep_controller.tidy(0.5, 0.5 + 1e-14, first=True)
     assert 0.5 <= narrow <= 0.5 + 1e-14
 
 
-UNIT_SUBJECT = sweeping.Subject(Parameter.LAMBDA, Ranking(), 0.0, 1.0)
+UNIT_SUBJECT = sweep_controller.Subject(Parameter.LAMBDA, Ranking(), 0.0, 1.0)
 KNOWN = Sweep(
     Parameter.LAMBDA,
     0.0,
@@ -213,46 +212,48 @@ KNOWN = Sweep(
 
 
 def test_the_cursor_goes_beyond_each_flip_and_back() -> None:
-    assert sweeping.flips(KNOWN) == (0.25, 0.6)
+    assert sweep_controller.flips(KNOWN) == (0.25, 0.6)
     seen = [0.1]
-    while (value := sweeping.beyond_flip(KNOWN, UNIT_SUBJECT, seen[-1], 1)) is not None:
+    while (value := sweep_controller.beyond_flip(KNOWN, UNIT_SUBJECT, seen[-1], 1)) is not None:
         seen.append(value)
     assert seen == [0.1, 0.26, 0.61]
     back = [0.9]
-    while (value := sweeping.beyond_flip(KNOWN, UNIT_SUBJECT, back[-1], -1)) is not None:
+    while (value := sweep_controller.beyond_flip(KNOWN, UNIT_SUBJECT, back[-1], -1)) is not None:
         back.append(value)
     assert back == [0.9, 0.59, 0.24]
-    assert sweeping.next_flip(KNOWN, UNIT_SUBJECT, 0.3, 1) == 0.6
-    assert sweeping.next_flip(KNOWN, UNIT_SUBJECT, 0.3, -1) == 0.25
-    assert sweeping.next_flip(KNOWN, UNIT_SUBJECT, 0.7, 1) is None
+    assert sweep_controller.next_flip(KNOWN, UNIT_SUBJECT, 0.3, 1) == 0.6
+    assert sweep_controller.next_flip(KNOWN, UNIT_SUBJECT, 0.3, -1) == 0.25
+    assert sweep_controller.next_flip(KNOWN, UNIT_SUBJECT, 0.7, 1) is None
 
 
 def test_what_changes_at_a_flip() -> None:
-    assert sweeping.changes_at(KNOWN, 0.25) == {"a": (1, 2), "b": (2, 1)}
-    assert sweeping.changes_at(KNOWN, 0.6) == {"b": (1, None)}
+    assert sweep_controller.changes_at(KNOWN, 0.25) == {"a": (1, 2), "b": (2, 1)}
+    assert sweep_controller.changes_at(KNOWN, 0.6) == {"b": (1, None)}
 
 
 def test_whole_numbers_are_stepped_whole() -> None:
-    subject = sweeping.Subject(Parameter.K, Ranking(), 1, 12)
+    subject = sweep_controller.Subject(Parameter.K, Ranking(), 1, 12)
     known = Sweep(Parameter.K, 1, 12, {"a": (Segment(1, 3, None), Segment(4, 12, 4))})
-    assert sweeping.beyond_flip(known, subject, 2, 1) == 4
-    assert sweeping.beyond_flip(known, subject, 4, -1) == 3
-    assert sweeping.beyond_flip(known, subject, 4, 1) is None
-    assert sweeping.beyond_flip(known, subject, 3, -1) is None
-    assert [sweeping.fine_step(subject, value, 1) for value in (1, 12)] == [2, 12]
+    assert sweep_controller.beyond_flip(known, subject, 2, 1) == 4
+    assert sweep_controller.beyond_flip(known, subject, 4, -1) == 3
+    assert sweep_controller.beyond_flip(known, subject, 4, 1) is None
+    assert sweep_controller.beyond_flip(known, subject, 3, -1) is None
+    assert [sweep_controller.fine_step(subject, value, 1) for value in (1, 12)] == [2, 12]
     assert subject.at(5.0).k == 5
 
 
 def test_only_what_the_pool_holds_is_swept_of_k() -> None:
     ranking = Ranking(k=3, min_candidates=1, candidate_multiplier=2)
-    subject = sweeping.subject(ranking, Parameter.K, SearchMode.HYBRID)
+    subject = sweep_controller.subject(ranking, Parameter.K, SearchMode.HYBRID)
     assert subject is not None
     pool = make_pool(limit=50)
-    assert sweeping.held_values(subject, pool) == [float(k) for k in range(1, len(CHUNKS) + 1)]
+    assert sweep_controller.held_values(subject, pool) == [
+        float(k) for k in range(1, len(CHUNKS) + 1)
+    ]
     few = make_pool(limit=8)
     held = subject.within(few)
     assert (held.low, held.high) == (1, 4)
-    assert sweeping.sample_values(held, 2, few) == [1, 3, 4]
+    assert sweep_controller.sample_values(held, 2, few) == [1, 3, 4]
     sized = replace(few, sized=True, limit=6)
     only = subject.within(sized)
     assert (only.low, only.high) == (3, 3)
@@ -261,43 +262,43 @@ def test_only_what_the_pool_holds_is_swept_of_k() -> None:
 
 
 def test_fine_steps_stay_on_the_axis() -> None:
-    half_life = sweeping.Subject(Parameter.HALF_LIFE, Ranking(), 1.0, 36_500.0)
+    half_life = sweep_controller.Subject(Parameter.HALF_LIFE, Ranking(), 1.0, 36_500.0)
     value, seen = 1.0, [1.0]
     while value < half_life.high:
-        value = sweeping.fine_step(half_life, value, 1)
+        value = sweep_controller.fine_step(half_life, value, 1)
         seen.append(value)
         assert len(seen) < 200
     assert all(after > before for before, after in pairwise(seen))
-    assert sweeping.fine_step(UNIT_SUBJECT, 0.3, -1) == 0.29
-    assert sweeping.fine_step(UNIT_SUBJECT, 0.0, -1) == 0.0
+    assert sweep_controller.fine_step(UNIT_SUBJECT, 0.3, -1) == 0.29
+    assert sweep_controller.fine_step(UNIT_SUBJECT, 0.0, -1) == 0.0
 
 
 def test_a_sampled_flip_lies_in_the_middle_of_what_differs() -> None:
     ranks = [{"a": 1}, {"a": 1}, {"a": 2}, {}]
-    found = sweeping.sampled(UNIT_SUBJECT, [0.0, 0.2, 0.4, 1.0], ranks, ["a", "b"])
+    found = sweep_controller.sampled(UNIT_SUBJECT, [0.0, 0.2, 0.4, 1.0], ranks, ["a", "b"])
     assert [one.rank for one in found.ranks["a"]] == [1, 2, None]
     assert [one.start for one in found.ranks["a"]] == pytest.approx([0.0, 0.3, 0.7])
     assert [one.end for one in found.ranks["a"]] == pytest.approx([0.3, 0.7, 1.0])
     assert found.ranks["b"] == (Segment(0.0, 1.0, None),)
-    log = sweeping.Subject(Parameter.HALF_LIFE, Ranking(), 1.0, 100.0)
-    values = sweeping.sample_values(log, 3, make_pool())
+    log = sweep_controller.Subject(Parameter.HALF_LIFE, Ranking(), 1.0, 100.0)
+    values = sweep_controller.sample_values(log, 3, make_pool())
     assert values == pytest.approx([1.0, 10.0, 100.0])
-    there = sweeping.sampled(log, values, [{"a": 1}, {"a": 2}, {"a": 2}], ["a"])
+    there = sweep_controller.sampled(log, values, [{"a": 1}, {"a": 2}, {"a": 2}], ["a"])
     assert there.ranks["a"][0].end == pytest.approx(math.sqrt(10))
 
 
 def test_a_stage_that_is_off_is_swept_as_if_it_were_on() -> None:
     ranking = Ranking(mmr=Mmr(enabled=False, lambda_=0.6), decay=Decay(enabled=True))
-    found = sweeping.subject(ranking, Parameter.LAMBDA, SearchMode.HYBRID)
+    found = sweep_controller.subject(ranking, Parameter.LAMBDA, SearchMode.HYBRID)
     assert found is not None
     assert (found.note, found.ranking.mmr.enabled, found.now) == ("with MMR on", True, 0.6)
     assert found.at(0.4).mmr == Mmr(enabled=True, lambda_=0.4)
-    here = sweeping.subject(ranking, Parameter.HALF_LIFE, SearchMode.HYBRID)
+    here = sweep_controller.subject(ranking, Parameter.HALF_LIFE, SearchMode.HYBRID)
     assert here is not None
     assert here.note == ""
     without = replace(ranking, stages=(Stage.FUSION, Stage.CUT))
-    assert sweeping.subject(without, Parameter.LAMBDA, SearchMode.HYBRID) is None
-    assert sweeping.subject(ranking, Parameter.RRF_K, SearchMode.HYBRID) is None
+    assert sweep_controller.subject(without, Parameter.LAMBDA, SearchMode.HYBRID) is None
+    assert sweep_controller.subject(ranking, Parameter.RRF_K, SearchMode.HYBRID) is None
 
 
 @pytest.mark.parametrize(
@@ -315,4 +316,4 @@ def test_a_stage_that_is_off_is_swept_as_if_it_were_on() -> None:
 def test_values_are_written_with_every_digit_and_no_noise(
     parameter: Parameter, value: float | None, text: str
 ) -> None:
-    assert sweeping.value_text(parameter, value) == text
+    assert sweep_controller.value_text(parameter, value) == text

@@ -403,18 +403,6 @@ class Between:
         self._is_last = mmr_is_last(first.state.ranking)
         self._contests: dict[int, Contest | None] = {}
 
-    def is_absent(self, row: int) -> bool:
-        """Whether it is proven that a row is not in the list."""
-        if row not in self._first.order:
-            return True
-        strict = self._strict
-        if self._is_last:
-            return self._is_settled and bool(strict.never[row] or self._crowded(row, strict.always))
-        order = self._first.order
-        if not strict.never[order].all() and not self._is_absent_alive(row):
-            return False
-        return bool(strict.always[order].any()) or self._is_absent_dead(row)
-
     def is_steady(self, rows: Sequence[int]) -> bool:
         """Whether it is proven that the list stays as it is; `rows` is the list."""
         if not self._is_settled:
@@ -485,37 +473,6 @@ class Between:
         never = (below.max(axis=0) < -error) | (fixed & (exact < low))
         return Passing(always, never)
 
-    def _is_absent_alive(self, row: int) -> bool:
-        """Absent where something reaches the minimum."""
-        strict, columns = self._strict, self._first.columns
-        if not strict.never[row] and not self._crowded(row, strict.always):
-            return False
-        fills = self._rule is MinScoreRule.FILL and bool(columns.fillable[row])
-        if not fills or strict.always[row]:
-            return True
-        order = self._first.order
-        certain = order[strict.always[order]]
-        if len(certain) >= self._k:
-            return True
-        before = self._before(row)
-        if before is None:
-            return False
-        filling = np.flatnonzero(before & columns.fillable & ~strict.always)
-        places = set(columns.range[filling].tolist()) - set(columns.range[certain].tolist())
-        return len(certain) + len(places) >= self._k
-
-    def _is_absent_dead(self, row: int) -> bool:
-        """Absent where nothing reaches the minimum."""
-        named = self._first.columns.named
-        if self._rule is MinScoreRule.PLAIN or not named[row] or self._lower.never[row]:
-            return True
-        return self._crowded(row, named & self._lower.always)
-
-    def _crowded(self, row: int, rivals: Flags) -> bool:
-        """Whether rivals before a row take all the places."""
-        before = self._before(row)
-        return before is not None and int((before & rivals).sum()) >= self._k
-
     @cached_property
     def _groups(self) -> list[Indices]:
         return self._place.groups(self._strict.always if self._is_last else None)
@@ -536,17 +493,6 @@ class Between:
             at_stake = stakes(self._first, self._second, members, run, self._width)
             self._contests[number] = None if at_stake is None else Contest(run, at_stake)
         return self._contests[number]
-
-    def _before(self, row: int) -> Flags | None:
-        """The rows that MMR surely chooses before this one; `None` where that cannot be said."""
-        groups, places = self._group_of
-        number = int(groups[row])
-        contest = self._contest(number) if number >= 0 else None
-        if contest is None:
-            return None
-        before = (groups >= 0) & (groups < number)
-        before[self._groups[number]] = contest.surely_before(int(places[row]))
-        return before
 
     def _precedes(self, one: int, other: int) -> bool:
         groups, places = self._group_of

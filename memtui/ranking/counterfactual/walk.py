@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
 from memtui.model import Ranking, SearchMode
 from memtui.ranking.counterfactual.change import Parameter, apply, range_of
 from memtui.ranking.counterfactual.columns import Columns, reach
-from memtui.ranking.counterfactual.listing import listing, runs_mmr, shown_scores, state_before_cut
+from memtui.ranking.counterfactual.listing import listing, runs_mmr, state_before_cut
 from memtui.ranking.counterfactual.proofs import Between, Place, absence
 from memtui.ranking.counterfactual.scores import SMALLEST_EXPONENT, Seed, State
 from memtui.ranking.profiles import for_mode
@@ -143,9 +145,8 @@ class Strides:
                 far = proof.reach(self._direction)
                 if far > 16 * self._axis.step(here):
                     return Look(None, min(far, limit))
-        if runs_mmr(state.ranking):
-            if self._target is None and rows is None:
-                rows = listing(state, certified=False).rows
+        elif runs_mmr(state.ranking):
+            rows = listing(state, certified=False).rows if rows is None else rows
             far = self._proven(here, state, rows)
             if far > 0:
                 return Look(rows, far, is_proof=True)
@@ -189,7 +190,7 @@ class Strides:
     def _limit(self, here: float) -> float:
         return self._window(here) or math.inf
 
-    def _proven(self, here: float, state: State, rows: Rows) -> float:
+    def _proven(self, here: float, state: State, rows: tuple[int, ...]) -> float:
         """The length of a stretch over which it is proven that nothing happens; 0 for none."""
         within = reach(state.margins, self._direction) * (1 - 1e-9)
         room = min(self._limit(here), abs(self._end - here), within)
@@ -201,30 +202,19 @@ class Strides:
         else:
             width = min(self._width, room)
             least = FACTOR * self._reached
-        place = self._place(state, rows)
+        wanted = np.zeros(len(state.exact), dtype=bool)
+        wanted[list(rows)] = True
+        place = Place(state, wanted, len(rows))
         while width >= max(least, SHORTEST * self._axis.step(here)):
             there = here + self._direction * width
             second = self._state(there)
-            if self._holds(Between(place, second, width), rows):
+            if Between(place, second, width).is_steady(rows):
                 self._width = FACTOR * width
                 self._next = there, second, rows
                 return width
             width /= FACTOR
         self._width = None if self._reached is None else FACTOR * least
         return 0.0
-
-    def _holds(self, between: Between, rows: Rows) -> bool:
-        if self._target is not None:
-            return between.is_absent(self._target)
-        return rows is not None and between.is_steady(rows)
-
-    def _place(self, state: State, rows: Rows) -> Place:
-        if rows is None:
-            shown = shown_scores(state)
-            return Place(state, shown.strict | shown.filling, state.ranking.k)
-        wanted = shown_scores(state).strict & False
-        wanted[list(rows)] = True
-        return Place(state, wanted, len(rows))
 
 
 @dataclass(frozen=True, slots=True)

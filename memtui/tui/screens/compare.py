@@ -21,25 +21,25 @@ from memtui.report.explanation import verdict_words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
-from memtui.tui.comparing import CONFIGURED, CURRENT, Side, choices, first_names
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.parameters import needs_search
-from memtui.tui.screens.base import BaseScreen
-from memtui.tui.widgets.butterfly import two_results
-from memtui.tui.widgets.comparison_view import (
+from memtui.tui.present.comparison import (
     NAMES,
     Look,
     comparison_lines,
     setting_lines,
     side_heads,
+    two_results,
 )
+from memtui.tui.screens.base import BaseScreen
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.result_list import query_terms
 from memtui.tui.widgets.result_row import shown_score
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
+
 
 _SETTING_LINES = 2
 MOST_LINES = 6
@@ -362,3 +362,35 @@ class CompareScreen(BaseScreen[str | None]):
             chunk_id = next((pin for pin in self._pinned if pin not in pool), self._pinned[0])
         if side.ranked is not None and chunk_id is not None:
             self._explain(side.ranked, chunk_id, side.ranking)
+
+
+CONFIGURED, CURRENT = "configured", "current"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two rankings; without a list while it is searched for, or where that failed."""
+
+    name: str
+    ranking: Ranking
+    ranked: Ranked | None = None
+    error: str = ""
+
+
+def choices(
+    configured: Ranking, current: Ranking, profiles: Mapping[str, Ranking]
+) -> Mapping[str, Ranking]:
+    """Every ranking that a side can show, by name: configured, current, then the named ones."""
+    return {CONFIGURED: configured, CURRENT: current, **profiles}
+
+
+def first_names(
+    configured: Ranking, current: Ranking, profiles: Mapping[str, Ranking]
+) -> tuple[str, str]:
+    """Configured and current; where they are one, the current ranking and the next profile."""
+    if configured != current:
+        return CONFIGURED, CURRENT
+    names = list(profiles)
+    at = names.index(current.profile) if current.profile in profiles else -1
+    following = names[at + 1 :] + names[: at + 1]
+    return CURRENT, next((one for one in following if profiles[one] != current), CONFIGURED)

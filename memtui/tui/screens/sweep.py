@@ -20,15 +20,14 @@ from memtui.ranking.counterfactual import Parameter, Sweep
 from memtui.ranking.trace import difference
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui import sweeping
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.parameters import effect
+from memtui.tui.screens import sweep_controller
 from memtui.tui.screens.base import BaseScreen
-from memtui.tui.sweeping import PARAMETERS, TITLES, Subject, value_text
+from memtui.tui.screens.sweep_controller import PARAMETERS, TITLES, Subject, SweepView, value_text
+from memtui.tui.widgets.chart import LETTERS, STYLES, RankChart, Traced, order_lines
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.widgets.rank_chart import LETTERS, STYLES, RankChart, Traced, order_lines
-from memtui.tui.widgets.sweep_view import SweepView
 
 WIDTHS = [(0, "-small"), (60, "-narrow"), (100, "-wide"), (160, "-huge")]
 HEIGHTS = [(0, "-flat"), (14, "-short"), (30, "-tall")]
@@ -148,7 +147,7 @@ class SweepScreen(BaseScreen[Ranking | None]):
 
     def _name_subjects(self) -> None:
         mode = self._ranked.pool.search_mode
-        found = {one: sweeping.subject(self._ranking, one, mode) for one in PARAMETERS}
+        found = {one: sweep_controller.subject(self._ranking, one, mode) for one in PARAMETERS}
         pool = self._ranked.pool
         self._subjects = {one: known and known.within(pool) for one, known in found.items()}
 
@@ -198,12 +197,12 @@ class SweepScreen(BaseScreen[Ranking | None]):
     )
     def _compute(self, task: Task) -> None:
         worker = get_current_worker()
-        first = sweeping.first_picture(
+        first = sweep_controller.first_picture(
             task.ranked.pool, task.subject, task.ranked.trace.now, task.chunk_ids
         )
         self.post_message(Swept(task, first, exact=False))
         try:
-            exact = sweeping.exact(
+            exact = sweep_controller.exact(
                 task.ranked, task.subject, task.chunk_ids, lambda: worker.is_cancelled
             )
         except Cancelled:
@@ -272,7 +271,7 @@ class SweepScreen(BaseScreen[Ranking | None]):
             return "computing…"
         if self._subject.low == self._subject.high:
             return f"another {PARAMETERS[self._parameter]} takes other candidates: a new search"
-        count = fmt.counted(len(sweeping.flips(self._sweep)), "flip")
+        count = fmt.counted(len(sweep_controller.flips(self._sweep)), "flip")
         return f"{count}, exact" if self._exact else f"~ {count} so far"
 
     def list_at_cursor(self) -> Ranked:
@@ -280,7 +279,7 @@ class SweepScreen(BaseScreen[Ranking | None]):
         asked = self._asked, self._cursor
         if self._there is None or self._there[0] != asked:
             pool, now = self._ranked.pool, self._ranked.trace.now
-            there = sweeping.list_at(pool, self._subject, self._cursor, now)
+            there = sweep_controller.list_at(pool, self._subject, self._cursor, now)
             self._there = asked, there
         return self._there[1]
 
@@ -310,13 +309,13 @@ class SweepScreen(BaseScreen[Ranking | None]):
         """Go beyond the next value at which the order flips."""
         if self._sweep is None:
             return
-        value = sweeping.beyond_flip(self._sweep, self._subject, self._cursor, direction)
+        value = sweep_controller.beyond_flip(self._sweep, self._subject, self._cursor, direction)
         if value is not None:
             self._go(value)
 
     def action_step(self, direction: int) -> None:
         """Go a little further."""
-        self._go(sweeping.fine_step(self._subject, self._cursor, direction))
+        self._go(sweep_controller.fine_step(self._subject, self._cursor, direction))
 
     def action_go_now(self) -> None:
         """Go to the present value."""

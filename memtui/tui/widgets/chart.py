@@ -1,16 +1,134 @@
-"""Ranks against one parameter as a line chart: a pure function from values to lines of cells."""
+"""Charts in a grid of characters: a canvas of dots, ranks against a parameter, and their widget."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 
+from textual import events
 from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
 
+from memtui.model import Chunk, Ranked
 from memtui.tui import format as fmt
-from memtui.tui.widgets.canvas import Canvas
+from memtui.tui.glyphs import Glyphs
+from memtui.tui.widgets.result_row import place_text
+
+_BRAILLE = 0x2800
+_BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+"""The bit of a dot, by its row and column within a cell."""
+_MIDDLE = 2
+"""The dot row of a cell that stands for its middle; a thick line has the one above it too."""
+_WHOLE = {0x24: "─", 0x36: "━"}
+"""Cells that a level line crosses in the middle: drawn without gaps."""
+
+
+@dataclass
+class Canvas:
+    """Draws into `width` × `height` cells; what is drawn later lies above.
+
+    In braille a cell has 2 × 4 dots; else it is one dot, and a stroke `-`, `|`, `\\` or `/`.
+    Points outside are left out.
+    """
+
+    width: int
+    height: int
+    braille: bool = True
+    _dots: dict[tuple[int, int], int] = field(default_factory=dict)
+    _strokes: dict[tuple[int, int], str] = field(default_factory=dict)
+    _styles: dict[tuple[int, int], str] = field(default_factory=dict)
+
+    @property
+    def across(self) -> int:
+        """Dots of a cell from left to right."""
+        return 2 if self.braille else 1
+
+    @property
+    def down(self) -> int:
+        """Dots of a cell from top to bottom."""
+        return 4 if self.braille else 1
+
+    def middle(self, row: int) -> int:
+        """The dot row in the middle of a row of cells."""
+        return row * self.down + (_MIDDLE if self.braille else 0)
+
+    def line(self, start: tuple[int, int], end: tuple[int, int], style: str) -> None:
+        """Draw from one dot to another, both included."""
+        (x, y), (to_x, to_y) = start, end
+        dots = list(_bresenham(x, y, to_x, to_y))
+        for here, there in pairwise([*dots, dots[-1]]):
+            across, down = there[0] - here[0], there[1] - here[1]
+            if here == there and len(dots) > 1:
+                across, down = here[0] - dots[-2][0], here[1] - dots[-2][1]
+            self.dot(*here, style, _character(across, down))
+
+    def dot(self, x: int, y: int, style: str, stroke: str = "-") -> None:
+        """Draw one dot."""
+        cell = x // self.across, y // self.down
+        if not (0 <= cell[0] < self.width and 0 <= cell[1] < self.height):
+            return
+        if self.braille:
+            bit = _BITS[y % 4][x % 2]
+            self._dots[cell] = self._dots.get(cell, 0) | bit
+            dots = self._dots[cell]
+            self._strokes[cell] = _WHOLE.get(dots) or chr(_BRAILLE + dots)
+        else:
+            self._strokes[cell] = stroke
+        self._styles[cell] = style
+
+    def put(self, column: int, row: int, text: str, style: str) -> None:
+        """Write a text of characters of width 1 over what is drawn, as far as there is room."""
+        for place, character in enumerate(text, start=column):
+            if 0 <= place < self.width and 0 <= row < self.height:
+                self._strokes[place, row] = character
+                self._styles[place, row] = style
+
+    def is_free(self, column: int, row: int) -> bool:
+        """Whether nothing is drawn in a cell."""
+        return (column, row) not in self._strokes
+
+    def row(self, row: int) -> Content:
+        """One line of cells, blanks where nothing is drawn."""
+        pieces: list[tuple[str, str]] = []
+        for column in range(self.width):
+            stroke = self._strokes.get((column, row), " ")
+            style = self._styles.get((column, row), "")
+            if pieces and pieces[-1][1] == style:
+                pieces[-1] = (pieces[-1][0] + stroke, style)
+            else:
+                pieces.append((stroke, style))
+        return Content.assemble(*pieces)
+
+
+def _character(across: int, down: int) -> str:
+    if down == 0:
+        return "-"
+    if across == 0:
+        return "|"
+    return "\\" if (across > 0) == (down > 0) else "/"
+
+
+def _bresenham(x: int, y: int, to_x: int, to_y: int) -> Iterator[tuple[int, int]]:
+    """The dots of a straight line (Bresenham 1965)."""
+    across, down = abs(to_x - x), -abs(to_y - y)
+    step_x = 1 if to_x >= x else -1
+    step_y = 1 if to_y >= y else -1
+    error = across + down
+    while True:
+        yield x, y
+        if (x, y) == (to_x, to_y):
+            return
+        doubled = 2 * error
+        if doubled >= down:
+            error += down
+            x += step_x
+        if doubled <= across:
+            error += across
+            y += step_y
+
 
 LABEL = 4
 """Cells left of the plot: the ranks."""
@@ -242,3 +360,139 @@ def _is_free(cells: Sequence[str], first: int, length: int) -> bool:
         return False
     around = cells[max(first - 1, 0) : first + length + 1]
     return all(cell == " " for cell in around)
+
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+STYLES = (
+    "$leg-vector",
+    "$leg-keyword",
+    "$leg-mmr",
+    "$state-ok",
+    "$leg-rerank",
+    "$state-error",
+    "$secondary",
+    "$state-warn",
+    "$foreground",
+)
+"""The colours of the lines, in the order of their letters; then again from the first."""
+_NOBODY = "·"
+
+
+class RankChart(Widget):
+    """Ranks against a parameter; a click chooses a value."""
+
+    DEFAULT_CSS = """
+    RankChart { height: 1fr; width: 1fr; text-wrap: nowrap; text-overflow: clip; }
+    """
+
+    @dataclass
+    class Pointed(Message):
+        """A value was clicked."""
+
+        value: float
+
+    def __init__(self, glyphs: Glyphs, *, braille: bool, id: str) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self.glyphs = glyphs
+        self._braille = braille
+        self._axis = Axis(0.0, 1.0)
+        self._ranks = 1
+        self._lines: tuple[Line, ...] = ()
+        self._marks: tuple[Mark, ...] = ()
+
+    def show(
+        self, axis: Axis, ranks: int, lines: Sequence[Line], marks: Sequence[Mark] = ()
+    ) -> None:
+        """Draw these lines; the y axis ends at `ranks`."""
+        self._axis, self._ranks = axis, max(1, ranks)
+        self._lines, self._marks = tuple(lines), tuple(marks)
+        self.refresh()
+
+    def plot(self) -> Plot:
+        """The plot at the present size."""
+        width, height = self.content_size
+        return Plot(
+            self._axis, self._ranks, max(width - LABEL, 1), max(height - FOOT, 1), self._braille
+        )
+
+    def render(self) -> Content:
+        """Draw the chart."""
+        return Content("\n").join(chart_lines(self.plot(), self._lines, self._marks))
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose the value that was clicked."""
+        offset = event.get_content_offset(self)
+        if offset is not None and offset.x >= LABEL:
+            event.stop()
+            self.post_message(self.Pointed(self.plot().value(offset.x - LABEL)))
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A chunk with a line of its own."""
+
+    chunk: Chunk
+    letter: str
+    style: str
+    pinned: bool = False
+
+
+def order_lines(
+    ranked: Ranked,
+    traced: Mapping[str, Traced],
+    now: Mapping[str, int],
+    *,
+    width: int,
+    glyphs: Glyphs,
+    chosen: str | None = None,
+) -> list[Content]:
+    """A list as lines: rank, letter, movement against the ranks `now`, place; then what is out."""
+    lines = []
+    for hit in ranked.hits:
+        was = now.get(hit.chunk.id)
+        moved = _moved(was, hit.rank, glyphs)
+        one = traced.get(hit.chunk.id)
+        lines.append(_order_line(hit.chunk, str(hit.rank), one, moved, width, glyphs, chosen))
+    shown = {hit.chunk.id for hit in ranked.hits}
+    for chunk_id, one in traced.items():
+        if chunk_id not in shown:
+            gone = ("out", "$state-error") if chunk_id in now else ("", "")
+            lines.append(_order_line(one.chunk, fmt.NOTHING, one, gone, width, glyphs, chosen))
+    return lines
+
+
+def _moved(was: int | None, rank: int, glyphs: Glyphs) -> tuple[str, str]:
+    if was is None:
+        return "new", "$state-warn bold"
+    if was > rank:
+        return f"{glyphs.up}{was - rank}", "$state-ok"
+    if was < rank:
+        return f"{glyphs.down}{rank - was}", "$state-error"
+    return "", ""
+
+
+def _order_line(
+    chunk: Chunk,
+    rank: str,
+    traced: Traced | None,
+    moved: tuple[str, str],
+    width: int,
+    glyphs: Glyphs,
+    chosen: str | None,
+) -> Content:
+    is_chosen = chunk.id == chosen
+    letter = (traced.letter, f"bold {traced.style}") if traced else (_NOBODY, fmt.MUTED)
+    pin = (glyphs.pin, "$state-warn") if traced is not None and traced.pinned else (" ", "")
+    head = Content.assemble(
+        (glyphs.marker if is_chosen else " ", "$primary bold"),
+        (f"{rank:>2} ", "bold"),
+        letter,
+        pin,
+        (f"{moved[0]:<4}", moved[1]),
+    )
+    place = place_text(chunk.path, chunk.start_line, max(width - head.cell_length, 1))
+    line = head + place
+    if not is_chosen:
+        return line
+    blank = " " * max(width - line.cell_length, 0)
+    return Content.assemble(line, blank).stylize_before("bold on $foreground 12%")
