@@ -167,51 +167,6 @@ def test_no_form_prints_what_a_terminal_acts_on(memtui: Memtui, form: tuple[str,
 
 
 @pytest.mark.usefixtures("indexed")
-def test_forms_of_output(memtui: Memtui) -> None:
-    paths = memtui("search", "sourdough bread", "--paths", "-n", "1")
-    assert paths.stdout == "memory/cooking.md\n"
-    lines = memtui("search", "router", "--jsonl", "-n", "2").stdout.splitlines()
-    assert [json.loads(line)["rank"] for line in lines] == [1, 2]
-    sentences = memtui("search", "sourdough", "--plain", "-n", "1").stdout
-    assert sentences.startswith("Rank 1, score ")
-    assert "- [x] sourdough" in sentences
-    rows = memtui("search", "sourdough", "-n", "1").stdout
-    assert "memory/cooking.md:1" in rows
-    assert "\x1b" not in rows
-
-
-@pytest.mark.usefixtures("indexed")
-def test_nothing_found_is_1_unless_zero_is_ok(memtui: Memtui) -> None:
-    nothing = ("search", "zzzzqqq", "--weights", "0,1")
-    env = {"MEMTUI_EMBEDDING__PROVIDER": "none"}
-    assert memtui(*nothing, **env).returncode == 1
-    assert memtui(*nothing, "--zero-ok", **env).returncode == 0
-    document = memtui(*nothing, "--json", **env)
-    assert (document.returncode, _document(document)["hits"]) == (1, [])
-
-
-@pytest.mark.usefixtures("indexed")
-def test_explain(memtui: Memtui) -> None:
-    shown = memtui("explain", "router", "vlan", "--rank", "1", "--mmr", "--decay", "--now", NOW)
-    assert shown.returncode == 0, shown.stderr
-    for word in ("vector", "keyword", "fused", "decay", "MMR", "SHOWN at rank 1"):
-        assert word in shown.stdout
-    document = _document(memtui("explain", "router", "vlan", "--rank", "2", "--json"))
-    assert document["hit"]["rank"] == 2
-    by_place = memtui("explain", "router", "--chunk", "memory/cooking.md#L3", "-n", "1", "--json")
-    assert _document(by_place)["shown"] is False
-    assert _document(by_place)["drop"]["path"] == "memory/cooking.md"
-    beyond = memtui("explain", "router", "--rank", "150", "--json")
-    assert beyond.returncode == 1
-    assert "no rank 150" in _document(beyond)["missing"]
-    nowhere = memtui("explain", "router", "--chunk", "none.md#L1", "--json")
-    assert nowhere.returncode == 1
-    assert _document(nowhere)["first_failure"]["reason"] == "no_file"
-    assert _document(nowhere)["place"] == {"path": "none.md", "line": 1}
-    assert memtui("explain", "router", "--chunk", "none.md:0", "--json").returncode == 2
-
-
-@pytest.mark.usefixtures("indexed")
 @pytest.mark.parametrize("form", ["text", "json", "markdown", "svg"])
 def test_no_export_holds_what_a_terminal_acts_on(memtui: Memtui, form: str) -> None:
     place = ("--chunk", "memory/attack.md", "--weights", "0,1", "-n", "1", "--passages")

@@ -116,12 +116,3 @@ def test_a_search_of_an_agents_index_makes_nothing_of_memtuis_own(
     assert memtui("search", "router", "--agent", "main").returncode == 0
     assert not (home / "DATA").exists()
     assert not (home / "STATE").exists()
-
-
-def test_help_names_the_agents(memtui: Memtui) -> None:
-    for arguments in (("--help",), ("search", "--help"), ("status", "--help"), ("help", "agents")):
-        assert "--agent" in memtui(*arguments).stdout
-    assert "agents" in memtui("--help").stdout
-    status = " ".join(memtui("status", "--help").stdout.split())
-    assert "Exits with 0 when the index can be searched" in status
-    assert "--agent" not in memtui("index", "--help").stdout

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from memtui.memory.workspace import workspace_id
-from memtui.model.browsing import CareRule
 from memtui.settings.storage import StateFolder, history_name
-from memtui.text.sanitize import HOSTILE
 from tests.support.command_line import command_line, own_home, set_up
 from tests.support.embedding import registered_hashed
 from tests.support.openclaw import RELEASES, hash_tree, make_state
@@ -47,34 +45,6 @@ def memtui(
         yield call
 
 
-def test_care_lists_findings_with_both_texts_and_exits_with_one(memtui: Run) -> None:
-    answer = memtui("care")
-    assert answer.code == 1
-    assert "near-duplicates (near_duplicate): 1" in answer.out
-    heads = next(line for line in answer.out.splitlines() if " | memory/pump.md" in line)
-    assert heads.strip().startswith("memory/2026-11-01.md#L1-L")
-    assert sum("The pump in the cellar" in line for line in answer.out.splitlines()) == 1
-    assert "gone.md is not there" in answer.out
-    assert not HOSTILE.search(answer.out.replace("\n", ""))
-    assert SECRET not in answer.out + answer.err
-
-
-def test_one_rule_is_asked_for_and_nothing_found_is_zero(memtui: Run) -> None:
-    only = memtui("care", "--rule", "credential", "--json")
-    assert only.code == 1
-    document = only.document
-    assert document["schema_version"] == 1
-    assert {one["rule"] for one in document["findings"]} == {CareRule.CREDENTIAL}
-    assert (document["counts"], set(document["looked_at"])) == ({"credential": 1}, {"credential"})
-    assert SECRET not in only.out
-    found = document["findings"][0]
-    assert (found["place"]["path"], found["place"]["start_line"]) == ("memory/keys.md", 3)
-    none = memtui("care", "--rule", "long_file", "--rule", "empty_file")
-    assert (none.code, none.out) == (0, "")
-    assert "nothing needs care" in none.err
-    assert memtui("care", "--rule", "nonsense").code == 2
-
-
 def test_a_chunk_is_shown_from_every_side_and_masked(memtui: Run, tmp_path: Path) -> None:
     document = memtui("chunk", "memory/keys.md:3", "--json").document
     record = document["record"]
@@ -101,13 +71,6 @@ def test_a_chunk_names_the_queries_of_the_history_it_answers(memtui: Run, tmp_pa
     assert "pump in the cellar" in memtui("chunk", "memory/pump.md", "--queries").out
 
 
-def test_a_place_without_a_chunk_is_one_and_no_place_is_two(memtui: Run) -> None:
-    assert memtui("chunk", "memory/none.md").code == 1
-    assert memtui("chunk", "memory/keys.md:900", "--json").document["missing"]
-    assert memtui("chunk", "0" * 64).code == 1
-    assert memtui("chunk", "memory/keys.md:0").code == 2
-
-
 @pytest.mark.parametrize(
     ("options", "typed"),
     [
@@ -126,12 +89,6 @@ def test_filters_as_options_are_those_of_the_query(
     assert (by_option.code, by_option.out) == (by_query.code, by_query.out)
     explained = memtui("explain", "router pump", *options, "--no-words", "--json")
     assert explained.code == by_option.code
-
-
-def test_filters_that_cannot_be_are_refused(memtui: Run) -> None:
-    assert memtui("search", "x", "--after", "yesterday").code == 2
-    assert memtui("search", "x", "--after", "2026-02-30").code == 2
-    assert memtui("search", "x", "--path", 'a"b').code == 2
 
 
 def test_an_agents_index_is_only_read(

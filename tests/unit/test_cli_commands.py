@@ -12,7 +12,6 @@ import pytest
 
 from memtui import __version__
 from memtui.cli.group import looks_like_folder
-from memtui.cli.help import TOPICS
 from memtui.cli.main import run, wants_json
 from memtui.text.sanitize import HOSTILE
 from tests.support.hostile import ALL
@@ -147,33 +146,15 @@ def test_the_interface_needs_a_terminal(memtui: Run, notes: Path, opened: Opened
     assert opened.calls == []
 
 
-@pytest.mark.parametrize("arguments", [("--json",), ("./notes", "--json"), ("demo", "--json")])
-def test_json_needs_a_command(memtui: Run, arguments: tuple[str, ...]) -> None:
-    assert memtui(*arguments).error["code"] == "settings"
-
-
 def test_a_folder_that_is_not_there(memtui: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = memtui("search", "x", "--root", "./nowhere", "--json")
     assert (answer.code, answer.error["code"]) == (2, "no_workspace")
-
-
-@pytest.mark.parametrize(
-    ("word", "near"), [("serch", "search"), ("statsu", "status"), ("indx", "index")]
-)
-def test_an_unknown_word_names_the_nearest_command(memtui: Run, word: str, near: str) -> None:
-    answer = memtui(word)
-    assert answer.code == 2
-    assert f"Did you mean `memtui {near}`?" in answer.err
 
 
 def test_an_unknown_word_unlike_any_command(memtui: Run) -> None:
     answer = memtui("qqqqqq", "--json")
     assert "Commands: agents, care, chunk, completions, config" in answer.error["message"]
     assert "open" not in answer.error["message"].split("Commands:")[1]
-
-
-def test_an_unknown_subcommand_names_the_nearest(memtui: Run) -> None:
-    assert "Did you mean 'validate'?" in memtui("config", "valdate").err
 
 
 @pytest.mark.parametrize(
@@ -232,11 +213,6 @@ def test_a_flag_out_of_range_is_named(memtui: Run, notes: Path, flag: str, value
     assert error["message"].startswith(f"{flag}: ranking.")
 
 
-def test_formats_exclude_each_other(memtui: Run, notes: Path) -> None:
-    answer = memtui("search", "x", "--root", str(notes), "--paths", "--json")
-    assert "--paths and --json exclude each other" in answer.error["message"]
-
-
 def test_hostile_words_do_not_reach_the_terminal(memtui: Run) -> None:
     hostile = ALL.replace("\x00", "").replace("\ud800", "")
     for arguments in (
@@ -291,40 +267,11 @@ def test_wants_json(arguments: list[str], expected: bool) -> None:
 # --- version, help, completions ---------------------------------------------------------------
 
 
-def test_version(memtui: Run) -> None:
-    assert memtui("--version").out == f"memtui {__version__}\n"
-    document = memtui("--version", "--json").document
-    assert document["version"] == __version__
-    assert document["libraries"]["apsw"]
-
-
 def test_the_version_is_that_of_the_package() -> None:
     import tomllib
 
     pyproject = Path(__file__).parents[2] / "pyproject.toml"
     assert tomllib.loads(pyproject.read_text())["project"]["version"] == __version__
-
-
-def test_help_begins_with_three_examples(memtui: Run) -> None:
-    lines = memtui("--help").out.splitlines()
-    assert lines[0] == "Examples:"
-    assert all(line.startswith("  memtui") for line in lines[1:4])
-
-
-@pytest.mark.parametrize("topic", list(TOPICS))
-def test_help_topics(memtui: Run, topic: str) -> None:
-    answer = memtui("help", topic)
-    assert answer.code == 0
-    assert len(answer.out.splitlines()) > 5
-    assert all(len(line) <= 100 for line in answer.out.splitlines())
-    assert memtui("help", topic, "--json").document["text"].rstrip() == answer.out.rstrip()
-
-
-def test_help_lists_its_topics(memtui: Run) -> None:
-    assert (
-        "agents, browse, care, config, exit-codes, keys, providers, ranking, search, sessions"
-        in memtui("help").out
-    )
 
 
 def test_every_exit_code_is_documented(memtui: Run) -> None:
@@ -345,19 +292,6 @@ def test_completion_scripts(memtui: Run, shell: str) -> None:
 
 
 # --- configuration ----------------------------------------------------------------------------
-
-
-def test_config_init_writes_the_sample_once(memtui: Run, home: Path) -> None:
-    path = home / "config" / "memtui" / "config.toml"
-    assert memtui("config", "init").code == 0
-    path.write_text("# mine\n")
-    refused = memtui("config", "init", "--json")
-    assert refused.code == 2
-    assert "--force" in refused.error["hint"]
-    assert path.read_text() == "# mine\n"
-    assert memtui("config", "init", "--force", "--json").document["path"] == str(path)
-    assert "half_life_days" in path.read_text()
-    assert memtui("config", "validate").code == 0
 
 
 def test_config_init_on_a_full_disk_leaves_the_file(
@@ -415,11 +349,6 @@ def test_config_show_hides_passwords_of_addresses(memtui: Run, monkeypatch: Any)
         assert "https://***@host/v1" in answer.out
 
 
-def test_config_show_refuses_an_unknown_key(memtui: Run) -> None:
-    error = memtui("config", "show", "ranking.mmr.lamda", "--json").error
-    assert error["hint"] == "did you mean ranking.mmr.lambda?"
-
-
 def test_config_validate_fails_for_unknown_keys_and_names_them(memtui: Run, notes: Path) -> None:
     (notes / ".memtui.toml").write_text("[rankin]\nk = 9\n")
     answer = memtui("config", "validate", "--root", str(notes))
@@ -448,13 +377,6 @@ def test_broken_configuration_ends_any_command_with_2(memtui: Run, home: Path) -
     assert document["problems"][0]["code"] == "syntax"
 
 
-def test_config_path(memtui: Run, home: Path, notes: Path) -> None:
-    paths = memtui("config", "path", "--root", str(notes), "--json").document["paths"]
-    assert [entry["name"] for entry in paths] == ["user", "project", "pyproject", "state", "data"]
-    assert paths[1]["path"] == str(notes / ".memtui.toml")
-    assert "(not there)" in memtui("config", "path").out
-
-
 def test_trust_allows_protected_keys_for_this_content(memtui: Run, notes: Path) -> None:
     file = notes / ".memtui.toml"
     file.write_text("editor = 'vi'\n")
@@ -471,10 +393,6 @@ def test_trust_allows_protected_keys_for_this_content(memtui: Run, notes: Path) 
     assert "(unset)" in memtui(*show).out
     memtui("trust", str(notes))
     assert memtui("trust", str(notes), "--revoke", "--json").document["trusted"] is False
-
-
-def test_trust_without_a_file(memtui: Run, notes: Path) -> None:
-    assert memtui("trust", str(notes), "--json").error["exit_code"] == 2
 
 
 def test_trust_that_cannot_be_kept_is_told(memtui: Run, notes: Path, home: Path) -> None:

@@ -7,7 +7,6 @@ import gzip
 import json
 import math
 import os
-import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -190,14 +189,6 @@ def test_what_a_filter_leaves_out_is_said(memtui: Run) -> None:
     assert {one["reason"] for one in document["without_change"]} == {"no value does it"}
 
 
-def test_too_many_rows_are_not_counted(memtui: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memtui.tui.browsing.tables.MOST_ROWS", 5)
-    document = memtui("explain", "router config", "--demo", "--json").document
-    reasons = {one["reason"] for one in document["leg_ranks_of_all"].values()}
-    assert reasons == {"too_many"}
-    assert "too many to count at once" in memtui("explain", "router config", "--demo").out
-
-
 # --- places that are not shown ------------------------------------------------------------------
 
 
@@ -216,39 +207,6 @@ def notes(home: Path) -> tuple[str, ...]:
     return ("--root", str(folder))
 
 
-@pytest.mark.parametrize(
-    ("place", "reason", "code"),
-    [
-        ("memory/nowhere.md", "no_file", 1),
-        ("memory/nowhere.md:3", "no_file", 1),
-        ("memory/new.md", "not_yet_indexed", 0),
-        ("memory/new.md#L1-L1", "not_yet_indexed", 0),
-        ("memory/link.md", "symlink", 0),
-        ("memory/vlan.md:77", "no_chunk_at_line", 0),
-        ("memory/bread.md", "not_matched", 0),
-        ("../../etc/passwd.md", "no_file", 1),
-    ],
-)
-def test_a_place_that_is_not_shown_has_a_trace(
-    memtui: Run, notes: tuple[str, ...], place: str, reason: str, code: int
-) -> None:
-    base = ("explain", "router", *notes, "--chunk", place)
-    answer = memtui(*base, "--json")
-    document = answer.document
-    assert answer.code == code
-    assert not document["shown"]
-    assert document["first_failure"]["reason"] == reason
-    assert document["first_failure"] in document["trace"]
-    assert document["trace"][-1]["outcome"] == "lost"
-    shown = memtui(*base)
-    assert shown.code == code
-    failing = [line for line in shown.out.splitlines() if line.startswith("    ✗")]
-    assert words.reason_words(Reason(reason)) in "".join(failing)
-    assert f"NOT SHOWN: {words.reason_words(Reason(reason))}" in shown.out.replace(
-        "keyword leg: ", ""
-    )
-
-
 def test_a_place_that_is_shown_may_be_named_in_every_way(
     memtui: Run, notes: tuple[str, ...]
 ) -> None:
@@ -261,19 +219,6 @@ def test_a_place_that_is_shown_may_be_named_in_every_way(
         assert document["word_changes"] is None
     wrong = memtui("explain", "router", *notes, "--chunk", "memory/vlan.md:0", "--json")
     assert (wrong.code, wrong.error["code"]) == (2, "query")
-
-
-def test_other_words_are_tried_unless_they_are_not_wanted(
-    memtui: Run, notes: tuple[str, ...]
-) -> None:
-    base = ("explain", "router", *notes, "--chunk", "memory/bread.md")
-    document = memtui(*base, "--json").document
-    (change, *_) = document["word_changes"]["changes"]
-    found = memtui("search", change["query"], *notes, "--json").document["hits"]
-    place = next(hit for hit in found if hit["path"] == "memory/bread.md")
-    assert place["rank"] == change["rank_after"]
-    assert change["query"] in memtui(*base).out
-    assert memtui(*base, "--no-words", "--json").document["word_changes"] is None
 
 
 def test_ascii_marks_and_a_bold_first_failure(
@@ -292,25 +237,6 @@ def test_ascii_marks_and_a_bold_first_failure(
 # --- exports ------------------------------------------------------------------------------------
 
 
-def test_every_format_goes_to_stdout_or_to_a_file(
-    memtui: Run, notes: tuple[str, ...], tmp_path: Path
-) -> None:
-    base = ("explain", "router", *notes)
-    svg = memtui(*base, "--format", "svg")
-    assert ET.fromstring(svg.out).tag.endswith("svg")
-    assert memtui(*base, "--format", "markdown").out.startswith("## `")
-    plain = memtui(*base)
-    assert memtui(*base, "--format", "text", "--output", "-").out == plain.out
-    documents = [memtui(*base, *o).document for o in (("--format", "json"), ("--json",))]
-    assert documents[0].pop("legs").keys() == documents[1].pop("legs").keys()
-    assert documents[0] == documents[1]
-    for name, text in (("a.svg", svg.out), ("a.txt", plain.out)):
-        written = memtui(*base, "--output", str(tmp_path / name))
-        assert (written.code, written.out) == (0, "")
-        assert written.err.endswith(f"memtui: wrote {tmp_path / name}\n")
-        assert (tmp_path / name).read_text("utf-8") == text
-
-
 def test_an_export_never_replaces_a_file_by_itself(
     memtui: Run, notes: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -327,31 +253,6 @@ def test_an_export_never_replaces_a_file_by_itself(
     assert json.loads(target.read_text())["shown"]
     missing = memtui("explain", "router", *notes, "--output", str(tmp_path / "no" / "a.md"))
     assert (missing.code, "cannot write" in missing.err) == (1, True)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--json", "--format", "svg"), "--json and --format svg exclude each other"),
-        (("--force",), "--force needs --output FILE"),
-        (("--rank", "1", "--chunk", "a.md"), "--rank and --chunk exclude each other"),
-    ],
-)
-def test_options_that_contradict_each_other(
-    memtui: Run, notes: tuple[str, ...], options: tuple[str, ...], message: str
-) -> None:
-    refused = memtui("explain", "router", *notes, *options)
-    text = refused.err or refused.error["message"]
-    assert (refused.code, message in text) == (2, True)
-
-
-def test_passages_are_shown_where_they_are_asked_for(memtui: Run) -> None:
-    base = ("explain", "router config", "--demo", "--passages")
-    document = memtui(*base, "--json").document
-    found = document["passages"]["found"]
-    assert [one["cosine"] for one in found] == sorted((o["cosine"] for o in found), reverse=True)
-    assert all(one["text"] in document["passages"]["text"] for one in found)
-    assert "an illustration" in memtui(*base).out
 
 
 # --- flags --------------------------------------------------------------------------------------
@@ -394,11 +295,6 @@ def test_every_change_has_options_that_make_it(parameter: Parameter) -> None:
                 given = ranking_flags(context.params)
                 settings = load_settings(flags=given, env={}).settings
                 assert settings.configured_ranking(PROFILES) == apply(ranking, parameter, value)
-
-
-def test_a_minimum_that_is_neither_a_score_nor_off(memtui: Run) -> None:
-    refused = memtui("search", "x", "--demo", "--min-score", "none of it", "--json")
-    assert "is neither a score such as 0.35 nor off" in refused.error["message"]
 
 
 # --- an agent's index -------------------------------------------------------------------------

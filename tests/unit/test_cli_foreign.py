@@ -19,8 +19,7 @@ from memtui.cli.index import SHOWN_FILES
 from memtui.cli.main import run
 from memtui.engine import Engine
 from memtui.errors import Cancelled
-from memtui.model import IndexStatus
-from memtui.model.status import ForeignAgent, ForeignStatus, IndexGeneration, Truth
+from memtui.model.status import ForeignAgent, IndexGeneration
 from memtui.report import words
 from memtui.text.sanitize import HOSTILE
 from tests.support.hostile import ALL
@@ -41,7 +40,6 @@ from tests.support.openclaw import (
 from tests.support.small_memory import agent_index
 from tests.unit.test_cli_commands import Answer
 
-NEEDS = "vector search not reproducible here: needs "
 NOW = ("--now", "2026-11-21T12:00:00+00:00")
 Run = Callable[..., Answer]
 
@@ -173,41 +171,6 @@ def test_the_folder_of_the_environment_is_not_the_agents_workspace(
     assert memtui("status", "--agent", "main", "--json").document["root"] == str(main.workspace)
     missing = memtui("status", "--agent", "main", "--root", "./nowhere", "--json")
     assert missing.error["code"] == "no_workspace"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("search", "x", "--agent", "a", "--index", "b"), "--agent and --index exclude each other"),
-        (("search", "x", "--agent", "a", "--demo"), "--demo and --agent exclude each other"),
-        (("--index", "b", "status", "--demo"), "--demo and --index exclude each other"),
-        (("--agent", "a", "demo"), "--demo and --agent exclude each other"),
-        (("search", "x", "--demo", "--root", "."), "--demo and --root exclude each other"),
-        (("search", "x", "--query-vectors", "f"), "--query-vectors needs --agent"),
-        (("explain", "x", "--demo", "--query-vector", "f"), "--query-vectors needs --agent"),
-        (("--agent", "a", "config", "show"), "mean nothing to `memtui config`"),
-        (("--agent", "a", "agents"), "mean nothing to `memtui agents`"),
-        (("--agent", "a", "./notes"), "FOLDER excludes --agent and --index"),
-        (("verify", "--against", "f"), "nothing to verify"),
-        (("index", "--agent", "a"), "does not update this index"),
-        (("index", "--index", "f", "--dry-run"), "does not update this index"),
-        (("--agent", "a", "index", "--force"), "does not rebuild this index"),
-    ],
-)
-def test_what_cannot_go_together_is_one_line(
-    memtui: Run, arguments: tuple[str, ...], message: str
-) -> None:
-    answer = memtui(*arguments, "--json")
-    assert answer.code == 2
-    assert message in answer.error["message"]
-    plain = memtui(*arguments)
-    assert (plain.code, plain.out) == (2, "")
-    assert plain.err.startswith("memtui: ")
-
-
-def test_a_refused_command_says_what_to_do(memtui: Run) -> None:
-    refused = memtui("index", "--force", "--agent", "main", "--json").error
-    assert refused["hint"] == "`openclaw memory index --agent main --force` does"
 
 
 def _text(state: State) -> None:
@@ -385,21 +348,6 @@ def test_the_table_of_agents_fits_whatever_they_are_called() -> None:
 # --- the truth about an index -----------------------------------------------------------------
 
 
-def test_status_has_every_field_of_the_examination(memtui: Run, main: State) -> None:
-    answer = memtui("status", "--agent", "main", "--json")
-    assert answer.code == 0
-    status = answer.document
-    assert set(status) == {field.name for field in fields(IndexStatus)} | {"schema_version"}
-    assert set(status["foreign"]) == {field.name for field in fields(ForeignStatus)}
-    truth = status["foreign"]["truth"]
-    assert set(truth) == {field.name for field in fields(Truth)}
-    assert status["state"] == "ready"
-    assert truth["integrity"] == "ok"
-    assert truth["coverage"][0]["indexed"] == FILES
-    assert status["foreign"]["profile"] == "openclaw-2026.4"
-    assert status["foreign"]["chosen_because"]
-
-
 def test_status_tells_people_which_files_changed_and_why(memtui: Run, main: State) -> None:
     clean = memtui("status", "--agent", "main").out
     assert clean.startswith("state     ready\n")
@@ -446,36 +394,6 @@ def test_status_does_not_let_an_index_command_the_terminal(memtui: Run, main: St
 
 
 # --- searching --------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("main")
-def test_without_the_model_keywords_answer_and_the_vector_leg_says_what_it_needs(
-    memtui: Run,
-) -> None:
-    answer = memtui("search", "router", "--agent", "main")
-    assert answer.code == 0
-    assert NEEDS + "openai/text-embedding-3-small" in answer.err
-    document = memtui("search", "router", "--agent", "main", "--json").document
-    assert document["search_mode"] == "keyword_only"
-    assert document["legs"]["vector"]["reason"] == "not_reproducible"
-    assert any(warning.startswith(NEEDS) for warning in document["warnings"])
-    assert memtui("search", "qqqxyz", "--agent", "main").code == 1
-    assert memtui("search", "qqqxyz", "--agent", "main", "--zero-ok").code == 0
-
-
-def test_given_vectors_bring_the_vector_leg_back(memtui: Run, main: State, vectors: str) -> None:
-    given = ("--agent", "main", "--query-vectors", vectors, "--min-score", "0")
-    document = memtui("search", "router", *given, "--json").document
-    assert document["search_mode"] == "hybrid"
-    assert document["legs"]["vector"]["facts"]["query_vector"] == "file"
-    assert document["warnings"] == []
-    legs = [leg for hit in document["hits"] for leg in hit["legs"]]
-    assert set(legs) == {"vector", "keyword"}
-    for hit in document["hits"]:
-        if "keyword" in hit["legs"]:
-            keyword = hit["legs"]["keyword"]
-            assert keyword["text_score"] == keyword["mapped"]
-        assert hit["file_state"] == "current"
 
 
 def test_a_list_that_the_agent_does_not_get_is_named_so(memtui: Run, home: Path) -> None:
@@ -576,59 +494,6 @@ def test_memtuis_configuration_does_not_change_what_the_agent_finds(
     assert after["hits"] == before["hits"]
 
 
-@pytest.mark.usefixtures("main")
-def test_options_change_the_agents_ranking(memtui: Run) -> None:
-    ranked = memtui("search", "router", "--agent", "main", "-n", "2", "--decay", "--json").document
-    assert len(ranked["hits"]) == 2
-    assert ranked["ranking"]["k"] == 2
-    assert ranked["ranking"]["decay"]["enabled"] is True
-    assert ranked["ranking"]["profile"] == "openclaw-2026.4"
-    other = memtui("search", "router", "--agent", "main", "--profile", "openclaw-2026.2", "--json")
-    assert other.document["index"]["foreign"]["profile"] == "openclaw-2026.2"
-    assert other.document["ranking"]["keyword_mapping"] == "clamp"
-    own = memtui("search", "router", "--agent", "main", "--profile", "memtui", "--json").document
-    assert own["index"]["foreign"]["profile"] == "openclaw-2026.4"
-    assert own["ranking"]["profile"] == "memtui"
-    wrong = memtui("search", "router", "--agent", "main", "--profile", "nope", "--json").error
-    assert wrong["message"].startswith("--profile: ranking.")
-
-
-@pytest.mark.parametrize("release", RELEASES)
-def test_explain_repeats_the_keyword_leg_step_by_step(
-    memtui: Run, home: Path, release: str
-) -> None:
-    make_state(home / ".openclaw", release)
-    arguments = ("router vlan", "--agent", "main", *NOW)
-    document = memtui("explain", *arguments, "--json").document
-    keyword = document["hit"]["legs"]["keyword"]
-    assert document["search_mode"] == "keyword_only"
-    assert document["legs"]["keyword"]["facts"]["match"]
-    assert document["legs"]["keyword"]["facts"]["tokenizer"] == "unicode61"
-    shown = memtui("explain", *arguments).out
-    told = " ".join(shown.split())
-    assert "mode keyword_only: the keyword leg alone, with weight 1" in told
-    assert NEEDS.removeprefix("vector search ") in shown
-    assert f"MATCH {document['legs']['keyword']['facts']['match']}" in told
-    steps = f"bm25 {keyword['raw']!r} → text score {keyword['text_score']!r}"
-    assert steps in shown
-    if keyword["mapped"] != keyword["text_score"]:
-        assert f"{steps} → boosted {keyword['mapped']!r}" in shown
-    assert f"{keyword['mapped']!r}" in shown
-    assert (keyword["mapped"] != keyword["text_score"]) == (release != "2026.2")
-
-
-def test_explain_names_keywords_that_were_searched_one_by_one(memtui: Run, home: Path) -> None:
-    make_state(home / ".openclaw", AGENT)
-    shown = memtui("explain", "router unfindableword", "--agent", "main").out
-    assert "one by one router unfindableword" in " ".join(shown.split())
-
-
-def test_search_with_explain_tells_what_was_searched_once(memtui: Run, main: State) -> None:
-    shown = memtui("search", "router", "--agent", "main", "--explain", "-n", "2").out
-    assert shown.count("keyword_only: the keyword leg alone") == 1
-    assert shown.count("text score") == 2
-
-
 # --- the terminal interface -------------------------------------------------------------------
 
 
@@ -662,8 +527,3 @@ def test_agents_are_offered_where_nothing_was_named(
     assert (interface.roots[-1], interface.choose[-1]) == (home / "here", False)
     assert memtui("--root", str(home)).code == 0
     assert interface.choose[-1] is False
-
-
-def test_the_interface_on_an_index_needs_a_terminal(memtui: Run, main: State) -> None:
-    assert "needs a terminal" in memtui("--agent", "main").err
-    assert memtui("--agent", "main", "--json").error["code"] == "settings"

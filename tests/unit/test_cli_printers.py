@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 
 from memtui.bus import SyncProgressed
-from memtui.cli.index import progress_line, status_lines, sync_line
+from memtui.cli.index import progress_line, status_lines
 from memtui.cli.output import Output
 from memtui.cli.search import (
     BAR_WIDTH,
@@ -225,11 +225,6 @@ def test_json_keeps_what_a_terminal_may_not_see() -> None:
     assert json.loads(text)["text"] == ALL
 
 
-def test_ordinary_note_lines_stay_as_they_are() -> None:
-    text = _printed(_sentences, _hostile_ranked("- [x] done"))
-    assert "- [x] done" in text
-
-
 # --- what they say ----------------------------------------------------------------------------
 
 
@@ -255,12 +250,6 @@ def test_matches_are_underlined_on_a_terminal_and_no_color_turns_that_off() -> N
         stream = Terminal()
         print_rows(Output(env, stdout=stream, stderr=stream), ranked, {})
         assert "\x1b" not in stream.getvalue()
-
-
-def test_sentences_tell_everything_in_words() -> None:
-    text = _printed(_sentences, _ranked())
-    assert "Rank 1, score 0.940, memory/net.md line 1, no date.\nrouter vlan gateway" in text
-    assert "memory/2026-11-17.md line 12, 3 days old." in text
 
 
 def test_the_arithmetic_repeats_the_trace_to_the_last_digit() -> None:
@@ -290,31 +279,6 @@ def test_any_ranking_can_be_printed(some: CandidatePool, ranking: Ranking) -> No
     assert HOSTILE.search(stream.getvalue()) is None
 
 
-def test_the_document_holds_the_trace_exactly() -> None:
-    ranked = _ranked(FULL)
-    document = json.loads(
-        json_text({"schema_version": 1, **search_document(ranked, _status(), ["w"])})
-    )
-    assert document["query"] == "query"
-    assert document["now"] == "2026-11-20T18:00:00+00:00"
-    assert document["ranking"]["mmr"] == {
-        "enabled": True, "lambda": 0.5, "empty_similarity": "one"
-    }  # fmt: skip
-    assert document["ranking"]["candidates"] == ranked.ranking.candidates
-    assert document["legs"]["vector"]["state"] == "ok"
-    assert document["warnings"] == ["w"]
-    for entry, hit in zip(document["hits"], ranked.hits, strict=True):
-        assert entry["chunk_id"] == hit.chunk.id
-        assert entry["citation"] == hit.citation
-        assert (entry["score"], entry["effective"]) == (hit.score, hit.effective)
-        for leg, part in hit.legs.items():
-            assert entry["legs"][str(leg)] == plain(part)
-        for shown, stage in zip(entry["stages"], hit.stages, strict=True):
-            assert shown == plain(stage)
-    assert [entry["reason"] for entry in document["drops"]] == [d.reason for d in ranked.drops]
-    assert document["index"]["model"] == "plain"
-
-
 def test_json_has_no_nan() -> None:
     text = json_text({"a": float("nan"), "b": [float("inf"), 1.5]})
     assert json.loads(text, parse_constant=pytest.fail) == {"a": None, "b": [None, 1.5]}
@@ -329,13 +293,6 @@ def test_progress_line() -> None:
     event = SyncProgressed("vectors", 420, 1284, 61.4, 14.2, "memory/x.md")
     assert progress_line(event) == "vectors 420/1284  32 %  61/s  14.2 s left  memory/x.md"
     assert progress_line(SyncProgressed("files", 0, 0, 0.0, None)) == "files"
-
-
-def test_sync_line() -> None:
-    assert sync_line(SYNC) == (
-        "synced 12 files in 1.2 s: 3 added, 2 changed, 1 removed, 1 skipped; "
-        "40 chunks written, 30 vectors made, 10 from the cache (25 %)"
-    )
 
 
 def test_progress_is_silent_without_a_terminal() -> None:

@@ -107,25 +107,6 @@ def checked(answer: Answer) -> Answer:
 # --- the list and one of them -------------------------------------------------------------------
 
 
-def test_the_list_names_every_conversation(memtui: Run, planted: Homes) -> None:
-    document = checked(memtui("sessions", "--json")).document
-    assert (document["found"], document["warnings"]) == (2, [])
-    second, first = document["conversations"]
-    assert (first["path"], first["turns"], first["calls"]) == (PATH, 2, 2)
-    assert (first["malformed"], first["chunks"], first["state"]) == (1, None, "disabled")
-    assert second["kind"] == "claude-code"
-    lines = checked(memtui("sessions")).out.splitlines()
-    assert lines[5].split("  ")[2:5] == ["2 turns", "2 searches", "main"]
-    assert max(cells_of(each) for each in lines) <= 100
-    only = memtui("sessions", "--source", "claude-code", "--json").document
-    assert [one["title"] for one in only["conversations"]] == ["the lamps"]
-    for name, found in (("openclaw:main", 1), ("openclaw:other", 0), (str(planted.folder), 2)):
-        answer = memtui("sessions", "--source", name, "--json")
-        assert (answer.document["found"], answer.code) == (found, 0 if found else 1)
-    answer = memtui("sessions", "--limit", "1")
-    assert "1 of 2 conversations; --limit 0: all" in answer.err
-
-
 @pytest.mark.parametrize("name", [PATH, ID, "3f9a", f"{ID}.jsonl"])
 def test_a_conversation_by_any_of_its_names(memtui: Run, planted: Homes, name: str) -> None:
     document = checked(memtui("sessions", name, "--json")).document
@@ -138,23 +119,6 @@ def test_a_conversation_by_any_of_its_names(memtui: Run, planted: Homes, name: s
     said_first = document["turns"][1]
     assert len(said_first["text"]) == 2000
     assert said_first["size"] > 3000
-
-
-def test_a_conversation_turn_by_turn(memtui: Run, planted: Homes) -> None:
-    file = planted.folder / ".openclaw/agents/main/sessions" / f"{ID}.jsonl"
-    plain = checked(memtui("sessions", str(file))).out
-    assert "     3  10:00  > memory_search  " in plain
-    assert "     7         ! no record: no JSON, 5 B" in plain
-    assert "more characters: --full" in plain
-    full = checked(memtui("sessions", ID, "--full")).out
-    assert memtui("sessions", "--full", ID).out == full
-    assert "more characters" not in full
-    assert full.count("long") == 600
-    assert "memory_search answers" in full
-    records = checked(memtui("sessions", ID, "--jsonl", "--full")).out.splitlines()
-    turns = [json.loads(record)["turn"] for record in records]
-    assert len(turns) == 8
-    assert all(len(turn["text"]) == turn["size"] for turn in turns if turn["kind"] != "malformed")
 
 
 def test_what_is_not_there_is_an_error(memtui: Run, planted: Homes) -> None:
@@ -186,15 +150,6 @@ def test_coverage_of_a_program_is_that_of_its_parts(memtui: Run, planted: Homes)
         assert answer.code == 0
         assert [source["name"] for source in answer.document["sources"]] == ["openclaw:main"]
     assert memtui("sessions", "--coverage", "--source", "nobody", "--json").code == 1
-
-
-def test_without_any_conversation(memtui: Run) -> None:
-    answer = memtui("sessions")
-    assert (answer.code, answer.out) == (1, "")
-    assert "no conversation" in answer.err
-    answer = memtui("sessions", "--coverage", "--json")
-    assert answer.code == 1
-    assert {source["name"] for source in answer.document["sources"]} == set(TranscriptKind)
 
 
 # --- which are indexed --------------------------------------------------------------------------
@@ -273,29 +228,6 @@ def test_what_cannot_be_opted_in_is_refused(
 
 
 # --- replay -------------------------------------------------------------------------------------
-
-
-def test_every_search_is_asked_again(memtui: Run, planted: Homes) -> None:
-    assert memtui("replay", "--json").code == 3
-    assert memtui("index").code == 0
-    document = checked(memtui("replay", "--json")).document
-    assert document["counts"] == {
-        **{"found": 2, "asked": 2, "same": 1, "changed": 1, "unrecorded": 0, "failed": 0}
-    }
-    by_verdict = {one["verdict"]: one for one in document["replays"]}
-    assert by_verdict["same"]["call"]["query"].startswith("gate code sk-pro")
-    changed = by_verdict["changed"]
-    assert changed["call"]["query"] == "gate"
-    assert [(row["path"], row["change"], row["why"]) for row in changed["rows"]] == [
-        ("MEMORY.md", "entered", None),
-        ("memory/gone.md", "left", "no_file"),
-    ]
-    records = checked(memtui("replay", "--jsonl", "--changed")).out.splitlines()
-    assert [json.loads(record)["verdict"] for record in records] == ["changed"]
-    out = checked(memtui("replay", ID)).out
-    assert "    -   1   .  0.500         memory/gone.md:1-3  no such file" in out
-    assert "the same 1 result" in out
-    assert memtui("replay", "--limit", "1").err.startswith("1 search of 2: ")
 
 
 def test_replay_ends_with_1_when_there_is_nothing(memtui: Run, planted: Homes) -> None:
