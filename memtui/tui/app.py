@@ -43,8 +43,8 @@ from memtui.tui.memories import (
     open_target,
 )
 from memtui.tui.options import UiOptions, flags_of, is_provider_given
-from memtui.tui.provider_switch import ProviderSwitch
 from memtui.tui.screens.base import Modal, show_worker_error
+from memtui.tui.screens.providers.switch import ProviderSwitch
 from memtui.tui.screens.search.screen import SearchScreen
 from memtui.tui.theme import THEMES, automatic_theme, variable_defaults
 

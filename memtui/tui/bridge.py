@@ -28,11 +28,9 @@ from memtui.bus import (
     SyncStarted,
 )
 from memtui.model import Ranked, SyncStats
-from memtui.model.status import ForeignAgent, ProbeResult, ProviderListing
-from memtui.tui.choosing import Chosen
+from memtui.model.status import ForeignAgent
 
 if TYPE_CHECKING:
-    from memtui.engine.source import RebuildCost
     from memtui.tui.memories import OpenedMemory
 
 
@@ -134,33 +132,6 @@ class LegChanged(Message):
 
     note: str
     healthy: bool
-
-
-@dataclass
-class ProvidersListed(Message):
-    """Every provider was looked at; `error` says why that was not possible."""
-
-    listings: Sequence[ProviderListing]
-    error: str = ""
-
-
-@dataclass
-class ProviderPriced(Message):
-    """What going over to a provider would take; without a cost, why that is not known."""
-
-    listing: ProviderListing
-    chosen: Chosen | None
-    cost: RebuildCost | None
-    error: str = ""
-
-
-@dataclass
-class ProviderProbed(Message):
-    """A provider was asked for a vector; without a result, why it could not be."""
-
-    name: str
-    result: ProbeResult | None
-    error: str = ""
 
 
 _BURSTS = frozenset({IndexContentChanged, IndexStatusChanged})

@@ -8,11 +8,10 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from memtui.tui.app import MemtuiApp
-from memtui.tui.screens.confirm_provider import ConfirmProvider
 from memtui.tui.screens.difference import DifferenceScreen
 from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.place_prompt import PlacePrompt
-from memtui.tui.screens.providers import ProvidersScreen
+from memtui.tui.screens.providers.screen import ConfirmProvider, ProvidersScreen
 from memtui.tui.widgets.row_list import RowList
 from tests.support.agent_scenes import CHANGED
 from tests.tui.harness import render_lines, settle, until

@@ -12,7 +12,7 @@ from memtui.model import IndexState
 from memtui.settings import EmbeddingSettings, Settings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.providers import ProvidersScreen
+from memtui.tui.screens.providers.screen import ProvidersScreen
 from memtui.tui.screens.search import search_controller
 from tests.support.provider_scenes import NOTES
 from tests.support.services import KEY_REFUSED, Service, registered

@@ -14,10 +14,9 @@ from memtui.settings import Flag, load_settings
 from memtui.settings.storage import StateFolder
 from memtui.tui.app import options_from
 from memtui.tui.options import UiOptions
-from memtui.tui.provider_switch import ASKED
-from memtui.tui.screens.confirm_provider import ConfirmProvider
 from memtui.tui.screens.dialogs import FirstRunHint
-from memtui.tui.screens.providers import ProvidersScreen
+from memtui.tui.screens.providers.screen import ConfirmProvider, ProvidersScreen
+from memtui.tui.screens.providers.switch import ASKED
 from memtui.tui.screens.search.screen import WELCOMED
 from tests.tui.harness import running, settle, until
 from tests.tui.provider_samples import PROVIDERS

@@ -19,11 +19,10 @@ from memtui.report.providers import price_words
 from memtui.settings import load_settings
 from memtui.settings.write import SettingsFiles
 from memtui.tui.app import MemtuiApp, options_from
-from memtui.tui.choosing import choice_named, worth_asking
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.confirm_provider import ConfirmProvider, price_line
-from memtui.tui.screens.providers import ProvidersScreen
+from memtui.tui.screens.providers.screen import ConfirmProvider, ProvidersScreen, price_line
+from memtui.tui.screens.providers.switch import choice_named, worth_asking
 from memtui.tui.screens.write import WriteProvider
 from tests.tui.foreign_samples import ForeignSample
 from tests.tui.harness import Running, resize, running, screen_text, settle, until

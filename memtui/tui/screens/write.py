@@ -52,7 +52,7 @@ from memtui.tui.screens.base import Modal
 from memtui.tui.widgets.query_bar import SafeInput
 
 if TYPE_CHECKING:
-    from memtui.tui.choosing import Chosen
+    from memtui.tui.screens.providers.switch import Chosen
 
 CHANGED = "changed by another program meanwhile: below is the difference to it now"
 NO_KEYS = "No key is ever written."

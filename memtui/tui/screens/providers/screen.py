@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from textual import events, on, work
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -13,29 +15,32 @@ from textual.content import Content
 
 from memtui.embedding.choice import EMBEDDED_DEFAULT
 from memtui.model.status import ProbeResult, ProviderListing
+from memtui.report.providers import price_words
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
 from memtui.tui.bindings import bindings
-from memtui.tui.bridge import ProviderPriced, ProviderProbed, ProvidersListed
-from memtui.tui.choosing import Chosen, choice_named, worth_asking
-from memtui.tui.glyphs import glyphs
+from memtui.tui.glyphs import Glyphs, glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.base import Modal
-from memtui.tui.screens.confirm_provider import Answer, ConfirmProvider
-from memtui.tui.widgets.facts import Facts
-from memtui.tui.widgets.line_view import TextBlock
-from memtui.tui.widgets.provider_rows import (
+from memtui.tui.screens.providers.rows import (
     Probe,
     found_line,
     header_line,
     provider_facts,
     provider_row,
 )
-from memtui.tui.widgets.row_list import RowList
+from memtui.tui.screens.providers.switch import Chosen, choice_named, worth_asking
+from memtui.tui.widgets.facts import Fact, Facts
+from memtui.tui.widgets.line_view import TextBlock
+from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
+    from memtui.engine.source import RebuildCost
     from memtui.tui.screens.write import WriteProvider
+
+
+T = TypeVar("T")
 
 TITLE = "Embedding provider"
 FIRST_TITLE = "Who makes the vectors?"
@@ -44,6 +49,14 @@ _KEYS = "enter switch…  t try  esc back"
 _FIRST_KEYS = "enter switch…  t try  esc keep minilm"
 _KEEP_KEYS = "enter keep minilm on this machine  t try"
 _LABEL = 9
+
+
+def _outcome(work: Callable[[], T]) -> tuple[T | None, str]:
+    """What came of asking a provider: whatever its library does is told in one line."""
+    try:
+        return work(), ""
+    except Exception as error:
+        return None, str(error) or type(error).__name__
 
 
 class ProvidersScreen(Modal[Chosen | None]):
@@ -116,20 +129,17 @@ class ProvidersScreen(Modal[Chosen | None]):
 
     # --- the list -------------------------------------------------------------------------------
 
-    @work(thread=True, exit_on_error=False, description="look at the providers")
     def _look(self) -> None:
-        try:
-            self.post_message(ProvidersListed(self._engine.providers.available()))
-        except Exception as error:
-            # Whatever a provider's library does, the dialog says so in one line.
-            self.post_message(ProvidersListed((), str(error) or type(error).__name__))
+        self.in_background(
+            partial(_outcome, self._engine.providers.available),
+            self._listed,
+            group="look",
+            description="look at the providers",
+        )
 
-    @on(ProvidersListed)
-    def providers_listed(self, message: ProvidersListed) -> None:
-        """Show what was found."""
-        message.stop()
-        self._error = message.error
-        self._take(message.listings)
+    def _listed(self, outcome: tuple[Sequence[ProviderListing] | None, str]) -> None:
+        listings, self._error = outcome
+        self._take(listings or ())
 
     def _take(self, listings: Sequence[ProviderListing]) -> None:
         self.listings = tuple(listings)
@@ -243,51 +253,52 @@ class ProvidersScreen(Modal[Chosen | None]):
             self._draw()
             self._try(listing.name)
 
-    @work(thread=True, exit_on_error=False, group="probe", description="try the provider")
     def _try(self, name: str) -> None:
-        try:
+        def ask() -> ProbeResult:
             choice, _ = choice_named(self._options.embedding, name)
-            self.post_message(ProviderProbed(name, self._engine.providers.probe(choice)))
-        except Exception as error:
-            # As for the look: it is one line of this dialog.
-            self.post_message(ProviderProbed(name, None, str(error) or type(error).__name__))
+            return self._engine.providers.probe(choice)
 
-    @on(ProviderProbed)
-    def provider_probed(self, message: ProviderProbed) -> None:
-        """Show what came of it."""
-        message.stop()
-        failed = ProbeResult(message.name, False, message.error)
-        self._probes[message.name] = message.result or failed
+        self.in_background(
+            partial(_outcome, ask),
+            partial(self._tried, name),
+            group="probe",
+            description="try the provider",
+        )
+
+    def _tried(self, name: str, outcome: tuple[ProbeResult | None, str]) -> None:
+        result, problem = outcome
+        self._probes[name] = result or ProbeResult(name, False, problem)
         self._show_rows(self._list.chosen_id)
         self._draw()
 
     # --- going over -----------------------------------------------------------------------------
 
-    @work(thread=True, exit_on_error=False, group="price", description="price the provider")
     def _price(self, listing: ProviderListing) -> None:
-        try:
+        def ask() -> tuple[Chosen, RebuildCost]:
             choice, is_other = choice_named(self._options.embedding, listing.name)
-            cost = self._engine.providers.cost(choice)
-        except Exception as error:
-            # As for the look: it is one line of this dialog.
-            said = str(error) or type(error).__name__
-            self.post_message(ProviderPriced(listing, None, None, said))
-            return
-        self.post_message(ProviderPriced(listing, Chosen(choice, is_other), cost))
+            return Chosen(choice, is_other), self._engine.providers.cost(choice)
 
-    @on(ProviderPriced)
-    def provider_priced(self, message: ProviderPriced) -> None:
+        self.in_background(
+            partial(_outcome, ask),
+            partial(self._priced, listing),
+            group="price",
+            description="price the provider",
+        )
+
+    def _priced(
+        self, listing: ProviderListing, outcome: tuple[tuple[Chosen, RebuildCost] | None, str]
+    ) -> None:
         """Ask whether it is worth that."""
-        message.stop()
         self._is_busy = False
-        self._tell(message.error)
-        chosen, cost = message.chosen, message.cost
-        if chosen is None or cost is None:
+        priced, problem = outcome
+        self._tell(problem)
+        if priced is None:
             return
+        chosen, cost = priced
         present = next((each.name for each in self.listings if each.is_actual), "")
         can_write = self._options.files is not None
         self.app.push_screen(
-            ConfirmProvider(message.listing, cost, present, self._glyphs, can_write=can_write),
+            ConfirmProvider(listing, cost, present, self._glyphs, can_write=can_write),
             lambda answer: self._answered(answer, chosen),
         )
 
@@ -307,3 +318,140 @@ class ProvidersScreen(Modal[Chosen | None]):
     def _written(self, chosen: Chosen | None) -> None:
         if chosen is not None:
             self.dismiss(chosen)
+
+
+MEANWHILE = "The present index answers until the new one is ready."
+
+
+class Answer(StrEnum):
+    """What is done; the value is the id of its row."""
+
+    KEEP = "keep"
+    SESSION = "session"
+    WRITE = "write"
+
+
+class ConfirmProvider(Modal[Answer]):
+    """Asks before the index is built anew with another provider, naming what that costs."""
+
+    CSS_PATH = "providers.tcss"
+    BINDING_GROUP_TITLE = "Another provider"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("confirm_provider")
+
+    def __init__(
+        self,
+        listing: ProviderListing,
+        cost: RebuildCost,
+        present: str,
+        glyphs: Glyphs,
+        *,
+        can_write: bool,
+    ) -> None:
+        """`present` answers now, empty for none; without `can_write` there are no settings."""
+        super().__init__()
+        self._listing = listing
+        self._cost = cost
+        self._present = present
+        self._glyphs = glyphs
+        self._can_write = can_write
+
+    def compose(self) -> ComposeResult:
+        """The price over the three answers."""
+        with Vertical(id="confirm-provider-box", classes="provider-box"):
+            yield Facts(label_width=8, id="confirm-provider-facts")
+            yield RowList(id="confirm-provider-list", marker=self._glyphs.marker)
+
+    def on_mount(self) -> None:
+        """Let Enter keep what there is: the harmless answer."""
+        box = self.query_one("#confirm-provider-box")
+        name = words.brief(self._listing.name)
+        box.border_title = Content.assemble("Switch to ", (name, "bold"), "?")
+        box.border_subtitle = Content("enter answer  esc keep")
+        self.query_one(Facts).show(self.facts())
+        rows = self.query_one(RowList)
+        rows.set_rows([_row(answer, text, key) for answer, text, key in self._answers()])
+        rows.focus()
+
+    def _answers(self) -> list[tuple[Answer, str, str]]:
+        kept = words.brief(self._present)
+        answers = [
+            (Answer.KEEP, f"keep {kept}" if kept else "keep searching by keyword", "esc"),
+            (Answer.SESSION, "switch for this session", "s"),
+        ]
+        if self._can_write:
+            answers.append((Answer.WRITE, "switch and write to the settings", "w"))
+        return answers
+
+    def facts(self) -> list[Fact]:
+        """The price, and where text would go."""
+        listing, cost = self._listing, self._cost
+        model = words.model_words(cost.model or listing.model, listing.dimensions)
+        facts: list[Fact] = [("model", Content(model or "the provider's own"))]
+        facts += cost_facts(cost)
+        address = cost.address or listing.address
+        is_sent = bool(address) or cost.remote or listing.remote
+        place = words.place_words(address, remote=is_sent)
+        if not is_sent:
+            facts.append(("text", Content("stays in this program")))
+        elif words.is_on_this_machine(address):
+            facts.append(("text", Content(f"is sent to {place}, a program on this machine")))
+        else:
+            warning = Content.assemble(
+                (f"{self._glyphs.degraded} note text is sent to ", "$state-warn"),
+                (place, "$state-warn bold"),
+            )
+            facts.append(("text", warning))
+        return [*facts, ("", Content.styled(MEANWHILE, fmt.MUTED))]
+
+    @on(RowList.Chosen)
+    def row_chosen(self, message: RowList.Chosen) -> None:
+        """Keep the choice in this screen."""
+        message.stop()
+
+    @on(RowList.Opened)
+    def row_opened(self, message: RowList.Opened) -> None:
+        """Answer by the chosen row."""
+        message.stop()
+        self.dismiss(Answer(message.row_id))
+
+    def action_answer(self, answer: str) -> None:
+        """Answer by key."""
+        if answer != Answer.WRITE or self._can_write:
+            self.dismiss(Answer(answer))
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Draw the rows for the new width."""
+        self.call_after_refresh(self.query_one(RowList).redraw)
+
+
+def cost_facts(cost: RebuildCost) -> list[Fact]:
+    """What has to be embedded, and what that takes."""
+    if not cost.chunks:
+        return [("index", Content("nothing is indexed yet"))]
+    missing = cost.chunks - cost.cached
+    if missing <= 0:
+        cached = f"all {fmt.counted(cost.chunks, 'vector')} are in the cache"
+        return [("index", Content(cached)), ("cost", Content.styled("nothing", "$state-ok"))]
+    chunks = Content.assemble(
+        (fmt.counted(missing, "chunk"), "bold"),
+        f" of {fmt.count(cost.chunks)} to embed;"
+        f" {fmt.percent(cost.cached, cost.chunks)} in the cache",
+    )
+    return [("index", chunks), ("cost", Content.styled(price_line(cost), "bold"))]
+
+
+def price_line(cost: RebuildCost) -> str:
+    """Tokens and price: `~33 k tokens, about 0.0007 USD`; a local model has no price."""
+    tokens = f"~{fmt.rounded(cost.tokens_estimate)} tokens"
+    if not cost.remote and not cost.address:
+        return f"{tokens} on this machine, nothing is charged"
+    return f"{tokens}, {price_words(cost.price, cost.currency)}"
+
+
+def _row(answer: Answer, text: str, key: str) -> Row:
+    def draw(width: int) -> Content:
+        room = max(width - len(key) - 1, 1)
+        told = Content(text).truncate(room, ellipsis=True, pad=True)
+        return fmt.fit(Content.assemble(told, " ", (key, fmt.MUTED)), width)
+
+    return Row(answer.value, draw)
