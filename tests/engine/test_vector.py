@@ -6,10 +6,15 @@ import hashlib
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import apsw
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from memtui.embedding.cache import EmbeddingCache
@@ -339,3 +344,131 @@ def test_products_run_on_one_thread() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["set()", "False"]
+
+
+POOL_DIMS = 12
+POOL = unit_vectors(60, POOL_DIMS, seed=1)
+POOL[7] = POOL[8] = POOL[9]
+POOL[10] = 0.0
+
+
+ROWS = st.sets(st.integers(0, 59), max_size=60)
+
+
+def pool_brute_force(rows: set[int], query: Floats, limit: int) -> list[tuple[int, float]]:
+    found = []
+    for row in rows:
+        if POOL[row].any():
+            products = POOL[row].astype(np.float64) * query.astype(np.float64)
+            found.append((row, float(np.float32(products.sum()))))
+    return sorted(found, key=lambda hit: (-round(hit[1], 6), hit[0]))[:limit]
+
+
+def check(found: list[tuple[int, float]], expected: list[tuple[int, float]]) -> None:
+    assert [row for row, _ in found] == [row for row, _ in expected]
+    assert [cosine for _, cosine in found] == pytest.approx([c for _, c in expected], abs=1e-6)
+
+
+@given(
+    rows=ROWS,
+    allowed=st.none() | ROWS,
+    query=st.integers(0, 59).filter(lambda row: row != 10),
+    limit=st.integers(0, 70),
+    coded=st.booleans(),
+)
+@settings(deadline=None)
+def test_the_nearest_allowed_rows_are_found(
+    rows: set[int], allowed: set[int] | None, query: int, limit: int, coded: bool
+) -> None:
+    order = sorted(rows, key=lambda row: row * 37 % 61)
+    view = view_of(order, POOL[order], exact_limit=-1 if coded else 10**6)
+    assert (view.codes is not None) == coded
+    mask = None if allowed is None else np.array(sorted(allowed), dtype=np.int64)
+    expected = pool_brute_force(rows if allowed is None else rows & allowed, POOL[query], limit)
+    check(nearest(view, POOL[query], limit, mask), expected)
+
+
+@given(
+    start=ROWS,
+    steps=st.lists(st.tuples(ROWS, ROWS), max_size=6),
+    limit=st.sampled_from([-1, 200, 10**6]),
+)
+@settings(deadline=None)
+def test_any_changes_end_where_a_fresh_view_begins(
+    start: set[int], steps: list[tuple[set[int], set[int]]], limit: int
+) -> None:
+    first = sorted(start)
+    view = view_of(first, POOL[first], exact_limit=limit)
+    held = set(start)
+    for added, removed in steps:
+        before, held_before = view, held
+        new = sorted(added)
+        view = view.with_changes(new, POOL[new], sorted(removed))
+        held = (held - removed) | added
+        check(nearest(before, POOL[0], 60), pool_brute_force(held_before, POOL[0], 60))
+    check(nearest(view, POOL[3], 60), pool_brute_force(held, POOL[3], 60))
+    assert view.size == sum(bool(POOL[row].any()) for row in held)
+
+
+_DIMS = 2
+_VIRTUAL = "chunks_vec"
+_STORED = "chunks_vec_"
+
+
+class _Stored:
+    """A connection whose statements are noted, with whether somebody could interrupt them."""
+
+    def __init__(self, *, fails: Exception | None = None) -> None:
+        self._fails = fails
+        self.open = True
+        self.seen: list[tuple[str, bool]] = []
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        before, self.open = self.open, False
+        yield
+        self.open = before
+
+    def execute(self, statements: str, bindings: Any = None, /) -> Any:
+        self.seen.append((statements, self.open))
+        if _STORED in statements and self._fails is not None:
+            raise self._fails
+        return _Rows([(0,)] if "count(" in statements else [])
+
+
+class _Rows(list[tuple[int]]):
+    def fetchall(self) -> list[tuple[int]]:
+        return list(self)
+
+
+def test_what_asks_the_virtual_table_is_undisturbed() -> None:
+    stored = _Stored()
+    load_view(stored, None, None, _DIMS, exact_limit=0, undisturbed=stored.undisturbed)  # type: ignore[arg-type]
+    asked = [one for one in stored.seen if _VIRTUAL in one[0].replace(_STORED, "")]
+    assert asked
+    assert not any(could for _, could in asked)
+
+
+def test_an_interruption_is_not_taken_for_blocks_that_cannot_be_read() -> None:
+    stored = _Stored(fails=apsw.InterruptError("interrupted"))
+    with pytest.raises(apsw.InterruptError):
+        load_view(stored, None, None, _DIMS, exact_limit=0, undisturbed=stored.undisturbed)  # type: ignore[arg-type]
+
+
+def test_other_trouble_with_the_blocks_leaves_the_table_to_be_asked() -> None:
+    stored = _Stored(fails=apsw.SQLError("no such table"))
+    load_view(stored, None, None, _DIMS, exact_limit=0, undisturbed=stored.undisturbed)  # type: ignore[arg-type]
+    assert stored.seen[-2] == ("SELECT rowid, embedding FROM chunks_vec", False)
+
+
+def test_a_long_load_gives_way_and_lets_go_of_its_snapshot(tmp_path: Path) -> None:
+    index = IndexFile(tmp_path)
+    row = index.add("router")
+    index.add_vectors({row: unit_vectors(1, DIMS, seed=1)[0]})
+    with pytest.raises(Cancelled):
+        load_view(index.connection, None, None, DIMS, exact_limit=0, gives_way=lambda: True)
+    assert not index.connection.in_transaction
+    # What is read in a moment is not begun again and again.
+    short = load_view(index.connection, None, None, DIMS, gives_way=lambda: True)
+    assert short.size == 1
+    index.connection.close()

@@ -2,10 +2,39 @@
 
 from __future__ import annotations
 
-import pytest
+import json
+import random
+import threading
+import time
+from dataclasses import replace
+from time import perf_counter
 
-from memtui.text.redact import OPENCLAW_2026_4, OPENCLAW_2026_4_TOKENS, redact
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import memtui.text.redact as redacting
+from memtui.memory.chunking import Packer
+from memtui.memory.transcripts.generated import normalise, wrap
+from memtui.text.redact import (
+    MASK,
+    NAMED,
+    OPENCLAW_2026_4,
+    OPENCLAW_2026_4_TOKENS,
+    PIECE,
+    TOKENS,
+    Rule,
+    is_secret_name,
+    openclaw_redact,
+    pieces,
+    redact,
+    redact_name,
+    redact_spoken,
+    redact_value,
+)
+from tests.support.examples import examples
 from tests.support.known import load
+from tests.support.transcript_corpus import WORDS
 
 SECRET = "abcdef1234567890abcdef"
 
@@ -101,3 +130,347 @@ def test_long_lines_take_time_in_proportion(part: str) -> None:
 def test_rules_can_be_added() -> None:
     assert redact("abc", named=(), tokens=()) == "abc"
     assert redact(f"sk-{SECRET}", tokens=()) == f"sk-{SECRET}"
+
+
+UPPER = "ABCDEFGHIJ234567"
+MORE = [
+    f"AKIA{UPPER}",
+    f"ASIA{UPPER}",
+    f"eyJ{SECRET}.{SECRET}.{SECRET}",
+    f"ghs_{SECRET}",
+    f"glpat-{SECRET}",
+    f"hf_{SECRET}",
+    f"r8_{SECRET}",
+    f"xai-{SECRET}",
+    f"tvly-{SECRET}",
+    f"ya29.{SECRET}",
+    f"GOCSPX-{SECRET}",
+    f"dop_v1_{SECRET}{SECRET}",
+    f"shpat_{SECRET}",
+    f"sk_live_{SECRET}",
+    f"rk_test_{SECRET}",
+    f"whsec_{SECRET}",
+    f"SG.{SECRET}.{SECRET}",
+    f"pypi-{SECRET}{SECRET}",
+    f"dckr_pat_{SECRET}",
+    f"lin_api_{SECRET}",
+    f"ntn_{SECRET}",
+    f"hvs.{SECRET}",
+    f"AGE-SECRET-KEY-1{SECRET.upper()}",
+    f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}{SECRET}\n{SECRET}",
+    f"postgres://me:{SECRET}@host/db",
+    f"https://:{SECRET}@host/",
+    f"Authorization: Basic {SECRET}==",
+    f"x-api-key: {SECRET}",
+    f"'api-key': '{SECRET}'",
+    f"password: {SECRET}",
+    f"the password is {SECRET}",
+    f"my access token is `{SECRET}`",
+    f"aws_secret_access_key = {SECRET}",
+    f"secret_key={SECRET}",
+    f'"db_password": "{SECRET}"',
+    f'{{\\"refresh_token\\": \\"{SECRET}\\"}}',
+    f'"awsSecretAccessKey":"{SECRET}"',
+]
+
+
+@pytest.mark.parametrize("text", MORE, ids=lambda text: text[:24])
+def test_more_shapes_of_credentials(text: str) -> None:
+    masked = redact(f"say {text} now")
+    assert SECRET[6:-4].lower() not in masked.lower()
+    assert UPPER[3:-4] not in masked
+    assert masked.startswith("say ")
+    assert masked.endswith(" now")
+
+
+@pytest.mark.parametrize("case", load("sessions")["redaction_2026_4_26"], ids=str)
+def test_what_openclaw_masks_is_masked_the_same(case: dict[str, str]) -> None:
+    assert redact(case["input"]) == openclaw_redact(case["input"]) == case["output"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the password: what is it?",
+        "the access key is on page 12",
+        "api key is in my vault",
+        "eyJust a word and eyJ.a.b",
+        "see http://host:8080/a@b and me@host.test",
+        "Basic training of the model",
+        "hf_short sk_live_x glpat-1",
+        "a shopping list: shpat",
+        "max_tokens: 4096",
+        '"max_tokens": 4096, "tokens": "many"',
+        "AKIA is a prefix; akiabcdefghijklmnop",
+    ],
+)
+def test_more_prose_stays(text: str) -> None:
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize("text", [*MORE, f"?token={SECRET}&x=1", f"API_KEY={SECRET}"])
+def test_masking_twice_keeps_what_masking_once_kept(text: str) -> None:
+    once = redact(text)
+    assert redact(once) in (once, once.replace("abcdef…cdef", MASK))
+
+
+def test_every_rule_beyond_openclaw_is_reached() -> None:
+    """What a rule needs is in every text that it matches, or the rule would never be tried."""
+    for rule in (*NAMED, *TOKENS):
+        if rule in OPENCLAW_2026_4 or rule in OPENCLAW_2026_4_TOKENS:
+            continue
+        matched = [text for text in MORE if rule.pattern.search(text)]
+        assert matched, rule.pattern.pattern
+        for text in matched:
+            assert any(part in text.lower() for part in rule.needs), rule.pattern.pattern
+        assert all(rule.needs)
+
+
+PARTS = [
+    *("eyJ", "eyJ-", "eyJaaaaaaaa.", "://a:", "://a:b", "Basic ", "password: ", "password is "),
+    *(
+        "api-key: ",
+        '"a_token',
+        '"token\\":\\"',
+        "glpat-",
+        "-----BEGIN PRIVATE KEY-----",
+        "key key ",
+    ),
+    *("a_", "AKIA", "SG.", "xoxe.", "secret key is ", "access key:        ", '\\"', "sk_live_"),
+]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_time_grows_with_the_text(part: str) -> None:
+    """A pattern that looks again from every place would take hours for this."""
+    text = part * (200_000 // len(part))
+    begun = time.process_time()
+    redact(text)
+    assert time.process_time() - begun < 5
+
+
+# --- values -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "is_secret"),
+    [
+        *((name, True) for name in ("apiKey", "api_key", "X-Auth-Token", "DB_PASSWORD", "secret")),
+        *((name, True) for name in ("Authorization", "privateKey", "credentials", "passphrase")),
+        *((name, False) for name in ("max_tokens", "key", "sessionKey", "tokens", "passage", "")),
+    ],
+)
+def test_names_of_credentials(name: str, is_secret: bool) -> None:
+    assert is_secret_name(name) is is_secret
+
+
+def test_values_are_masked_by_the_names_of_their_keys() -> None:
+    value = {
+        "query": f"with glpat-{SECRET}",
+        "apiKey": "short",
+        "token": SECRET,
+        "password": 1234,
+        "secret": None,
+        "nested": [{"clientSecret": {"a": "b"}}, True, 0.5],
+        "env": [{"name": "GH_TOKEN", "value": "v"}, {"name": "HOME", "value": "/me"}],
+        f"hf_{SECRET}": "key",
+        "token_count": 7,
+    }
+    assert redact_value(value) == {
+        "query": "with glpat-…cdef",
+        "apiKey": MASK,
+        "token": "abcdef…cdef",
+        "password": MASK,
+        "secret": None,
+        "nested": [{"clientSecret": MASK}, True, 0.5],
+        "env": [{"name": "GH_TOKEN", "value": MASK}, {"name": "HOME", "value": "/me"}],
+        "hf_abc…cdef": "key",
+        "token_count": 7,
+    }
+
+
+def test_what_is_nested_too_deeply_is_masked_whole() -> None:
+    value: object = f"glpat-{SECRET}"
+    for _ in range(5000):
+        value = [value]
+    assert SECRET not in str(redact_value([value]))
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_quote_within_a_value_does_not_end_it(depth: int) -> None:
+    text: object = {"password": 'first"second\\third\nfourth', "next": "stays"}
+    for _ in range(depth):
+        text = json.dumps(text)
+    masked = redact(str(text))
+    assert "second" not in masked
+    assert "third" not in masked
+    assert "stays" in masked
+
+
+def test_names_of_tools() -> None:
+    key = "sk-proj-9f8e7d6c5b4a39281706f5e4d3c2b1a0"
+    assert redact_name(f"mcp__{key}__search") == "mcp__sk-pro…b1a0__search"
+    assert redact_name("mcp__memory__search_nodes") == "mcp__memory__search_nodes"
+    assert redact_name(key) == "sk-pro…b1a0"
+
+
+def test_what_no_rule_is_tried_on_holds_nothing() -> None:
+    """What a text needs for a rule to be tried is in everything that the rule matches."""
+    draw = random.Random(7)
+    parts = [
+        *('"apiKey"', "PASSWORD", "token", "password is", "my api key", "Authorization", "Bearer"),
+        *(":", "=", " ", "\n", '"', "\\", "?", "&key", "--secret", "bot", "123456", "://me", "@h"),
+        *(
+            SECRET,
+            "ghp_",
+            "sk-",
+            "AKIA",
+            "eyJ",
+            ".",
+            "hf_",
+            "1",
+            "x-api-key",
+            "Basic",
+            ",",
+            "ſ",
+            "K",
+        ),
+    ]
+    tried = [replace(rule, needs=("",), also=("",)) for rule in NAMED]
+    tokens = [replace(rule, needs=("",), also=("",)) for rule in TOKENS]
+    hits = 0
+    for _ in range(4000):
+        text = "".join(draw.choice(parts) for _ in range(draw.randrange(1, 9)))
+        slow = redact(text, tried, tokens)
+        assert redact(text) == slow
+        hits += slow != text
+    assert hits > 100
+
+
+AWS = "AKIAIOSFODNN7EXAMPLE"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (f"User: it is {AWS}.", "User: it is AKIAIO…MPLE."),
+        ("User: plain\nAssistant: words", "User: plain\nAssistant: words"),
+        ("Assistant: ssh://bob:hunter2@host", "Assistant: ssh://bob:***@host"),
+        ('User: {"password": "***"left"}', 'User: {"password": "***"***"}'),
+        ('User: {"password": "***", "a": "b"}', 'User: {"password": "***", "a": "b"}'),
+        ("User: KEY=abcdef…wxyz", "User: KEY=abcdef…wxyz"),
+        ("DNN7EXAMPLE is the end\nUser: hi", "*** is the end\nUser: hi"),
+        ("no digit\nUser: hi", "no digit\nUser: hi"),
+        ("User: my password is\nAssistant: hunter22", "User: my password is\nAssistant: hunter22"),
+    ],
+)
+def test_what_is_shown(text: str, shown: str) -> None:
+    assert redact_spoken(text) == shown
+
+
+@pytest.mark.parametrize("said", ["the password is hunter22 ok", f"take {AWS} and go"])
+@pytest.mark.parametrize("before", range(770, 801, 5))
+def test_a_credential_that_the_wrapping_tears(said: str, before: int) -> None:
+    text = "w" * 300 + " " + "v" * (before - 301) + f" {said} and so on, and on"
+    lines = [f"User: {piece}" for piece in wrap(text)]
+    assert len(lines) == 2
+    shown = redact_spoken("\n".join(lines))
+    assert len(shown.split("\n")) == 2
+    assert "hunter22" not in shown
+    assert AWS[6:16] not in shown
+
+
+def test_a_token_longer_than_a_line_is_masked_on_every_line() -> None:
+    token = "eyJ" + "a1" * 450 + "." + "b2" * 500
+    shown = redact_spoken("\n".join(f"User: {piece}" for piece in wrap(token)))
+    assert shown == "User: eyJa1a…b2b2\nUser: ***\nUser: ***"
+
+
+@pytest.mark.parametrize("text", MORE, ids=lambda text: text[:24])
+def test_nothing_is_left_that_the_wide_list_masks(text: str) -> None:
+    shown = redact_spoken(f"User: say {openclaw_redact(normalise(text))} now")
+    assert SECRET[6:-4].lower() not in shown.lower()
+    assert UPPER[3:-4] not in shown
+    assert shown.startswith("User: say ")
+    assert shown.endswith(" now")
+
+
+@settings(max_examples=examples(30))
+@given(st.text(alphabet='ab1 \n":{}=\\@/\U0001f600', max_size=200))
+def test_lines_stay_lines(text: str) -> None:
+    whole = f"User: {text} password: hunter22 {AWS} ssh://a:b@c"
+    shown = redact_spoken(whole)
+    assert shown.count("\n") == whole.count("\n")
+    assert AWS not in shown
+
+
+def test_chunks_of_a_long_line_show_no_credential() -> None:
+    said = " ".join(f"word{number} {AWS} more" for number in range(200))
+    packer = Packer(100, 20)
+    spans = [
+        span
+        for number, piece in enumerate(wrap(said), 1)
+        for span in packer.feed(number, f"User: {piece}")
+    ]
+    shown = [redact_spoken(span.text) for span in (*spans, *packer.finish())]
+    assert len(shown) > 10
+    assert AWS not in json.dumps(shown)
+
+
+BITS = (
+    *("the", "gate", "is", "key", "my", "api", "secret", "access", "token", "password", "basic"),
+    *("Bearer", "auth", "passphrase", "open", "with", "harbor", "and", "then", "we", "go"),
+    *("sk-proj-9f8e7d6c5b4a", "hunter2x", "abcdefghij1234567890", "QWxhZGRpbjpvcGVuIHNlc2FtZQ"),
+    *('"password": "one two', '"api_key\\": \\"of many words', '\\"', '"', '"token":"a \\" b', "="),
+    *(":", "password:", "API_KEY=", "--token", "Authorization:", "https://me:pass1@x", "?key=1"),
+    *("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "\n", "  ", "ghp_" + "a1" * 12),
+)
+texts = st.lists(st.sampled_from(BITS), max_size=60).map(" ".join)
+
+
+def whole(text: str, named: tuple[Rule, ...], tokens: tuple[Rule, ...]) -> str:
+    return redacting._redacted_piece(text, named, tokens, redacting.mask)
+
+
+@settings(max_examples=examples(300))
+@given(texts, st.integers(1, 40))
+def test_pieces_are_masked_as_the_whole_is(text: str, piece: int) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(redacting, "PIECE", piece)
+        assert "".join(pieces(text)) == text
+        assert redact(text) == whole(text, NAMED, TOKENS)
+        expected = whole(text, redacting.OPENCLAW_2026_4, redacting.OPENCLAW_2026_4_TOKENS)
+        assert openclaw_redact(text) == expected
+
+
+def test_a_long_text_comes_in_short_pieces() -> None:
+    chosen = random.Random(3)
+    text = " ".join(chosen.choices([*WORDS, "my", "token", "is", "it"], k=400_000))
+    found = list(pieces(text))
+    assert "".join(found) == text
+    assert max(map(len, found)) < 2.1 * PIECE
+    opened = f'"password": "{text}"'
+    assert len(list(pieces(opened))) == 1
+    assert redact(opened) == whole(opened, NAMED, TOKENS)
+    assert len(redact(opened)) < 40
+
+
+def test_other_threads_run_while_a_long_text_is_masked() -> None:
+    chosen = random.Random(3)
+    text = " ".join(chosen.choices([*WORDS, "token", "is", "password"], k=400_000))
+    began = perf_counter()
+    whole(text[:400_000], NAMED, TOKENS)
+    fifth = perf_counter() - began
+    longest, last, done = 0.0, perf_counter(), threading.Event()
+
+    def work() -> None:
+        redact(text)
+        done.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while not done.wait(0.001):
+        now = perf_counter()
+        longest, last = max(longest, now - last), now
+    thread.join()
+    assert longest < max(0.1, fifth)

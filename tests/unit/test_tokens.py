@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import time
 import unicodedata
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from memtui.retrieval.openclaw.plan import match_all, tokens
+from memtui.retrieval.openclaw.release import TokenRule
 from memtui.text.tokens import (
+    FTS5_TOKENIZE,
     MAX_QUERY_CHARS,
+    STOP_WORDS,
     QueryTerm,
     dominant_script_latin,
     index_text,
@@ -168,3 +175,212 @@ def test_quote() -> None:
 )
 def test_dominant_script(text: str, *, latin: bool) -> None:
     assert dominant_script_latin(text) is latin
+
+
+EAST_ASIAN = (
+    (0x3040, 0x30FF),
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0xAC00, 0xD7A3),
+    (0x20000, 0x3134F),
+)
+SOUTH_EAST_ASIAN = ((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF))
+VIETNAMESE = set("ăâêôơưđĂÂÊÔƠƯĐ") | {chr(code) for code in range(0x1EA0, 0x1EFA)}
+
+KNOWN_LETTERS = st.one_of(
+    st.sampled_from("aAbB sS tT the of an _-.,'\"*^:()\n\t0123456789éüß"),
+    st.sampled_from("đĐơướấẤỹ\u0301\u0323\u0306"),
+    st.sampled_from("東京検索索引ひらカナ中文备份。、，한국어각\u1100\u1161\uf900𠀀ｶﾞ①㍿"),
+    st.sampled_from("ไทยสกน้ำລາວမြန်ខ្មែរ"),
+    st.sampled_from("हिन्दीكَتَبשָׁלוֹםпривет"),
+)
+WORLD_TEXT = st.text(st.one_of(st.characters(), KNOWN_LETTERS), max_size=60)
+
+CLUSTERS = (
+    "a B s the of 12 é Đ ơ ấ e\u0301 東 京 検 ひら カナ 中文 备份 。 한국 어 𠀀 ｶﾞ ① ไ ท ข้อ มูล ລາ မြန် ខ្មែ "
+    "हि न् दी كَ تَ שָׁ лив ет - . , ' \" * : ( )"
+)
+WRITTEN_TEXT = st.lists(st.sampled_from([*CLUSTERS.split(), " ", "\n", "\t"]), max_size=30).map(
+    "".join
+)
+"""Text as people write it: marks stand on letters."""
+
+
+def kind_of(char: str) -> int:
+    """2 for scripts split into pairs, 3 for those split into triples, 0 for the others."""
+    if any(first <= ord(char) <= last for first, last in EAST_ASIAN):
+        return 2
+    return 3 if any(first <= ord(char) <= last for first, last in SOUTH_EAST_ASIAN) else 0
+
+
+def normal(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).replace("đ", "d").replace("Đ", "D")
+
+
+def runs(text: str) -> list[tuple[int, str]]:
+    """Cut text where its kind changes."""
+    found: list[tuple[int, str]] = []
+    for char in text:
+        if found and found[-1][0] == kind_of(char):
+            found[-1] = (found[-1][0], found[-1][1] + char)
+        else:
+            found.append((kind_of(char), char))
+    return found
+
+
+def grams(run: str, size: int) -> list[str]:
+    return [run[at : at + size] for at in range(max(1, len(run) - size + 1))]
+
+
+def slow_index_text(text: str) -> str:
+    out = ""
+    for size, run in runs(normal(text)):
+        if size == 0:
+            out += run
+            continue
+        pieces = grams(run, size)
+        if size == 2 and len(run) > 1:
+            pieces += list(run)
+        if size == 3 and len(run) > 2:
+            pieces += grams(run, 2)
+        out += " " + " ".join(pieces) + " "
+    return out
+
+
+def slow_words(text: str) -> list[str]:
+    """Letters and digits, going on behind the marks on them."""
+    words: list[str] = []
+    open_word = False
+    for size, run in runs(normal(text)):
+        for char in run if size == 0 else " ":
+            letter = unicodedata.category(char)[0] in "LN"
+            if letter and open_word:
+                words[-1] += char
+            elif letter:
+                words.append(char)
+            elif open_word and unicodedata.category(char)[0] == "M":
+                words[-1] += char
+                letter = True
+            open_word = letter
+    return [word.lower() for word in words]
+
+
+def slow_match(text: str) -> str | None:
+    tokens: list[str] = []
+    for size, run in runs(normal(text)):
+        if size:
+            tokens += grams(run, size)
+    words = slow_words(text)
+    kept = [word for word in words if word not in STOP_WORDS]
+    tokens += kept or ([] if tokens else words)
+    if VIETNAMESE & set(unicodedata.normalize("NFKC", text)):
+        tokens += [f"{first} {second}" for first, second in pairwise(words)]
+    unique = list(dict.fromkeys(tokens))
+    return " OR ".join('"' + token.replace('"', '""') + '"' for token in unique) or None
+
+
+@given(WORLD_TEXT)
+@example("ไทยไทย東京 đường x")
+@example("e\u0301tude na\u0308ive")
+def test_index_text_follows_the_rules(text: str) -> None:
+    assert index_text(text) == slow_index_text(text)
+
+
+EAST_ASIAN_RUN = st.text(st.sampled_from("向量搜索词のテ한글\U00020001\U0002f800"), max_size=40)
+
+
+@given(st.lists(EAST_ASIAN_RUN, max_size=9), st.sampled_from(["，", " ", "½ naïve ", " ไทย", "d"]))
+def test_index_text_of_long_and_short_runs(some: list[str], between: str) -> None:
+    text = between.join(some)
+    assert index_text(text) == slow_index_text(text)
+
+
+@given(WORLD_TEXT, st.integers(150, 400))
+def test_index_text_is_the_same_across_pieces(text: str, times: int) -> None:
+    whole = (text + "，") * times
+    assert index_text(whole) == slow_index_text(whole)
+
+
+@given(WORLD_TEXT)
+@example("to be or not")
+@example("the 备份")
+@example("Ấn độ")
+def test_query_follows_the_rules(text: str) -> None:
+    assert query_terms(text).match == slow_match(text)
+
+
+@given(WORLD_TEXT)
+def test_typing_changes_no_term_but_the_last(text: str) -> None:
+    done, typing = query_terms(text), query_terms(text, prefix_last=True)
+    assert typing.stop_words == done.stop_words
+    assert len(typing.terms) == len(done.terms)
+    starred = [term for term in typing.terms if term.fts.endswith("*")]
+    assert sum(term.kind == "prefix" for term in starred) <= 1
+    assert [term.fts.removesuffix("*") for term in typing.terms] == [t.fts for t in done.terms]
+
+
+@pytest.fixture(scope="module")
+def table() -> apsw.Connection:
+    connection = apsw.Connection(":memory:")
+    tokenize = FTS5_TOKENIZE.replace("'", "''")
+    connection.execute(
+        "CREATE VIRTUAL TABLE notes USING fts5"
+        f"(text, content='', contentless_delete=1, tokenize='{tokenize}')"
+    )
+    return connection
+
+
+def matched(table: apsw.Connection, match: str | None) -> list[int]:
+    if match is None:
+        return []
+    return [
+        int(row[0])
+        for row in table.execute("SELECT rowid FROM notes WHERE notes MATCH ?", (match,))
+    ]
+
+
+@given(text=st.one_of(WORLD_TEXT, st.text(st.sampled_from("\"'*^+-:(){}\0 aOR\ud800\udfff"))))
+@example(text="")
+@example(text='"')
+@example(text="\0")
+@example(text="NEAR(a b)")
+@example(text="w " * 2000)
+@example(text=" ".join(f"w{n}" for n in range(1500)))
+def test_no_input_breaks_the_match_expression(table: apsw.Connection, text: str) -> None:
+    matched(table, quote(text))
+    matched(table, quote(text) + "*")
+    matched(table, query_terms(text, prefix_last=True).match)
+    for rule in TokenRule:
+        matched(table, match_all(tokens(text, rule)))
+
+
+@given(text=WRITTEN_TEXT)
+def test_a_note_is_found_by_each_of_its_words_and_grams(table: apsw.Connection, text: str) -> None:
+    with table:
+        table.execute("DELETE FROM notes")
+        table.execute("INSERT INTO notes(rowid, text) VALUES(7, ?)", (index_text(text),))
+    for term in query_terms(text).terms:
+        if term.kind != "phrase":
+            assert matched(table, term.fts) == [7], term
+
+
+@pytest.mark.parametrize(
+    ("note", "query"),
+    [
+        ("我们用向量搜索来查找笔记", "向量"),
+        ("我们用向量搜索来查找笔记", "搜"),
+        ("データベースを再起動する", "再起動"),
+        ("백업에서 복구하는 방법", "복구"),
+        ("วิธีสำรองข้อมูลฐานข้อมูล", "ข้อมูล"),
+        ("Lỗi xử lý thanh toán", "thanh toan"),
+        ("Quốc lộ đi Đà Nẵng", "da nang"),
+        ("restoring the databases", "restore database"),
+        ("हिन्दी में टिप्पणी", "टिप्पणी"),
+    ],
+)
+def test_every_language_finds_its_notes(table: apsw.Connection, note: str, query: str) -> None:
+    with table:
+        table.execute("DELETE FROM notes")
+        table.execute("INSERT INTO notes(rowid, text) VALUES(1, ?)", (index_text(note),))
+    assert matched(table, query_terms(query).match) == [1]

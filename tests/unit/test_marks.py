@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+import re
+from itertools import pairwise
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memtui.retrieval.connection import tokens
 from memtui.retrieval.marks import match_spans, snippet
 
 
@@ -83,3 +89,69 @@ def test_a_match_longer_than_the_width_is_cut_too() -> None:
     cut = snippet("x " + "会" * 100, ["会"], 20)
     assert len(cut.text) <= 20
     assert all(0 <= start < end <= len(cut.text) for start, end in cut.spans)
+
+
+ALPHABET = "abeginrsty ABÉéđĐ东京會議กขาไ\u0301\n\t-_*…ﾄｳﬁ\u200d😀"
+TEXTS = st.text(ALPHABET, max_size=200)
+TERMS = st.lists(st.text(ALPHABET, max_size=8), max_size=5)
+SUFFIXES = [
+    "ational", "tional", "enci", "anci", "izer", "logi", "bli", "alli", "entli", "eli", "ousli",
+    "ization", "ation", "ator", "alism", "iveness", "fulness", "ousness", "aliti", "iviti",
+    "biliti", "icate", "ative", "alize", "iciti", "ical", "ful", "ness", "al", "ance", "ence",
+    "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou", "ism", "ate", "iti",
+    "ous", "ive", "ize", "eed", "ed", "ing", "s", "es", "sses", "ies", "y", "e", "ll",
+]  # fmt: skip
+WORDS = st.tuples(
+    st.text("abcdeiloustyx", max_size=6),
+    st.sampled_from(SUFFIXES),
+    st.sampled_from(["", *SUFFIXES]),
+).map("".join)
+
+
+@given(text=TEXTS, terms=TERMS)
+def test_spans_are_ascending_and_apart(text: str, terms: list[str]) -> None:
+    spans = match_spans(text, terms)
+    assert all(0 <= start < end <= len(text) for start, end in spans)
+    assert all(before[1] < after[0] for before, after in pairwise(spans))
+
+
+@given(text=TEXTS, terms=TERMS, width=st.integers(2, 120))
+def test_a_snippet_is_one_line_of_the_text_within_the_width(
+    text: str, terms: list[str], width: int
+) -> None:
+    cut = snippet(text, terms, width)
+    assert len(cut.text) <= max(width, 3)
+    assert cut.text.removeprefix("…").removesuffix("…") in " ".join(text.split())
+    assert all(0 <= start < end <= len(cut.text) for start, end in cut.spans)
+
+
+@given(before=TEXTS, after=TEXTS)
+def test_a_snippet_shows_a_match_where_there_is_one(before: str, after: str) -> None:
+    cut = snippet(f"{before} zebra {after}", ["zebra"], 40)
+    assert "zebra" in [cut.text[start:end] for start, end in cut.spans]
+
+
+@given(
+    words=st.lists(st.one_of(WORDS, st.text("abEéđ東", min_size=1, max_size=4)), max_size=12),
+    asked=st.lists(WORDS, min_size=1, max_size=3),
+    places=st.lists(st.integers(0, 12), max_size=3),
+    break_=st.sampled_from([" ", "\n", ", ", "_"]),
+)
+def test_every_word_with_the_stem_of_a_term_is_marked(
+    words: list[str], asked: list[str], places: list[int], break_: str
+) -> None:
+    # Forms that are certainly there, beside what only looks alike.
+    for place, word in zip(places, asked, strict=False):
+        words.insert(place, word + "s")
+    text = break_.join(words)
+    stems = {stem for word in asked for stem in tokens(word)}
+    wanted = [
+        (match.start(), match.end())
+        for match in re.finditer(r"[^\W_]+", text)
+        if match.group().isascii() and stems.issuperset(tokens(match.group()))
+    ]
+    marked = match_spans(text, asked)
+    for start, end in wanted:
+        assert any(low <= start and end <= high for low, high in marked), text[start:end]
+    ascii_only = [span for span in marked if text[span[0] : span[1]].isascii()]
+    assert set(ascii_only) <= set(wanted)
