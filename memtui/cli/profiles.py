@@ -21,17 +21,10 @@ from memtui.ranking.profiles import PROFILES
 from memtui.settings import Loaded, SettingsProblems, Source
 from memtui.settings.files import MAX_CONFIG_BYTES, ConfigFile, Problem, parse_config, read_config
 from memtui.settings.keys import nearest_profile, profile_key, profile_of, shown_name
-from memtui.settings.load import file_layer
+from memtui.settings.load import SettingsFiles, file_layer
 from memtui.settings.rankings import set_keys, values_of
 from memtui.settings.toml import toml_key, toml_value
-from memtui.settings.write import (
-    Plan,
-    SettingsFiles,
-    plan_profile,
-    plan_profiles,
-    plan_removal,
-    write,
-)
+from memtui.settings.write import Plan, plan_profile, plan_profiles, plan_removal, write
 
 STDIN = "-"
 _DIM = 2

@@ -32,7 +32,8 @@ from memtui.report.conversations import (
     turn_lines,
 )
 from memtui.report.documents import plain
-from memtui.settings.write import SettingsFiles, opted_in, plan_transcripts, write
+from memtui.settings.load import SettingsFiles
+from memtui.settings.write import opted_in, plan_transcripts, write
 
 if TYPE_CHECKING:
     from memtui.engine import Engine

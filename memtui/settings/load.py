@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final, NamedTuple
@@ -667,3 +667,32 @@ def _profile_keys(settings: Settings, layers: Sequence[Layer]) -> list[str]:
             if within is not None:
                 keys[within[0]].append(key)
     return [key for of_one in keys.values() for key in of_one]
+
+
+WRITABLE: Final = (Source.USER, Source.PROJECT)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFiles:
+    """Where settings come from, read anew at every call, and the files that may be written."""
+
+    env: Mapping[str, str]
+    root: Path | None = None
+    """The workspace whose own file counts; `None`: the user's file alone."""
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    state: StateFolder | None = None
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The files that can be written."""
+        return WRITABLE if self.root is not None else WRITABLE[:1]
+
+    def gather(self) -> Gathered:
+        """Read every source; raises `SettingsProblems` for what cannot be used."""
+        found = gather(flags=self.flags, env=self.env, root=self.root, state=self.state)
+        settle(found)
+        return found
+
+    def load(self) -> Loaded:
+        """The settings in force; raises `SettingsProblems`."""
+        return settle(self.gather())

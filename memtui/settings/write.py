@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
+
+import tomlkit
+import tomlkit.items
 
 from memtui.errors import SettingsError
 from memtui.model import Ranking
@@ -23,13 +27,13 @@ from memtui.settings.keys import (
 )
 from memtui.settings.load import (
     STRENGTH,
+    WRITABLE,
     Gathered,
     Layer,
-    Loaded,
+    SettingsFiles,
     Source,
     file_layer,
     flag_layer,
-    gather,
     is_trusted,
     merge,
     settle,
@@ -46,35 +50,141 @@ from memtui.settings.rankings import (
 )
 from memtui.settings.schema import BUILT_IN, RankingSettings
 from memtui.settings.storage import StateFolder, replace_text
-from memtui.settings.toml import REMOVED, CannotEdit, edited, toml_value, with_table, without_table
-
-WRITABLE: Final = (Source.USER, Source.PROJECT)
+from memtui.settings.toml import KeyPath, comments, statements, toml_key, toml_value
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsFiles:
-    """Where settings come from, read anew at every call, and the files that may be written."""
+class Removal(Enum):
+    """What a change may be instead of a value."""
 
-    env: Mapping[str, str]
-    root: Path | None = None
-    """The workspace whose own file counts; `None`: the user's file alone."""
-    flags: Mapping[str, Any] = field(default_factory=dict)
-    state: StateFolder | None = None
+    REMOVED = "removed"
 
-    @property
-    def sources(self) -> tuple[Source, ...]:
-        """The files that can be written."""
-        return WRITABLE if self.root is not None else WRITABLE[:1]
 
-    def gather(self) -> Gathered:
-        """Read every source; raises `SettingsProblems` for what cannot be used."""
-        found = gather(flags=self.flags, env=self.env, root=self.root, state=self.state)
-        settle(found)
-        return found
+REMOVED: Final = Removal.REMOVED
 
-    def load(self) -> Loaded:
-        """The settings in force; raises `SettingsProblems`."""
-        return settle(self.gather())
+
+class CannotEdit(ValueError):
+    """A text that cannot be changed; the message says why, and what to write by hand."""
+
+
+def edited(text: str, changes: Mapping[KeyPath, Any]) -> str:
+    """The text with other values for these keys; `REMOVED` takes a key out.
+
+    Tables that are missing are made; a key to remove that is not there is no mistake. Raises
+    `CannotEdit` when a key is a table or lies below a value, and when anything else of the text
+    would change; `ValueError` for a text that is not TOML.
+    """
+    return _checked(text, changes, lambda: _rewritten(text, changes))
+
+
+def _checked(text: str, changes: Mapping[KeyPath, Any], rewrite: Callable[[], str]) -> str:
+    """The text that was made of another, if these keys of it changed and nothing else."""
+    document = tomllib.loads(text)
+    for path, value in changes.items():
+        _change(document, path, value)
+    why = "more of it would change"
+    try:
+        after = rewrite()
+        is_right = _content(tomllib.loads(after)) == _content(document)
+    except Exception as error:
+        # Whatever the writer makes of a document of a person, that document is left alone.
+        is_right, why = False, " ".join(str(error).split()) or type(error).__name__
+    if is_right:
+        before, now = comments(text), "\n".join(comments(after))
+        is_right = all(now.count(one) >= before.count(one) for one in before)
+    if not is_right:
+        raise CannotEdit(f"{why}; {_by_hand(changes)}")
+    return after
+
+
+def with_table(text: str, path: KeyPath, values: Mapping[str, Any]) -> str:
+    """The text with a new table at its end, `values` by dotted key; raises as `edited` does."""
+    rows = [f"{key} = {toml_value(value)}" for key, value in values.items()]
+    lines = [f"[{toml_key(path)}]", *rows, ""]
+    if text.strip():
+        lines = [text.rstrip(), "", *lines]
+    changes = {(*path, *key.split(".")): value for key, value in values.items()}
+    return _checked(text, changes, lambda: _newline(text).join(lines))
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _rewritten(text: str, changes: Mapping[KeyPath, Any]) -> str:
+    document = tomlkit.parse(text.replace("\r\n", "\n"))
+    for path, value in changes.items():
+        table: Any = document
+        for depth, part in enumerate(path[:-1]):
+            if part not in table:
+                if value is REMOVED:
+                    break
+                table[part] = tomlkit.table(is_super_table=depth + 2 < len(path))
+            table = table[part]
+        else:
+            if value is not REMOVED:
+                table[path[-1]] = tomlkit.parse(f"x = {toml_value(value)}\n")["x"]
+            elif path[-1] in table:
+                item = table.item(path[-1]) if hasattr(table, "item") else table[path[-1]]
+                remark = item.trivia.comment if isinstance(item, tomlkit.items.Item) else ""
+                del table[path[-1]]
+                if remark:
+                    line = f"{toml_key(path[-1:])} = {item.as_string()} {remark}"
+                    # A table in several parts takes none; the end of the file does.
+                    (table if hasattr(table, "add") else document).add(tomlkit.comment(line))
+    return tomlkit.dumps(document).replace("\n", _newline(text))
+
+
+def _change(table: dict[str, Any], path: KeyPath, value: Any) -> None:
+    """Make the change in the document itself."""
+    for part in path[:-1]:
+        if value is REMOVED and part not in table:
+            return
+        table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            raise CannotEdit(f"{part} of {toml_key(path)} is no table")
+    if value is REMOVED:
+        table.pop(path[-1], None)
+    elif isinstance(table.get(path[-1]), dict):
+        raise CannotEdit(f"{toml_key(path)} is a table")
+    else:
+        table[path[-1]] = tomllib.loads(f"x = {toml_value(value)}")["x"]
+
+
+def _content(value: Any) -> Any:
+    """What a document says, to compare: an empty table says nothing, NaN is NaN, 1 is not 1.0."""
+    if isinstance(value, dict):
+        inner = {key: _content(one) for key, one in value.items()}
+        return {key: one for key, one in inner.items() if one != {}}
+    return [_content(one) for one in value] if isinstance(value, list) else repr(value)
+
+
+def _by_hand(changes: Mapping[KeyPath, Any]) -> str:
+    """The lines to paste."""
+    lines = (
+        f"no {toml_key(path)}" if value is REMOVED else f"{toml_key(path)} = {toml_value(value)}"
+        for path, value in changes.items()
+    )
+    return f"by hand: {', '.join(lines)}"
+
+
+def without_table(text: str, path: KeyPath) -> str:
+    """The text without a table and everything in it; comments before its header stay.
+
+    Raises as `edited` does.
+    """
+    headers = [one for one in statements(text) if one.is_header and one.path[: len(path)] == path]
+    if not headers:
+        return edited(text, {path: REMOVED})
+    document = tomllib.loads(text)
+    _change(document, path, REMOVED)
+    after = text
+    for header in reversed(headers):
+        end = max(one.end for one in statements(text) if one.table == header.table)
+        rest = after[end:].partition("\n")[2].lstrip("\r\n")
+        after = after[: header.start] + rest
+    if _content(tomllib.loads(after)) != _content(document):
+        raise CannotEdit(f"more of it would change; {_by_hand({path: REMOVED})}")
+    return after.rstrip() + _newline(text) if after.strip() else ""
 
 
 @dataclass(frozen=True, slots=True)

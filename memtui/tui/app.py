@@ -463,7 +463,7 @@ def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = Fals
     from memtui.embedding.choice import choice_of
     from memtui.ranking.profiles import PROFILES
     from memtui.settings import state_dir
-    from memtui.settings.write import SettingsFiles
+    from memtui.settings.load import SettingsFiles
 
     settings = loaded.settings
     has_folder = root != Path() and not demo and not foreign

@@ -12,8 +12,7 @@ from memtui.model import Ranking
 
 if TYPE_CHECKING:
     from memtui.settings import Flag, Loaded
-    from memtui.settings.load import Layer
-    from memtui.settings.write import SettingsFiles
+    from memtui.settings.load import Layer, SettingsFiles
 
 
 def built_in_rankings() -> Mapping[str, Ranking]:

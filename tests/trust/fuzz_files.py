@@ -35,7 +35,8 @@ from memtui.settings.openclaw import read_config, to_settings
 from memtui.settings.openclaw.secrets import own_variables
 from memtui.settings.sample import sample_config
 from memtui.settings.storage import history_name, queries_in
-from memtui.settings.toml import REMOVED, CannotEdit, edited, toml_value, with_table, without_table
+from memtui.settings.toml import toml_value
+from memtui.settings.write import REMOVED, CannotEdit, edited, without_table
 from memtui.text.sanitize import HOSTILE
 from tests.support.openclaw import DATA, DIMS, RELEASES, State, connect, make_state
 from tests.trust.fuzz_inputs import Given, Target, bytes_of
@@ -409,7 +410,7 @@ def check_edit(given: Given) -> None:
 def _check_table(text: str) -> None:
     path = ("profiles", "fuzz")
     try:
-        after = with_table(text, path, {"k": 3, "mmr.lambda": 0.5})
+        after = edited(text, {(*path, "k"): 3, (*path, "mmr", "lambda"): 0.5})
     except (CannotEdit, RecursionError):
         return
     assert tomllib.loads(after)["profiles"]["fuzz"] == {"k": 3, "mmr": {"lambda": 0.5}}

@@ -12,8 +12,8 @@ from textual.widgets import Input, Static
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings import Flag, load_settings
+from memtui.settings.load import SettingsFiles
 from memtui.settings.sample import sample_config
-from memtui.settings.write import SettingsFiles
 from memtui.tui.app import options_from
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.options import UiOptions

@@ -17,7 +17,7 @@ from memtui.model import Failure, ProviderState, Reason
 from memtui.model.status import ProbeResult, ProviderListing
 from memtui.report.providers import price_words
 from memtui.settings import load_settings
-from memtui.settings.write import SettingsFiles
+from memtui.settings.load import SettingsFiles
 from memtui.tui.app import MemtuiApp, options_from
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.options import UiOptions

@@ -12,7 +12,7 @@ from textual import events
 from memtui.bus import Bus
 from memtui.model import Ranking, Reason
 from memtui.model.conversations import TurnKind
-from memtui.settings.write import SettingsFiles
+from memtui.settings.load import SettingsFiles
 from memtui.text.sanitize import HOSTILE as HOSTILE_PATTERN
 from memtui.tui.bridge import IndexContentChanged
 from memtui.tui.memories import OpenedMemory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memtui.settings.write import SettingsFiles
+from memtui.settings.load import SettingsFiles
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.write import Planned, Refused, WriteParameters
 from tests.tui.harness import running, settle

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from memtui.errors import SettingsError
+from memtui.settings.load import SettingsFiles
 from memtui.settings.shown import shown_text
-from memtui.settings.write import SettingsFiles, plan_provider, write
+from memtui.settings.write import plan_provider, write
 
 SET = """\
 [embedding]

@@ -12,8 +12,9 @@ from memtui.errors import SettingsError
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings import Source
+from memtui.settings.load import SettingsFiles
 from memtui.settings.storage import digest_of, replace_text
-from memtui.settings.write import SettingsFiles, plan_ranking, write
+from memtui.settings.write import plan_ranking, write
 
 
 def test_links_modes_and_byte_order_marks_stay(tmp_path: Path) -> None:

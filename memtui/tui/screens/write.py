@@ -25,13 +25,12 @@ from memtui.index.transcripts.scope import is_source
 from memtui.model import Ranking
 from memtui.model.conversations import TranscriptSource
 from memtui.settings.keys import NAME_RULE, name_problem
-from memtui.settings.load import Source
+from memtui.settings.load import SettingsFiles, Source
 from memtui.settings.shown import shown_text
 from memtui.settings.storage import FileChanged
 from memtui.settings.toml import toml_key
 from memtui.settings.write import (
     Plan,
-    SettingsFiles,
     names_for,
     opted_in,
     plan_profile,
