@@ -10,9 +10,10 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from memtui.errors import SettingsError
 from memtui.model import Fusion, Ranking
 from memtui.model.rankings import TieRule
 from memtui.ranking.profiles import PROFILES
@@ -301,7 +302,12 @@ def test_the_settings_give_what_was_written(
     if to == "user":
         shared.write_text("# nothing here\n")
     files = SettingsFiles({"MEMTUI_CONFIG": str(mine)}, folder / "root", state=StateFolder(folder))
-    plan = plan_ranking(files, Source(to), wanted, PROFILES)
+    try:
+        plan = plan_ranking(files, Source(to), wanted, PROFILES)
+    except SettingsError as error:
+        # A document that tomlkit cannot change is left alone, and the lines are told.
+        assume("by hand: " not in error.message)
+        raise
     assert plan.notes == ()
     write(plan, files)
     loaded = files.load().settings
@@ -310,4 +316,4 @@ def test_the_settings_give_what_was_written(
     assert not plan_ranking(files, Source(to), wanted, PROFILES).changes
     before, after = plan.before, plan.target.path.read_text()
     for comment in ("# all of it", "# no", *(f"# {key}" for key in values_of(wanted))):
-        assert (comment in after) == (comment in before)
+        assert after.count(comment) >= before.count(comment)
