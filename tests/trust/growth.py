@@ -44,8 +44,8 @@ from memtui.settings.toml import key_lines
 from memtui.text.redact import openclaw_redact, redact
 from memtui.text.sanitize import safe
 from memtui.text.tokens import index_text
-from memtui.tui.browsing.outline import headings
 from memtui.tui.highlight import display_line, markdown_pieces
+from memtui.tui.screens.browse.markdown import headings
 from tests.trust.report import Options, Outcome
 
 _CALLS: Final = frozenset(

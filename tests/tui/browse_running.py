@@ -8,7 +8,6 @@ from typing import cast
 
 from memtui.bus import Bus, FileIndexed, FilesChanged
 from memtui.model.browsing import MemoryFile
-from memtui.tui.browsing.tree import file_id
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.browse import BrowseScreen
 from tests.tui.browse_samples import FILES, BrowseEngine
@@ -32,12 +31,12 @@ class Browsing:
     @property
     def path(self) -> str:
         """The file that was read and is shown."""
-        return self.screen.source.path if self.screen.source is not None else ""
+        return self.screen.reader.source.path if self.screen.reader.source is not None else ""
 
     @property
     def names(self) -> list[str]:
         """The names in the tree."""
-        return [line.name for line in self.screen.file_tree.tree_lines]
+        return [line.name for line in self.screen.file_list.lines]
 
     @property
     def detail(self) -> str:
@@ -57,11 +56,11 @@ class Browsing:
     async def choose(self, path: str) -> None:
         """Put the cursor on a file, as moving it there does, and wait for its text."""
         file = next(file for file in self.engine.files if file.path == path)
-        assert self.screen.file_tree.choose(file_id(file), by_user=True)
+        assert self.screen.file_rows.choose(f"{file.source}\0{file.path}", by_user=True)
         await self.rest()
 
     async def filter(self, text: str) -> None:
-        self.screen.set_filter(text)
+        self.screen.filter_input.value = text
         await self.rest()
 
     def publish(self, *events: FileIndexed | FilesChanged) -> None:

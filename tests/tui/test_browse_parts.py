@@ -13,22 +13,20 @@ from memtui.model.browsing import DayTotals, FileState, MemoryFile
 from memtui.retrieval.filters import FileFilter
 from memtui.retrieval.query import parse_query
 from memtui.text.sanitize import HOSTILE
-from memtui.tui.browsing.file_words import badge, file_line, state_words
-from memtui.tui.browsing.filtering import filter_files
-from memtui.tui.browsing.inline import inline
-from memtui.tui.browsing.marks import ASCII, UNICODE
-from memtui.tui.browsing.outline import Heading, headings
-from memtui.tui.browsing.places import chunk_at, day_filter, path_filter, same_day
-from memtui.tui.browsing.reading import LARGEST, not_shown
-from memtui.tui.browsing.rendering import MOST_LINES, render, too_much
-from memtui.tui.browsing.tree import (
+from memtui.tui.marks import ASCII, UNICODE
+from memtui.tui.screens.browse.file_list import same_day
+from memtui.tui.screens.browse.file_words import badge, file_line, state_words
+from memtui.tui.screens.browse.markdown import MOST_LINES, Heading, headings, render, too_much
+from memtui.tui.screens.browse.reader import LARGEST, chunk_at, day_filter, not_shown, path_filter
+from memtui.tui.screens.browse.tree import (
     Sort,
     all_folders,
     build_tree,
+    filter_files,
     flatten,
     folders_around,
 )
-from memtui.tui.browsing.weeks import (
+from memtui.tui.widgets.timeline import (
     Measure,
     day_words,
     levels,
@@ -37,7 +35,6 @@ from memtui.tui.browsing.weeks import (
     nearest_with_notes,
     window_ending,
 )
-from memtui.tui.highlight import display_line
 from tests.tui.browse_samples import FILES, HOSTILE_NAME, chunks_in, memory_file, note_lines
 from tests.tui.samples import NOW
 
@@ -387,9 +384,16 @@ def test_rendered_lines_keep_their_width_and_hold_no_command() -> None:
             assert not any("@click" in str(span.style) for span in line.content.spans)
 
 
+def test_lists_nest_and_an_entity_brings_no_control_character() -> None:
+    text = "- a\n  - b\n    > c **d\n\n10) e ~~f~~ &#x202e;g [h](größe.md)"
+    lines = [line.content.plain for line in render(text.split("\n"), 40, UNICODE)]
+    assert lines == ["• a", "  • b", "    ▎ c **d", "", "10) e f &#x202e;g h (größe.md)"]
+
+
 def test_what_is_too_long_is_not_rendered_and_brackets_take_no_time() -> None:
     assert too_much(["a"] * MOST_LINES) == ""
     assert too_much(["a"] * (MOST_LINES + 1)).startswith("too long to render")
     assert "characters" in too_much(["a" * 500_000])
     for piece in ("[", "![", "**", "`", "_a", "[a](", "\\"):
-        assert inline(display_line(piece * 2000)).cell_length > 0
+        assert render([piece * 2000], 40, UNICODE)
+    assert render(["> " * 50 + "deep"], 40, UNICODE)[0].content.plain.endswith("deep")

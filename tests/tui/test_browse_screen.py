@@ -27,15 +27,15 @@ async def test_the_tree_leads_to_the_file_its_chunks_and_the_next_file() -> None
         assert b.detail == "indexed  3 chunks · 17 lines · 4.9 KB · changed 10 d ago"
         await b.press("enter")
         assert view.has_focus
-        assert b.screen.file_tree.size.width == 0  # the file has the whole width
+        assert b.screen.file_rows.size.width == 0  # the file has the whole width
         await b.press("right_square_bracket", "right_square_bracket")
-        assert (view.place, b.screen.current_chunk) == (2, view.chunks[2])
+        assert (view.place, b.screen.view.current) == (2, view.chunks[2])
         assert "chunk 3 of 3" in b.run.text
         # After the last chunk comes the next file that has any, with a note.
         await b.press("right_square_bracket")
         assert b.path == "memory/2026-02-09.md"
         assert b.run.toasts[-1] == "next file: memory/2026-02-09.md"
-        assert b.screen.file_tree.chosen_file == b.screen.shown_file
+        assert b.screen.file_list.chosen_file == b.screen.reader.file
         await b.press("left_square_bracket")
         assert (b.path, view.place) == ("MEMORY.md", 2)
         await b.press("left_square_bracket", "left_square_bracket", "left_square_bracket")
@@ -44,19 +44,19 @@ async def test_the_tree_leads_to_the_file_its_chunks_and_the_next_file() -> None
         await b.press("y")
         assert b.run.toasts[-1] == "copied MEMORY.md#L1-L7"
         await b.press("O")
-        assert b.screen.outline_list.has_focus
+        assert b.screen.outline_rows.has_focus
         await b.press("G", "enter")
         assert view.has_focus
         assert (view.first_visible_line, view.place) == (1, 2)  # 17 lines fit, nothing to scroll
         # Escape leads to the tree, then out; the screen keeps its state.
         await b.press("escape")
-        assert b.screen.file_tree.has_focus
+        assert b.screen.file_rows.has_focus
         screen = b.screen
         await b.press("escape")
         assert not isinstance(b.app.screen, BrowseScreen)
         await b.press("b")
         assert b.screen is screen
-        assert screen.file_tree.chosen_file == FILES[0]
+        assert screen.file_list.chosen_file == FILES[0]
 
 
 async def test_states_are_told_and_what_cannot_be_read_is_one_line() -> None:
@@ -104,18 +104,17 @@ async def test_filter_order_folding_and_the_filters_that_lead_to_a_search() -> N
         await b.choose("memory/projects/router.md")
         await b.press("o", "o")
         assert b.names[1:4] == ["memory/big.md", "MEMORY.md", "memory/2026-02-10.md"]
-        assert b.screen.file_tree.chosen_file == b.screen.shown_file
+        assert b.screen.file_list.chosen_file == b.screen.reader.file
         assert b.path == "memory/projects/router.md"
         await b.press("o", "o", "o")
         await b.press("z")
         assert b.names[:4] == ["workspace", "MEMORY.md", "memory", "/home/ann/vault"]
         await b.press("z")
         # A click chooses, another one opens.
-        tree = b.screen.file_tree
         at = b.names.index("router.md") + 1
         await b.pilot.click("#file-tree", offset=(9, at))
         await b.rest()
-        assert tree.chosen_file == b.screen.shown_file
+        assert b.screen.file_list.chosen_file == b.screen.reader.file
         assert b.path == "memory/projects/router.md"
         await b.pilot.click("#file-tree", offset=(9, at))
         await b.rest()
@@ -126,7 +125,7 @@ async def test_filter_order_folding_and_the_filters_that_lead_to_a_search() -> N
         # Back, with the file that was chosen; then from the file to its folder, which closes.
         b.app.search_screen.query_input.value = ""
         await b.press("escape", "2", "escape", "h", "h")
-        folder = b.screen.file_tree.chosen
+        folder = b.screen.file_list.chosen
         assert folder is not None
         assert (folder.name, folder.is_open) == ("projects", False)
         assert b.detail.startswith("projects  2 files")
@@ -148,10 +147,10 @@ async def test_a_place_is_opened_before_there_are_files_and_the_same_day_beside_
         await b.rest()
         b.screen.view.focus()
         await b.press("escape")
-        assert b.screen.file_tree.has_focus, "opened by hand, Escape leads to the tree"
+        assert b.screen.file_rows.has_focus, "opened by hand, Escape leads to the tree"
         b.app.open_place("memory/projects/2026-02-10.md", 3)
         await b.rest()
-        assert b.screen.file_tree.chosen_file == b.screen.shown_file
+        assert b.screen.file_list.chosen_file == b.screen.reader.file
         # A filter that hides a place is taken away for it.
         await b.filter("router")
         b.app.open_place("memory/2026-02-10.md")

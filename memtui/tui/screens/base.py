@@ -6,16 +6,19 @@ import asyncio
 from asyncio import CancelledError as TaskCancelled
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from textual import events
 from textual.app import App
 from textual.await_complete import AwaitComplete
 from textual.geometry import Size
+from textual.message import Message
 from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.worker import Worker, WorkerState
 
-from memtui.text.sanitize import safe_line
+from memtui.errors import Cancelled
+from memtui.text.sanitize import safe, safe_line
 
 T = TypeVar("T")
 
@@ -26,6 +29,13 @@ HEIGHTS = [(0, "-flat"), (10, "-low"), (16, "-short"), (TALL, "-tall")]
 TOO_SMALL = "memtui needs 40×10; try `memtui search`"
 _ERROR_SECONDS = 30
 _TOAST_SECONDS = 4
+
+
+@dataclass
+class HandedOver(Message, bubble=False):
+    """A call from another thread."""
+
+    then: Callable[[], object]
 
 
 def show_worker_error(app: App[Any], event: Worker.StateChanged) -> None:
@@ -82,28 +92,47 @@ class BaseScreen(Screen[ScreenResultType]):
         self,
         work: Callable[[], T],
         then: Callable[[T], object],
+        failed: Callable[[str], object] | None = None,
         *,
-        group: str,
         description: str,
+        group: str = "default",
         exclusive: bool = False,
     ) -> None:
         """Run `work` on a thread, and `then` with its result on the event loop.
 
-        An error is shown as a toast that begins with the description. With `exclusive` the result
+        `failed` is given an error as one line; without it the error is shown as a toast that
+        begins with the description. `Cancelled` ends the work silently. With `exclusive` the result
         of what runs in the same group is not waited for any more.
         """
 
         async def run() -> None:
-            self.call_next(then, await asyncio.to_thread(work))
+            try:
+                result = await asyncio.to_thread(work)
+            except Cancelled:
+                return
+            except Exception as error:
+                if failed is None:
+                    raise
+                self.call_next(failed, str(error) or type(error).__name__)
+                return
+            self.call_next(then, result)
 
         self.run_worker(
             run(), group=group, description=description, exclusive=exclusive, exit_on_error=False
         )
 
+    def hand_over(self, then: Callable[[], object]) -> None:
+        """Have `then` called on the event loop; from any thread."""
+        self.post_message(HandedOver(then))
+
+    def on_handed_over(self, message: HandedOver) -> None:
+        """Make the call."""
+        message.then()
+
     def tell(self, text: str, *, error: bool = False, warning: bool = False) -> None:
         """Show a toast: what happened, and what to do next."""
         self.app.notify(
-            text,
+            safe(text),
             markup=False,
             severity="error" if error else "warning" if warning else "information",
             timeout=_ERROR_SECONDS if error else _TOAST_SECONDS,

@@ -77,7 +77,7 @@ def _group(
     lines = tuple(_line(found) for found in actions.values())
     hint = ""
     if node is focused:
-        hint = getattr(node, "HELP", None) or ""
+        hint = _HINTS.get(node.id or "") or getattr(node, "HELP", None) or ""
     elif node is screen and any(line.typed for line in lines):
         hint = "Grey keys are typed into the box: leave it with esc to use them."
     return HelpGroup(_title(node, focused), hint, lines)
@@ -103,6 +103,10 @@ _TITLES: Mapping[str, str] = {
     "conversations": "Conversations",
     "memory-calls": "What the memory was asked",
     "comparison": "Then and now",
+    "file-tree": "Files",
+}
+_HINTS: Mapping[str, str] = {
+    "file-tree": "● changed  ! error  · not indexed  ◌ file gone; the line below says why.",
 }
 
 

@@ -14,7 +14,7 @@ from textual.style import Style
 from memtui.model import Chunk
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
-from memtui.tui.browsing.marks import UNICODE, Marks
+from memtui.tui.marks import UNICODE, Marks
 from memtui.tui.widgets.preview import Preview
 
 if TYPE_CHECKING:

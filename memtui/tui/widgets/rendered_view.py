@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.message import Message
 
 from memtui.text.sanitize import safe_line
-from memtui.tui.browsing.rendering import RenderedLine
+from memtui.tui.screens.browse.markdown import RenderedLine
 from memtui.tui.widgets.line_view import LineView
 
 

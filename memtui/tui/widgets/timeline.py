@@ -1,25 +1,345 @@
-"""The timeline: the heat map with its day beside it, or on small terminals a list of days."""
+"""The timeline: the days of a memory by week and weekday, as a heat map or a list of days.
+
+Days are counted as proleptic Gregorian ordinals, so that no arithmetic leaves the calendar.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
+from enum import StrEnum
 from functools import partial
+from typing import ClassVar
 
+from rich.segment import Segment
 from textual import events, on
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Container
 from textual.content import Content
 from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
 
 from memtui.model.browsing import DayTotals
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.browsing.marks import UNICODE, Marks
-from memtui.tui.browsing.weeks import Measure, Window, day_row, day_words
-from memtui.tui.widgets.heat_map import ROWS, HeatMap, legend
+from memtui.tui.bindings import bindings
+from memtui.tui.marks import UNICODE, Marks
+from memtui.tui.screens.browse.file_words import WEEKDAYS
 from memtui.tui.widgets.line_view import TextBlock
 from memtui.tui.widgets.row_list import Row, RowList
+
+WEEKS = 53
+"""So many weeks always hold the same day of the year before."""
+LEVELS = 4
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_LAST = date.max.toordinal()
+
+
+class Measure(StrEnum):
+    """What makes a day dark."""
+
+    BYTES = "bytes"
+    CHUNKS = "chunks"
+    RECALLS = "recalls"
+    """How often its chunks come up in the searches of the query history."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The weeks that are shown; `first` is the ordinal of a Monday and may lie before year 1."""
+
+    first: int
+    weeks: int
+
+    @property
+    def last(self) -> int:
+        """The ordinal of the last Sunday."""
+        return self.first + 7 * self.weeks - 1
+
+    def day(self, week: int, weekday: int) -> date | None:
+        """The day at a place, Monday being 0; `None` outside the calendar or the window."""
+        ordinal = self.first + 7 * week + weekday
+        inside = 0 <= week < self.weeks and 0 <= weekday < 7 and 1 <= ordinal <= _LAST
+        return date.fromordinal(ordinal) if inside else None
+
+    def place(self, day: date) -> tuple[int, int] | None:
+        """The week and weekday of a day, `None` when it is not shown."""
+        week, weekday = divmod(day.toordinal() - self.first, 7)
+        return (week, weekday) if 0 <= week < self.weeks else None
+
+    def holding(self, day: date) -> Window:
+        """This window, or where it does not show a day the one that ends or begins with it."""
+        week = (day.toordinal() - self.first) // 7
+        if week < 0:
+            return Window(self.first + 7 * week, self.weeks)
+        return Window(self.first + 7 * max(0, week - self.weeks + 1), self.weeks)
+
+
+def window_ending(day: date, weeks: int = WEEKS) -> Window:
+    """The weeks up to the one that holds a day."""
+    monday = day.toordinal() - day.weekday()
+    return Window(monday - 7 * (weeks - 1), weeks)
+
+
+def moved(day: date, days: int) -> date:
+    """A day some days later or earlier; the ends of the calendar hold."""
+    return date.fromordinal(min(max(day.toordinal() + days, 1), _LAST))
+
+
+def value_of(totals: DayTotals, measure: Measure) -> int:
+    """The number of a day that a measure is about; 0 for recalls not counted."""
+    if measure is Measure.BYTES:
+        return totals.size
+    return totals.chunks if measure is Measure.CHUNKS else totals.recalls or 0
+
+
+def levels(days: Iterable[DayTotals], measure: Measure) -> dict[date, int]:
+    """How dark each day is: 1 to 4 by its rank among the days that have any, 0 for none.
+
+    A level is the quarter of those days that have at most as much, so one large day does not
+    make all others pale.
+    """
+    values = {totals.day: value_of(totals, measure) for totals in days}
+    ranked = sorted(value for value in values.values() if value > 0)
+    return {
+        day: -(-LEVELS * bisect_right(ranked, value) // len(ranked)) if value > 0 else 0
+        for day, value in values.items()
+    }
+
+
+def month_labels(window: Window, step: int = 1) -> str:
+    """The months above the weeks that their first day is in; `step` cells for each week.
+
+    Of two names that would touch, the later one is left out.
+    """
+    labels = [" "] * (window.weeks * step)
+    free = 0
+    for week in range(window.weeks):
+        starts = (window.day(week, weekday) for weekday in range(7))
+        first = next((day for day in starts if day is not None and day.day == 1), None)
+        at = week * step
+        if first is not None and free <= at <= len(labels) - 3:
+            labels[at : at + 3] = MONTHS[first.month - 1]
+            free = at + 4
+    return "".join(labels)
+
+
+def nearest_with_notes(days: Mapping[date, DayTotals], day: date, step: int) -> date | None:
+    """The next day with notes after a day, or with a negative step the one before it."""
+    if step > 0:
+        return min((other for other in days if other > day), default=None)
+    return max((other for other in days if other < day), default=None)
+
+
+def day_words(totals: DayTotals | None, day: date) -> list[str]:
+    """A day in short lines: its name, then what its notes hold."""
+    lines = [f"{('Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun')[day.weekday()]} {day}"]
+    if totals is None or not totals.paths:
+        return [*lines, "no notes"]
+    lines.append(f"{fmt.counted(len(totals.paths), 'note')}  {fmt.size(totals.size)}")
+    lines.append(fmt.counted(totals.chunks, "chunk"))
+    if totals.recalls is not None:
+        lines.append(f"recalled {fmt.count(totals.recalls)}×")
+    return lines
+
+
+def day_row(totals: DayTotals) -> str:
+    """A day on one line, for the list of small terminals."""
+    return "  ".join(
+        (
+            totals.day.isoformat(),
+            fmt.counted(len(totals.paths), "note"),
+            fmt.size(totals.size),
+            fmt.counted(totals.chunks, "chunk"),
+        )
+    )
+
+
+ROWS = 8
+"""The months and the seven days of a week."""
+LABEL_CELLS = 5
+_DOUBLE = 2 * WEEKS + LABEL_CELLS
+_YEAR = 7 * 52
+
+
+class HeatMap(Widget, can_focus=True):
+    """Weeks from left to right, Monday on top; the darker a day the more there is of it."""
+
+    DEFAULT_CSS = """
+    HeatMap {
+        height: 8;
+        width: 59;
+        & > .heat-map--label { color: $foreground 68%; }
+        & > .heat-map--0 { color: $foreground 30%; }
+        & > .heat-map--1 { color: $primary 55%; }
+        & > .heat-map--2 { color: $primary 70%; }
+        & > .heat-map--3 { color: $primary 85%; }
+        & > .heat-map--4 { color: $primary; }
+        & > .heat-map--cursor { color: $foreground 75%; }
+        &:focus > .heat-map--cursor { color: $state-warn; text-style: bold reverse; }
+    }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "heat-map--label",
+        "heat-map--0",
+        "heat-map--1",
+        "heat-map--2",
+        "heat-map--3",
+        "heat-map--4",
+        "heat-map--cursor",
+    }
+    HELP = "One character a day; five densities from none to the fullest days."
+    BINDING_GROUP_TITLE = "Timeline"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("heat_map")
+
+    class Moved(Message):
+        """The cursor is on another day."""
+
+        def __init__(self, day: date) -> None:
+            super().__init__()
+            self.day = day
+
+    class Opened(Message):
+        """Enter was pressed on a day, or it was clicked."""
+
+        def __init__(self, day: date) -> None:
+            super().__init__()
+            self.day = day
+
+    def __init__(self, marks: Marks = UNICODE) -> None:
+        super().__init__(id="heat-map")
+        self._marks = marks
+        self.day = date(2000, 1, 1)
+        """The day under the cursor."""
+        self._today = self.day
+        self._window = window_ending(self.day)
+        self._days: Mapping[date, DayTotals] = {}
+        self._levels: Mapping[date, int] = {}
+
+    @property
+    def window(self) -> Window:
+        """The weeks that are shown."""
+        return self._window
+
+    @property
+    def step(self) -> int:
+        """Cells of a week."""
+        return 2 if self.size.width >= _DOUBLE else 1
+
+    def show_days(self, days: Sequence[DayTotals], measure: Measure, today: date) -> None:
+        """Show these days; the cursor stays on its day, at first it is on today."""
+        if not self._days and self._today != today:
+            self.day = today
+            self._window = window_ending(today, self._window.weeks)
+        self._today = today
+        self._days = {totals.day: totals for totals in days}
+        self._levels = levels(days, measure)
+        self.refresh()
+
+    def go_to(self, day: date) -> None:
+        """Put the cursor on a day and show it; where there are neither notes nor today it stops."""
+        first = min([*self._days, moved(self._today, -_YEAR - self._today.weekday())])
+        day = min(max(day, first), max([*self._days, self._today]))
+        if day == self.day:
+            return
+        self.day = day
+        self._window = self._window.holding(day)
+        self.refresh()
+        self.post_message(self.Moved(day))
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Show as many weeks as there is room for, at most 53."""
+        room = max(1, (event.size.width - LABEL_CELLS) // self.step)
+        weeks = min(WEEKS, room)
+        if weeks != self._window.weeks:
+            last = date.fromordinal(min(max(self._window.last, 1), date.max.toordinal()))
+            self._window = window_ending(last, weeks).holding(self.day)
+            self.refresh()
+
+    # --- keys and mouse ---------------------------------------------------------------------------
+
+    def action_move(self, days: int) -> None:
+        """Move the cursor by days."""
+        self.go_to(moved(self.day, days))
+
+    def action_year(self, direction: int) -> None:
+        """Move the weeks and the cursor by 52 weeks."""
+        window = Window(self._window.first + direction * _YEAR, self._window.weeks)
+        if not any(window.place(day) is not None for day in (*self._days, self._today)):
+            return
+        self.go_to(moved(self.day, direction * _YEAR))
+        if window.place(self.day) is not None:
+            self._window = window
+            self.refresh()
+
+    def action_noted(self, direction: int) -> None:
+        """Go to the next day that has notes."""
+        day = nearest_with_notes(self._days, self.day, direction)
+        if day is not None:
+            self.go_to(day)
+
+    def action_end(self, place: int) -> None:
+        """Go to the first or the last day that has notes."""
+        if self._days:
+            self.go_to(sorted(self._days)[place])
+
+    def action_open(self) -> None:
+        """Open the day under the cursor."""
+        self.post_message(self.Opened(self.day))
+
+    def on_click(self, event: events.Click) -> None:
+        """Go to a day and open it."""
+        place = event.get_content_offset(self)
+        if place is None or place.x < LABEL_CELLS or place.y < 1:
+            return
+        day = self._window.day((place.x - LABEL_CELLS) // self.step, place.y - 1)
+        if day is not None:
+            self.go_to(day)
+            self.action_open()
+
+    # --- drawing ----------------------------------------------------------------------------------
+
+    def render_line(self, y: int) -> Strip:
+        """The months, or one weekday of every week."""
+        width = self.size.width
+        base = self.visual_style.rich_style
+        label = self.get_visual_style("heat-map--label").rich_style
+        if y == 0:
+            months = month_labels(self._window, self.step)
+            return _line([Segment(" " * LABEL_CELLS + months, label)], width, base)
+        if y >= ROWS:
+            return Strip.blank(width, base)
+        name = WEEKDAYS[y - 1] if y % 2 else ""
+        segments = [Segment(f" {name:<{LABEL_CELLS - 1}}", label)]
+        segments += [self._cell(week, y - 1) for week in range(self._window.weeks)]
+        return _line(segments, width, base)
+
+    def _cell(self, week: int, weekday: int) -> Segment:
+        day = self._window.day(week, weekday)
+        if day is None or (day > self._today and day not in self._days and day != self.day):
+            return Segment(" " * self.step, self.visual_style.rich_style)
+        level = self._levels.get(day, 0)
+        glyph = self._marks.density[level]
+        text = glyph * self.step if level else glyph.ljust(self.step)
+        style = self.get_visual_style(f"heat-map--{level}").rich_style
+        if day == self.day:
+            cursor = self.get_component_rich_style("heat-map--cursor")
+            return Segment(self._marks.cursor.ljust(self.step), cursor)
+        return Segment(text, style)
+
+
+def _line(segments: list[Segment], width: int, base: object) -> Strip:
+    return Strip(segments).adjust_cell_length(width, base)  # type: ignore[arg-type]
+
+
+def legend(marks: Marks, measure: Measure) -> Content:
+    """What the characters stand for."""
+    return Content(f"less {marks.density} more {measure.value}")
+
 
 _BESIDE = 78
 """From so many columns on there is room for the day beside the map."""

@@ -1,4 +1,4 @@
-"""The files of a memory as a tree: by place and source, then by folder. Pure functions."""
+"""The files of a memory as a tree: filtered, by place and source, then by folder."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from memtui.model.browsing import FileState, MemoryFile
+from memtui.retrieval.filters import FileFilter
+from memtui.retrieval.query import parse_query
 
 WORKSPACE = "workspace"
 """The place of the files below the folder that was opened."""
@@ -73,11 +75,6 @@ class Folder:
 class _Node:
     folders: dict[str, _Node] = field(default_factory=dict)
     files: list[tuple[str, MemoryFile]] = field(default_factory=list)
-
-
-def file_id(file: MemoryFile) -> str:
-    """The id of a file's line."""
-    return f"{file.source}\0{file.path}"
 
 
 def shown_path(file: MemoryFile) -> str:
@@ -175,7 +172,7 @@ def _folder(
         worst=next((state for state in _WORST if state in states), FileState.CURRENT),
         depth=depth,
         lines=tuple(
-            TreeLine(file_id(file), depth + 1, file=file, name=file_name)
+            TreeLine(f"{file.source}\0{file.path}", depth + 1, file=file, name=file_name)
             for file_name, file in named
         ),
     )
@@ -223,3 +220,48 @@ def _add_lines(lines: list[TreeLine], folder: Folder, folded: Collection[str]) -
         lines.extend(folder.lines)
         for inner in folder.folders:
             _add_lines(lines, inner, folded)
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """The files that fit, and what of the filter could not be understood."""
+
+    files: Sequence[MemoryFile]
+    problems: tuple[str, ...] = ()
+
+
+def filter_files(files: Sequence[MemoryFile], text: str) -> Filtered:
+    """The files whose paths hold every word, and that fit `path:`, `source:`, `after:`, `before:`.
+
+    The letter case does not count. The name of a place is looked at too, except for the one that
+    most files are in.
+    """
+    if not text.strip():
+        return Filtered(files)
+    query = parse_query(text, typing=True)
+    words = [word.casefold() for word in query.text.split()]
+    accepts = FileFilter(query.filters)
+    kept = [
+        file
+        for file in files
+        if _holds(file, words)
+        and (
+            not query.filters
+            or accepts.fits(
+                path=file.path, source=file.source, day=file.day, mtime_ns=_mtime_ns(file)
+            )
+        )
+    ]
+    return Filtered(kept, query.problems)
+
+
+def _holds(file: MemoryFile, words: Sequence[str]) -> bool:
+    if not words:
+        return True
+    place = "" if file.place == WORKSPACE else file.place
+    text = f"{place} {file.path}".casefold()
+    return all(word in text for word in words)
+
+
+def _mtime_ns(file: MemoryFile) -> int:
+    return int(file.changed.timestamp()) * 1_000_000_000 if file.changed is not None else 0

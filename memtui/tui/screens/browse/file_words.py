@@ -11,8 +11,8 @@ from memtui.model.browsing import FileState, MemoryFile
 from memtui.model.reasons import Reason
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.browsing.marks import Marks
-from memtui.tui.browsing.tree import Folder
+from memtui.tui.marks import Marks
+from memtui.tui.screens.browse.tree import Folder
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 

@@ -1,0 +1,336 @@
+"""Markdown drawn for reading: parsed by markdown-it, drawn as lines that open nothing.
+
+The text is made safe for a terminal first, and entities stay as they are written, so that none of
+them brings a control character back. Links are shown as text and cannot be followed; HTML is text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from textual.content import Content
+
+from memtui.text.sanitize import safe_line
+from memtui.tui.format import MUTED
+from memtui.tui.highlight import LANGUAGES, code_pieces, display_line
+from memtui.tui.marks import Marks
+
+MOST_LINES = 5_000
+MOST_CHARACTERS = 400_000
+_NARROWEST = 12
+_DEEPEST = 6
+"""Levels of quotes and lists that take room on the left."""
+_WIDEST_CELL = 40
+
+_PARSER = (
+    MarkdownIt("commonmark", {"html": False, "maxNesting": 100})
+    .enable(["table", "strikethrough"])
+    .disable("entity")
+)
+_WIKILINK = re.compile(r"\[\[([^\[\]]{1,200})\]\]")
+_TASK = re.compile(r"\[([ xX])\] ")
+_STYLES = {"strong": "bold", "em": "italic", "s": "strike", "link": "$text-accent underline"}
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedLine:
+    """A line as it is drawn, and the 1-based line of the file that it came from."""
+
+    content: Content
+    source: int
+
+
+def too_much(lines: Sequence[str]) -> str:
+    """Return why a text is not rendered, in one line; empty when it is."""
+    if len(lines) > MOST_LINES:
+        return f"too long to render ({len(lines)} lines): shown as text"
+    if sum(map(len, lines)) > MOST_CHARACTERS:
+        return f"more than {MOST_CHARACTERS} characters, not rendered: shown as text"
+    return ""
+
+
+def render(lines: Sequence[str], width: int, marks: Marks) -> list[RenderedLine]:
+    """Draw a Markdown text in `width` cells; call `too_much` first."""
+    renderer = _Renderer(max(width, _NARROWEST), marks)
+    texts = [display_line(line) for line in lines]
+    matter = front_matter_lines(lines)
+    if matter:
+        renderer.draw_code(texts[:matter], "yaml", 0)
+    # Blank lines in place of the front matter keep the numbers of the lines behind it.
+    renderer.draw(_PARSER.parse("\n".join([""] * matter + texts[matter:])))
+    return renderer.lines
+
+
+@dataclass(slots=True)
+class _Indent:
+    """What a quote or an item of a list puts before each of its lines."""
+
+    below: Content
+    first: Content | None = None
+    """In place of `below`, before the first line."""
+
+
+class _Renderer:
+    def __init__(self, width: int, marks: Marks) -> None:
+        self.lines: list[RenderedLine] = []
+        self._width = width
+        self._marks = marks
+        self._indents: list[_Indent] = []
+        self._end = 0
+        """The line, counted from 0, behind what was drawn last."""
+
+    def draw(self, tokens: Sequence[Token]) -> None:
+        place = 0
+        while place < len(tokens):
+            token = tokens[place]
+            if token.map is not None and token.map[0] > self._end and token.nesting >= 0:
+                self._put_blank(self._end)
+            match token.type:
+                case "blockquote_open":
+                    mark = Content.styled(f"{self._marks.quote} ", "$text-secondary")
+                    self._indents.append(_Indent(mark))
+                case "list_item_open":
+                    self._begin_item(token, tokens[place : place + 3])
+                case "blockquote_close" | "list_item_close":
+                    self._indents.pop()
+                case "heading_open":
+                    self._draw_heading(tokens[place + 1], int(token.tag[1:]))
+                    place += 1
+                case "inline":
+                    for offset, text in _paragraphs(token):
+                        self._put_wrapped(text, _start(token) + offset)
+                case "hr":
+                    self._put(self._rule(self._room()), _start(token))
+                case "fence" | "code_block":
+                    self._draw_block(token)
+                case "table_open":
+                    stop = next(
+                        at for at in range(place, len(tokens)) if tokens[at].type == "table_close"
+                    )
+                    self._draw_table(tokens[place:stop])
+                    place = stop
+            if token.map is not None and token.type in _LEAVES:
+                self._end = token.map[1]
+            place += 1
+
+    def draw_code(self, texts: Sequence[str], language: str, first: int) -> None:
+        for number, pieces in enumerate(code_pieces(texts, language)):
+            self._put(Content.assemble("  ", *pieces), first + number)
+
+    def _begin_item(self, token: Token, ahead: Sequence[Token]) -> None:
+        bullet = f"{token.info}{token.markup}" if token.info else self._marks.bullet
+        mark = Content.styled(f"{bullet} ", "$text-primary")
+        inline = next((one for one in ahead if one.type == "inline"), None)
+        task = _TASK.match(inline.content) if inline is not None else None
+        if task is not None and inline is not None and inline.children:
+            inline.children[0].content = inline.children[0].content[task.end() :]
+            is_done = task[1] != " "
+            box = self._marks.done if is_done else self._marks.undone
+            mark = Content.styled(f"{box} ", "$text-success" if is_done else "$text-warning")
+        self._indents.append(_Indent(Content(" " * mark.cell_length), mark))
+
+    def _draw_heading(self, inline: Token, level: int) -> None:
+        self._put_blank(_start(inline))
+        style = "$text-primary bold underline" if level == 1 else "$text-primary bold"
+        for _, text in _paragraphs(inline):
+            self._put_wrapped(text.stylize(style), _start(inline))
+        if level <= 2:
+            self._put_blank(_start(inline))
+
+    def _draw_block(self, token: Token) -> None:
+        texts = token.content.removesuffix("\n").split("\n") if token.content else []
+        start, room = _start(token), self._room()
+        if token.type == "code_block":
+            self.draw_code(texts, "text", start)
+            return
+        name = token.info.split()[0] if token.info.strip() else ""
+        head = self._marks.rule * 2 + (f" {name} " if name else "")
+        self._put(Content.styled(head, MUTED) + self._rule(room - len(head)), start)
+        self.draw_code(texts, LANGUAGES.get(name.lower(), "text"), start + 1)
+        if token.map is not None and token.map[1] - start == len(texts) + 2:
+            self._put(self._rule(room), token.map[1] - 1)
+
+    def _draw_table(self, tokens: Sequence[Token]) -> None:
+        rows: list[tuple[int, list[Content]]] = []
+        for token in tokens:
+            if token.type == "tr_open":
+                rows.append((_start(token), []))
+            elif token.type == "inline":
+                rows[-1][1].append(Content(" ").join(text for _, text in _paragraphs(token)))
+        columns = [
+            max(1, *(min(cell.cell_length, _WIDEST_CELL) for cell in column))
+            for column in zip(*(cells for _, cells in rows), strict=True)
+        ]
+        between = Content.styled(f" {self._marks.column} ", MUTED)
+        for number, (source, cells) in enumerate(rows):
+            row = between.join(
+                cell.truncate(columns[place], ellipsis=True, pad=True)
+                for place, cell in enumerate(cells)
+            )
+            self._put(row if number else row.stylize("bold"), source)
+            if number == 0:
+                crossing = f"{self._marks.rule}{self._marks.crossing}{self._marks.rule}"
+                rule = crossing.join(self._marks.rule * column for column in columns)
+                self._put(Content.styled(rule, MUTED), source + 1)
+
+    def _rule(self, cells: int) -> Content:
+        return Content.styled(self._marks.rule * max(0, cells), MUTED)
+
+    def _room(self) -> int:
+        left = sum(indent.below.cell_length for indent in self._indents[:_DEEPEST])
+        return max(_NARROWEST // 2, self._width - left)
+
+    def _put_blank(self, source: int) -> None:
+        if self.lines and self.lines[-1].content.plain:
+            self.lines.append(RenderedLine(Content(""), source + 1))
+
+    def _put_wrapped(self, text: Content, source: int) -> None:
+        for line in text.wrap(self._room()) or [Content("")]:
+            self._put(line, source)
+
+    def _put(self, content: Content, source: int) -> None:
+        left = []
+        for indent in self._indents[:_DEEPEST]:
+            left.append(indent.below if indent.first is None else indent.first)
+            indent.first = None
+        line = Content.assemble(*left, content).truncate(self._width, ellipsis=True)
+        self.lines.append(RenderedLine(line, source + 1))
+
+
+_LEAVES = frozenset({"inline", "hr", "fence", "code_block", "table_open", "heading_open"})
+
+
+def _start(token: Token) -> int:
+    """Return the line of the text, counted from 0, where a token begins."""
+    return token.map[0] if token.map is not None else 0
+
+
+def _paragraphs(inline: Token) -> list[tuple[int, Content]]:
+    """Draw the text of a block, cut at its hard breaks, each part with its first line's offset."""
+    parts: list[tuple[int, Content]] = []
+    pieces: list[tuple[str, str]] = []
+    styles: list[str] = []
+    links: list[tuple[str, int]] = []
+    first = line = 0
+    for token in inline.children or ():
+        style = " ".join(styles)
+        name, _, edge = token.type.rpartition("_")
+        if edge == "open":
+            styles.append(_STYLES.get(name, ""))
+            if name == "link":
+                links.append((safe_line(unquote(str(token.attrGet("href") or ""))), len(pieces)))
+        elif edge == "close":
+            styles.pop()
+            if name == "link":
+                target, began = links.pop()
+                if target and target != "".join(text for text, _ in pieces[began:]):
+                    pieces.append((f" ({target})", MUTED))
+        elif token.type == "hardbreak":
+            parts.append((first, Content.assemble(*pieces)))
+            pieces, line, first = [], line + 1, line + 1
+            links = [(target, 0) for target, _ in links]
+        elif token.type == "softbreak":
+            pieces.append((" ", style))
+            line += 1
+        elif token.type == "code_inline":
+            pieces.append((token.content, "$text-secondary"))
+        elif token.type == "image":
+            pieces.append((f"[image: {token.content}]" if token.content else "[image]", MUTED))
+        else:
+            pieces += _with_wikilinks(token.content, style)
+    return [*parts, (first, Content.assemble(*pieces))]
+
+
+def _with_wikilinks(text: str, style: str) -> list[tuple[str, str]]:
+    pieces = _WIKILINK.split(text)
+    return [
+        (piece, f"{style} $text-accent underline" if place % 2 else style)
+        for place, piece in enumerate(pieces)
+        if piece
+    ]
+
+
+# --- headings -----------------------------------------------------------------------------------
+
+MOST_HEADINGS = 5_000
+_HEAD = 400
+"""Characters of a line that are looked at."""
+_MATTER_LINES = 200
+
+_FENCE = re.compile(r" {0,3}(?:> ?)*(`{3,}|~{3,})(.*)")
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
+_UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
+_NO_PARAGRAPH = re.compile(r"\s*$| {0,3}(?:[-*+>|]|\d{1,9}[.)])| {4}|\t")
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading; `line` is 1-based, `level` 1 to 6."""
+
+    line: int
+    level: int
+    text: str
+
+
+def headings(lines: Sequence[str]) -> list[Heading]:
+    """The headings of a text in their order, at most 5,000.
+
+    As CommonMark 0.31 has them (sections 4.2, 4.3 and 4.5), without those in quotes and lists,
+    and without those in the front matter.
+    """
+    found: list[Heading] = []
+    fence, before = "", ""
+    for index in range(front_matter_lines(lines), len(lines)):
+        line = lines[index][:_HEAD]
+        if fence:
+            if _closes(line, fence):
+                fence = ""
+            continue
+        opened = _FENCE.match(line)
+        if opened and not (opened[1][0] == "`" and "`" in opened[2]):
+            fence, before = opened[1], ""
+            continue
+        heading = _heading(line, before, index)
+        if heading is not None:
+            found.append(heading)
+            if len(found) == MOST_HEADINGS:
+                break
+        before = "" if heading is not None or _NO_PARAGRAPH.match(line) else line
+    return found
+
+
+def front_matter_lines(lines: Sequence[str]) -> int:
+    """How many lines at the top are front matter, with its fences."""
+    if not lines or lines[0].rstrip() != "---":
+        return 0
+    for index in range(1, min(len(lines), _MATTER_LINES)):
+        if lines[index].rstrip() in {"---", "..."}:
+            return index + 1
+    return 0
+
+
+def _heading(line: str, before: str, index: int) -> Heading | None:
+    match = _HEADING.match(line.rstrip("\r"))
+    if match is not None:
+        return Heading(index + 1, len(match[1]), _without_closing(match[2] or ""))
+    under = _UNDERLINE.match(line.rstrip("\r")) if before else None
+    if under is not None:
+        return Heading(index, 1 if under[1][0] == "=" else 2, before.strip())
+    return None
+
+
+def _without_closing(text: str) -> str:
+    """The text of a heading without the `#` that may close it."""
+    text = text.strip()
+    opened = text.rstrip("#")
+    return opened.strip() if not opened or opened[-1] in " \t" else text
+
+
+def _closes(line: str, fence: str) -> bool:
+    match = _FENCE.match(line.rstrip())
+    return match is not None and match[1].startswith(fence) and not match[2].strip()

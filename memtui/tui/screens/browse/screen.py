@@ -1,0 +1,407 @@
+"""The browse screen: tree, file, outline and timeline, laid out by size classes in browse.tcss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container, Horizontal
+from textual.content import Content
+from textual.getters import query_one
+from textual.widgets import Input, Static
+
+from memtui.model import citation
+from memtui.text.sanitize import safe_line
+from memtui.tui.bindings import bindings
+from memtui.tui.glyphs import glyphs
+from memtui.tui.marks import marks
+from memtui.tui.options import UiOptions
+from memtui.tui.place_actions import app_of, cite, edit_at
+from memtui.tui.screens.base import HEIGHTS, TOO_SMALL, WIDTHS, BaseScreen
+from memtui.tui.screens.browse.file_list import FileList
+from memtui.tui.screens.browse.file_words import file_line, folder_line
+from memtui.tui.screens.browse.reader import Reader, Target, day_filter, path_filter
+from memtui.tui.screens.browse.recalls import RecallCounter
+from memtui.tui.screens.browse.tree import Sort
+from memtui.tui.screens.dialogs import Chooser
+from memtui.tui.widgets.file_view import FileView
+from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.query_bar import LONGEST, SafeInput
+from memtui.tui.widgets.rendered_view import RenderedView
+from memtui.tui.widgets.row_list import Row, RowList
+from memtui.tui.widgets.timeline import Timeline
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
+    from memtui.tui.app import MemtuiApp
+
+TALL = 30
+WIDE = 100
+HUGE = 160
+_CHOOSE = "Choose a file to read it here."
+_TREE_ACTIONS = frozenset({"fold", "unfold", "fold_all"})
+
+
+class BrowseScreen(BaseScreen[None]):
+    """Shows the list of files, the reader of one and the timeline; each has a controller."""
+
+    CSS_PATH = "browse.tcss"
+    BINDING_GROUP_TITLE = "Browse"
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
+    BINDINGS: ClassVar[list[BindingType]] = bindings("browse", "tree")
+
+    file_rows = query_one("#file-tree", RowList)
+    view = query_one("#file-view", FileView)
+    rendered_view = query_one("#rendered-view", RenderedView)
+    outline_rows = query_one("#outline", RowList)
+    timeline = query_one("#timeline", Timeline)
+    filter_input = query_one("#browse-filter", Input)
+
+    def __init__(self, options: UiOptions) -> None:
+        super().__init__(id="browse")
+        self.glyphs = glyphs(options.glyphs)
+        self.marks = marks(options.glyphs)
+        self.file_list = FileList(self)
+        self.reader = Reader(self)
+        self.recalls = RecallCounter(self)
+        self.came_to_read = False
+        """Whether a place was asked for from another screen, to which Escape leads back."""
+        self.timeline_wanted: bool | None = None
+        """Whether the timeline is shown; `None` lets the size decide."""
+        self._is_behind = False
+        """Whether the index changed since the file was read."""
+
+    @property
+    def memtui(self) -> MemtuiApp:
+        """The application."""
+        return app_of(self)
+
+    @property
+    def engine(self) -> Engine | None:
+        """The engine of the application, once it is open."""
+        return self.memtui.engine
+
+    @property
+    def is_built(self) -> bool:
+        """Whether there are widgets to draw in."""
+        return self.is_attached and bool(self.query("#file-tree"))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether one pane is shown at a time."""
+        return self.size.width < 60 or self.size.height < 16
+
+    def now(self) -> datetime:
+        """The engine's clock."""
+        return self.engine.now() if self.engine is not None else datetime.now(UTC)
+
+    def today(self) -> date:
+        """The day by the engine's clock, as a calendar here shows it."""
+        return self.now().astimezone().date()
+
+    def compose(self) -> ComposeResult:
+        """Top to bottom: filter, timeline, tree and file, the line about it, keys."""
+        with Horizontal(id="filter-bar"):
+            yield Static(Content(" / "), id="filter-prompt", markup=False)
+            yield SafeInput(
+                placeholder="filter files", id="browse-filter", compact=True, max_length=LONGEST
+            )
+            yield Static(id="browse-count", markup=False)
+        yield Timeline(self.marks, marker=self.glyphs.marker)
+        with Container(id="browse-body"):
+            yield RowList(id="file-tree", marker=self.glyphs.marker, gap=0)
+            with Horizontal(id="browse-right"):
+                yield FileView(self.marks)
+                yield RenderedView()
+                yield RowList(id="outline", marker=self.glyphs.marker, secondary=True)
+        yield Static(id="browse-detail", markup=False)
+        yield KeyBar()
+        with Horizontal(id="too-small"):
+            yield Static(Content(TOO_SMALL), markup=False)
+
+    def on_mount(self) -> None:
+        """List the files; show the place that was asked for meanwhile."""
+        self.file_rows.border_title = Content("Files")
+        self.outline_rows.border_title = Content("Outline")
+        self.rendered_view.display = False
+        self.file_rows.set_rows((), empty=f"listing the files{self.marks.ellipsis}")
+        self.view.show_note(_CHOOSE)
+        self.apply_layout()
+        target = self.reader.target
+        if target is None:
+            self.file_rows.focus()
+        else:
+            self.open_place(target.path, target.line, target.chunk_id)
+        self.timeline.show_days((), self.today())
+        self.file_list.load()
+
+    def open_place(self, path: str, line: int, chunk_id: str | None = None) -> None:
+        """Show a file at a line or a chunk, also before there are widgets or files."""
+        target = Target(path, line, chunk_id, is_asked=True)
+        if not self.is_built:
+            self.reader.target = target
+            return
+        self.file_list.reveal(path)
+        self.reader.show(target)
+        self.reader.focus_view()
+
+    def choose(
+        self,
+        title: str,
+        rows: Sequence[Row],
+        then: Callable[[str | None], None],
+        chosen: str | None = None,
+    ) -> None:
+        """Let the user choose one of some rows, over the screen."""
+        self.app.push_screen(Chooser(title, rows, chosen), then)
+
+    # --- what changes outside -------------------------------------------------------------------
+
+    def content_changed(self) -> None:
+        """Follow a changed index: the files, and the one that is shown."""
+        self.file_list.changed_outside()
+        self._is_behind = not (self.is_built and self.is_current)
+        if not self._is_behind:
+            self.reader.read_again()
+
+    def on_screen_resume(self) -> None:
+        """Catch up with what changed while another screen was in front."""
+        if self.file_list.is_listed:
+            self.file_list.load()
+        if self._is_behind and self.is_built:
+            self._is_behind = False
+            self.reader.read_again()
+
+    def status_changed(self) -> None:
+        """Follow changed files that wait for the next sync."""
+        self.file_list.changed_outside()
+
+    # --- layout ---------------------------------------------------------------------------------
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Choose the layout for the size."""
+        self.apply_layout()
+        self.describe()
+
+    def apply_layout(self) -> None:
+        """Set the classes that depend on the size, the focus and what the user chose."""
+        pane = self._pane()
+        panes = {f"-pane-{name}": pane == name for name in ("tree", "file", "days")}
+        self.update_classes({"-single": self.is_small, **panes})
+        self.timeline.set_class(self.is_small or self.size.width < 40, "-list")
+        is_tall = self.size.height >= TALL
+        wanted = is_tall if self.timeline_wanted is None else self.timeline_wanted
+        self.timeline.display = pane == "days" if self.is_small else wanted
+        outline = self.reader.outline_wanted
+        wanted = self.size.width >= HUGE if outline is None else outline
+        self.outline_rows.display = wanted and (self.size.width >= WIDE or pane == "file")
+
+    def _pane(self) -> str:
+        focused = self.focused
+        around = focused.ancestors_with_self if focused is not None else ()
+        if self.timeline in around:
+            return "days"
+        return "file" if self.query_one("#browse-right") in around else "tree"
+
+    @on(events.DescendantFocus)
+    def pane_entered(self, event: events.DescendantFocus) -> None:
+        """Give the pane that got the keys its room."""
+        self.apply_layout()
+        self.describe()
+
+    def describe(self) -> None:
+        """Write the line below: what is wrong with the filter, else what is chosen."""
+        files, line = self.file_list, self.file_list.chosen
+        file, content = self.reader.file, Content("")
+        if self.file_rows.has_focus or file is None:
+            file = line.file if line is not None else None
+        if files.problems:
+            content = Content.styled(safe_line("; ".join(files.problems)), "$state-warn")
+        elif file is not None:
+            recalled = files.recalled if files.sort is Sort.RECALLS else None
+            content = file_line(file, self.now(), self.marks, recalled)
+        elif line is not None and line.folder is not None:
+            content = folder_line(line.folder)
+        content = content.truncate(max(1, self.size.width - 2), ellipsis=True)
+        self.query_one("#browse-detail", Static).update(content, layout=False)
+
+    def show_count(self, text: str) -> None:
+        """Say how many files there are."""
+        self.query_one("#browse-count", Static).update(Content(text), layout=False)
+
+    # --- choosing -------------------------------------------------------------------------------
+
+    @on(RowList.Chosen, "#file-tree")
+    def file_chosen(self, message: RowList.Chosen) -> None:
+        """Show the file under the cursor; a file that is being read stays, even when it is gone."""
+        file, path = self.file_list.chosen_file, self.reader.path
+        self.describe()
+        if message.by_user:
+            self.file_list.forget_wish()
+            self.came_to_read = False
+        if file is None or path == file.path:
+            return
+        is_lost = path is None or path not in self.file_list.by_path
+        if message.by_user or (is_lost and self._pane() != "file"):
+            self.reader.show(Target(file.path))
+
+    @on(RowList.Opened, "#file-tree")
+    def file_opened(self, message: RowList.Opened) -> None:
+        """Open a folder, a conversation, or go into the file."""
+        line = self.file_list.chosen
+        if line is not None and line.folder is not None:
+            self.file_list.toggle(line.id)
+        elif line is not None and line.file is not None:
+            if self.memtui.is_conversation(line.file.path):
+                self.memtui.open_turn(line.file.path)
+                return
+            self.reader.show_other(line.file.path)
+            self.reader.focus_view()
+
+    @on(RowList.Opened, "#outline")
+    def heading_opened(self, message: RowList.Opened) -> None:
+        """Jump to a heading."""
+        self.reader.go_to_line(int(message.row_id))
+
+    @on(RenderedView.Widened)
+    def rendered_widened(self, message: RenderedView.Widened) -> None:
+        """Render again for another width."""
+        self.reader.render_again()
+
+    @on(Timeline.DayOpened)
+    def day_opened(self, message: Timeline.DayOpened) -> None:
+        """Open a day: its one note, or the tree with the notes of that day alone."""
+        totals = self.timeline.totals(message.day)
+        if totals is None or not totals.paths:
+            self.tell(f"No notes of {message.day}.")
+        elif len(totals.paths) == 1:
+            self.reader.show_file(totals.paths[0])
+            self.call_after_refresh(self.reader.focus_view)
+        else:
+            self.filter_input.value = day_filter(message.day)
+            self.file_rows.focus()
+
+    @on(Input.Changed, "#browse-filter")
+    def filter_changed(self, event: Input.Changed) -> None:
+        """Filter as it is typed."""
+        self.file_list.arrange()
+
+    @on(Input.Submitted, "#browse-filter")
+    def filter_submitted(self, event: Input.Submitted) -> None:
+        """Go to what the filter let through."""
+        self.file_rows.focus()
+
+    # --- keys -----------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Grey what cannot be done now; leave the keys of the tree to other panes."""
+        if action == "part" and parameters[1] in _TREE_ACTIONS:
+            return self.file_rows.has_focus
+        return None if action == "sync" and self.engine is None else True
+
+    def action_focus_filter(self) -> None:
+        """Edit the filter; what is typed replaces it."""
+        self.filter_input.focus()
+        self.filter_input.action_select_all()
+
+    def action_toggle_timeline(self) -> None:
+        """Show the timeline and go to it, or hide it."""
+        is_inside = self.timeline.display and self.timeline.has_focus_within
+        self.timeline_wanted = not is_inside
+        if is_inside:
+            self.file_rows.focus()
+        self.apply_layout()
+        if not is_inside:
+            self.call_after_refresh(self.timeline.give_keys)
+
+    def action_next_pane(self, step: int) -> None:
+        """Give the keys to the next pane."""
+        view = self.rendered_view if self.rendered_view.display else self.view
+        panes = [self.file_rows, view, self.outline_rows, self.timeline]
+        shown = [
+            pane
+            for pane in panes
+            if pane.display or pane is self.file_rows or (pane is self.timeline and self.is_small)
+        ]
+        at = next((n for n, pane in enumerate(shown) if pane.has_focus_within), None)
+        pane = shown[(at + step) % len(shown)] if at is not None else shown[0]
+        if isinstance(pane, Timeline):
+            pane.display = True
+            self.call_after_refresh(pane.give_keys)
+        else:
+            pane.focus()
+
+    def action_move(self, step: int) -> None:
+        """Move the cursor of the tree, also while the filter is typed."""
+        self.file_rows.move(step)
+
+    def action_close(self) -> None:
+        """Go to the tree; from there take the filter away, then go back.
+
+        What is being counted is stopped first. From a place that another screen led to, the first
+        step is back there.
+        """
+        shows_recalls = self.timeline.has_focus_within or self.file_list.sort is Sort.RECALLS
+        if shows_recalls and self.recalls.stop():
+            return
+        comes_back = self.came_to_read and self._pane() == "file"
+        if not comes_back and not self.file_rows.has_focus:
+            self.file_rows.focus()
+        elif not comes_back and self.filter_input.value:
+            self.filter_input.value = ""
+        else:
+            self.came_to_read = False
+            self.app.pop_screen()
+
+    def stop_running(self) -> bool:
+        """Stop counting recalls; false when they are not counted."""
+        return self.recalls.stop()
+
+    def action_sync(self) -> None:
+        """Index what changed."""
+        if self.engine is not None:
+            self.engine.index.sync()
+
+    def action_show_chunk(self) -> None:
+        """Show everything that the index holds about the current chunk."""
+        if self.view.current is not None:
+            self.memtui.open_chunk(self.view.current.id)
+        else:
+            self.tell("This file has no chunk in the index.")
+
+    def action_copy_citation(self) -> None:
+        """Copy the citation of the current chunk; without chunks the path."""
+        chunk, path = self.view.current, self.reader.path
+        if chunk is not None:
+            cite(self, citation(chunk.path, chunk.start_line, chunk.end_line))
+        elif path is not None:
+            cite(self, path)
+        else:
+            self.tell("Nothing to copy: choose a file first.")
+
+    def action_search_here(self) -> None:
+        """Put a filter for this file, folder or day into the query box."""
+        line = self.file_list.chosen if self.file_rows.has_focus else None
+        if self.timeline.has_focus_within:
+            words = day_filter(self.timeline.day)
+        elif line is not None and line.folder is not None:
+            inside = line.id.partition("\0")[2].partition("/")[2]
+            words = path_filter(f"{inside}/") if inside else f"source:{line.folder.source}"
+        elif self.reader.path is not None:
+            words = path_filter(self.reader.path)
+        else:
+            self.tell("Nothing to search in: choose a file first.")
+            return
+        self.memtui.run_query(f"{words} ")
+
+    def action_edit(self) -> None:
+        """Open the file in the editor, at the line that is looked at."""
+        if self.reader.path is None:
+            self.tell("Nothing to edit: choose a file first.")
+        else:
+            edit_at(self, self.reader.path, self.reader.line_in_view(), self.reader.read_again)
