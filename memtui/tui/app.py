@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from memtui.memory.workspace import Found
     from memtui.settings import Loaded
     from memtui.tui.screens.browse import BrowseScreen
+    from memtui.tui.screens.care.look import CareLook
     from memtui.tui.screens.sessions import SessionsScreen
 
 WIDTHS = [(0, "-narrow"), (100, "-wide"), (160, "-huge")]
@@ -106,6 +107,8 @@ class MemtuiApp(App[int]):
         self._choose = choose
         self.memories = Memories(self, open_engine, agents, bus or Bus())
         self.providers = ProviderSwitch(self)
+        self.care: CareLook | None = None
+        """The last look for what needs care in the memory that is open."""
         self.search_screen = SearchScreen(self.options)
 
     @property

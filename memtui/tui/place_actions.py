@@ -6,11 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from memtui.bus import Event, Subscription
 from memtui.model import citation
 from memtui.text.sanitize import safe_line
+from memtui.tui.bridge import CHANGES, changes_content
 from memtui.tui.editor import edit_place
 
 if TYPE_CHECKING:
+    from memtui.engine import Engine
     from memtui.tui.app import MemtuiApp
     from memtui.tui.screens.base import BaseScreen
 
@@ -18,6 +21,24 @@ if TYPE_CHECKING:
 def app_of(screen: BaseScreen[Any]) -> MemtuiApp:
     """The application that a screen belongs to."""
     return cast("MemtuiApp", screen.app)
+
+
+def query_address(engine: Engine | None) -> str:
+    """Where the text of a query is sent, safe for one line; empty when it stays here."""
+    provider = engine.index.status().provider if engine is not None else None
+    if provider is None or not provider.remote:
+        return ""
+    return safe_line(provider.address) or "another machine"
+
+
+def follow_index(screen: BaseScreen[Any], changed: Callable[[], None]) -> Subscription:
+    """Call `changed` on the event loop whenever the index may hold something else."""
+
+    def handle(event: Event) -> None:
+        if changes_content(event):
+            screen.hand_over(changed)
+
+    return app_of(screen).bus.subscribe(CHANGES, handle)
 
 
 def edit_at(

@@ -11,9 +11,9 @@ import pytest
 from memtui.bus import FileIndexed, FilesChanged
 from memtui.model.browsing import FileState
 from memtui.text.sanitize import HOSTILE
+from memtui.tui import place_actions
 from memtui.tui.editor import Edited
 from memtui.tui.options import UiOptions
-from memtui.tui.screens import browse
 from memtui.tui.widgets.timeline import Measure
 from tests.tui.browse_running import browsing
 from tests.tui.browse_samples import FILES, HOSTILE_NAME, memory_file, note_lines
@@ -155,7 +155,7 @@ async def test_changes_are_followed_without_losing_the_place(
             ran.append((file, line))
             return Edited(True)
 
-        monkeypatch.setattr(browse, "edit_place", edit)
+        monkeypatch.setattr(place_actions, "edit_place", edit)
         b.engine.folder = tmp_path
         await b.press("e")
         assert ran == [(tmp_path / path, top)]

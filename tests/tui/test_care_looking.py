@@ -15,9 +15,9 @@ from memtui.engine import Engine
 from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule
 from memtui.settings import EmbeddingSettings, Settings
 from memtui.tui.app import MemtuiApp
-from memtui.tui.caring import rows as care_rows
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.care import CareScreen
+from memtui.tui.screens.care import findings as care_rows
 from memtui.tui.side_by_side import MOST_CHARACTERS
 from tests.tui.care_samples import REPORT, CareSample
 from tests.tui.harness import Running, press, resize, running, screen_text, settle, until

@@ -79,7 +79,7 @@ async def test_keys_lead_to_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
         assert run.app.clipboard == "memory/2026-02-10.md#L12-L31"
         assert places == [(FIRST.path, 12, FIRST.id)]
         await _press(run, "K")
-        assert cast("ChunkScreen", run.app.screen).chunk_id == FIRST.id
+        assert cast("ChunkScreen", run.app.screen).lookup.chunk_id == FIRST.id
         await _press(run, "escape", "n", "n", "n")
         assert "Files that a query by their own first words" in run.text
         assert "not applied: there are no vectors yet" in run.text
@@ -94,7 +94,7 @@ async def test_keys_lead_to_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
         assert screen.finding is None
         screen.findings.choose("2")
         await _press(run, "K")
-        assert cast("ChunkScreen", run.app.screen).chunk_id == CHUNKS[3].id, "by its line"
+        assert cast("ChunkScreen", run.app.screen).lookup.chunk_id == CHUNKS[3].id, "by its line"
 
 
 async def test_one_pane_at_a_time_where_it_is_small() -> None:

@@ -12,10 +12,10 @@ import pytest
 from memtui.bus import FileIndexed
 from memtui.model import Reason
 from memtui.model.browsing import ChunkTerm, Neighbour, Neighbours
-from memtui.tui.chunks.loading import standing_at
 from memtui.tui.options import UiOptions
-from memtui.tui.screens import chunk_base
 from memtui.tui.screens.chunk import ChunkScreen
+from memtui.tui.screens.chunk import screen as chunk_screen
+from memtui.tui.screens.chunk.lookup import chunk_near
 from memtui.tui.widgets.row_list import RowList
 from tests.tui.care_samples import FIRST, CareSample
 from tests.tui.harness import Running, press, resize, running, settle, until
@@ -46,7 +46,7 @@ async def _press(run: Running, *keys: str) -> str:
 async def test_a_chunk_that_goes_shows_the_way_to_what_is_there_now(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(chunk_base, "FOLLOW_PAUSE", 0.02)
+    monkeypatch.setattr(chunk_screen, "FOLLOW_PAUSE", 0.02)
     async with running(CareSample, size=(80, 24)) as run:
         engine = _engine(run)
         screen = await _open(run)
@@ -54,16 +54,16 @@ async def test_a_chunk_that_goes_shows_the_way_to_what_is_there_now(
         engine.outside = (now,)
         engine.gone.add(FIRST.id)
         engine.bus.publish(FileIndexed(FIRST.path, 1))
-        await until(run.pilot, lambda: screen.is_gone)
+        await until(run.pilot, lambda: screen.lookup.is_gone)
         assert "f shows what stands there now: L14-L20" in await _press(run)
         assert "13   - [x] backup config" in run.text, "what was there can still be read"
         await _press(run, "f")
-        assert screen.chunk_id == now.id
-        assert not screen.is_gone
+        assert screen.lookup.chunk_id == now.id
+        assert not screen.lookup.is_gone
         assert "Configured the router anew." in run.text
         engine.gone.add(now.id)
         engine.bus.publish(FileIndexed(FIRST.path, 0))
-        await until(run.pilot, lambda: screen.is_gone)
+        await until(run.pilot, lambda: screen.lookup.is_gone)
         assert "gone from the index, as its whole file is · esc back" in await _press(run, "f")
         engine.fails = "the index cannot be read: rebuild it"
         engine.bus.publish(FileIndexed(FIRST.path, 0))
@@ -151,6 +151,6 @@ def test_what_stands_at_the_lines_of_a_chunk_that_is_gone() -> None:
     before, partly, mostly = (
         make_chunk("a.md", *lines, "x") for lines in ((1, 9), (10, 12), (13, 30))
     )
-    assert standing_at([before, partly, mostly], gone) == mostly
-    assert standing_at([before], gone) == before
-    assert standing_at([], gone) is None
+    assert chunk_near([before, partly, mostly], gone) == mostly
+    assert chunk_near([before], gone) == before
+    assert chunk_near([], gone) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from memtui.tui.screens.chunk import SECTIONS, ChunkScreen
+from memtui.tui.screens.chunk.screen import SECTIONS, ChunkScreen
 from memtui.tui.screens.dialogs import SideScreen
 from memtui.tui.screens.help import help_groups
 from tests.tui.care_samples import FIRST, SECOND, CareSample
@@ -107,11 +107,11 @@ async def _sort_terms(run: Running, screen: ChunkScreen) -> None:
 def _show_no_answers(screen: ChunkScreen) -> None:
     """What the list says of queries when there is none to ask again."""
     assert str(screen.answers.border_subtitle) == "of 4 queries · ⏎ asks it"
-    answered, screen.answered = screen.answered, ()
+    answered, screen.queries.answered = screen.queries.answered, ()
     screen.show_queries()
     assert str(screen.answers.border_subtitle) == "of 4 queries"
     assert str(screen.answers.border_title) == "Queries that it answers"
-    screen.answered = answered
+    screen.queries.answered = answered
     screen.show_queries()
 
 
@@ -127,7 +127,7 @@ async def test_terms_are_sorted_and_keys_lead_on_and_back() -> None:
         assert "memory/2026-02-09.md#L4-L22" in run.text
         await _press(run, "escape", "enter")
         other = cast("ChunkScreen", run.app.screen)
-        assert other.chunk_id == SECOND.id
+        assert other.lookup.chunk_id == SECOND.id
         assert "again after firmware" in run.text
         await _press(run, "escape")
         assert run.app.screen is screen
@@ -152,10 +152,10 @@ async def test_it_is_reached_from_a_result_and_from_its_explanation() -> None:
         lines = [line for group in help_groups(run.app.screen, None) for line in group.lines]
         assert [line.description for line in lines if "K" in line.keys] == ["chunk"]
         await _press(run, "K")
-        assert cast("ChunkScreen", run.app.screen).chunk_id == chosen
+        assert cast("ChunkScreen", run.app.screen).lookup.chunk_id == chosen
         await _press(run, "escape", "x")
         explain = run.app.screen
         await _press(run, "K")
-        assert cast("ChunkScreen", run.app.screen).chunk_id == chosen
+        assert cast("ChunkScreen", run.app.screen).lookup.chunk_id == chosen
         await _press(run, "escape")
         assert run.app.screen is explain

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from asyncio import CancelledError as TaskCancelled
 from collections.abc import Callable
 from concurrent.futures import CancelledError
@@ -29,6 +30,8 @@ HEIGHTS = [(0, "-flat"), (10, "-low"), (16, "-short"), (TALL, "-tall")]
 TOO_SMALL = "memtui needs 40×10; try `memtui search`"
 _ERROR_SECONDS = 30
 _TOAST_SECONDS = 4
+PROGRESS_SECONDS = 0.1
+"""Between two reports of how far something is."""
 
 
 @dataclass
@@ -49,6 +52,19 @@ def show_worker_error(app: App[Any], event: Worker.StateChanged) -> None:
         return
     text = f"could not {event.worker.description}: {str(error) or type(error).__name__}"
     app.notify(safe_line(text), markup=False, severity="error", timeout=_ERROR_SECONDS)
+
+
+def at_intervals(report: Callable[[int, int], None]) -> Callable[[int, int], None]:
+    """Report progress at most every `PROGRESS_SECONDS`."""
+    last = 0.0
+
+    def progressed(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PROGRESS_SECONDS:
+            last = time.monotonic()
+            report(done, total)
+
+    return progressed
 
 
 class BaseScreen(Screen[ScreenResultType]):

@@ -1,4 +1,4 @@
-"""The list of the care screen: a heading for every rule, below it what the rule found."""
+"""The findings of a look in words and rows: rules, headings, places, texts."""
 
 from __future__ import annotations
 
@@ -9,13 +9,81 @@ from functools import partial
 
 from textual.content import Content
 
+from memtui.model import citation
 from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.caring.words import RULES, looked_at
 from memtui.tui.glyphs import Glyphs
+from memtui.tui.side_by_side import SideText, one_text, two_texts
 from memtui.tui.widgets.result_row import place_text
 from memtui.tui.widgets.row_list import Row
+
+
+@dataclass(frozen=True, slots=True)
+class RuleWords:
+    """A rule: its name, what one thing that it judges is called, what it finds."""
+
+    title: str
+    judged: str
+    about: str
+
+
+RULES: Mapping[CareRule, RuleWords] = {
+    CareRule.NEAR_DUPLICATE: RuleWords(
+        "Near-duplicates",
+        "chunk",
+        "Chunks that say nearly the same: both take places in a list where one would do.",
+    ),
+    CareRule.UNREACHABLE: RuleWords(
+        "Unreachable files",
+        "file",
+        "Files that a query by their own first words does not bring into the top k.",
+    ),
+    CareRule.EMPTY_FILE: RuleWords(
+        "Empty files", "file", "Files without any text that could be found."
+    ),
+    CareRule.LONG_FILE: RuleWords(
+        "Long files", "file", "Files so long that their parts compete with each other."
+    ),
+    CareRule.DATED_FACT: RuleWords(
+        "Dated facts in undated files",
+        "file",
+        "Facts with a date of their own in a file that has none: they never decay.",
+    ),
+    CareRule.BROKEN_LINK: RuleWords("Broken links", "file", "Links to notes that are not there."),
+    CareRule.LONG_LINE: RuleWords(
+        "Long lines", "file", "Lines so long that a chunk is cut in the middle of them."
+    ),
+    CareRule.CREDENTIAL: RuleWords(
+        "Credentials",
+        "file",
+        "Text shaped like a key or a password; it is masked here, and stands in the file as it is.",
+    ),
+}
+"""Every rule, in the order of the screen."""
+
+
+def looked_at(report: CareReport, rule: CareRule) -> str:
+    """How much a rule judged, or that it could not be applied: `142 files looked at`."""
+    if rule in report.skipped:
+        return "not applied"
+    judged = report.looked_at.get(rule)
+    if judged is None:
+        return "nothing looked at"
+    return f"{fmt.counted(judged, RULES[rule].judged)} looked at"
+
+
+def summary(report: CareReport) -> str:
+    """What was found in all: `23 findings by 5 of 8 rules, 1 not applied`."""
+    found = {finding.rule for finding in report.findings}
+    applied = len(RULES) - len(report.skipped)
+    if not report.findings:
+        told = f"nothing found by {fmt.counted(applied, 'rule')}"
+    else:
+        findings = fmt.counted(len(report.findings), "finding")
+        told = f"{findings} by {len(found)} of {fmt.counted(applied, 'rule')}"
+    return f"{told}, {len(report.skipped)} not applied" if report.skipped else told
+
 
 RULE_ROW = "rule:"
 """Begins the id of a heading; a finding's id is its place in the report."""
@@ -130,3 +198,43 @@ def finding_line(finding: CareFinding, width: int) -> Content:
 
 def _place(place: CarePlace, width: int) -> Content:
     return place_text(place.path, place.start_line, width)
+
+
+def place_name(place: CarePlace) -> str:
+    """`path#L12-L31`, safe for one line."""
+    return safe_line(citation(place.path, place.start_line, place.end_line))
+
+
+def finding_lines(finding: CareFinding, width: int, glyphs: Glyphs) -> list[Content]:
+    """The reason, then the text; with another place both texts side by side.
+
+    The texts are shown as they come, which is with credentials masked.
+    """
+    lines = list(Content.styled(safe_line(finding.message), "bold").wrap(width))
+    query = finding.numbers.get("query")
+    if isinstance(query, str):
+        head = Content.styled("asked: ", fmt.MUTED)
+        lines += Content.assemble(head, safe_line(query)).wrap(width)
+    lines.append(Content(""))
+    if finding.other is None:
+        return lines + one_text(_side(finding.place), width)
+    compared = finding.rule is CareRule.NEAR_DUPLICATE
+    sides = _side(finding.place), _side(finding.other)
+    return lines + two_texts(*sides, width, glyphs, compared=compared, folded=compared)
+
+
+def _side(place: CarePlace) -> SideText:
+    return SideText(place_name(place), place.start_line, place.text, place.end_line)
+
+
+def rule_lines(report: CareReport, rule: CareRule, width: int, glyphs: Glyphs) -> list[Content]:
+    """What a rule looks for, how much it judged, and why it could not be applied."""
+    lines = list(Content(RULES[rule].about).wrap(width))
+    if rule in report.skipped:
+        told = f"{glyphs.skipped} not applied: {safe_line(report.skipped[rule])}"
+        return lines + list(Content.styled(told, "$state-warn").wrap(width))
+    count = sum(finding.rule is rule for finding in report.findings)
+    found = fmt.counted(count, "finding") if count else "nothing found"
+    return lines + list(
+        Content.styled(f"{looked_at(report, rule)}, {found}", fmt.MUTED).wrap(width)
+    )

@@ -2,68 +2,56 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
-from textual import events, on, work
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.getters import query_one
-from textual.message import Message
 from textual.widgets import Input, Static
-from textual.worker import Worker, get_current_worker
 
-from memtui.errors import Cancelled
+from memtui.bus import Subscription
 from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
-from memtui.tui.caring.detail import finding_lines, place_name, rule_lines
-from memtui.tui.caring.remembered import CareMemory, Looked, care_memory
-from memtui.tui.caring.rows import RULE_ROW, care_rows, finding_rows
-from memtui.tui.caring.words import RULES, summary
+from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.place_base import ContentChanged, PlaceScreen
+from memtui.tui.place_actions import (
+    app_of,
+    browse_to,
+    cite_lines,
+    edit_at,
+    follow_index,
+    query_address,
+    show_chunk_at,
+)
+from memtui.tui.screens.base import BaseScreen
+from memtui.tui.screens.care.findings import (
+    RULE_ROW,
+    RULES,
+    care_rows,
+    finding_lines,
+    place_name,
+    rule_lines,
+    summary,
+)
+from memtui.tui.screens.care.look import CareLook, Looked
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.line_view import LineView
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
-    from memtui.engine import Engine
+    from memtui.tui.app import MemtuiApp
 
-TELL_SECONDS = 0.1
-"""So often a look through the memory tells how far it is."""
 _METER_CELLS = 16
 
 
-@dataclass
-class CareProgressed(Message):
-    """How far the look through the memory is."""
-
-    done: int
-    total: int
-
-    def can_replace(self, message: Message) -> bool:
-        """Let a burst collapse into its last message."""
-        return isinstance(message, CareProgressed)
-
-
-@dataclass
-class CareLooked(Message):
-    """The look ended: with a report, or with why there is none."""
-
-    worker: Worker[None]
-    memory: CareMemory
-    looked: Looked | None
-    problem: str = ""
-
-
-class CareScreen(PlaceScreen):
-    """Every rule with what it found; the report is kept while the index stays as it is."""
+class CareScreen(BaseScreen[None]):
+    """Every rule with what it found; the application keeps the report of a memory."""
 
     CSS_PATH = "care.tcss"
     BINDING_GROUP_TITLE = "Care"
@@ -75,13 +63,21 @@ class CareScreen(PlaceScreen):
     detail = query_one("#care-detail", LineView)
 
     def __init__(self, options: UiOptions) -> None:
-        super().__init__(options)
-        self._memory: CareMemory | None = None
-        self._looked: Looked | None = None
-        """What is shown."""
-        self._looking: Worker[None] | None = None
-        self._progress = (0, 0)
-        self._problem = ""
+        super().__init__()
+        self.glyphs = glyphs(options.glyphs)
+        self._look: CareLook | None = None
+        self._shown: Looked | None = None
+        self._subscription: Subscription | None = None
+
+    @property
+    def memtui(self) -> MemtuiApp:
+        """The application."""
+        return app_of(self)
+
+    def layout_classes(self) -> dict[str, bool]:
+        """Those of every screen, and whether one pane is shown at a time."""
+        is_small = self.size.width < 60 or self.size.height < 16
+        return {**super().layout_classes(), "-small": is_small}
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="care-head"):
@@ -97,14 +93,25 @@ class CareScreen(PlaceScreen):
         """Show what is known, or look through the memory."""
         self.findings.border_title = Content("Care")
         self.findings.focus()
-        if self.engine is None:
+        app = self.memtui
+        if app.engine is None:
             return
-        self._memory = care_memory(self.app, self.engine, self.memtui.bus)
-        self.follow_index()
-        self._show_report()
+        if app.care is None or app.care.engine is not app.engine:
+            # That of a memory that was open before is forgotten.
+            if app.care is not None:
+                app.care.close()
+            app.care = CareLook(app.engine)
+        self._look = app.care
+        self._subscription = follow_index(self, self._show_state)
+        self._show_report(self._look.chosen_id)
         # To learn what can be reached, every file's first words are asked for.
-        if not self._memory.is_current and not self.remote:
+        if not self._look.is_current and not query_address(self.memtui.engine):
             self.action_look()
+
+    def on_unmount(self) -> None:
+        """Stop following the index."""
+        if self._subscription is not None:
+            self._subscription.close()
 
     def on_resize(self, event: events.Resize) -> None:
         """Write what is known for the width."""
@@ -115,88 +122,31 @@ class CareScreen(PlaceScreen):
     @property
     def report(self) -> CareReport | None:
         """What is shown."""
-        return self._looked.report if self._looked is not None else None
+        return self._shown.report if self._shown is not None else None
 
     def action_look(self) -> None:
         """Go through the whole memory, from the beginning."""
-        if self.engine is None or self._memory is None:
-            return
-        if self._looking is not None:
-            self._looking.cancel()
-        self._progress, self._problem = (0, 0), ""
-        self._looking = self._look(self.engine, self._memory)
-        self._show_state()
-
-    @work(thread=True, group="care", exit_on_error=False, description="look through the memory")
-    def _look(self, engine: Engine, memory: CareMemory) -> None:
-        # Imported here: what the engine needs for it takes longer than a paint.
-        from memtui.engine.care import MOST_FINDINGS
-
-        worker, changes = cast("Worker[None]", get_current_worker()), memory.changes
-        last = 0.0
-
-        def progressed(done: int, total: int) -> None:
-            nonlocal last
-            if time.monotonic() - last >= TELL_SECONDS and not worker.is_cancelled:
-                last = time.monotonic()
-                self.post_message(CareProgressed(done, total))
-
-        try:
-            report = engine.browse.care(
-                cancelled=lambda: worker.is_cancelled, progressed=progressed
-            )
-            found = Looked(report, finding_rows(report.findings), MOST_FINDINGS, changes)
-        except Cancelled:
-            return
-        except Exception as error:
-            # Whatever goes wrong is told in the state line, with the key that tries again.
-            told = str(error) or type(error).__name__
-            self.post_message(CareLooked(worker, memory, None, told))
-            return
-        self.post_message(CareLooked(worker, memory, found))
-
-    def on_care_progressed(self, message: CareProgressed) -> None:
-        """Show how far it is."""
-        message.stop()
-        if self._looking is not None:
-            self._progress = (message.done, message.total)
+        if self._look is not None:
+            self._look.start(self, self._look_changed)
             self._show_state()
 
-    def on_care_looked(self, message: CareLooked) -> None:
-        """Show what was found, unless it was stopped or begun again meanwhile."""
-        message.stop()
-        if message.worker is not self._looking:
-            return
-        self._looking, self._problem = None, message.problem
-        if message.looked is not None:
-            message.memory.looked = message.looked
-            self._show_report()
-        self._show_state()
-
-    def on_content_changed(self, message: ContentChanged) -> None:
-        """Say that the report is of the index as it was."""
-        message.stop()
+    def _look_changed(self) -> None:
+        if self._look is not None and self._look.looked is not self._shown:
+            self._show_report(self._look.chosen_id)
         self._show_state()
 
     # --- what is shown --------------------------------------------------------------------------
 
-    def _show_report(self) -> None:
-        """Show the newest report, at the finding that was looked at last."""
-        if self._memory is not None and self._memory.looked is not None:
-            self._looked = self._memory.looked
-            self._fill(self._memory.chosen_id)
-
-    def _fill(self, keep: str | None = None) -> None:
-        """Draw the rows that the filter leaves."""
-        if self._looked is None:
+    def _show_report(self, keep: str | None = None) -> None:
+        """Draw the rows of the newest report that the filter leaves, with `keep` chosen."""
+        if self._look is None or self._look.looked is None:
             return
-        looked, wanted = self._looked, self.filter_box.value
-        rows = care_rows(looked.report, looked.rows, looked.most, wanted, self.glyphs)
+        self._shown = looked = self._look.looked
+        words = self.filter_box.value
+        rows = care_rows(looked.report, looked.rows, looked.most, words, self.glyphs)
         ids = dict.fromkeys(row.id for row in rows)
-        for chosen in (keep, self.findings.chosen_id):
-            if chosen in ids:
-                break
-        else:
+        chosen = next((one for one in (keep, self.findings.chosen_id) if one in ids), None)
+        if chosen is None:
             chosen = next((row_id for row_id in ids if not row_id.startswith(RULE_ROW)), None)
         self.findings.set_rows(rows, chosen, empty="nothing holds these words")
         self._show_detail()
@@ -206,36 +156,35 @@ class CareScreen(PlaceScreen):
         self.refresh_bindings()
 
     def _state(self) -> Content:
-        if self._looking is not None:
-            return self._looking_line()
-        if self._problem:
-            told = f"{self.glyphs.error} {safe_line(self._problem)} · r tries again"
-            return Content.styled(told, "$state-error")
+        look = self._look
+        if look is not None and look.is_running:
+            done, total = look.progress
+            full = min(_METER_CELLS, _METER_CELLS * done // total) if total > 0 else 0
+            return Content.assemble(
+                "looking ",
+                (self.glyphs.meter_full * full, "$accent"),
+                (self.glyphs.meter_empty * (_METER_CELLS - full), "$foreground 30%"),
+                f" {fmt.percent(done, total)}" if total > 0 else "",
+                ("  esc stops", fmt.MUTED),
+            )
+        if look is not None and look.problem:
+            text = f"{self.glyphs.error} {safe_line(look.problem)} · r tries again"
+            return Content.styled(text, "$state-error")
         if self.report is None:
-            sent = f" (sends first words to {self.remote})" if self.remote else ""
+            address = query_address(self.memtui.engine)
+            sent = f" (sends first words to {address})" if address else ""
             return Content.styled(f"not looked at · r looks{sent}", fmt.MUTED)
-        found = summary(self.report)
-        if self._memory is not None and not self._memory.is_current:
-            hint = "looked at before the last change · r look again"
-            return Content.assemble((hint, "$state-warn"), f"  {found}")
-        return Content(found)
-
-    def _looking_line(self) -> Content:
-        done, total = self._progress
-        full = min(_METER_CELLS, _METER_CELLS * done // total) if total > 0 else 0
-        meter: list[tuple[str, str]] = [
-            (self.glyphs.meter_full * full, "$accent"),
-            (self.glyphs.meter_empty * (_METER_CELLS - full), "$foreground 30%"),
-        ]
-        far = f" {fmt.percent(done, total)}" if total > 0 else ""
-        return Content.assemble("looking ", *meter, far, ("  esc stops", fmt.MUTED))
+        hint = ""
+        if look is not None and not look.is_current:
+            hint = "looked at before the last change · r look again  "
+        return Content.assemble((hint, "$state-warn"), summary(self.report))
 
     @on(RowList.Chosen)
     def row_chosen(self, message: RowList.Chosen) -> None:
         """Show the texts of the chosen finding."""
         message.stop()
-        if self._memory is not None and self.finding is not None:
-            self._memory.chosen = self.finding
+        if self._look is not None and self.finding is not None:
+            self._look.chosen = self.finding
         self._show_detail()
         self.refresh_bindings()
 
@@ -273,7 +222,7 @@ class CareScreen(PlaceScreen):
     def filter_changed(self, event: Input.Changed) -> None:
         """Leave what holds the words."""
         event.stop()
-        self._fill()
+        self._show_report()
 
     @on(Input.Submitted)
     def filter_done(self, event: Input.Submitted) -> None:
@@ -321,13 +270,13 @@ class CareScreen(PlaceScreen):
             self._edit(self.finding.other)
 
     def _edit(self, place: CarePlace) -> None:
-        self.edit_at(place.path, place.start_line)
+        edit_at(self, place.path, place.start_line)
 
     def action_browse(self) -> None:
         """See the place in its file."""
         if self.finding is not None:
             place = self.finding.place
-            self.browse_to(place.path, place.start_line, place.chunk_id)
+            browse_to(self, place.path, place.start_line, place.chunk_id)
 
     def action_chunk(self) -> None:
         """See everything that the index holds about the chunk."""
@@ -337,13 +286,13 @@ class CareScreen(PlaceScreen):
         if place.chunk_id:
             self.memtui.open_chunk(place.chunk_id)
         else:
-            self.show_chunk_at(place.path, place.start_line)
+            show_chunk_at(self, place.path, place.start_line)
 
     def action_cite(self) -> None:
         """Copy where it is."""
         if self.finding is not None:
             place = self.finding.place
-            self.cite(place.path, place.start_line, place.end_line)
+            cite_lines(self, place.path, place.start_line, place.end_line)
 
     def action_rule(self, step: int) -> None:
         """Go to the heading of the next or the previous rule."""
@@ -363,10 +312,8 @@ class CareScreen(PlaceScreen):
 
     def stop_running(self) -> bool:
         """Stop what is looked for; false when nothing is."""
-        if self._looking is None:
+        if self._look is None or not self._look.stop():
             return False
-        self._looking.cancel()
-        self._looking, self._problem = None, "stopped"
         self._show_state()
         return True
 

@@ -1,0 +1,220 @@
+"""What is known of one chunk: its record, what is like it, the queries that it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from memtui.model import Chunk, Ranking, citation
+from memtui.model.browsing import AnsweredQuery, ChunkRecord, Neighbours
+from memtui.text.sanitize import safe_line
+from memtui.tui import format as fmt
+from memtui.tui.screens.base import at_intervals
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
+    from memtui.tui.screens.chunk.screen import ChunkScreen
+
+
+class ChunkLookup:
+    """Asks the engine about a chunk; an answer to an older question is dropped."""
+
+    def __init__(self, screen: ChunkScreen, chunk_id: str) -> None:
+        self.chunk_id = chunk_id
+        self.record: ChunkRecord | None = None
+        """The newest that was known, also of a chunk that is gone."""
+        self.is_gone = False
+        """The index does not hold the chunk any more, or never did."""
+        self.successor: Chunk | None = None
+        """The chunk at the lines of one that is gone."""
+        self.problem = ""
+        self.neighbours: Neighbours | None = None
+        self.neighbours_problem = ""
+        self._screen = screen
+        self._ticket = 0
+
+    @property
+    def chunk(self) -> Chunk | None:
+        """The chunk, once it is known."""
+        return self.record.chunk if self.record is not None else None
+
+    def load(self) -> None:
+        """Look the chunk up in the index as it is now, then what is like it."""
+        engine = self._screen.engine
+        if engine is None:
+            return
+        self._ticket += 1
+        ticket, chunk_id, before = self._ticket, self.chunk_id, self.chunk
+
+        def look_up() -> tuple[ChunkRecord | None, Chunk | None]:
+            record = engine.browse.chunk_record(chunk_id)
+            if record is not None or before is None:
+                return record, None
+            return None, chunk_near(engine.browse.chunks_of(before.path), before)
+
+        def take(record: ChunkRecord | None, successor: Chunk | None, problem: str = "") -> None:
+            if ticket != self._ticket:
+                return
+            self.problem, self.successor = problem, successor
+            self.is_gone = record is None and not problem
+            self.record = record or self.record
+            self._screen.show_record()
+            if record is not None:
+                self._load_neighbours(engine, ticket)
+
+        self._screen.in_background(
+            look_up,
+            lambda answer: take(*answer),
+            lambda error: take(None, None, error),
+            description="read a chunk",
+        )
+
+    def _load_neighbours(self, engine: Engine, ticket: int) -> None:
+        def take(neighbours: Neighbours | None, problem: str = "") -> None:
+            if ticket == self._ticket:
+                self.neighbours_problem = problem
+                self.neighbours = neighbours or self.neighbours
+                self._screen.neighbours_loaded()
+
+        self._screen.in_background(
+            lambda: engine.browse.neighbours(self.chunk_id),
+            take,
+            lambda error: take(None, error),
+            description="find what is like a chunk",
+        )
+
+    def follow(self, chunk: Chunk) -> None:
+        """Look at another chunk from now on."""
+        self.chunk_id, self.record, self.successor = chunk.id, None, None
+        self.is_gone, self.neighbours = False, None
+
+    def note(self) -> str:
+        """One line about a chunk that is not there, or that could not be read; else empty."""
+        if self.problem:
+            return f"cannot be read: {safe_line(self.problem)}"
+        if not self.is_gone:
+            return ""
+        if self.record is None:
+            return "no such chunk in the index · esc back"
+        if self.successor is None:
+            return "gone from the index, as its whole file is · esc back"
+        lines = citation("", self.successor.start_line, self.successor.end_line)
+        return f"gone from the index · f shows what stands there now: {lines.removeprefix('#')}"
+
+
+class AnsweredQueries:
+    """Asks the queries of the history which of them a chunk answers."""
+
+    def __init__(self, screen: ChunkScreen) -> None:
+        self.answered: Sequence[AnsweredQuery] | None = None
+        self.problem = ""
+        self.is_current = True
+        """Whether the index is still the one that the queries were asked of."""
+        self.was_asked = False
+        self._screen = screen
+        self._progress = (0, 0)
+        self._tickets = 0
+        self._running = 0
+        """The ticket of what is being asked; 0 for nothing."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether queries are being asked."""
+        return self._running != 0
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """The queries of the history, newest first."""
+        return self._screen.memtui.search_screen.notes.history.queries
+
+    def ask(self, chunk_id: str) -> None:
+        """Ask every query of the history by the present ranking."""
+        engine, queries = self._screen.engine, self.queries
+        if engine is not None and queries:
+            self._tickets += 1
+            self._running = ticket = self._tickets
+            self.was_asked = self.is_current = True
+            self._progress, self.problem = (0, len(queries)), ""
+            ranking = self._screen.memtui.search_screen.ranking
+            self._screen.in_background(
+                lambda: self._answers(engine, chunk_id, queries, ranking, ticket),
+                lambda answered: self._take(ticket, answered),
+                lambda error: self._take(ticket, None, error),
+                description="ask the queries",
+            )
+        self._screen.show_queries()
+
+    def _answers(
+        self, engine: Engine, chunk_id: str, queries: Sequence[str], ranking: Ranking, ticket: int
+    ) -> Sequence[AnsweredQuery]:
+        def progressed(done: int, total: int) -> None:
+            if ticket == self._running:
+                self._progress = (done, total)
+                self._screen.show_queries()
+
+        return engine.browse.answered_queries(
+            chunk_id,
+            queries,
+            ranking=ranking,
+            cancelled=lambda: self._running != ticket,
+            progressed=at_intervals(
+                lambda done, total: self._screen.hand_over(lambda: progressed(done, total))
+            ),
+        )
+
+    def _take(
+        self, ticket: int, answered: Sequence[AnsweredQuery] | None, problem: str = ""
+    ) -> None:
+        if ticket == self._running:
+            self._running, self.problem = 0, problem
+            self.answered = self.answered if answered is None else answered
+            self._screen.show_queries()
+
+    def stop(self) -> bool:
+        """Ask no more of them; false when none is asked."""
+        was_running, self._running = self.is_running, 0
+        return was_running
+
+    def reset(self) -> None:
+        """Forget the answers of another chunk."""
+        self.stop()
+        self.answered, self.was_asked = None, False
+
+    # --- in words -------------------------------------------------------------------------------
+
+    def empty_note(self, *, is_gone: bool, address: str, error_glyph: str) -> str:
+        """Why there are no queries to show."""
+        if self.problem:
+            return f"{error_glyph} {safe_line(self.problem)} · a tries again"
+        if not self.queries:
+            return "no queries in the history yet"
+        number = fmt.counted(len(self.queries), "query", "queries")
+        if self.answered is not None:
+            return f"in the top k of none of {number}"
+        if self.is_running or is_gone:
+            return ""
+        return (
+            f"a asks the {number}{f' (sends them to {address})' if address else ' of the history'}"
+        )
+
+    def progress_note(self) -> tuple[str, str]:
+        """How far the asking is and how to ask again, with the style of it."""
+        if self.is_running:
+            done, total = self._progress
+            return f"asking {fmt.count(done)} of {fmt.count(total)} · a stops", "$state-warn"
+        if self.answered is None:
+            return "", ""
+        if not self.is_current:
+            return "before the last change · a asks again", "$state-warn"
+        number = fmt.counted(len(self.queries), "query", "queries")
+        return f"of {number} · ⏎ asks it" if self.answered else f"of {number}", ""
+
+
+def chunk_near(chunks: Sequence[Chunk], gone: Chunk) -> Chunk | None:
+    """The chunk that has most of the lines of one that is gone, else the nearest one."""
+
+    def fit(chunk: Chunk) -> tuple[int, int]:
+        shared = min(chunk.end_line, gone.end_line) - max(chunk.start_line, gone.start_line) + 1
+        return (max(shared, 0), -abs(chunk.start_line - gone.start_line))
+
+    return max(chunks, key=fit, default=None)
