@@ -145,7 +145,7 @@ def test_every_state_has_a_badge_and_words_with_why() -> None:
     assert len({badge(state, ASCII) for state in FileState}) == len(FileState)
     line = file_line(FILES[1], NOW, UNICODE).plain
     assert line == "indexed  2 chunks · 12 lines · 2.0 KB · Tue 2026-02-10 · changed 3 d ago"
-    for times, words in ((0, "never recalled"), (1200, "recalled 1\u2009200×")):
+    for times, words in ((0, "never recalled"), (1200, "recalled 1 200×")):
         line = file_line(FILES[1], NOW, UNICODE, {FILES[1].path: times}).plain
         assert line.startswith(f"indexed  {words} · 2 chunks")
     assert "recall" not in file_line(memory_file("x.md", chunks=0), NOW, UNICODE, {}).plain
@@ -215,7 +215,7 @@ def test_a_day_is_told_in_short_lines() -> None:
     assert day_words(totals(day, 12_000, recalls=3), day) == [
         "Tue 2026-02-10",
         "1 note  12 KB",
-        "1\u2009200 chunks",
+        "1 200 chunks",
         "recalled 3×",
     ]
     assert day_words(None, day) == ["Tue 2026-02-10", "no notes"]

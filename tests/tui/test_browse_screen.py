@@ -73,7 +73,7 @@ async def test_states_are_told_and_what_cannot_be_read_is_one_line() -> None:
         assert "too large to show (48 MB)" in b.run.text
         # It changed after the screen's clock, as every file of an installed demo did.
         row = next(line for line in b.run.text.splitlines() if "big.md" in line and "│" in line)
-        assert row.split("│")[1].split()[-1] == "now"
+        assert row.split("│")[1].split()[-1] == "today"
         assert "source memory/big.md" not in b.engine.calls
         b.engine.sources["memory/gone.md"] = SampleSource(
             "memory/gone.md", ["old text"], "gone", detail="file gone; indexed text"

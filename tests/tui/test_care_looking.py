@@ -109,7 +109,7 @@ async def test_thousands_of_findings_are_filtered_and_only_those_in_view_are_dra
         assert len(drawn) < 200
         screen.filter_box.value = "n123 memory"
         await _press(run, "slash")
-        assert "10 of the first 5\u2009000" in run.text
+        assert "10 of the first 5 000" in run.text
         assert "Near-duplicates" not in run.text
         assert screen.findings.chosen_id is not None
         await _press(run, "enter", "end")

@@ -52,7 +52,7 @@ EVERYTHING = (
     "memory  row 7",
     "13   - [x] backup config",
     "Terms  24",
-    "vlan            2      4/1\u2009284",
+    "vlan            2      4/1 284",
     "Near-duplicates  1",
     "By vector  9",
     "By shared words  9",
