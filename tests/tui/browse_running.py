@@ -47,6 +47,8 @@ class Browsing:
         await self.pilot.pause()
         while any(not worker.is_finished for worker in self.app.workers):
             await self.app.workers.wait_for_complete()
+            # The result of a worker is taken in by a call after it.
+            await self.pilot.pause()
             await self.pilot.pause()
 
     async def press(self, *keys: str) -> None:
