@@ -16,8 +16,8 @@ from memtui.bus import Bus, Event, IndexSwapped, SyncStarted
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.choice import choice_of, fallback_of
 from memtui.embedding.provider import Maker, Provider, maker_of
-from memtui.engine.clock_watch import ClockWatch
 from memtui.engine.followed_view import FollowedView
+from memtui.engine.own_status import ClockWatch
 from memtui.engine.ports import FileStanding, IndexedFile, Reading
 from memtui.engine.providers.failover import ProviderFailover
 from memtui.engine.providers.provider_marker import ProviderMarker, marked_state
@@ -151,7 +151,6 @@ class OwnIndex:
 
     @cached_property
     def transcripts(self) -> OwnTranscripts:
-        """The conversations that are indexed beside the notes."""
         from memtui.engine.conversations.stores import OwnTranscripts
         from memtui.engine.providers.service import ProviderService
 
@@ -173,7 +172,6 @@ class OwnIndex:
     # --- searching: on the engine thread --------------------------------------------------
 
     def require(self) -> None:
-        """Raise `IndexMissing` before the first index, `IndexUnusable` for a broken one."""
         self._open()
 
     def retrieve(
@@ -223,7 +221,6 @@ class OwnIndex:
         return pool()
 
     def interrupt(self) -> None:
-        """Stop a running statement; may be called from any thread."""
         with self._guard:
             if self._interruptible is not None:
                 self._interruptible.interrupt()
@@ -384,7 +381,6 @@ class OwnIndex:
     def read(
         self, function: Callable[[Reading], T], about: CandidatePool | None = None
     ) -> T | None:
-        """Look at the rows on the engine thread; `None` before the first index."""
         from memtui.engine.own_reading import OwnReading
 
         return self.read_rows(lambda connection: function(OwnReading(connection, self)))
@@ -409,7 +405,6 @@ class OwnIndex:
     def measure(
         self, identity: ProviderIdentity | None
     ) -> tuple[int, Sequence[tuple[str, int]], Collection[str]]:
-        """Return the number of files, each chunk's hash and length, and the cached hashes."""
         from memtui.engine.own_reading import chunk_lengths
 
         limit = identity.input_bytes if identity is not None else None
@@ -429,7 +424,6 @@ class OwnIndex:
             return files, chunks, self.cache.get_many(identity, [name for name, _ in chunks])
 
     def stamp(self) -> Hashable:
-        """Return another value whenever the index has changed; `None` without an index."""
         return self.read_rows(self._stamp)
 
     def _stamp(self, connection: Connection) -> Stamp:
@@ -439,12 +433,10 @@ class OwnIndex:
 
     @property
     def chunk_tokens(self) -> int:
-        """How many tokens a chunk of the index holds at most."""
         return self.settings.chunking.tokens
 
     @property
     def notes_missing(self) -> str:
-        """Nothing: the folder is there, or the listing says what is wrong with it."""
         return ""
 
     def discover(self) -> Discovery:
@@ -454,13 +446,11 @@ class OwnIndex:
         return with_transcripts(discover(self.scope), self.transcript_scope)
 
     def files(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
-        """Return every file on disk or in the index, by path."""
         from memtui.engine import own_files
 
         return own_files.list_files(self, cancelled)
 
     def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
-        """Read the notes as they are on disk now, by path; why one cannot be read."""
         for file in discover(self.scope, cancelled=cancelled).files:
             if cancelled():
                 raise Cancelled
@@ -470,7 +460,6 @@ class OwnIndex:
                 yield SkippedFile(file.path, reason_of(error), said(error))
 
     def file_of(self, path: str) -> Path | None:
-        """Return where a file is on disk; `None` for the rows of a database."""
         from memtui.engine import own_files
         from memtui.index.transcripts.discovery import SOURCE, file_at
 
@@ -480,20 +469,17 @@ class OwnIndex:
         return Path(absolute_path(path, str(self.root.absolute())))
 
     def source(self, path: str) -> SourceText:
-        """Read a note or transcript and compare it with what was indexed."""
-        from memtui.engine.transcript_source import own_source
+        from memtui.engine.own_files import own_source
 
         return own_source(self.root, self.transcript_scope, path, self.read_rows)
 
     def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
-        """Look at one file on disk; reads it only where its state is not the indexed one."""
         from memtui.engine import own_files
 
         row = held.row if held is not None else None
         return own_files.standing_of(self.scope, path, row, self.transcript_scope)
 
     def named_on_disk(self, spelled: Sequence[str]) -> str | None:
-        """Return the one file on disk whose path ends in one of the spellings."""
         from memtui.engine.places import meant
 
         found = discover(self.scope)
@@ -503,17 +489,14 @@ class OwnIndex:
     # --- explaining -----------------------------------------------------------------------
 
     def query_text(self, query: str) -> str:
-        """Return what of a query is embedded."""
         return parse_query(query).text
 
     def other_queries(self, pool: CandidatePool) -> Reason:
-        """Say why other queries cannot be searched: each would be sent to a service."""
         leg = self.vector_leg
         provider = leg.provider if leg is not None else self.providers.get()[0]
         return Reason.PENDING if provider is not None and provider.remote else Reason.OK
 
     def local_model(self, query: str) -> tuple[Provider | None, ProviderState, NDArray[Any] | None]:
-        """Return the provider that keeps text on this machine, and its vector of a query."""
         provider, state = self.providers.local()
         # The index may hold vectors of another model than the one that is asked here.
         leg = self._thread.call(lambda: self.vector_leg)
@@ -523,7 +506,6 @@ class OwnIndex:
     # --- how it is ------------------------------------------------------------------------
 
     def status(self) -> IndexStatus:
-        """Return a snapshot; never waits for the disk."""
         from memtui.engine import own_status
 
         if self.writer is not None:
@@ -554,7 +536,6 @@ class OwnIndex:
         )
 
     def refresh_status(self, *, brief: bool = False) -> None:
-        """Look at the files and the index now, for `status` until the next sync."""
         from memtui.engine.own_status import look
 
         if self.writer is None and not brief:
@@ -580,18 +561,15 @@ class OwnIndex:
         """Do nothing: who writes the index compares it with the files."""
 
     def wait_idle(self, timeout: float) -> bool:
-        """Wait until no index run goes on."""
         return self.writer is None or self.writer.wait_idle(timeout)
 
     def stop(self) -> None:
-        """Tell everything that runs to stop."""
         self._subscription.close()
         self.providers.stop()
         if self.writer is not None:
             self.writer.stop()
 
     def close(self) -> None:
-        """Close the files and let go of the model; the engine thread has ended."""
         if self.writer is not None:
             self.writer.close()
         with self._guard:

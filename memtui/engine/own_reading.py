@@ -57,25 +57,20 @@ class OwnReading:
 
     @property
     def words(self) -> Words:
-        """The full-text table."""
         return Words(self._connection, NATIVE_TABLE, FTS5_TOKENIZE, index_text)
 
     @property
     def size(self) -> int:
-        """How many chunks there are."""
         return number(self._connection, "SELECT count(*) FROM chunks")
 
     def row_of(self, chunk_id: str) -> int | None:
-        """Return the row of a chunk; `None` when it is gone."""
         rows = self._rows("SELECT id FROM chunks WHERE chunk_id = ?", chunk_id)
         return rows[0] if rows else None
 
     def chunks(self, rowids: Iterable[int]) -> Mapping[int, Chunk]:
-        """Read chunks by row."""
         return fetch_chunks(self._connection, rowids)
 
     def rows_of(self, path: str) -> Sequence[int]:
-        """Return the rows of a file's chunks, in the order of their lines."""
         return self._rows(
             "SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id WHERE f.path = ? "
             "ORDER BY c.start_line, c.end_line, c.id",
@@ -83,7 +78,6 @@ class OwnReading:
         )
 
     def rows_after(self, rowid: int, limit: int, source: str) -> Sequence[int]:
-        """Return the next rows of one source, ascending."""
         return self._rows(
             "SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id "
             "WHERE c.id > ? AND f.source = ? ORDER BY c.id LIMIT ?",
@@ -93,7 +87,6 @@ class OwnReading:
         )
 
     def same_text(self, rowid: int) -> Sequence[int]:
-        """Return the other rows with exactly the text of one."""
         return self._rows(
             "SELECT id FROM chunks WHERE hash = (SELECT hash FROM chunks WHERE id = ?1) "
             "AND id != ?1 ORDER BY id",
@@ -101,13 +94,11 @@ class OwnReading:
         )
 
     def changed(self, chunk: Chunk) -> datetime | None:
-        """Return when the file changed last, as it was indexed."""
         return moment(chunk.mtime_ns)
 
     # --- vectors --------------------------------------------------------------------------
 
     def vector(self, rowid: int) -> StoredVector:
-        """Return the vector of a chunk, from the vector table or else from the cache."""
         meta = read_meta(self._connection)
         identity = _maker(meta)
         if identity is None:
@@ -133,7 +124,6 @@ class OwnReading:
         return StoredVector(values, state, name, len(values))
 
     def vectors(self, rowid: int) -> Vectors | Reason:
-        """Return all vectors of the index: they are of one model."""
         identity = _maker(read_meta(self._connection))
         if identity is None or identity.dimensions is None:
             return Reason.NO_VECTORS
@@ -155,27 +145,22 @@ class OwnReading:
     # --- files ----------------------------------------------------------------------------
 
     def paths(self) -> Sequence[str]:
-        """Return every file of the index, sorted."""
         rows = self._connection.execute("SELECT path FROM files ORDER BY path").fetchall()
         return [str(path) for (path,) in rows]
 
     def recent(self, limit: int) -> Sequence[RecentFile]:
-        """Return the files that were written last."""
         return [
             RecentFile(row.path, datetime.fromtimestamp(row.mtime_ns / 1e9, UTC), row.lines)
             for row in recent_files(self._connection, limit)
         ]
 
     def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
-        """Return the lines of each chunk of a file."""
         return chunk_ranges(self._connection, path)
 
     def indexed_text(self, path: str) -> tuple[str | None, str]:
-        """Return the hash and the text of a note as it was indexed."""
         return indexed_note(self._connection, path)
 
     def file_at(self, place: Place, source: str | None = None) -> IndexedFile:
-        """Return what the index holds of the path of a place."""
         known = known_file(self._connection, place.path)
         if known is None:
             return IndexedFile(place)
@@ -184,7 +169,6 @@ class OwnReading:
     # --- one chunk under one search -------------------------------------------------------
 
     def facts(self, ranked: Ranked, chunk_id: str) -> ChunkFacts | None:
-        """Return everything that a search says of a chunk."""
         rowid = self.row_of(chunk_id)
         if rowid is None:
             return None
@@ -219,7 +203,6 @@ class OwnReading:
         return list(dict.fromkeys(rows[row] for row in found))
 
     def rare_words(self, chunk_id: str, query: str, limit: int) -> tuple[str, ...]:
-        """Return the most distinctive words of a chunk that a query lacks."""
         rowid = self.row_of(chunk_id)
         if rowid is None:
             return ()

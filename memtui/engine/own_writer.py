@@ -91,29 +91,23 @@ class OwnWriter:
         self._index.transcripts.follow()
 
     def sync(self) -> None:
-        """Take in what changed, and ask a provider again that failed."""
         self._ask_again()
         self.indexer.sync()
 
     def rebuild(self) -> None:
-        """Build a new generation from the files; searches use the old one until it is live."""
         self._ask_again()
         self.indexer.rebuild()
 
     def cancel(self) -> None:
-        """Stop a running sync or rebuild; what was committed stays."""
         self.indexer.cancel()
 
     def hold(self) -> None:
-        """Have what is being indexed wait a moment, because somebody types."""
         self._courtesy.typed()
 
     def require(self) -> None:
-        """Raise `WriterLocked` when another process writes this index."""
         self.indexer.require_writer()
 
     def wait_idle(self, timeout: float = TIMEOUT_MAX) -> bool:
-        """Wait until no index run goes on; false after `timeout` seconds."""
         return self.indexer.wait_idle(timeout)
 
     @property
@@ -136,7 +130,6 @@ class OwnWriter:
         return progress is not None and progress.done < progress.total
 
     def stop(self) -> None:
-        """Tell all threads to stop; none is waited for but the watchers."""
         if self._watcher is not None:
             self._watcher.stop()
         self._index.transcripts.close()
@@ -146,7 +139,6 @@ class OwnWriter:
         self.indexer.cancel()
 
     def close(self) -> None:
-        """End the index thread."""
         self.indexer.close()
 
     # --- providers ------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from memtui.embedding.choice import choice_of, fallback_of
 from memtui.embedding.registry import resolve
+from memtui.engine.own_files import IndexReader
 from memtui.engine.providers.slot import sent_to
-from memtui.engine.transcript_source import IndexReader
 from memtui.errors import IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.transcripts.discovery import (
     SOURCE,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memtui.bus import Bus, ForeignExamined
 from memtui.engine.conversations.stores import AgentTranscripts
-from memtui.engine.foreign import statuses
 from memtui.engine.foreign.agent import (
     ForeignFacts,
     agent_ranking,
@@ -27,11 +26,14 @@ from memtui.engine.ports import FileStanding, IndexedFile, Reading
 from memtui.engine.search import EngineThread, Partial, SearchRequest
 from memtui.errors import Cancelled, MemtuiError
 from memtui.index.foreign import rows
+from memtui.index.foreign.findings import agent_gets
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import FileRow
 from memtui.model import (
     CandidatePool,
     Document,
+    ErrorRecord,
+    IndexState,
     IndexStatus,
     Leg,
     ProviderState,
@@ -39,8 +41,10 @@ from memtui.model import (
     Reason,
     SearchMode,
     SkippedFile,
+    SourceCount,
+    WatcherState,
 )
-from memtui.model.status import Truth
+from memtui.model.status import ForeignStatus, IndexGeneration, Severity, Truth
 from memtui.ranking.profiles import for_mode
 from memtui.retrieval.openclaw.plan import searched_part
 from memtui.retrieval.openclaw.release import release_of
@@ -49,12 +53,13 @@ from memtui.text.ecmascript import trim
 
 if TYPE_CHECKING:
     from memtui.embedding.provider import Provider, ProviderIdentity
-    from memtui.engine.foreign.agent import ForeignTarget
+    from memtui.engine.foreign.agent import ForeignFacts, ForeignTarget
     from memtui.engine.foreign.query_vectors import GivenVectors
     from memtui.engine.providers.failover import ProviderFailover
     from memtui.engine.source import SourceText
     from memtui.model.browsing import MemoryFile
     from memtui.retrieval.openclaw.vector import Vector
+
 
 T = TypeVar("T")
 
@@ -99,7 +104,7 @@ class OpenClawIndex:
         self._embedded: ProviderFailover | None = None
         self._embedding = threading.Lock()
         self.truth: Truth | None = None
-        self.counts: statuses.Counts | None = None
+        self.counts: Counts | None = None
         self._problem = ""
         self._examining = threading.Event()
         self._closed = threading.Event()
@@ -114,7 +119,6 @@ class OpenClawIndex:
     def retrieve(
         self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
     ) -> CandidatePool:
-        """Ask both legs, as the release does with those that can search."""
         mode, scope = self.facts.mode, self.facts.scope
         text, filters = split_filters(request.text)
         ranking = for_mode(request.ranking, mode)
@@ -130,7 +134,6 @@ class OpenClawIndex:
             self._answered.set()
 
     def interrupt(self) -> None:
-        """Stop a running statement; from any thread."""
         self._database.interrupt()
 
     # --- reading --------------------------------------------------------------------------
@@ -138,8 +141,6 @@ class OpenClawIndex:
     def read(
         self, function: Callable[[Reading], T], about: CandidatePool | None = None
     ) -> T | None:
-        """Look at the rows on the engine thread; `about` has the vector of its query found."""
-
         def look() -> T:
             # Outside of any reading: it may take a while, or read the index itself.
             vector = self._query_vector(about) if about is not None else None
@@ -156,11 +157,9 @@ class OpenClawIndex:
     def measure(
         self, identity: ProviderIdentity | None
     ) -> tuple[int, Sequence[tuple[str, int]], Collection[str]]:
-        """Return nothing: there is no rebuild here."""
         return 0, (), ()
 
     def stamp(self) -> Hashable:
-        """Return the state of the file and what lies beside it."""
         return self.read_rows(lambda opened: opened.fingerprint)
 
     def _query_vector(self, pool: CandidatePool) -> Vector | None:
@@ -175,37 +174,30 @@ class OpenClawIndex:
 
     @property
     def chunk_tokens(self) -> int:
-        """As the index says it was made; the program's default where it does not."""
         return self.facts.identity.chunk_tokens or DEFAULT_TOKENS
 
     @property
     def notes_missing(self) -> str:
-        """Why no note can be read, in one line; empty when they can."""
         return self._files.missing
 
     def files(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
-        """Return every file of the workspace or of the index, by path and source."""
         held = self.read_rows(lambda opened: rows.files(opened.connection, opened.layout))
         counts = self.read_rows(chunks_by_file)
         compared = self.truth.files if self.truth is not None else ()
         return self._files.files(held, counts, compared, cancelled)
 
     def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
-        """Read the notes that the release would index, by path."""
         return self._files.documents(cancelled)
 
     def file_of(self, path: str) -> Path | None:
-        """Return where a note is in the workspace; `None` for other sources."""
         held = self.read_rows(lambda opened: rows.files(opened.connection, opened.layout, path))
         return self._files.file_of(path, held)
 
     def source(self, path: str) -> SourceText:
-        """Read a note and compare it with what was indexed."""
         indexed = self.read(lambda reading: reading.indexed_text(path))
         return self._files.source(path, indexed or (None, ""))
 
     def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
-        """Look at one file of the workspace."""
         if held is not None and held.standing is not None:
             return held.standing
         return self._files.standing(path, held.row if held is not None else None)
@@ -215,17 +207,14 @@ class OpenClawIndex:
         return self._files.transcript_standing(opened, path, row, self._now())
 
     def named_on_disk(self, spelled: Sequence[str]) -> str | None:
-        """Return the one note of the workspace whose path ends in one of the spellings."""
         return self._files.named_on_disk(spelled)
 
     # --- explaining -----------------------------------------------------------------------
 
     def query_text(self, query: str) -> str:
-        """Return what of a query is embedded."""
         return searched_part(trim(split_filters(query)[0]))
 
     def other_queries(self, pool: CandidatePool) -> Reason:
-        """Say why another text cannot be searched as this query was; nothing is asked elsewhere."""
         if pool.search_mode is SearchMode.KEYWORD_ONLY and self.facts.mode is pool.search_mode:
             return Reason.OK
         other = f"{self.query_text(pool.query)} {_OTHER_WORD}"
@@ -241,7 +230,6 @@ class OpenClawIndex:
         return Reason.OK
 
     def local_model(self, query: str) -> tuple[Provider | None, ProviderState, Any]:
-        """Return memtui's own model: the vectors of the index are those of another one."""
         from memtui.embedding.choice import EMBEDDED_DEFAULT, EmbeddingChoice
         from memtui.engine.providers.failover import ProviderFailover
 
@@ -254,8 +242,7 @@ class OpenClawIndex:
     # --- how it is ------------------------------------------------------------------------
 
     def status(self) -> IndexStatus:
-        """Return a snapshot, without any I/O."""
-        return statuses.compose(
+        return compose(
             self.facts,
             counts=self.counts,
             truth=self.truth,
@@ -266,7 +253,6 @@ class OpenClawIndex:
         )
 
     def examine(self) -> None:
-        """Make the truth report anew in the background; `ForeignExamined` follows."""
         if self._examining.is_set() or self._closed.is_set():
             return
         self._examining.set()
@@ -274,23 +260,19 @@ class OpenClawIndex:
         self._examiner.start()
 
     def refresh_status(self, *, brief: bool = False) -> None:
-        """Make the truth report now, on this thread; raises `IndexUnusable`."""
         self.truth, self.counts = self._look(deep=True)
 
     def wait_idle(self, timeout: float) -> bool:
-        """Wait until no examination goes on; false after `timeout` seconds."""
         if self._examiner is not None:
             self._examiner.join(timeout)
         return not self._examining.is_set()
 
     def stop(self) -> None:
-        """Tell everything that runs to stop."""
         self._closed.set()
         self._answered.set()
         self._vectors.close()
 
     def close(self) -> None:
-        """Close the database; the engine thread has ended."""
         with self._embedding:
             if self._embedded is not None:
                 self._embedded.close()
@@ -316,7 +298,7 @@ class OpenClawIndex:
         if not self._closed.is_set():
             self._bus.publish(ForeignExamined(self._problem))
 
-    def _look(self, *, deep: bool) -> tuple[Truth, statuses.Counts]:
+    def _look(self, *, deep: bool) -> tuple[Truth, Counts]:
         """Examine on a connection of this thread's own."""
         from memtui.index.foreign.audit import examine
 
@@ -339,7 +321,7 @@ class OpenClawIndex:
                     cancelled=self._closed.is_set,
                 )
             )
-            return truth, database.read(statuses.count)
+            return truth, database.read(count)
         finally:
             database.close()
 
@@ -363,8 +345,130 @@ def open_index(
         facts = database.read(lambda opened: read_facts(opened, target, profile))
         vectors = query_vectors_of(database, facts, given, env)
         index = OpenClawIndex(database, facts, vectors, thread=thread, bus=bus, now=now)
-        index.counts = database.read(statuses.count)
+        index.counts = database.read(count)
     finally:
         # The engine thread opens the file again: a connection belongs to one thread.
         database.close()
     return index
+
+
+_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What an index holds, and how it is read."""
+
+    generation: IndexGeneration
+    opened: str
+    tokenizer: str
+    vectors: int
+    sources: tuple[SourceCount, ...]
+    warnings: tuple[str, ...]
+
+
+def count(opened: Opened) -> Counts:
+    """Count files, chunks and vectors; indexes answer, no text or vector is read."""
+    connection, layout = opened.connection, opened.layout
+    files = rows.file_counts(connection, layout)
+    chunks = rows.chunk_counts(connection, layout)
+    sources = tuple(
+        SourceCount(source, files.get(source, 0), chunks.get(source, 0))
+        for source in sorted({*files, *chunks})
+    )
+    vectors = 0
+    if layout.vec is not None:
+        found = connection.execute(f"SELECT count(*) FROM {layout.vec}_rowids").fetchall()
+        vectors = int(str(found[0][0]))
+    return Counts(
+        layout.generation,
+        opened.how.value,
+        layout.tokenizer,
+        vectors,
+        sources,
+        opened.warnings,
+    )
+
+
+def compose(
+    facts: ForeignFacts,
+    *,
+    counts: Counts | None,
+    truth: Truth | None,
+    examining: bool,
+    backend: str,
+    problem: str,
+    now: datetime,
+) -> IndexStatus:
+    """Make the status out of what is known."""
+    sources = counts.sources if counts else ()
+    drifted = truth.drifted if truth else ()
+    gets, because = agent_gets(truth, facts.choice.profile) if truth else (None, "")
+    return IndexStatus(
+        state=_state(truth, problem),
+        root=str(facts.target.workspace or ""),
+        index_dir=str(facts.target.database),
+        generation=0,
+        files=sum(source.files for source in sources),
+        chunks=sum(source.chunks for source in sources),
+        vectors=counts.vectors if counts else 0,
+        sources=sources,
+        pending=tuple(file.path for file in drifted[:_SHOWN]),
+        pending_count=len(drifted),
+        skipped=(),
+        provider=_provider(facts),
+        vector_backend=backend,
+        tokenizer=counts.tokenizer if counts else "",
+        watcher=WatcherState("off", "the index is looked at before each search"),
+        writer="the agent's program",
+        last_sync=None,
+        progress=None,
+        cache_hits=0,
+        cache_misses=0,
+        errors=(ErrorRecord(now, "index", problem),) if problem else (),
+        warnings=_warnings(counts, truth),
+        foreign=ForeignStatus(
+            agent=facts.target.agent,
+            generation=counts.generation if counts else IndexGeneration.SIDECAR,
+            profile=facts.choice.profile,
+            chosen_because=facts.choice.because,
+            opened=counts.opened if counts else "",
+            app_version=facts.origin.app_version,
+            query_vectors=facts.needs,
+            truth=truth,
+            examining=examining,
+            agent_gets=gets,
+            agent_gets_because=because,
+        ),
+    )
+
+
+def _state(truth: Truth | None, problem: str) -> IndexState:
+    if problem:
+        return IndexState.ERROR
+    if truth is None:
+        return IndexState.READY
+    worst = {finding.severity for finding in truth.findings}
+    if Severity.ERROR in worst:
+        return IndexState.DEGRADED
+    return IndexState.STALE if truth.drifted else IndexState.READY
+
+
+def _provider(facts: ForeignFacts) -> ProviderState:
+    identity = facts.identity
+    requested = facts.search.provider if facts.search is not None else identity.provider or "?"
+    return ProviderState(
+        requested=requested,
+        actual=identity.provider,
+        model=identity.model,
+        dimensions=identity.vector_dims,
+        remote=True,
+    )
+
+
+def _warnings(counts: Counts | None, truth: Truth | None) -> tuple[str, ...]:
+    found = counts.warnings if counts else ()
+    if truth is None:
+        return found
+    told = (f.message for f in truth.findings if f.severity is not Severity.INFO)
+    return (*found, *told)

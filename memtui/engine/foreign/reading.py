@@ -83,7 +83,6 @@ class OpenClawReading:
 
     @property
     def words(self) -> Words | None:
-        """The full-text table; `None` for an index without one."""
         table = self._layout.fts
         if table is None:
             return None
@@ -93,27 +92,22 @@ class OpenClawReading:
 
     @property
     def size(self) -> int:
-        """How many chunks there are."""
         return number(self._connection, f"SELECT count(*) FROM {self._layout.chunks}")
 
     def row_of(self, chunk_id: str) -> int | None:
-        """The row of a chunk; `None` when it is gone."""
         found = self._rows("WHERE id = ?", chunk_id)
         return found[0] if found else None
 
     def chunks(self, rowids: Iterable[int]) -> Mapping[int, Chunk]:
-        """Read chunks by row, dated as the release dates them."""
         held = rows.chunks(self._connection, self._layout, sorted(set(rowids)))
         names = {row.id: rowid for rowid, row in held.items()}
         found = read_chunks(self._connection, tables_of(self._layout), names)
         return {names[name]: self._dated(with_mask(chunk)) for name, chunk in found.items()}
 
     def rows_of(self, path: str) -> Sequence[int]:
-        """The rows of a file's chunks, in the order of their lines."""
         return self._rows("WHERE path = ? ORDER BY start_line, end_line, rowid", path)
 
     def rows_after(self, rowid: int, limit: int, source: str) -> Sequence[int]:
-        """The next rows of one source, ascending."""
         if not self._layout.chunks_have_source:
             wanted = "" if source == DEFAULT_SOURCE else " AND 0"
             return self._rows(f"WHERE rowid > ?{wanted} ORDER BY rowid LIMIT ?", rowid, limit)
@@ -121,12 +115,10 @@ class OpenClawReading:
         return self._rows(where, rowid, source, limit)
 
     def same_text(self, rowid: int) -> Sequence[int]:
-        """The other rows with exactly the text of one."""
         same = f"(SELECT hash FROM {self._layout.chunks} WHERE rowid = ?1)"
         return self._rows(f"WHERE hash = {same} AND rowid != ?1 ORDER BY rowid", rowid)
 
     def changed(self, chunk: Chunk) -> datetime | None:
-        """When the file changed last, as the index says."""
         for row in rows.files(self._connection, self._layout, chunk.path):
             if row.source == chunk.source:
                 return moment(row.mtime)
@@ -145,7 +137,6 @@ class OpenClawReading:
     # --- vectors --------------------------------------------------------------------------
 
     def vector(self, rowid: int) -> StoredVector:
-        """The vector of a chunk, from the chunk table: the exact numbers."""
         provider = self._facts.identity.provider or ""
         sql = f"SELECT embedding FROM {self._layout.chunks} WHERE rowid = ?"
         found = self._connection.execute(sql, (rowid,)).fetchall()
@@ -160,7 +151,6 @@ class OpenClawReading:
         return StoredVector(values, state, provider, len(values))
 
     def vectors(self, rowid: int) -> Vectors | Reason:
-        """The vectors of the model of one chunk that have as many numbers."""
         own = self.chunks([rowid]).get(rowid)
         stored = self.vector(rowid)
         if own is None or stored.values is None:
@@ -196,7 +186,6 @@ class OpenClawReading:
     # --- files ----------------------------------------------------------------------------
 
     def paths(self) -> Sequence[str]:
-        """Return every path of the file table and of the chunk table, sorted."""
         layout, column = self._layout, readable("path")
         found = self._connection.execute(
             f"SELECT {column} FROM {layout.files} UNION SELECT {column} FROM {layout.chunks}"
@@ -204,7 +193,6 @@ class OpenClawReading:
         return sorted({text_of(path) or "" for (path,) in found} - {""})
 
     def recent(self, limit: int) -> Sequence[RecentFile]:
-        """Return the files that changed last, by the index; those without a time come last."""
         layout = self._layout
         found = self._connection.execute(
             f"SELECT f.path, f.mtime, (SELECT max(c.end_line) FROM {layout.chunks} c "
@@ -222,7 +210,6 @@ class OpenClawReading:
         ]
 
     def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
-        """Return the lines of each chunk of a file, of the source that `indexed_text` shows."""
         where, values = self._of_file(path, has_source=self._layout.chunks_have_source)
         found = self._connection.execute(
             f"SELECT start_line, end_line, id FROM {self._layout.chunks}{where} "
@@ -253,7 +240,6 @@ class OpenClawReading:
         return (str(stored[0][0]) if stored else None), "\n".join(_without_gaps(lines))
 
     def file_at(self, place: Place, source: str | None = None) -> IndexedFile:
-        """Return what the index holds of the path of a place; of several sources, notes first."""
         path = well_formed(place.path)
         found = rows.files(self._connection, self._layout, path)
         named = [row for row in found if source is None or row.source == source]
@@ -291,16 +277,13 @@ class OpenClawReading:
     # --- one chunk under one search -------------------------------------------------------
 
     def facts(self, ranked: Ranked, chunk_id: str) -> ChunkFacts | None:
-        """Return everything that the search says of a chunk."""
         return _Insight(self._opened, self._index, self._vector, ranked, chunk_id).facts()
 
     def nearest(self, ranked: Ranked, ids: Sequence[str]) -> Sequence[str]:
-        """Return the chunk with the best BM25 score, the one with the best cosine, the first."""
         found = [*self._best_by_text(ranked, ids), *self._best_by_vector(ids)]
         return list(dict.fromkeys([*found, *ids[:1]]))
 
     def rare_words(self, chunk_id: str, query: str, limit: int) -> tuple[str, ...]:
-        """Return the most distinctive words of a chunk that a query lacks."""
         found = read_chunks(self._connection, self._tables, [chunk_id])
         if chunk_id not in found:
             return ()
