@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 from memtui.errors import IndexMissing, IndexUnusable
 from memtui.index.database import mapped_errors, vector_extension
 from memtui.index.generations import IndexFolder
-from memtui.index.job import VectorProblem
 from memtui.index.reader import IndexCounts, LiveIndex, Stamp, counts
 from memtui.model import ErrorRecord, Progress, ProviderState, SkippedFile, SyncStats, Usage
 
 if TYPE_CHECKING:
-    from memtui.index.job import ProgressReporter
+    from memtui.index.job import ProgressReporter, VectorProblem
 
 
 _ERRORS_KEPT = 20
