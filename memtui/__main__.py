@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import threading
@@ -13,10 +12,6 @@ if TYPE_CHECKING:
     from memtui.engine import Engine
     from memtui.memory.workspace import Found
     from memtui.settings import Loaded
-
-OBJECTS_BEFORE_A_LOOK = 50_000
-"""New objects after which a command looks for garbage: what is loaded for it is none."""
-_LOOKS_OF_PYTHON = gc.get_threshold()
 
 
 def open_interface(
@@ -30,7 +25,6 @@ def open_interface(
     """Open the terminal interface and return the exit code; only this imports it."""
     from memtui.tui.app import run, run_foreign
 
-    gc.set_threshold(*_LOOKS_OF_PYTHON)
     if foreign is not None:
         return run_foreign(foreign, loaded)
     return run(workspace, loaded, demo=demo, choose=choose)
@@ -39,7 +33,6 @@ def open_interface(
 def main() -> None:
     """Run the program with the arguments of the process."""
     fill_closed_streams()
-    gc.set_threshold(OBJECTS_BEFORE_A_LOOK, *_LOOKS_OF_PYTHON[1:])
     from memtui.cli.main import run
 
     leave(run(sys.argv[1:], open_interface))

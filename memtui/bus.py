@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,11 +14,6 @@ from memtui.model import Leg, Ranked, Reason, SyncStats
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something that has happened."""
-
-    @property
-    def key(self) -> Hashable:
-        """Events with equal keys replace one another in a queue; unique by default."""
-        return id(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +41,6 @@ class SyncProgressed(Event):
     eta: float | None
     current: str = ""
 
-    @property
-    def key(self) -> Hashable:
-        return "sync-progressed"
-
 
 @dataclass(frozen=True, slots=True)
 class FileIndexed(Event):
@@ -59,10 +49,6 @@ class FileIndexed(Event):
     path: str
     chunks: int
 
-    @property
-    def key(self) -> Hashable:
-        return ("file-indexed", self.path)
-
 
 @dataclass(frozen=True, slots=True)
 class FileSkipped(Event):
@@ -70,10 +56,6 @@ class FileSkipped(Event):
 
     path: str
     reason: Reason
-
-    @property
-    def key(self) -> Hashable:
-        return ("file-skipped", self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +94,6 @@ class IndexSwapped(Event):
 class IndexChanged(Event):
     """Another process committed to the live index."""
 
-    @property
-    def key(self) -> Hashable:
-        return "index-changed"
-
 
 @dataclass(frozen=True, slots=True)
 class LegDegraded(Event):
@@ -125,20 +103,12 @@ class LegDegraded(Event):
     reason: Reason
     detail: str = ""
 
-    @property
-    def key(self) -> Hashable:
-        return ("leg", self.leg)
-
 
 @dataclass(frozen=True, slots=True)
 class LegRecovered(Event):
     """A leg answers again."""
 
     leg: Leg
-
-    @property
-    def key(self) -> Hashable:
-        return ("leg", self.leg)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +118,6 @@ class SearchReady(Event):
     sequence: int
     ranked: Ranked
     complete: bool
-
-    @property
-    def key(self) -> Hashable:
-        return "search-ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +131,6 @@ class SearchFailed(Event):
 @dataclass(frozen=True, slots=True)
 class StatusChanged(Event):
     """The index status differs from the one published before."""
-
-    @property
-    def key(self) -> Hashable:
-        return "status-changed"
 
 
 Handler = Callable[[Any], None]
@@ -185,48 +147,6 @@ class Subscription:
     def close(self) -> None:
         """End the registration; a handler that is running now still finishes."""
         self._bus._remove(self)
-
-
-class EventQueue:
-    """A bounded, coalescing queue of events for one consumer thread.
-
-    An event whose key equals that of a waiting one takes its place at the end. When the queue
-    is full the oldest event is dropped and counted in `dropped`.
-    """
-
-    def __init__(self, limit: int = 4096) -> None:
-        self._limit = limit
-        self._waiting: OrderedDict[Hashable, Event] = OrderedDict()
-        self._condition = threading.Condition()
-        self._subscription: Subscription | None = None
-        self._closed = False
-        self.dropped = 0
-
-    def put(self, event: Event) -> None:
-        """Add an event; never blocks."""
-        with self._condition:
-            self._waiting.pop(event.key, None)
-            self._waiting[event.key] = event
-            if len(self._waiting) > self._limit:
-                self._waiting.popitem(last=False)
-                self.dropped += 1
-            self._condition.notify()
-
-    def get(self, timeout: float | None = None) -> Event | None:
-        """Take the oldest event; `None` after `timeout` seconds or when the queue is closed."""
-        with self._condition:
-            self._condition.wait_for(lambda: self._waiting or self._closed, timeout)
-            if not self._waiting:
-                return None
-            return self._waiting.popitem(last=False)[1]
-
-    def close(self) -> None:
-        """Wake the consumer and stop receiving."""
-        if self._subscription is not None:
-            self._subscription.close()
-        with self._condition:
-            self._closed = True
-            self._condition.notify_all()
 
 
 class Bus:
@@ -266,12 +186,6 @@ class Bus:
         with self._lock:
             self._subscriptions = (*self._subscriptions, subscription)
         return subscription
-
-    def queue(self, types: type[Event] | tuple[type[Event], ...], limit: int = 4096) -> EventQueue:
-        """Collect every event of these types for a consumer thread."""
-        queue = EventQueue(limit)
-        queue._subscription = self.subscribe(types, queue.put)
-        return queue
 
     def _remove(self, subscription: Subscription) -> None:
         with self._lock:

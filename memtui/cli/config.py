@@ -73,8 +73,7 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
 
     KEYS narrow it down: `ranking.k`, or a table such as `ranking.mmr`.
     """
-    found = invocation.workspace_if_any()
-    loaded = invocation.settings(found.root if found else None)
+    loaded = invocation.settings_here()
     origins = _chosen(loaded.origins.values(), keys)
     in_force = _ranking_in_force(loaded)
     output = invocation.output()
@@ -88,8 +87,7 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
             }
         )
         return 0
-    for warning in loaded.warnings:
-        output.note(f"memtui: {warning}")
+    output.warn(loaded.warnings)
     width = max((len(origin.key) for origin in origins), default=0)
     for origin in origins:
         value = _shown(origin.key, origin.value)
@@ -163,11 +161,11 @@ def _shown(key: str, value: Any) -> str:
 @on_memory()
 def show_paths(invocation: Invocation) -> int:
     """Show where configuration, state and indexes are."""
-    found = invocation.workspace_if_any()
+    root = invocation.root_if_any()
     places: dict[str, Path] = {"user": user_config_file(invocation.env)}
-    if found is not None:
-        places["project"] = found.root / ".memtui.toml"
-        places["pyproject"] = found.root / "pyproject.toml"
+    if root is not None:
+        places["project"] = root / ".memtui.toml"
+        places["pyproject"] = root / "pyproject.toml"
     places["state"] = state_dir()
     places["data"] = data_dir()
     entries = [
@@ -188,8 +186,7 @@ def show_paths(invocation: Invocation) -> int:
 @on_memory()
 def validate_config(invocation: Invocation) -> int:
     """Check the configuration; anything wrong, unknown keys included, exits with 2."""
-    found = invocation.workspace_if_any()
-    problems = check_settings(env=invocation.env, root=found.root if found else None)
+    problems = check_settings(env=invocation.env, root=invocation.root_if_any())
     # Untrusted keys are only named.
     failing = [one for one in problems if one.fatal or one.code is ProblemCode.UNKNOWN_KEY]
     output = invocation.output()
@@ -302,8 +299,7 @@ def _init_from_openclaw(
             }
         )
         return 0
-    for problem in source.problems:
-        output.note(f"memtui: {problem}")
+    output.warn(source.problems)
     for line in conversion.cannot:
         output.note(f"memtui: not taken over: {line}")
     others = [other.name for other in source.agents if other is not chosen]

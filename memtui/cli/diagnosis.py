@@ -116,14 +116,14 @@ def providers(invocation: Invocation) -> int:
     from memtui.engine.doctor.checks import listed_by, provider_listings
 
     # 2 when the settings name one that does not exist, and the list all the same.
-    found = invocation.workspace_if_any()
-    loaded = invocation.settings(found.root if found else None)
+    root = invocation.root_if_any()
+    loaded = invocation.settings(root)
     embedding = loaded.settings.embedding
     warnings, exit_code = list(loaded.warnings), EXIT_OK
     listings: Sequence[ProviderListing] | None = None
     try:
-        if found is not None:
-            with Engine.open(found.root, loaded.settings, write=False) as engine:
+        if root is not None:
+            with Engine.open(root, loaded.settings, write=False) as engine:
                 listings = listed_by(engine)
     except MemtuiError as error:
         warnings.append(str(error))
@@ -141,8 +141,7 @@ def providers(invocation: Invocation) -> int:
             }
         )
         return exit_code
-    for warning in warnings:
-        output.note(f"memtui: {warning}")
+    output.warn(warnings)
     for line in provider_lines(listings, embedding.provider):
         output.line(output.clean(line).rstrip())
     return exit_code
@@ -195,8 +194,7 @@ def agents(invocation: Invocation) -> int:
         ]
         output.document({"looked_in": folders, "agents": entries})
     elif here:
-        for line in agent_lines(here, home, now):
-            output.line(output.clean(line))
+        output.lines(agent_lines(here, home, now))
     else:
         where = f"looked in {', '.join(str(folder) for folder in folders)}"
         if not folders:

@@ -89,8 +89,7 @@ def explain(
                 session, ranked, inquiry, output, try_words=words, passages=passages
             )
         if format_ is not Format.JSON:
-            for warning in warnings:
-                output.note(f"memtui: {warning}")
+            output.warn(warnings)
         if inquiry is None or explained is None:
             missing = f"there is no rank {rank or 1}: the search has {_results(ranked)}"
             if format_ is Format.JSON:

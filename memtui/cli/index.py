@@ -72,8 +72,7 @@ def index(invocation: Invocation, force: bool, watch: bool, dry_run: bool) -> in
     ends: list[SyncFailed | SyncFinished] = []
     bus.subscribe((SyncFailed, SyncFinished), ends.append)
     with open_session(invocation, write=True, watch=watch, bus=bus) as session:
-        for warning in session.loaded.warnings:
-            output.note(f"memtui: {warning}")
+        output.warn(session.loaded.warnings)
         engine = session.engine.index
         engine.require_writer()
         _announce(output, session)
@@ -172,8 +171,7 @@ def _report(invocation: Invocation, output: Output, status: IndexStatus, stats: 
         output.note(f"memtui: no vectors were made: {status.provider.detail}")
     elif instead := vectors_note({}, status.provider, full=True):
         output.note(f"memtui: {instead}")
-    for warning in status.warnings:
-        output.note(f"memtui: {warning}")
+    output.warn(status.warnings)
 
 
 def sync_line(stats: SyncStats) -> str:
@@ -284,10 +282,8 @@ def status(invocation: Invocation, deep: bool) -> int:
             document["probes"] = probes
         output.document(document)
     else:
-        for warning in warnings:
-            output.note(f"memtui: {warning}")
-        for line in status_lines(now):
-            output.line(output.clean(line))
+        output.warn(warnings)
+        output.lines(status_lines(now))
         for probe in probes or ():
             hint = f" ({probe['hint']})" if probe["hint"] else ""
             word = "works" if probe["works"] else "FAILS"

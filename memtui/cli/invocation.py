@@ -97,13 +97,13 @@ class Invocation:
             folder, env=self.env, cwd=self.here(), home=self.home(), root=self.root
         )
 
-    def workspace_if_any(self) -> Found | None:
-        """The memory to work on, `None` when none was named and none is found.
+    def root_if_any(self) -> Path | None:
+        """The folder to work on, `None` when none was named and none is found.
 
         Raises `WorkspaceNotFound` when one was named and is not there.
         """
         try:
-            return self.workspace()
+            return self.workspace().root
         except WorkspaceNotFound:
             if self.root or self.env.get("MEMTUI_ROOT"):
                 raise
@@ -122,6 +122,10 @@ class Invocation:
             return Path.home()
         except RuntimeError:
             return Path(os.sep)
+
+    def settings_here(self) -> Loaded:
+        """The settings in force here, with a workspace or without; raises `SettingsProblems`."""
+        return self.settings(self.root_if_any())
 
     def settings(self, root: Path | None) -> Loaded:
         """The settings in force for a workspace; raises `SettingsProblems`."""

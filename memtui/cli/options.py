@@ -63,8 +63,7 @@ def _loaded_for(ctx: click.Context) -> Loaded | None:
             invocation = invocation.with_options(
                 root=typed.get("root"), demo=typed.get("demo", False)
             )
-        found = invocation.workspace_if_any()
-        return invocation.settings(found.root if found else None)
+        return invocation.settings_here()
     except MemtuiError:
         return None
 

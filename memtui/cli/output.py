@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -80,6 +80,11 @@ class Output:
         """Write a line for people; style it with `styled`, which survives."""
         self._write(self._out, text + "\n")
 
+    def lines(self, lines: Iterable[str]) -> None:
+        """Write lines for people, each made safe."""
+        for line in lines:
+            self.line(self.clean(line))
+
     def data(self, text: str) -> None:
         """Write a line for programs, byte for byte unless it goes to a terminal."""
         if self.out_is_terminal:
@@ -89,6 +94,11 @@ class Output:
     def note(self, text: str) -> None:
         """Write narration to stderr."""
         self._write(self._err, _clean_lines(text) + "\n")
+
+    def warn(self, warnings: Iterable[object]) -> None:
+        """Write warnings to stderr, a line each."""
+        for warning in warnings:
+            self.note(f"memtui: {warning}")
 
     def progress(self, text: str) -> None:
         """Replace the line that tells of progress; nothing where a line cannot be erased."""

@@ -47,14 +47,13 @@ def profiles(invocation: Invocation) -> int | None:
     ctx.obj = invocation
     if ctx.invoked_subcommand is not None:
         return None
-    loaded = _load(invocation)
+    loaded = invocation.settings_here()
     output = invocation.output()
     entries = list(_entries(loaded))
     if invocation.json:
         output.document({"profiles": entries, "warnings": loaded.warnings})
         return 0
-    for warning in loaded.warnings:
-        output.note(f"memtui: {warning}")
+    output.warn(loaded.warnings)
     width = max(len(entry["name"]) for entry in entries)
     for entry in entries:
         mark = "*" if entry["in_use"] else " "
@@ -103,7 +102,7 @@ def _made_of(entry: Mapping[str, Any]) -> str:
 @on_memory()
 def show_profile(invocation: Invocation, name: str) -> int:
     """Print profile NAME as TOML, ready to be shared; of a built-in one every key."""
-    loaded = _load(invocation)
+    loaded = invocation.settings_here()
     ranking = _named(name, loaded)
     own = loaded.settings.profiles.get(name)
     keys = set_keys(own) if own is not None else {"profile": name, **values_of(ranking)}
@@ -145,8 +144,8 @@ def save_profile(invocation: Invocation, name: str, now: datetime | None, force:
     """
     if now is not None:
         raise click.UsageError("--now is no part of a ranking")
-    loaded = _load(invocation)
-    files = SettingsFiles(invocation.env, _root(invocation))
+    loaded = invocation.settings_here()
+    files = _files(invocation)
     user = next((layer for layer in loaded.layers if layer.source is Source.USER), None)
     if user is not None and name in user.profiles and not force:
         place = user.place(profile_key(name, "profile"))
@@ -168,7 +167,7 @@ def add_profiles(invocation: Invocation, file: str, force: bool) -> int:
     """
     shared = _shared(invocation, file)
     checked = _checked(shared)
-    files = SettingsFiles(invocation.env, _root(invocation))
+    files = _files(invocation)
     plan = plan_profiles(files, checked, force=force)
     write(plan, files)
     others = sorted(set(shared.table) - {"profiles"})
@@ -216,8 +215,8 @@ def _checked(shared: ConfigFile) -> dict[str, dict[str, Any]]:
 @on_memory()
 def remove_profile(invocation: Invocation, name: str) -> int:
     """Take profile NAME out of your own configuration file."""
-    _named(name, _load(invocation))
-    files = SettingsFiles(invocation.env, _root(invocation))
+    _named(name, invocation.settings_here())
+    files = _files(invocation)
     plan = plan_removal(files, name)
     write(plan, files)
     return _report(invocation, "removed", [name], plan)
@@ -232,8 +231,7 @@ def _report(
     if invocation.json:
         output.document({what: names, "path": path, "warnings": warnings})
         return 0
-    for warning in warnings:
-        output.note(f"memtui: {warning}")
+    output.warn(warnings)
     output.line(output.clean(f"{what} {', '.join(names)} in {path}"))
     return 0
 
@@ -248,10 +246,5 @@ def _named(name: str, loaded: Loaded) -> Ranking:
     return rankings[name]
 
 
-def _load(invocation: Invocation) -> Loaded:
-    return invocation.settings(_root(invocation))
-
-
-def _root(invocation: Invocation) -> Path | None:
-    found = invocation.workspace_if_any()
-    return found.root if found is not None else None
+def _files(invocation: Invocation) -> SettingsFiles:
+    return SettingsFiles(invocation.env, invocation.root_if_any())

@@ -80,8 +80,7 @@ def search(
         if invocation.json:
             output.document(search_document(ranked, status, warnings))
             return EXIT_OK if ranked.hits or zero_ok else EXIT_NOTHING
-        for warning in warnings:
-            output.note(f"memtui: {warning}")
+        output.warn(warnings)
         if jsonl:
             states = file_states(status)
             for hit in ranked.hits:

@@ -119,13 +119,11 @@ def _list(invocation: Invocation, source: str | None, limit: int) -> int:
     if invocation.json:
         output.document({"conversations": shown, "found": len(listings), "warnings": warnings})
         return EXIT_OK if shown else EXIT_NOTHING
-    for warning in warnings:
-        output.note(f"memtui: {warning}")
+    output.warn(warnings)
     for number, listing in enumerate(shown):
         if number:
             output.line()
-        for line in listing_lines(listing, output.width()):
-            output.line(output.clean(line))
+        output.lines(listing_lines(listing, output.width()))
     if not listings:
         of = f" of {source}" if source else ""
         output.note(
@@ -189,12 +187,10 @@ def show(invocation: Invocation, name: str, full: bool, jsonl: bool) -> int:
                 }
             )
         else:
-            for line in listing_lines(conversation.listing, output.width()):
-                output.line(output.clean(line))
+            output.lines(listing_lines(conversation.listing, output.width()))
             output.line()
             for turn in turns:
-                for line in turn_lines(turn, full=full, width=output.width()):
-                    output.line(output.clean(line))
+                output.lines(turn_lines(turn, full=full, width=output.width()))
     return EXIT_OK
 
 
@@ -243,13 +239,11 @@ def _show_coverage(invocation: Invocation, name: str | None) -> int:
     if invocation.json:
         output.document({"sources": sources, "warnings": warnings})
         return EXIT_OK if any(source.found for source in sources) else EXIT_NOTHING
-    for warning in warnings:
-        output.note(f"memtui: {warning}")
+    output.warn(warnings)
     for number, source in enumerate(sources):
         if number:
             output.line()
-        for line in source_lines(source, output.width()):
-            output.line(output.clean(line))
+        output.lines(source_lines(source, output.width()))
         if can_opt_in and source.found and not source.is_indexed:
             output.line(output.clean(f"    opt in: memtui sessions enable {source.name}"))
     if not sources:
@@ -280,8 +274,7 @@ def disable(invocation: Invocation, names: Sequence[str]) -> int:
 
 def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int:
     refuse_agent(invocation, rebuild=False)
-    found = invocation.workspace_if_any()
-    files = SettingsFiles(invocation.env, found.root if found is not None else None)
+    files = SettingsFiles(invocation.env, invocation.root_if_any())
     sources, paths = (list(values) for values in opted_in(files))
     chosen = [_as_written(invocation, name, must_exist=is_on) for name in names]
     for name in chosen:
@@ -304,8 +297,7 @@ def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int
         document = {done: chosen, "path": path, "changed": plan.changes, "warnings": plan.notes}
         output.document({**document, "sources": future} if is_on else document)
         return EXIT_OK
-    for note in plan.notes:
-        output.note(f"memtui: {note}")
+    output.warn(plan.notes)
     already = "" if plan.changes else " already"
     output.line(output.clean(f"{done} {', '.join(chosen)} in {path}{already}"))
     if plan.changes:
@@ -350,11 +342,11 @@ def _future_sources(
     from memtui.engine.conversations.stores import hosts_in, text_goes
     from memtui.index.transcripts.discovery import locate
 
-    found = invocation.workspace_if_any()
-    if found is None:
+    root = invocation.root_if_any()
+    if root is None:
         return []
-    settings = invocation.settings(found.root).settings
-    scope = transcript_scope_of(settings, found.root, env=invocation.env, home=invocation.home())
+    settings = invocation.settings(root).settings
+    scope = transcript_scope_of(settings, root, env=invocation.env, home=invocation.home())
     scope = replace(scope, sources=tuple(sources), paths=tuple(paths))
     located = locate(scope, everything=True)
     future = transcript_sources(scope, located, {}, text_goes(hosts_in(settings)))
@@ -432,8 +424,7 @@ def replay(
             document = {"replays": replays, "counts": tally, "ranking": ranking}
             output.document({**document, "warnings": warnings})
             return EXIT_OK if replays else EXIT_NOTHING
-        for warning in warnings:
-            output.note(f"memtui: {warning}")
+        output.warn(warnings)
         printed = 0
         for verdict, answer in replayed():
             if jsonl:
@@ -441,8 +432,7 @@ def replay(
             else:
                 if printed:
                     output.line()
-                for line in replay_lines(answer, output.width()):
-                    output.line(output.clean(line))
+                output.lines(replay_lines(answer, output.width()))
             printed += 1
     if not calls and not jsonl:
         output.note("memtui: no search of the memory is recorded in these conversations")

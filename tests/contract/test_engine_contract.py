@@ -15,6 +15,7 @@ from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Reason, Stag
 from memtui.model.inquiry import Outcome, Place, Station
 from memtui.ranking.counterfactual import apply
 from tests.support.embedding import registered_hashed
+from tests.support.events import collect
 from tests.support.memory_index import open_memory_index
 from tests.support.openclaw import RELEASES, hash_tree
 from tests.support.small_memory import NOTES, make_small_agent, make_small_memory
@@ -77,7 +78,7 @@ def test_a_list_is_the_ranked_pool_and_ranks_again_the_same(memory: Memory) -> N
 
 
 def test_submitted_searches_answer_on_the_bus_and_the_latest_wins(memory: Memory) -> None:
-    events = memory.engine.bus.queue((SearchReady, SearchFailed))
+    events = collect(memory.engine.bus, (SearchReady, SearchFailed))
     for text in ("o", "ro", "rou"):
         memory.engine.search.submit(text)
     last = memory.engine.search.submit(memory.query, typing=False)

@@ -12,7 +12,6 @@ import pytest
 from memtui.bus import (
     Bus,
     Event,
-    EventQueue,
     IndexChanged,
     IndexSwapped,
     SearchFailed,
@@ -24,6 +23,7 @@ from memtui.errors import IndexMissing, SettingsError, WriterLocked
 from memtui.model import IndexState, Leg, LegStatus, Reason
 from memtui.settings import EmbeddingSettings, IndexSettings, Settings
 from tests.support.embedding import HashedProvider, registered_hashed
+from tests.support.events import EventQueue, collect
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 SETTINGS = Settings(
@@ -154,7 +154,7 @@ def test_without_a_provider_search_is_by_keyword(root: Path, tmp_path: Path) -> 
 
 def test_a_rebuild_swaps_a_new_generation_in(root: Path, tmp_path: Path) -> None:
     bus = Bus()
-    swaps = bus.queue(IndexSwapped)
+    swaps = collect(bus, IndexSwapped)
     with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", bus=bus) as engine:
         engine.index.sync(wait=True)
         before = engine.index.status().generation
@@ -214,7 +214,7 @@ def test_a_look_at_the_files_finds_what_waits(engine: Engine, root: Path) -> Non
 
 def test_the_watcher_brings_a_change_into_the_results(root: Path, tmp_path: Path) -> None:
     bus = Bus()
-    done = bus.queue(SyncFinished)
+    done = collect(bus, SyncFinished)
     with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", bus=bus, watch=True) as engine:
         assert done.get(timeout=30) is not None, "the first index"
         (root / "memory/fresh.md").write_text("A kingfisher flew past.\n", encoding="utf-8")
@@ -225,7 +225,7 @@ def test_the_watcher_brings_a_change_into_the_results(root: Path, tmp_path: Path
 def test_a_second_engine_follows_the_first(root: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     bus = Bus()
-    changes: EventQueue = bus.queue(Event)
+    changes: EventQueue = collect(bus, Event)
     with (
         Engine.open(root, SETTINGS, data_dir=data) as writer,
         Engine.open(root, SETTINGS, data_dir=data, bus=bus) as follower,

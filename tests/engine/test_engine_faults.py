@@ -22,6 +22,7 @@ from memtui.retrieval.legs import LegAnswer
 from memtui.retrieval.query import Query
 from tests.engine.test_engine import NOTES, SETTINGS, answer, write_notes
 from tests.support.embedding import HashedProvider, hashed_identity, registered_hashed
+from tests.support.events import collect
 from tests.support.small_memory import own_index, writer_of
 
 
@@ -149,7 +150,7 @@ def test_the_first_search_does_not_wait_for_a_slow_model(root: Path, data: Path)
             return super().embed_query(text)
 
     bus = Bus()
-    queue = bus.queue(SearchReady)
+    queue = collect(bus, SearchReady)
     with (
         registered_hashed(Slow()),
         Engine.open(root, SETTINGS, data_dir=data, bus=bus) as engine,
@@ -169,7 +170,7 @@ def test_a_look_at_the_files_is_forgotten_when_the_watcher_syncs(
     root: Path, tmp_path: Path
 ) -> None:
     bus = Bus()
-    done = bus.queue(SyncFinished)
+    done = collect(bus, SyncFinished)
     with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", bus=bus, watch=True) as engine:
         assert done.get(timeout=30) is not None
         engine.index.refresh_status()

@@ -28,6 +28,7 @@ from memtui.model import IndexState, Leg, LegStatus, Mmr, Reason, SearchMode, St
 from memtui.model.status import Identity
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.openclaw import OpenClawConfig
+from tests.support.events import collect
 from tests.support.loopback import Answer, loopback
 from tests.support.openclaw import (
     AGENT,
@@ -174,7 +175,7 @@ def test_an_exchanged_file_is_opened_again(sidecar: State) -> None:
 
 def test_a_file_that_goes_bad_is_named_and_a_good_one_taken_back(sidecar: State) -> None:
     bus = Bus()
-    answers = bus.queue((SearchReady, SearchFailed))
+    answers = collect(bus, (SearchReady, SearchFailed))
     good = sidecar.database.read_bytes()
 
     def answer(engine: Engine) -> Event:
@@ -616,7 +617,7 @@ def test_without_a_workspace_the_indexed_text_is_shown(sidecar: State) -> None:
 
 def test_the_truth_follows_in_the_background(state: State) -> None:
     bus = Bus()
-    events = bus.queue((ForeignExamined,))
+    events = collect(bus, (ForeignExamined,))
     configure(state, {})
     (state.workspace / "memory" / "new.md").write_text("# New\n", encoding="utf-8")
     with engine_of(state, bus=bus) as engine:

@@ -14,7 +14,6 @@ import pytest
 from memtui.bus import (
     Bus,
     Event,
-    EventQueue,
     FileIndexed,
     IndexSwapped,
     LegRecovered,
@@ -32,6 +31,7 @@ from memtui.index.indexer import Indexer, IndexerSnapshot, Work
 from memtui.index.job import ProgressReporter
 from memtui.index.reader import LiveIndex, file_rows
 from memtui.model import ProviderState, Reason
+from tests.support.events import EventQueue, collect
 from tests.support.indexing import Workspace
 
 WAIT = 20.0
@@ -379,7 +379,7 @@ def test_a_missing_root_is_a_failure_and_no_loss(workspace: Workspace, indexer: 
 
 def test_a_second_indexer_follows_the_first(workspace: Workspace, indexer: Indexer) -> None:
     bus = Bus()
-    queue = bus.queue((IndexSwapped, StatusChanged))
+    queue = collect(bus, (IndexSwapped, StatusChanged))
     follower = workspace.indexer(bus=bus)
     follower.start()
     try:
@@ -394,7 +394,7 @@ def test_a_second_indexer_follows_the_first(workspace: Workspace, indexer: Index
         workspace.write("new.md", "a new note\n")
         indexer.sync()
         until(queue, lambda: follower.snapshot().counts.vectors == 21)
-        swapped = bus.queue(IndexSwapped)
+        swapped = collect(bus, IndexSwapped)
         indexer.rebuild()
         assert swapped.get(WAIT) == IndexSwapped(2)
         until(queue, lambda: follower.snapshot().generation == 2)
@@ -406,7 +406,7 @@ def test_a_reader_never_takes_the_lock(workspace: Workspace, indexer: Indexer) -
     indexer.sync()
     assert indexer.wait_idle(WAIT)
     bus = Bus()
-    queue = bus.queue(StatusChanged)
+    queue = collect(bus, StatusChanged)
     reader = workspace.indexer(write=False, bus=bus)
     reader.start()
     try:
@@ -427,7 +427,7 @@ def test_a_follower_takes_over_from_a_killed_process(workspace: Workspace) -> No
     assert owner.stdin is not None
     assert owner.stdout is not None
     follower = workspace.indexer()
-    queue = workspace.bus.queue(Event)
+    queue = collect(workspace.bus, Event)
     try:
         assert owner.stdout.readline() == "True\n"
         follower.start()
@@ -505,7 +505,7 @@ def test_what_the_writer_indexed_no_longer_waits_in_a_follower(
     workspace: Workspace, indexer: Indexer
 ) -> None:
     bus = Bus()
-    queue = bus.queue(StatusChanged)
+    queue = collect(bus, StatusChanged)
     follower = workspace.indexer(bus=bus)
     follower.start()
     try:
@@ -519,7 +519,7 @@ def test_what_the_writer_indexed_no_longer_waits_in_a_follower(
 
 
 def test_a_failure_carries_its_exit_code(workspace: Workspace, indexer: Indexer) -> None:
-    queue = workspace.bus.queue(SyncFailed)
+    queue = collect(workspace.bus, SyncFailed)
     shutil.rmtree(workspace.root)
     indexer.sync()
     failed = queue.get(WAIT)

@@ -25,6 +25,7 @@ from memtui.index.database import Connection
 from memtui.index.schema import Recipe
 from memtui.model import Failure, IndexState, Leg, LegStatus, Reason
 from memtui.retrieval.vector import WHEN_ASKED
+from tests.support.events import collect
 from tests.support.provider_scenes import (
     NOTES,
     WAIT,
@@ -280,7 +281,7 @@ def test_chunks_without_vectors_are_asked_for_again(scene: Scene) -> None:
         path.write_text(f"Another note, number {number}.\n", encoding="utf-8")
     scene.first.before = fail_twice
     with scene.open() as engine:
-        done = engine.bus.queue(SyncFinished)
+        done = collect(engine.bus, SyncFinished)
         engine.index.sync(wait=True)
         status = engine.index.status()
         assert status.provider.state is Reason.OK
@@ -318,7 +319,7 @@ def test_a_search_alone_never_begins_to_index(scene: Scene) -> None:
         engine.index.sync(wait=True)
     scene.first.refusal = KEY_REFUSED
     with scene.open() as engine:
-        swapped = engine.bus.queue(IndexSwapped)
+        swapped = collect(engine.bus, IndexSwapped)
         assert vector_leg(engine).reason is Reason.PROVIDER_FAILED
         assert engine.index.status().provider.actual == "spare"
         assert engine.wait_idle()
@@ -687,7 +688,7 @@ def test_nothing_is_read_for_a_service_that_does_not_answer(
     third = Service("third", model="model-three", refusal=refusal, remote=True)
     with registered(third), scene.open(provider="spare") as engine:
         engine.index.sync(wait=True)
-        read = engine.bus.queue(FileIndexed)
+        read = collect(engine.bus, FileIndexed)
         engine.providers.switch(EmbeddingChoice("third"))
         until(lambda: engine.index.status().provider.state is Reason.FALLBACK)
         assert engine.wait_idle()
@@ -804,7 +805,7 @@ def test_a_service_on_this_machine_is_asked_while_typing(scene: Scene) -> None:
 def test_a_superseded_search_leaves_a_hanging_provider_at_once(scene: Scene) -> None:
     with scene.open() as engine:
         engine.index.sync(wait=True)
-        ready = engine.bus.queue(SearchReady)
+        ready = collect(engine.bus, SearchReady)
         scene.first.hanging.set()
         engine.search.submit("heron", typing=False)
         assert scene.first.entered.wait(WAIT)
@@ -882,7 +883,7 @@ def test_keyword_hits_do_not_wait_for_a_service(scene: Scene) -> None:
         engine.index.sync(wait=True)
         engine.search.ask("garden")
         engine.search.ask("her", typing=True)
-        ready = engine.bus.queue(SearchReady)
+        ready = collect(engine.bus, SearchReady)
         scene.first.hanging.set()
         sequence = engine.search.submit("heron", typing=False)
         first = ready.get(timeout=WAIT)

@@ -19,6 +19,7 @@ from memtui.errors import ProviderError
 from memtui.index.job import MOST_TRIES
 from memtui.model import Failure, IndexState, LegStatus, Reason
 from tests.support.embedding import HashedProvider
+from tests.support.events import collect
 from tests.support.provider_scenes import NOTES, WAIT, Scene, opened_scene, vector_leg
 from tests.support.small_memory import own_index, writer_of
 
@@ -115,7 +116,7 @@ def test_it_is_not_sent_at_every_sync(scene: Scene) -> None:
         assert alarm.left() is None
         tries = sent(scene, "kyoto")
         assert tries == MOST_TRIES - 1
-        done = engine.bus.queue(SyncFinished)
+        done = collect(engine.bus, SyncFinished)
         (scene.root / "memory/new.md").write_text("A new note.\n", encoding="utf-8")
         sync_by_itself(engine)
         assert done.get(timeout=WAIT) is not None

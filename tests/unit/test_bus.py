@@ -9,15 +9,11 @@ import pytest
 from memtui.bus import (
     Bus,
     Event,
-    EventQueue,
     FileIndexed,
     FilesChanged,
     IndexSwapped,
-    LegDegraded,
-    LegRecovered,
     SyncProgressed,
 )
-from memtui.model import Leg, Reason
 
 
 def progressed(done: int) -> SyncProgressed:
@@ -73,50 +69,10 @@ def test_without_an_error_handler_a_failure_reaches_the_publisher_last() -> None
     assert seen == [IndexSwapped(1)]
 
 
-def test_a_queue_keeps_the_newest_event_of_a_key() -> None:
-    bus = Bus()
-    queue = bus.queue(SyncProgressed)
-    for done in range(1000):
-        bus.publish(progressed(done))
-    assert queue.get(0) == progressed(999)
-    assert queue.get(0) is None
-
-
-def test_a_queue_keeps_events_of_different_keys_in_order() -> None:
-    bus = Bus()
-    queue = bus.queue((FileIndexed, LegDegraded, LegRecovered))
-    bus.publish(LegDegraded(Leg.VECTOR, Reason.PROVIDER_FAILED))
-    bus.publish(FileIndexed("a.md", 1))
-    bus.publish(FileIndexed("b.md", 1))
-    bus.publish(LegRecovered(Leg.VECTOR))
-    events = [queue.get(0) for _ in range(3)]
-    assert events == [FileIndexed("a.md", 1), FileIndexed("b.md", 1), LegRecovered(Leg.VECTOR)]
-
-
-def test_a_full_queue_drops_the_oldest_and_counts() -> None:
-    queue = EventQueue(limit=2)
-    for number in range(5):
-        queue.put(FilesChanged((str(number),)))
-    assert queue.dropped == 3
-    assert queue.get(0) == FilesChanged(("3",))
-
-
-def test_closing_wakes_a_waiting_consumer() -> None:
-    bus = Bus()
-    queue = bus.queue(FilesChanged)
-    got: list[Event | None] = []
-    consumer = threading.Thread(target=lambda: got.append(queue.get(timeout=30)))
-    consumer.start()
-    queue.close()
-    consumer.join(timeout=30)
-    assert got == [None]
-    bus.publish(FilesChanged(()))
-    assert queue.get(0) is None
-
-
 def test_many_threads_publish_without_loss() -> None:
     bus = Bus()
-    queue = bus.queue(FileIndexed, limit=100_000)
+    seen: list[FileIndexed] = []
+    bus.subscribe(FileIndexed, seen.append)
 
     def publish(worker: int) -> None:
         for number in range(500):
@@ -127,8 +83,4 @@ def test_many_threads_publish_without_loss() -> None:
         worker.start()
     for worker in workers:
         worker.join()
-    names = set()
-    while (event := queue.get(0)) is not None:
-        assert isinstance(event, FileIndexed)
-        names.add(event.path)
-    assert len(names) == 2000
+    assert len({event.path for event in seen}) == 2000
