@@ -20,7 +20,7 @@ TESTS = sorted((PACKAGE.parent / "tests").rglob("*.py"))
 SLEEPS = re.compile(r"\btime\.sleep\(|\basyncio\.sleep\((?!0\))")
 SKIPS = re.compile(r"pytest\.(mark\.)?(skip|xfail)\b")
 
-SUMS = {"memtui": (98_000, 600), "tests": (77_000, 390)}
+SUMS = {"memtui": (83_577, 350), "tests": (72_565, 336)}
 """The most lines and files; lowered with every step. To reach: 52,000 / 260 and 42,000 / 200."""
 ROOMS = {
     "memtui": (350, 4),
@@ -48,34 +48,34 @@ ROOMS = {
 TOLERANCE = 1.1
 """A room may go a tenth over its budget where another goes under."""
 CEILINGS: dict[str, tuple[int, int]] = {
-    "memtui": (498, 8),
-    "memtui/model": (1_839, 12),
-    "memtui/text": (1_022, 12),
-    "memtui/ranking/counterfactual": (3_031, 11),
-    "memtui/memory": (1_782, 11),
-    "memtui/memory/transcripts": (2_315, 13),
-    "memtui/memory/care": (1_149, 9),
-    "memtui/settings": (4_106, 18),
-    "memtui/settings/openclaw": (2_108, 10),
-    "memtui/embedding": (8_606, 62),
-    "memtui/retrieval": (5_089, 33),
-    "memtui/retrieval/openclaw": (1_926, 20),
-    "memtui/index": (4_411, 18),
-    "memtui/index/transcripts": (2_261, 10),
-    "memtui/index/foreign": (4_118, 14),
-    "memtui/engine": (15_358, 102),
-    "memtui/report": (3_300, 12),
-    "memtui/cli": (5_952, 47),
-    "memtui/tui": (29_240, 186),
+    "memtui": (395, 7),
+    "memtui/model": (1_821, 11),
+    "memtui/text": (889, 8),
+    "memtui/ranking/counterfactual": (2_936, 10),
+    "memtui/memory": (1_531, 9),
+    "memtui/memory/transcripts": (2_306, 12),
+    "memtui/memory/care": (1_138, 8),
+    "memtui/settings": (3_302, 14),
+    "memtui/settings/openclaw": (1_927, 9),
+    "memtui/embedding": (7_323, 31),
+    "memtui/retrieval": (2_741, 14),
+    "memtui/retrieval/openclaw": (1_692, 12),
+    "memtui/index": (4_362, 17),
+    "memtui/index/transcripts": (2_060, 9),
+    "memtui/index/foreign": (4_078, 13),
+    "memtui/engine": (12_870, 47),
+    "memtui/report": (3_267, 13),
+    "memtui/cli": (4_246, 19),
+    "memtui/tui": (23_484, 111),
 }
 """Rooms that are larger than their budgets allow, and what they may not exceed meanwhile."""
 EXCEPTIONS = {
-    "large_classes": 54,
-    "protocols": 19,
-    "lonely_modules": 60,
-    "shared_names": 62,
-    "circles": 16,
-    "native_calls": 3,
+    "large_classes": 26,
+    "protocols": 12,
+    "lonely_modules": 7,
+    "shared_names": 32,
+    "circles": 15,
+    "native_calls": 0,
 }
 """How many exceptions each rule of shape still has; these numbers only go down."""
 CLASS_METHODS, CLASS_LINES, CLASS_DEPTH = 40, 500, 2
