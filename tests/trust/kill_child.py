@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from tests.trust.kill_scenes import AcknowledgingCache, Ground, scene
-from tests.trust.power import Recorder
+from tests.trust.power_log import Recorder
 from tests.trust.survival import Change, Kind, Perform, first_half, observe
 
 PAGE = 4096

@@ -22,7 +22,7 @@ from memtui.embedding.registry import create_provider
 from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
 from tests.e2e.terminal import Terminal, private_environment, terminal
-from tests.trust.processes import TOKENS, told_by
+from tests.trust.processes_notes import TOKENS, told_by
 
 PROVIDER = "wordllama"
 ERRORS = re.compile(

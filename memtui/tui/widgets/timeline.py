@@ -28,13 +28,13 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
 from memtui.tui.marks import UNICODE, Marks
-from memtui.tui.screens.browse.file_words import WEEKDAYS
 from memtui.tui.widgets.line_view import TextBlock
 from memtui.tui.widgets.row_list import Row, RowList
 
 WEEKS = 53
 """So many weeks always hold the same day of the year before."""
 LEVELS = 4
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _LAST = date.max.toordinal()
 

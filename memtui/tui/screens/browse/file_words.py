@@ -13,8 +13,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.marks import Marks
 from memtui.tui.screens.browse.tree import Folder
-
-WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+from memtui.tui.widgets.timeline import WEEKDAYS
 
 STATE_STYLES = {
     FileState.CURRENT: "",
