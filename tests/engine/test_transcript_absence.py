@@ -157,7 +157,12 @@ def test_a_transcript_is_found_by_its_path_as_a_look_through_all_finds_it(
     beside = ("claude-code/linked/any.jsonl", "sessions/main/../../other/sessions/b.jsonl", "codex")
     for path in (*everything, *absent, *beside):
         assert file_at(scope, path) == everything.get(path), path
-    monkeypatch.setattr(os, "scandir", lambda folder: pytest.fail(f"{folder} was listed"))
-    monkeypatch.setattr("memtui.index.transcripts.scope._folders", lambda agents: ["main", "other"])
+    scandir = os.scandir
+
+    def listed(folder: str) -> Iterator[os.DirEntry[str]]:
+        assert Path(folder).name == "agents", f"{folder} was listed"
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", listed)
     for path in (p for p in everything if "\\" not in p and "logs" not in p):
         assert file_at(scope, path) == everything[path]

@@ -157,7 +157,8 @@ def test_a_stored_path_leads_to_its_file(homes: Homes, tmp_path: Path) -> None:
 
 
 def test_places_say_what_is_opted_in(homes: Homes, tmp_path: Path) -> None:
-    places = places_of(homes.scope(tmp_path, "openclaw:work", "claude-code:x*", paths=("logs",)))
+    scope = homes.scope(tmp_path, "openclaw:work", "claude-code:x*", paths=("logs",))
+    places = list(places_of(scope))
     assert [(place.name, place.is_indexed) for place in places] == [
         ("openclaw:main", False),
         ("openclaw:work", True),

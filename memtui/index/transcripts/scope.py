@@ -12,6 +12,7 @@ from typing import Final
 from memtui.memory.discover import absolute_extra
 from memtui.memory.paths import written
 from memtui.memory.transcripts.openclaw_files import RULES, TranscriptRules
+from memtui.memory.transcripts.stream import MAX_LINE_BYTES
 from memtui.memory.workspace import demo_root
 from memtui.model.conversations import TranscriptKind
 from memtui.settings import Settings
@@ -19,7 +20,6 @@ from memtui.settings.openclaw.document import expanded, state_dir_of
 from memtui.settings.schema import Redaction
 
 NEWEST_RULES: Final = "openclaw-2026.9"
-MAX_LINE_BYTES: Final = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,34 +34,24 @@ class TranscriptHomes:
     """Codex's home folder, with `sessions` and `archived_sessions` in it."""
 
     def of(self, kind: TranscriptKind) -> Path | None:
-        """The folder of one program."""
-        match kind:
-            case TranscriptKind.OPENCLAW:
-                return self.openclaw
-            case TranscriptKind.CLAUDE_CODE:
-                return self.claude_code
-            case TranscriptKind.CODEX:
-                return self.codex
+        """Return the folder of one program."""
+        homes = (self.openclaw, self.claude_code, self.codex)
+        return dict(zip(TranscriptKind, homes, strict=True))[kind]
 
 
 def homes_of(env: Mapping[str, str], home: Path) -> TranscriptHomes:
     """Find the programs' folders as they do: by their environment variables, else below `home`."""
-    return TranscriptHomes(
-        state_dir_of(env, home),
-        _named(env, "CLAUDE_CONFIG_DIR", home) or home / ".claude",
-        _named(env, "CODEX_HOME", home) or home / ".codex",
+    claude_code, codex = (
+        expanded(env.get(variable, "").strip() or f"~/{default}", home)
+        for variable, default in (("CLAUDE_CONFIG_DIR", ".claude"), ("CODEX_HOME", ".codex"))
     )
+    return TranscriptHomes(state_dir_of(env, home), claude_code, codex)
 
 
 def demo_homes() -> TranscriptHomes:
     """Return the folders of the sample memory's conversations: none of this machine."""
     folder = demo_root().with_name("demo_sessions")
     return TranscriptHomes(folder / "openclaw", folder / "claude", folder / "codex")
-
-
-def _named(env: Mapping[str, str], variable: str, home: Path) -> Path | None:
-    value = env.get(variable, "").strip()
-    return expanded(value, home) if value else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,22 +80,22 @@ class TranscriptScope:
         return f"{self.rules.profile}:{self.max_line_bytes}{redaction}"
 
     def source_of(self, kind: TranscriptKind, part: str = "") -> str | None:
-        """The opted-in source that an agent or project belongs to; `None` when there is none."""
+        """Return the opted-in source that an agent or project belongs to, if any."""
         for source in self.sources:
-            name, _, wanted = source.partition(":")
-            if name == kind and (not wanted or fnmatchcase(part, wanted)):
+            name, _, pattern = source.partition(":")
+            if name == kind and (not pattern or fnmatchcase(part, pattern)):
                 return source
         return None
 
     def with_sources(self, names: tuple[str, ...]) -> TranscriptScope:
-        """The same with other sources: programs by name, everything else as a path."""
+        """Return the same with other sources: programs by name, everything else as a path."""
         sources = tuple(dict.fromkeys(name for name in names if is_source(name)))
         paths = tuple(dict.fromkeys(name for name in names if not is_source(name)))
         return replace(self, sources=sources, paths=paths)
 
 
 def is_source(name: str) -> bool:
-    """Whether a name is that of a program, perhaps with an agent or project, and not a path."""
+    """Return whether a name is that of a program, perhaps of a part of one, and no path."""
     program, separator, _ = name.partition(":")
     return program in set(TranscriptKind) and (not separator or program != TranscriptKind.CODEX)
 
@@ -118,10 +108,12 @@ def transcript_scope_of(
     env: Mapping[str, str] | None = None,
     home: Path | None = None,
 ) -> TranscriptScope:
-    """The scope that the settings ask for; `homes` stands in for what `env` and `home` say."""
+    """Return the scope of the settings; `homes` stands in for what `env` and `home` say."""
     chosen = settings.transcripts
     if homes is None:
-        homes = homes_of(os.environ if env is None else env, home or _home())
+        # Where there is no home folder, `~` stays and names nothing.
+        user = home or Path(os.path.expanduser("~"))
+        homes = homes_of(os.environ if env is None else env, user)
     return TranscriptScope(
         root,
         homes,
@@ -133,7 +125,7 @@ def transcript_scope_of(
 
 
 def rules_of(settings: Settings) -> TranscriptRules:
-    """The rules of the release that the configured profile stands for; else the newest ones.
+    """Return the rules of the release that the configured profile stands for; else the newest ones.
 
     Credentials are masked by `transcripts.redaction`.
     """
@@ -143,11 +135,6 @@ def rules_of(settings: Settings) -> TranscriptRules:
     chosen = settings.transcripts.redaction
     is_exact = chosen is Redaction.OPENCLAW or (chosen is Redaction.AUTO and rules is not None)
     return replace(rules or RULES[NEWEST_RULES], masks_more=not is_exact)
-
-
-def _home() -> Path:
-    # Where there is no home folder, `~` stays and names nothing.
-    return Path(os.path.expanduser("~"))
 
 
 AGENTS: Final = "agents"
@@ -172,52 +159,34 @@ class TranscriptPlace:
     """Where an agent keeps its newer transcripts; empty when there is no such file."""
 
 
-def places_of(scope: TranscriptScope) -> tuple[TranscriptPlace, ...]:
-    """Every place of transcripts on this machine, opted in or not; folders are listed, no more."""
-    return (*_openclaw(scope), *_programs(scope), *_paths(scope))
-
-
-def _openclaw(scope: TranscriptScope) -> Iterator[TranscriptPlace]:
-    kind = TranscriptKind.OPENCLAW
-    home = scope.homes.openclaw
-    if home is None:
-        return
-    agents = home / AGENTS
-    for name in _folders(agents):
-        database = agents / name / EVENTS_DATABASE
-        sessions = agents / name / SESSIONS
-        there = os.path.isfile(database)
-        if there or os.path.isdir(sessions):
-            agent = written(name)
-            yield TranscriptPlace(
-                f"{kind}:{agent}",
-                kind,
-                os.fspath(sessions),
-                scope.source_of(kind, agent) is not None,
-                agent,
-                os.fspath(database) if there else "",
-            )
-
-
-def _programs(scope: TranscriptScope) -> Iterator[TranscriptPlace]:
+def places_of(scope: TranscriptScope) -> Iterator[TranscriptPlace]:
+    """Iterate over the places of transcripts, opted in or not; folders are listed, no more."""
+    if scope.homes.openclaw is not None:
+        yield from _agents(scope, scope.homes.openclaw / AGENTS)
     below = {TranscriptKind.CLAUDE_CODE: (PROJECTS,), TranscriptKind.CODEX: (SESSIONS, ARCHIVED)}
     for kind, names in below.items():
         home = scope.homes.of(kind)
         if home is not None and any(os.path.isdir(home / name) for name in names):
             opted = any(source.partition(":")[0] == kind for source in scope.sources)
             yield TranscriptPlace(kind.value, kind, os.fspath(home), opted)
-
-
-def _paths(scope: TranscriptScope) -> Iterator[TranscriptPlace]:
     root = os.path.abspath(scope.root)
     for path in scope.paths:
         yield TranscriptPlace(written(path), None, absolute_extra(path, root), True)
 
 
-def _folders(parent: Path) -> list[str]:
+def _agents(scope: TranscriptScope, agents: Path) -> Iterator[TranscriptPlace]:
     try:
-        with os.scandir(parent) as entries:
-            return sorted(e.name for e in entries if e.is_dir() and not e.name.startswith("."))
+        with os.scandir(agents) as entries:
+            names = sorted(e.name for e in entries if e.is_dir() and not e.name.startswith("."))
     except OSError:
         # Without such a folder there are no agents; one that may not be listed has none to show.
-        return []
+        return
+    kind = TranscriptKind.OPENCLAW
+    for name in names:
+        database, sessions = agents / name / EVENTS_DATABASE, agents / name / SESSIONS
+        has_database = os.path.isfile(database)
+        if has_database or os.path.isdir(sessions):
+            agent = written(name)
+            is_indexed = scope.source_of(kind, agent) is not None
+            place = TranscriptPlace(f"{kind}:{agent}", kind, os.fspath(sessions), is_indexed, agent)
+            yield replace(place, database=os.fspath(database)) if has_database else place

@@ -18,7 +18,7 @@ from textual.worker import get_current_worker
 
 from memtui.errors import Cancelled
 from memtui.model import Ranking, citation
-from memtui.model.conversations import MemoryCall, RecallChange, RecallRow, Replayed
+from memtui.model.conversations import MemoryCall, RecallChange, RecallRow, Replayed, TurnKind
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import provider_words
@@ -164,13 +164,6 @@ class AskedPane(Pane):
         """The chosen search."""
         return self.state.calls.get(self.calls_list.chosen_id or "")
 
-    @property
-    def chosen_row(self) -> RecallRow | None:
-        """The chosen place of the comparison."""
-        replayed = self.state.replays.get(self.calls_list.chosen_id or "")
-        at = self.comparison.chosen_id
-        return replayed.rows[int(at)] if replayed is not None and at is not None else None
-
     def mean_this(self) -> None:
         """Mean the conversation of the pane in front from now on."""
         sessions = self.sessions
@@ -178,6 +171,37 @@ class AskedPane(Pane):
             self.meant = sessions.conversations.chosen_path
         elif sessions.pane == "reader":
             self.meant = sessions.reader.path
+
+    def show_everywhere(self, is_all: bool) -> None:
+        """Show the searches of every conversation, or of the one that is meant."""
+        self.is_all = is_all
+        self.sessions.show_pane("asked")
+        self.list_calls()
+
+    def show_here(self) -> None:
+        """Show what the agent asked its memory in this conversation."""
+        self.mean_this()
+        self.show_everywhere(False)
+
+    def toggle_everywhere(self) -> None:
+        """List the searches of every conversation, or of this one alone."""
+        self.show_everywhere(not self.is_all)
+
+    def show_turn(self) -> None:
+        """Show the turn in which the chosen search was asked."""
+        if self.chosen is not None:
+            reader = self.sessions.reader
+            reader.read(self.chosen.path, self.chosen.line, kind=TurnKind.TOOL_CALL)
+            self.sessions.show_pane("reader")
+
+    def show_place(self) -> None:
+        """Show the chosen place of the memory on the browse screen."""
+        replayed = self.state.replays.get(self.calls_list.chosen_id or "")
+        at = self.comparison.chosen_id
+        if replayed is not None and at is not None:
+            row = replayed.rows[int(at)]
+            app = self.sessions.main_app
+            app.open_place(row.path, max(1, row.start_line), row.chunk_id or None)
 
     # --- finding --------------------------------------------------------------------------------
 

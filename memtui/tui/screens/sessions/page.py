@@ -5,6 +5,7 @@ Nothing here needs a screen, so that a page can be made on any thread.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ from memtui.errors import Cancelled
 from memtui.model import Chunk
 from memtui.model.conversations import Turn, TurnKind
 from memtui.report.words import left_out_words
+from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import ASCII, Glyphs
@@ -71,9 +73,6 @@ def turn_with_words(turns: Sequence[Turn], line: int, end_line: int, terms: Sequ
     Of those that hold as many the one in which they stand most often, then the first one. What
     the index leaves out of a chunk does not count; of a long text its beginning does.
     """
-    # Imported late: most conversations are not come to from an answer.
-    from memtui.retrieval.marks import match_spans
-
     best, most = turn_of(turns, line), (0, 0)
     for at in range(bisect_left(turns, line, key=lambda turn: turn.line), len(turns)):
         turn = turns[at]
@@ -417,6 +416,38 @@ def turn_time(timestamp_ms: int) -> tuple[str, str]:
         return "", ""
     when = datetime.fromtimestamp(timestamp_ms / 1000, UTC).astimezone()
     return f"{when:%Y-%m-%d}", f"{when:%H:%M:%S}"
+
+
+class Marks:
+    """The words of a query, and a text that is looked for in any case, that are marked."""
+
+    def __init__(self, terms: Sequence[str] = (), needle: str = "") -> None:
+        shown = safe_line(needle)
+        self._terms = tuple(terms)
+        self._needle = re.compile(re.escape(shown), re.IGNORECASE) if shown else None
+        self._needle_length = len(shown)
+
+    def first_line(self, block: Block) -> int | None:
+        """Return the first line below the head of a turn with something marked, if any."""
+        match = self._needle.search(block.text) if self._needle is not None else None
+        if self._needle is not None:
+            starts = [] if match is None else [match.start()]
+        else:
+            starts = [start for start, _ in match_spans(block.text, self._terms)[:1]]
+        lines = enumerate(block.spans, 1)
+        return next((line for line, (_, end) in lines for start in starts if start < end), None)
+
+    def spans(self, text: str, start: int, end: int) -> list[Span]:
+        """Return what is marked in a part of a text, by places in the part."""
+        spans = match_spans(text[start:end], self._terms) if self._terms else []
+        if self._needle is not None:
+            # A match may begin on the line above and end on the one below.
+            first = max(0, start - self._needle_length)
+            last = min(len(text), end + self._needle_length)
+            for match in self._needle.finditer(text, first, last):
+                low, high = max(match.start(), start), min(match.end(), end)
+                spans += [(low - start, high - start)] if low < high else []
+        return spans
 
 
 # --- the place of a reader ------------------------------------------------------------------------

@@ -21,7 +21,8 @@ from textual.worker import get_current_worker
 from memtui.errors import Cancelled
 from memtui.model import Chunk, Ranked, Reason
 from memtui.model.conversations import ConversationListing, Turn, TurnKind
-from memtui.text.sanitize import safe_line
+from memtui.report.words import left_out_words
+from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.sessions.listing import badge
@@ -324,14 +325,14 @@ class ReaderPane(Pane):
 
     # --- looking for a text ---------------------------------------------------------------------
 
-    def open_within(self) -> bool:
-        """Ask for the text to look for; false without a conversation."""
+    def open_within(self) -> None:
+        """Ask for the text to look for."""
         if self.conversation is None:
-            return False
+            tell(self.app, "Nothing to look through: open a conversation first.")
+            return
         self.screen.add_class("-within")
         self.within_input.focus()
         self.within_input.action_select_all()
-        return True
 
     def stop_looking(self) -> bool:
         """Look for nothing any more; whether something was looked for."""
@@ -415,11 +416,12 @@ class ReaderPane(Pane):
             self._to_match(0)
         self.show_title()
 
-    def match(self, step: int) -> bool:
-        """Go to the next, or the previous, turn with what is looked for; false without any."""
+    def match(self, step: int) -> None:
+        """Go to the next, or the previous, turn with what is looked for; round at the ends."""
         if self.matching.places:
             self._to_match(step)
-        return bool(self.matching.places or self.matching.needle)
+        elif not self.matching.needle:
+            self.open_within()
 
     def _to_match(self, step: int) -> None:
         view, position = self.view, self.view.position
@@ -427,9 +429,38 @@ class ReaderPane(Pane):
         view.front(at)
         turn = position.turns[at]
         is_cut = turn.size > len(turn.text) and at not in position.folds.wholes
-        if is_cut and view.match_line(at) is None and self.conversation is not None:
+        page = position.page
+        is_seen = page is not None and view.marks.first_line(page.block(at)) is not None
+        if is_cut and not is_seen and self.conversation is not None:
             self._read_whole(self.conversation, at, is_for_match=True)
         self.show_title()
+
+    # --- the turn in front ----------------------------------------------------------------------
+
+    def copy_text(self) -> None:
+        """Copy the text of the turn in front, as far as it is read; control characters replaced."""
+        position = self.view.position
+        turn = position.turn
+        if turn is None:
+            tell(self.app, "Nothing to copy: open a conversation first.")
+            return
+        text = position.folds.wholes.get(position.at, turn.text)
+        self.app.copy_to_clipboard(safe(text))
+        rest = turn.size - len(text)
+        more = f", {fmt.count(rest)} more are not shown: enter shows them" if rest > 0 else ""
+        tell(self.app, f"copied {fmt.counted(len(text), 'character')}{more}")
+
+    def show_chunk(self) -> None:
+        """Show everything that the index holds about the chunk of the turn in front."""
+        turn = self.view.position.turn
+        chunk = self.borders.at(turn.line) if turn is not None else None
+        if chunk is not None:
+            self.sessions.main_app.open_chunk(chunk[1].id)
+        elif turn is not None and turn.left_out:
+            why_none = left_out_words(turn.left_out)
+            tell(self.app, f"No chunk: this turn is left out, {why_none}.")
+        else:
+            tell(self.app, "No chunk: the index has none of this turn.")
 
     # --- following ------------------------------------------------------------------------------
 

@@ -20,9 +20,8 @@ from textual.worker import get_current_worker
 
 from memtui.errors import Cancelled
 from memtui.model import citation
-from memtui.model.conversations import ConversationListing, TranscriptSource, TurnKind
-from memtui.report.words import left_out_words
-from memtui.text.sanitize import safe, safe_line
+from memtui.model.conversations import ConversationListing, TranscriptSource
+from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
 from memtui.tui.editor import edit_place
@@ -57,11 +56,10 @@ COUNTED_SECONDS = 0.25
 RELOAD_SECONDS = 0.5
 _FIRST = {"list": "#conversations", "reader": "#turns", "asked": "#memory-calls"}
 _OFFERED = {
-    "list": ("find", "asked", "sort", "sources"),
-    "reader": ("find", "asked", "edit"),
-    "asked": ("turn_of_call", "place_of_result", "asked_everywhere"),
+    "list": ("find", "asked", "sort", "sources…", "back"),
+    "reader": ("find", "asked", "edit", "back"),
+    "asked": ("turn", "place", "asked everywhere", "back"),
 }
-_ALWAYS = ("close", "help", "quit")
 
 
 class ListPane(Pane):
@@ -199,6 +197,16 @@ class ListPane(Pane):
         count.update(Content.styled(safe_line(note), style), layout=False)
         self.show_facts()
 
+    def sort(self) -> None:
+        """Show the list in the next order."""
+        self.state.sort_by_next()
+        self.show()
+
+    def move(self, step: int) -> None:
+        """Move the choice while the filter is typed."""
+        if self.sessions.filter_input.has_focus:
+            self.rows.move(step)
+
     @on(RowList.Chosen)
     def show_facts(self) -> None:
         """Show what there is to know of the chosen conversation."""
@@ -306,8 +314,7 @@ class SessionsScreen(BaseScreen[None]):
         self.asked.is_all = True
         self.pane = "asked"
         if self.is_mounted:
-            self.show_pane("asked")
-            self.asked.list_calls()
+            self.asked.show_everywhere(True)
 
     # --- panes ----------------------------------------------------------------------------------
 
@@ -347,19 +354,20 @@ class SessionsScreen(BaseScreen[None]):
 
     def worded(self, binding: Binding) -> Binding:
         """Offer what belongs to the pane in front."""
-        matches = ("match(1)",) if self.reader.matching.needle else ()
-        shown = (*matches, *_OFFERED[self.pane], *_ALWAYS)
-        return replace(binding, show=binding.action in shown)
+        matches = ("next",) if self.reader.matching.needle else ()
+        return replace(binding, show=binding.description in (*matches, *_OFFERED[self.pane]))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey what has nothing to be done to."""
-        if action in ("turn_of_call", "replay", "place_of_result"):
-            return True if self.asked.state.calls else None
-        if action in ("edit", "copy_citation"):
-            return True if self.is_mounted and self._place() is not None else None
-        if action in ("show_chunk", "copy_text"):
-            return True if self.reader.conversation is not None else None
-        return True
+        match (action, *parameters[:2]):
+            case ("part", "asked", "show_turn" | "replay_chosen" | "show_place"):
+                return True if self.asked.state.calls else None
+            case ("part", "reader", "show_chunk" | "copy_text"):
+                return True if self.reader.conversation is not None else None
+            case ("edit" | "copy_citation",):
+                return True if self.is_mounted and self._place() is not None else None
+            case _:
+                return True
 
     @on(Input.Changed, "#sessions-filter")
     @on(Input.Submitted, "#sessions-filter")
@@ -387,23 +395,8 @@ class SessionsScreen(BaseScreen[None]):
         """Filter the list; in a conversation look for a text."""
         if self.pane != "reader":
             self.show_pane("list", "#sessions-filter")
-        elif not self.reader.open_within():
-            tell(self.app, "Nothing to look through: open a conversation first.")
-
-    def action_match(self, step: int) -> None:
-        """Go to the next, or the previous, turn that holds the text; round at the ends."""
-        if not self.reader.match(step) and not self.reader.open_within():
-            tell(self.app, "Nothing to look through: open a conversation first.")
-
-    def action_sort(self) -> None:
-        """Show the list in the next order."""
-        self.conversations.state.sort_by_next()
-        self.conversations.show()
-
-    def action_move(self, step: int) -> None:
-        """Move the choice in the list while the filter is typed."""
-        if self.filter_input.has_focus:
-            self.conversations.rows.move(step)
+        else:
+            self.reader.open_within()
 
     def action_next_pane(self, step: int) -> None:
         """Give the keys to the next pane."""
@@ -497,62 +490,6 @@ class SessionsScreen(BaseScreen[None]):
         cited = safe_line(citation(place[0], place[1], place[1]))
         self.app.copy_to_clipboard(cited)
         tell(self.app, f"copied {cited}")
-
-    def action_copy_text(self) -> None:
-        """Copy the text of the turn in front, as far as it is read; control characters replaced."""
-        position = self.reader.view.position
-        turn = position.turn
-        if turn is None:
-            tell(self.app, "Nothing to copy: open a conversation first.")
-            return
-        text = position.folds.wholes.get(position.at, turn.text)
-        self.app.copy_to_clipboard(safe(text))
-        rest = turn.size - len(text)
-        more = f", {fmt.count(rest)} more are not shown: enter shows them" if rest > 0 else ""
-        tell(self.app, f"copied {fmt.counted(len(text), 'character')}{more}")
-
-    def action_show_chunk(self) -> None:
-        """Show everything that the index holds about the chunk of the turn in front."""
-        turn = self.reader.view.position.turn
-        chunk = self.reader.borders.at(turn.line) if turn is not None else None
-        if chunk is not None:
-            self.main_app.open_chunk(chunk[1].id)
-        elif turn is not None and turn.left_out:
-            tell(self.app, f"No chunk: this turn is left out, {left_out_words(turn.left_out)}.")
-        else:
-            tell(self.app, "No chunk: the index has none of this turn.")
-
-    # --- what was asked -------------------------------------------------------------------------
-
-    def action_asked(self) -> None:
-        """Show what the agent asked its memory in this conversation."""
-        self.asked.is_all = False
-        self.asked.mean_this()
-        self.show_pane("asked")
-        self.asked.list_calls()
-
-    def action_asked_everywhere(self) -> None:
-        """List the searches of every conversation, or of this one alone."""
-        self.asked.is_all = not self.asked.is_all
-        self.show_pane("asked")
-        self.asked.list_calls()
-
-    def action_turn_of_call(self) -> None:
-        """Show the turn in which the chosen search was asked."""
-        call = self.asked.chosen
-        if call is not None:
-            self.reader.read(call.path, call.line, kind=TurnKind.TOOL_CALL)
-            self.show_pane("reader")
-
-    def action_replay(self) -> None:
-        """Ask the chosen search again."""
-        self.asked.replay_chosen()
-
-    def action_place_of_result(self) -> None:
-        """Show the chosen place of the memory on the browse screen."""
-        row = self.asked.chosen_row
-        if row is not None:
-            self.main_app.open_place(row.path, max(1, row.start_line), row.chunk_id or None)
 
 
 def _is_shown(widget: Widget) -> bool:

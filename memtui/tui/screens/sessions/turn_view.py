@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
@@ -18,17 +17,15 @@ from textual.worker import Worker, get_current_worker
 
 from memtui.errors import Cancelled
 from memtui.model.conversations import Turn, TurnKind
-from memtui.retrieval.marks import match_spans
-from memtui.text.sanitize import safe_line
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.screens.base import show_worker_error
 from memtui.tui.screens.sessions.page import (
     FOLDED,
     INDENT,
-    Block,
     Edge,
     Folds,
+    Marks,
     Page,
     Place,
     Position,
@@ -90,9 +87,7 @@ class TurnView(LineView, inherit_bindings=False):
         self.message: tuple[Content, ...] = ()
         self._ticket = 0
         self._then: Callable[[], None] | None = None
-        self._terms: tuple[str, ...] = ()
-        self._needle: re.Pattern[str] | None = None
-        self._needle_length = 0
+        self.marks = Marks()
 
     # --- what is shown --------------------------------------------------------------------------
 
@@ -275,27 +270,8 @@ class TurnView(LineView, inherit_bindings=False):
 
     def mark(self, terms: Sequence[str] = (), needle: str = "") -> None:
         """Mark the words of a query, and a text that is looked for, in any case."""
-        self._terms = tuple(terms)
-        shown = safe_line(needle)
-        self._needle = re.compile(re.escape(shown), re.IGNORECASE) if shown else None
-        self._needle_length = len(shown)
+        self.marks = Marks(terms, needle)
         self.refresh()
-
-    def match_line(self, at: int) -> int | None:
-        """Return the first line below the head of a turn with something marked, if any."""
-        if self.position.page is None or not self.position.turns:
-            return None
-        block = self.position.page.block(at)
-        if self._needle is not None:
-            match = self._needle.search(block.text)
-            starts = [] if match is None else [match.start()]
-        else:
-            starts = [start for start, _ in match_spans(block.text, self._terms)[:1]]
-        for start in starts:
-            for line, (_, end) in enumerate(block.spans):
-                if start < end:
-                    return line + 1
-        return None
 
     def front(self, at: int) -> None:
         """Put a turn in front, opened, with the first marked words in sight."""
@@ -312,25 +288,10 @@ class TurnView(LineView, inherit_bindings=False):
     def to_match(self) -> None:
         """Scroll to the first marked words of the turn in front."""
         self.to_front()
-        line = self.match_line(self.position.at)
+        at, page = self.position.at, self.position.page
+        line = self.marks.first_line(page.block(at)) if page is not None else None
         if line is not None:
-            self.go(self.position.at, line=line)
-
-    def _marks(self, block: Block, start: int, end: int) -> list[Span]:
-        style = self.get_visual_style("turn-view--match", partial=True)
-        spans = []
-        if self._terms:
-            marked = match_spans(block.text[start:end], self._terms)
-            spans += [Span(low, high, style) for low, high in marked]
-        if self._needle is not None:
-            # A match may begin on the line above and end on the one below.
-            first = max(0, start - self._needle_length)
-            last = min(len(block.text), end + self._needle_length)
-            for match in self._needle.finditer(block.text, first, last):
-                low, high = max(match.start(), start), min(match.end(), end)
-                if low < high:
-                    spans.append(Span(low - start, high - start, style))
-        return spans
+            self.go(at, line=line)
 
     # --- drawing --------------------------------------------------------------------------------
 
@@ -392,7 +353,9 @@ class TurnView(LineView, inherit_bindings=False):
         if below > len(block.spans):
             return " " * INDENT + more_line(block.more, self.glyphs)
         start, end = block.spans[below - 1]
-        content = Content(block.text[start:end], self._marks(block, start, end))
+        mark = self.get_visual_style("turn-view--match", partial=True)
+        spans = [Span(low, high, mark) for low, high in self.marks.spans(block.text, start, end)]
+        content = Content(block.text[start:end], spans)
         if turn.kind is not TurnKind.MESSAGE or turn.left_out:
             aside = self.get_visual_style("turn-view--aside", partial=True)
             content = content.stylize_before(aside)
