@@ -13,10 +13,10 @@ from memtui.engine.inquiry import ChunkFacts, refused
 from memtui.engine.ports import IndexedFile, StoredVector, Vectors, Words
 from memtui.engine.source import RecentFile
 from memtui.index.database import number
-from memtui.index.files import within_limit
 from memtui.index.reader import ChunkRange, chunk_ranges, file_row, recent_files
 from memtui.index.scan import known_file
 from memtui.index.schema import NO_MODEL, has_vector_table, read_meta
+from memtui.index.writer import within_limit
 from memtui.model import CandidatePool, Chunk, ChunkSpan, Leg, Ranked, Reason
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
 from memtui.retrieval.filters import AllowedRows, RowFilter

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from memtui.bus import FileIndexed, FileSkipped
-from memtui.embedding.limits import byte_size, split_input
 from memtui.index.database import transaction
 from memtui.index.job import FILES, Counts, Job
 from memtui.index.scan import KEY as ROOT
@@ -18,9 +17,9 @@ from memtui.index.scan import KnownFile, Plan, identity_of_root, known_files, pl
 from memtui.index.schema import read_meta, write_meta
 from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
 from memtui.index.transcripts.scope import TranscriptScope
-from memtui.index.writer import IndexWriter
+from memtui.index.writer import IndexWriter, within_limit
 from memtui.memory.discover import Discovery
-from memtui.memory.documents import read_document, reason_of, text_hash
+from memtui.memory.documents import read_document, reason_of
 from memtui.model import ChunkSpan, Document, SkippedFile, SourceFile
 from memtui.retrieval.pool import UNMASKED
 
@@ -240,26 +239,3 @@ class FilesPhase:
 
     def _transaction(self) -> AbstractContextManager[None]:
         return nullcontext() if self._bulk else transaction(self._connection)
-
-
-def within_limit(spans: Sequence[ChunkSpan], limit: int | None) -> list[ChunkSpan]:
-    """Split every chunk of more than `limit` UTF-8 bytes; `None` leaves all as they are.
-
-    Each part keeps the lines of its chunk and has a hash of its own (OPENCLAW.md, section 3).
-    Blank parts are left out, and of parts with the same lines and text all but the first, as
-    they would have one id.
-    """
-    if limit is None or all(byte_size(span.text) <= limit for span in spans):
-        return list(spans)
-    kept: dict[tuple[int, int, str], ChunkSpan] = {}
-    for span in spans:
-        for part in _parts(span, limit):
-            kept.setdefault((part.start_line, part.end_line, part.hash), part)
-    return list(kept.values())
-
-
-def _parts(span: ChunkSpan, limit: int) -> list[ChunkSpan]:
-    if byte_size(span.text) <= limit:
-        return [span]
-    texts = [text for text in split_input(span.text, limit) if text.strip()]
-    return [ChunkSpan(span.start_line, span.end_line, text, text_hash(text)) for text in texts]

@@ -9,10 +9,12 @@ import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from memtui.embedding.limits import byte_size, split_input
 from memtui.errors import Cancelled
 from memtui.index.database import number, numbers
 from memtui.index.schema import create_vector_table, has_vector_table
 from memtui.memory.chunking import chunk_id
+from memtui.memory.documents import text_hash
 from memtui.model import ChunkSpan, Document, SourceFile
 from memtui.text.tokens import index_text
 
@@ -257,3 +259,26 @@ def _counted(
         if place % _CHECK_EVERY == 0 and cancelled():
             raise Cancelled
         yield first + place, chunk
+
+
+def within_limit(spans: Sequence[ChunkSpan], limit: int | None) -> list[ChunkSpan]:
+    """Split every chunk of more than `limit` UTF-8 bytes; `None` leaves all as they are.
+
+    Each part keeps the lines of its chunk and has a hash of its own (OPENCLAW.md, section 3).
+    Blank parts are left out, and of parts with the same lines and text all but the first, as
+    they would have one id.
+    """
+    if limit is None or all(byte_size(span.text) <= limit for span in spans):
+        return list(spans)
+    kept: dict[tuple[int, int, str], ChunkSpan] = {}
+    for span in spans:
+        for part in _parts(span, limit):
+            kept.setdefault((part.start_line, part.end_line, part.hash), part)
+    return list(kept.values())
+
+
+def _parts(span: ChunkSpan, limit: int) -> list[ChunkSpan]:
+    if byte_size(span.text) <= limit:
+        return [span]
+    texts = [text for text in split_input(span.text, limit) if text.strip()]
+    return [ChunkSpan(span.start_line, span.end_line, text, text_hash(text)) for text in texts]

@@ -13,9 +13,9 @@ from memtui.embedding.limits import byte_size
 from memtui.embedding.provider import identity_of
 from memtui.engine.own_reading import indexed_note
 from memtui.index.database import open_database
-from memtui.index.files import within_limit
 from memtui.index.reader import LiveIndex
 from memtui.index.schema import INPUT_BYTES, Recipe
+from memtui.index.writer import within_limit
 from memtui.memory.documents import text_hash
 from memtui.model import ChunkSpan
 from tests.support.embedding import HashedProvider
