@@ -247,7 +247,7 @@ class OwnReading:
         if view.count * view.dims > MOST_ROWS * _NUMBERS_OF_A_VECTOR:
             return LegPlace(None, Reason.TOO_MANY)
         rows = None if allowed is None else allowed.rowids
-        rank = view_rank(view, vector, rowid, rows, products=leg.products(view, vector))
+        rank = view_rank(view, vector, rowid, rows)
         return LegPlace(rank, Reason.OK if rank is not None else Reason.NO_VECTOR)
 
     def _vector_state(self, chunk: Chunk, rowid: int) -> Reason:

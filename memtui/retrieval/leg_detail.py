@@ -355,21 +355,19 @@ def view_rank(
     query: Floats,
     rowid: int,
     allowed: RowIds | None = None,
-    *,
-    products: Floats | None = None,
 ) -> LegRank | None:
     """Count the rows of a view that are nearer to a query than one, in the order of `nearest`.
 
     `query` has the shape (dims,) and length 1. `None` when the row has no usable vector or is not
-    in `allowed`. One product of the whole matrix, unless `products` (count,) hold it; the ranks are
-    those of an exact comparison, even where the view's own search only estimates.
+    in `allowed`. One product of the whole matrix; the ranks are those of an exact comparison, even
+    where the view's own search only estimates.
     """
     eligible = view.live if allowed is None else view.live & np.isin(view.rowids, allowed)
     places = np.flatnonzero(eligible & (view.rowids == rowid))
     if not len(places):
         return None
     own = exact_cosines(view, query, places)[0]
-    estimates = view.matrix @ query if products is None else products
+    estimates = view.matrix @ query
     position = int(np.count_nonzero(eligible & (estimates > own + _SLACK)))
     close = np.flatnonzero(eligible & (np.abs(estimates - own) <= _SLACK))
     exact = exact_cosines(view, query, close)

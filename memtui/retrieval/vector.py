@@ -14,7 +14,7 @@ from memtui.retrieval.query import Query
 
 if TYPE_CHECKING:
     from memtui.retrieval.filters import AllowedRows
-    from memtui.retrieval.vector_view import Floats, Mask, VectorView
+    from memtui.retrieval.vector_view import Floats, VectorView
 
 EXACT_BACKEND = "exact float32"
 CODED_BACKEND = "one-bit codes, exact rescoring"
@@ -48,7 +48,6 @@ class VectorLeg:
         self.provider = provider
         """Who embeds the queries."""
         self._vectors: OrderedDict[str, Floats] = OrderedDict()
-        self._products: tuple[Mask, Floats, Floats] | None = None
         # What has nobody to embed a query needs no numpy, which takes longer than a keyword search.
         if provider is not None:
             import_numpy()
@@ -62,17 +61,6 @@ class VectorLeg:
     def remembered(self, text: str) -> Floats | None:
         """The vector of a query that was searched, shape (dims,); nothing is embedded for it."""
         return self._vectors.get(text)
-
-    def products(self, view: VectorView, vector: Floats) -> Floats:
-        """Every row of a view times a remembered vector, shape (count,); the last are kept.
-
-        What a search computed, an explanation of its answer needs again.
-        """
-        known = self._products
-        # A view is known by its mask: to hold on to the view would keep its vectors in memory.
-        if known is None or known[0] is not view.live or known[1] is not vector:
-            known = self._products = (view.live, vector, view.matrix @ vector)
-        return known[2]
 
     def search(
         self,
@@ -122,8 +110,7 @@ class VectorLeg:
         from memtui.retrieval.vector_view import nearest
 
         rows = None if allowed is None else allowed.rowids
-        products = self.products(view, vector) if view.codes is None else None
-        found = nearest(view, vector, limit, rows, products=products)
+        found = nearest(view, vector, limit, rows)
         return watch.ok(tuple(RowHit(rowid, cosine) for rowid, cosine in found), facts)
 
     def _refusal(self, query: Query, watch: Stopwatch) -> LegAnswer | None:

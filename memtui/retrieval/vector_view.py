@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,6 @@ RowIds: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 Codes: TypeAlias = NDArray[np.uint64]
 Positions: TypeAlias = NDArray[np.intp]
-
-_Number = TypeVar("_Number", bound=np.generic)
 
 EXACT_LIMIT = 40_000_000
 """Up to so many numbers (100,000 x 384) a full product is as fast as anything."""
@@ -63,78 +61,94 @@ _BLOCKS = (
 Undisturbed = Callable[[], AbstractContextManager[None]]
 
 
-class _Store:
-    """Arrays with room to grow, shared by the views that follow one another.
+class ViewBuilder:
+    """Arrays with room to grow, filled block by block and shared by the views that follow.
 
     A view looks only at the rows below its own count, so that writing behind them disturbs no
-    search; `used` says who may write there.
+    search; `count` says who may write there.
     """
 
-    def __init__(self, capacity: int, dims: int, *, coded: bool) -> None:
-        self.matrix: Floats = np.empty((capacity, dims), dtype=np.float32)
-        self.rowids: RowIds = np.empty(capacity, dtype=np.int64)
-        words = -(-dims // 64)
-        # Word by word, so that a scan reads each array from end to end.
-        self.codes: Codes | None = np.empty((words, capacity), dtype=np.uint64) if coded else None
-        self.used = 0
+    def __init__(self, rows: int, dims: int, *, exact_limit: int = EXACT_LIMIT) -> None:
+        """Make room for `rows` rows and some more; pages that are not written cost nothing."""
+        self.capacity = rows + max(_SPARE_ROWS, rows // 8)
+        self.dims = dims
+        self.exact_limit = exact_limit
+        self.matrix: Floats = np.empty((self.capacity, dims), dtype=np.float32)
+        self.rowids: RowIds = np.empty(self.capacity, dtype=np.int64)
+        self.has_direction: Mask = np.empty(self.capacity, dtype=np.bool_)
+        self.codes: Codes | None = None
+        if rows * dims > exact_limit:
+            # Word by word, so that a scan reads each array from end to end.
+            self.codes = np.empty((-(-dims // 64), self.capacity), dtype=np.uint64)
+        self.count = 0
+        """How many rows were appended."""
         self.lock = threading.Lock()
 
     @property
-    def capacity(self) -> int:
-        return int(self.matrix.shape[0])
+    def room(self) -> int:
+        """How many rows can still be appended."""
+        return self.capacity - self.count
 
-    def append(self, rowids: RowIds, vectors: Floats) -> Mask:
-        """Write rows behind the used ones; returns which of them have a direction."""
-        start, end = self.used, self.used + len(rowids)
+    def append(self, rowids: RowIds, vectors: Floats) -> None:
+        """Add rows; `vectors` has the shape (len(rowids), dims)."""
+        start, end = self.count, self.count + len(rowids)
         self.matrix[start:end] = vectors
         self.rowids[start:end] = rowids
-        live = np.ones(len(rowids), dtype=np.bool_)
         for first in range(start, end, _ROWS_AT_A_TIME):
             last = min(end, first + _ROWS_AT_A_TIME)
             block = self.matrix[first:last]
-            live[first - start : last - start] = _clear_without_direction(block)
+            self.has_direction[first:last] = _clear_without_direction(block)
             if self.codes is not None:
                 self.codes[:, first:last] = sign_codes(block).T
-        self.used = end
-        return live
+        self.count = end
+
+    def finish(self, *, pending: int = 0) -> VectorView:
+        """Give the view of everything that was appended."""
+        return VectorView(self, self.has_direction[: self.count].copy(), pending)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VectorView:
     """The vectors of an index at one moment: searched, never changed.
 
-    `count` rows, of which `live` (count,) marks those that may be found; rows that were removed,
-    that are zero or not finite are not live. `pending` is how many chunks have no vector yet.
+    `live` (count,) marks the rows that may be found; rows that were removed, that are zero or not
+    finite are not live. `pending` is how many chunks have no vector yet.
     """
 
-    _store: _Store
-    count: int
+    _store: ViewBuilder
     live: Mask
-    size: int
-    """How many rows may be found."""
     pending: int
-    exact_limit: int
+
+    @property
+    def count(self) -> int:
+        """How many rows there are, live or not."""
+        return len(self.live)
+
+    @property
+    def size(self) -> int:
+        """How many rows may be found."""
+        return int(np.count_nonzero(self.live))
 
     @property
     def dims(self) -> int:
         """How many numbers a vector has."""
-        return int(self._store.matrix.shape[1])
+        return self._store.dims
 
     @property
     def matrix(self) -> Floats:
-        """All rows, shape (count, dims), float32, C-contiguous, read-only."""
-        return _read_only(self._store.matrix[: self.count])
+        """All rows, shape (count, dims), float32, C-contiguous."""
+        return self._store.matrix[: self.count]
 
     @property
     def rowids(self) -> RowIds:
         """The chunk row number of each row, shape (count,), in no particular order."""
-        return _read_only(self._store.rowids[: self.count])
+        return self._store.rowids[: self.count]
 
     @property
     def codes(self) -> Codes | None:
         """One bit per number, shape (ceil(dims / 64), count); `None` for an exact view."""
         codes = self._store.codes
-        return None if codes is None else _read_only(codes[:, : self.count])
+        return None if codes is None else codes[:, : self.count]
 
     def with_changes(
         self,
@@ -156,68 +170,36 @@ class VectorView:
             raise ValueError(f"vectors of shape {matrix.shape} for {len(new)} rows of {self.dims}")
         gone = np.concatenate([np.asarray(removed, dtype=np.int64), new])
         live = self.live & ~np.isin(self.rowids, gone) if len(gone) else self.live
-        grown = self._grown(new, matrix, live) or self._copied(new, matrix, live)
-        return replace(grown, pending=self.pending if pending is None else pending)
+        pending = self.pending if pending is None else pending
+        return self._grown(new, matrix, live, pending) or self._copied(new, matrix, live, pending)
 
-    def _grown(self, rowids: RowIds, vectors: Floats, live: Mask) -> VectorView | None:
+    def _grown(
+        self, rowids: RowIds, vectors: Floats, live: Mask, pending: int
+    ) -> VectorView | None:
         """Write into the spare room; `None` where there is too little, or too much is dead."""
         store, count = self._store, self.count + len(rowids)
         dead = self.count - int(np.count_nonzero(live))
-        needs_codes = store.codes is None and count * self.dims > self.exact_limit
+        needs_codes = store.codes is None and count * self.dims > store.exact_limit
         if needs_codes or dead > max(_SPARE_ROWS, _DEAD_SHARE * self.count):
             return None
         with store.lock:
-            if count > store.capacity or store.used != self.count:
+            if count > store.capacity or store.count != self.count:
                 return None
-            fresh = store.append(rowids, vectors) if len(rowids) else np.ones(0, np.bool_)
-        return _view(
-            store,
-            np.concatenate([live, fresh]),
-            self.pending,
-            self.exact_limit,
-        )
+            if len(rowids):
+                store.append(rowids, vectors)
+        fresh = store.has_direction[self.count : count]
+        return VectorView(store, np.concatenate([live, fresh]), pending)
 
-    def _copied(self, rowids: RowIds, vectors: Floats, live: Mask) -> VectorView:
-        kept = np.flatnonzero(live)
-        builder = ViewBuilder(len(kept) + len(rowids), self.dims, exact_limit=self.exact_limit)
-        for first in range(0, len(kept), _ROWS_AT_A_TIME):
-            rows = kept[first : first + _ROWS_AT_A_TIME]
-            builder.append(self.rowids[rows], self.matrix[rows])
-        builder.append(rowids, vectors)
-        return builder.finish(pending=self.pending)
-
-
-class ViewBuilder:
-    """Collects vectors block by block, so that they are never in memory twice."""
-
-    def __init__(self, rows: int, dims: int, *, exact_limit: int = EXACT_LIMIT) -> None:
-        """Make room for `rows` rows and some more; pages that are not written cost nothing."""
-        capacity = rows + max(_SPARE_ROWS, rows // 8)
-        self._store = _Store(capacity, dims, coded=rows * dims > exact_limit)
-        self._live: list[Mask] = []
-        self._exact_limit = exact_limit
-
-        self.dims = dims
-
-    @property
-    def room(self) -> int:
-        """How many rows can still be appended."""
-        return self._store.capacity - self._store.used
-
-    @property
-    def count(self) -> int:
-        """How many rows were appended."""
-        return self._store.used
-
-    def append(self, rowids: RowIds, vectors: Floats) -> None:
-        """Add rows; `vectors` has the shape (len(rowids), dims)."""
+    def _copied(self, rowids: RowIds, vectors: Floats, live: Mask, pending: int) -> VectorView:
+        rows = np.flatnonzero(live)
+        limit = self._store.exact_limit
+        builder = ViewBuilder(len(rows) + len(rowids), self.dims, exact_limit=limit)
+        for first in range(0, len(rows), _ROWS_AT_A_TIME):
+            part = rows[first : first + _ROWS_AT_A_TIME]
+            builder.append(self.rowids[part], self.matrix[part])
         if len(rowids):
-            self._live.append(self._store.append(rowids, vectors))
-
-    def finish(self, *, pending: int = 0) -> VectorView:
-        """Give the view of everything that was appended."""
-        live = np.concatenate([*self._live, np.ones(0, dtype=np.bool_)])
-        return _view(self._store, live, pending, self._exact_limit)
+            builder.append(rowids, vectors)
+        return builder.finish(pending=pending)
 
 
 def sign_codes(vectors: Floats) -> Codes:
@@ -227,12 +209,6 @@ def sign_codes(vectors: Floats) -> Codes:
     padded = np.zeros((len(vectors), bytes_per_row), dtype=np.uint8)
     padded[:, : packed.shape[1]] = packed
     return padded.view(np.uint64)
-
-
-def _view(store: _Store, live: Mask, pending: int, exact_limit: int) -> VectorView:
-    size = int(np.count_nonzero(live))
-    live = _read_only(live)
-    return VectorView(store, len(live), live, size, pending, exact_limit)
 
 
 def _clear_without_direction(block: Floats) -> Mask:
@@ -245,12 +221,6 @@ def _clear_without_direction(block: Floats) -> Mask:
     return usable
 
 
-def _read_only(array: NDArray[_Number]) -> NDArray[_Number]:
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
 # --- the nearest rows -------------------------------------------------------------------------
 
 
@@ -261,14 +231,13 @@ def nearest(
     allowed: RowIds | None = None,
     *,
     rescored: int | None = None,
-    products: Floats | None = None,
 ) -> list[tuple[int, float]]:
     """Find the `limit` live rows with the largest cosine, as (chunk row number, cosine).
 
     `query` has the shape (dims,) and length 1. Rows that are not in `allowed` are left out before
     anything is chosen. Best first, equal cosines by row number; the cosine of a row is the same
     float whichever rows surround it. `rescored` overrides how many rows of a coded view are
-    compared exactly; `products` (count,) are those of every row with `query`, where they are known.
+    compared exactly.
     """
     eligible = view.live if allowed is None else view.live & np.isin(view.rowids, allowed)
     available = int(np.count_nonzero(eligible))
@@ -277,7 +246,7 @@ def nearest(
         return []
     count = rescored or rescored_rows(view.count, limit)
     if view.codes is None:
-        scores = view.matrix @ query if products is None else products
+        scores = view.matrix @ query
         if available < view.count:
             scores = np.where(eligible, scores, np.float32(-np.inf))
         rows = _leading(scores, wanted)

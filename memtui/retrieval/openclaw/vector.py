@@ -70,60 +70,39 @@ class OpenClawVectorLeg:
     ) -> VectorAnswer | None:
         blob = vector.astype("<f4").tobytes()
         if not self._release.has_knn:
-            rows = self._all_rows(vec, blob, limit, scope)
+            rows = self._nearest(vec, blob, None, limit, scope)
             return VectorAnswer(rows, VEC0, len(rows))
         ceiling = self._release.max_knn
         asked = limit * OVERSAMPLE if ceiling is None else min(limit * OVERSAMPLE, ceiling)
         rows = self._nearest(vec, blob, asked, limit, scope)
+        where, values = self._filter(scope)
         if len(rows) >= limit:
             return VectorAnswer(rows, VEC0, asked)
-        return self._widened(vec, blob, asked, limit, scope, rows)
-
-    def _widened(
-        self,
-        vec: str,
-        blob: bytes,
-        asked: int,
-        limit: int,
-        scope: SearchScope,
-        rows: tuple[tuple[str, float], ...],
-    ) -> VectorAnswer | None:
-        """Ask again for every vector where the model's own are too few among the nearest."""
-        where, values = self._filter(scope)
         matching = self._count(f"{self._tables.chunks} c WHERE 1=1{where}", values)
         if matching <= len(rows):
             return VectorAnswer(rows, VEC0, asked)
-        stored, ceiling = self._count(vec, ()), self._release.max_knn
+        # Among the nearest, too few are of the model: every vector is asked for.
+        stored = self._count(vec, ())
         wider = stored if ceiling is None else min(stored, ceiling)
         if wider > asked:
             rows, asked = self._nearest(vec, blob, wider, limit, scope), wider
-        too_many = ceiling is not None and stored > ceiling
-        if too_many and len(rows) < min(limit, matching):
+        if wider < stored and len(rows) < min(limit, matching):
             return None
         return VectorAnswer(rows, VEC0, asked)
 
     def _nearest(
-        self, vec: str, blob: bytes, asked: int, limit: int, scope: SearchScope
+        self, vec: str, blob: bytes, asked: int | None, limit: int, scope: SearchScope
     ) -> tuple[tuple[str, float], ...]:
+        """Compare the `asked` nearest vectors by sqlite-vec's own search; `None`: every vector."""
         where, values = self._filter(scope)
+        among = "1=1" if asked is None else "v.embedding MATCH ? AND k = ?"
+        chosen = () if asked is None else (blob, asked)
         sql = (
             f"SELECT {readable('c.id')}, vec_distance_cosine(v.embedding, ?) AS dist FROM {vec} v "
             f"JOIN {self._tables.chunks} c ON c.id = v.id "
-            f"WHERE v.embedding MATCH ? AND k = ?{where} ORDER BY dist ASC LIMIT ?"
+            f"WHERE {among}{where} ORDER BY dist ASC LIMIT ?"
         )
-        rows = self._connection.execute(sql, (blob, blob, asked, *values, limit))
-        return _hits(rows.fetchall())
-
-    def _all_rows(
-        self, vec: str, blob: bytes, limit: int, scope: SearchScope
-    ) -> tuple[tuple[str, float], ...]:
-        where, values = self._filter(scope)
-        sql = (
-            f"SELECT {readable('c.id')}, vec_distance_cosine(v.embedding, ?) AS dist FROM {vec} v "
-            f"JOIN {self._tables.chunks} c ON c.id = v.id WHERE 1=1{where} "
-            "ORDER BY dist ASC LIMIT ?"
-        )
-        rows = self._connection.execute(sql, (blob, *values, limit))
+        rows = self._connection.execute(sql, (blob, *chosen, *values, limit))
         return _hits(rows.fetchall())
 
     def _by_scan(self, vector: Vector, limit: int, scope: SearchScope) -> VectorAnswer:
