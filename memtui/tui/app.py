@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 from collections.abc import Mapping
@@ -105,16 +106,13 @@ class MemtuiApp(App[int]):
         self.engine: Engine | None = None
         """The engine; `None` until it is open."""
         self._choose = choose
-        self.memories = Memories(self, open_engine, agents, bus or Bus())
+        self.bus = bus or Bus()
+        """The bus of the memory that is open."""
+        self.memories = Memories(self, open_engine, agents)
         self.providers = ProviderSwitch(self)
         self.care: CareLook | None = None
         """The last look for what needs care in the memory that is open."""
         self.search_screen = SearchScreen(self.options)
-
-    @property
-    def bus(self) -> Bus:
-        """The bus of the memory that is open."""
-        return self.memories.bus
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Leg and state colours for themes that do not define them."""
@@ -124,7 +122,10 @@ class MemtuiApp(App[int]):
         """Set the theme before the first screen."""
         for theme in THEMES:
             self.register_theme(theme)
-        self.theme_problems = self._apply_theme(self.options.theme)
+        name = self.options.theme
+        if name not in ("auto", *self.available_themes):
+            self.theme_problems = (f"no theme {name!r}; ctrl+p lists them",)
+        self.theme = name if name in self.available_themes else automatic_theme(os.environ)
 
     def refresh_css(self, animate: bool = True) -> None:
         """Before the first screen take the colours alone: nothing is parsed that has others."""
@@ -132,14 +133,6 @@ class MemtuiApp(App[int]):
             super().refresh_css(animate)
         else:
             self.stylesheet.set_variables(self.get_css_variables())
-
-    def _apply_theme(self, name: str) -> tuple[str, ...]:
-        chosen = automatic_theme(os.environ) if name == "auto" else name
-        if chosen in self.available_themes:
-            self.theme = chosen
-            return ()
-        self.theme = automatic_theme(os.environ)
-        return (f"no theme {name!r}; ctrl+p lists them",)
 
     def get_default_screen(self) -> Screen[Any]:
         """Start on the search screen."""
@@ -238,27 +231,24 @@ class MemtuiApp(App[int]):
         """Save the screen as SVG in the state folder."""
         svg = self.export_screenshot(title="memtui")
         name = f"memtui-{datetime.now():%Y-%m-%d-%H%M%S}.svg"
-        folder = (self.options.state_dir or Path.cwd()) / "screenshots"
+        path = (self.options.state_dir or Path.cwd()) / "screenshots" / name
+
+        async def write() -> None:
+            from memtui.report.export import ExportFailed, save
+            from memtui.settings.storage import make_private
+
+            try:
+                await asyncio.to_thread(make_private, path.parent)
+                await asyncio.to_thread(save, path, svg, force=True, mode=0o600)
+            except (OSError, ExportFailed) as error:
+                text = f"screenshot not saved: {error}"
+                self.notify(safe_line(text), markup=False, severity="error")
+            else:
+                self.notify(f"saved {safe_line(str(path))}", markup=False)
+
         self.run_worker(
-            lambda: self._write_svg(folder / name, svg),
-            thread=True,
-            exit_on_error=False,
-            group="screenshot",
-            description="save the screenshot",
+            write(), exit_on_error=False, group="screenshot", description="save the screenshot"
         )
-
-    def _write_svg(self, path: Path, svg: str) -> None:
-        from memtui.report.export import ExportFailed, save
-        from memtui.settings.storage import make_private
-
-        try:
-            make_private(path.parent)
-            save(path, svg, force=True, mode=0o600)
-        except (OSError, ExportFailed) as error:
-            text = f"screenshot not saved: {error}"
-            self.call_from_thread(self.notify, safe_line(text), markup=False, severity="error")
-            return
-        self.call_from_thread(self.notify, f"saved {safe_line(str(path))}", markup=False)
 
     def settings_written(
         self, ranking: Ranking | None, profiles: Mapping[str, Ranking], *, foreign: bool
@@ -445,10 +435,6 @@ class MemtuiApp(App[int]):
     def on_unmount(self) -> None:
         """Close the engine."""
         self.memories.begin_closing()
-
-    async def action_quit(self) -> None:
-        """Quit at once."""
-        self.exit(0)
 
     def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:
         """Tell once that two actions want one key."""

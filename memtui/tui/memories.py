@@ -128,18 +128,17 @@ class Memories:
     """Opens a memory, goes from one to another, and closes what is left."""
 
     def __init__(
-        self, app: MemtuiApp, open_notes: EngineFactory | None, agents: AgentSource | None, bus: Bus
+        self, app: MemtuiApp, open_notes: EngineFactory | None, agents: AgentSource | None
     ) -> None:
         self._app = app
         self._open_notes = open_notes
         self.agents = agents
-        self.bus = bus
         self.number = 0
         """How often another memory was opened: answers of the one before are dropped."""
         self._last: EngineFactory | None = None
         """What was opened last, or not."""
         self._closer: threading.Thread | None = None
-        self.bridge = Bridge(bus, app.post_message)
+        self.bridge = Bridge(app.bus, app.post_message)
 
     # --- at the start ---------------------------------------------------------------------------
 
@@ -192,7 +191,7 @@ class Memories:
     def _open(self, factory: EngineFactory) -> None:
         self._last = factory
         try:
-            memory = as_memory(factory(self.bus))
+            memory = as_memory(factory(self._app.bus))
             # What the first answer needs, imported here: on the loop it would be a stall.
             import memtui.tui.widgets.result_row  # noqa: F401
         except Exception as error:
@@ -209,7 +208,7 @@ class Memories:
 
     def _opened(self, memory: OpenedMemory) -> None:
         if self._app.search_screen.is_built:
-            self.show(memory, self.bus)
+            self.show(memory, self._app.bus)
         else:
             in_thread(memory.engine.close, "memtui-close")
 
@@ -224,10 +223,10 @@ class Memories:
         app, before = self._app, self._app.engine
         if before is not None and memory.engine is not before:
             app.forget_screens()
-        if bus is not self.bus:
+        if bus is not app.bus:
             self.bridge.close()
             self.number += 1
-            self.bus = bus
+            app.bus = bus
             self.bridge = Bridge(bus, app.post_message, self.number)
         app.engine = memory.engine
         app.options = replace(

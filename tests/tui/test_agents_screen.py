@@ -53,7 +53,7 @@ def _is_asking(app: MemtuiApp) -> bool:
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
 async def test_every_agent_is_described(size: tuple[int, int]) -> None:
     async with choosing(SampleAgents(), size=size) as (app, _):
-        text = screen_text(app).replace("\u2009", " ")
+        text = screen_text(app)
         for words in (
             "the notes folder   /home/ann/wiki",
             "openai/text-embedding-3-small 1536 d",

@@ -173,7 +173,7 @@ async def test_many_files_are_counted_and_the_first_are_drawn() -> None:
         screen = await _open(run)
         assert len(screen.query_one("#files", RowList).rows) == FILES_SHOWN
         assert "first 500 shown" in run.text
-        assert "2\u2009000" in run.text
+        assert "2 000" in run.text
 
 
 async def test_hostile_text_is_shown_as_marks() -> None:

@@ -22,7 +22,6 @@ from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.screens.base import BaseScreen
 from memtui.tui.screens.dialogs import ConfirmRebuild
 from memtui.tui.screens.search.index_controller import PRICE
-from memtui.tui.widgets.facts import Fact, Facts
 from memtui.tui.widgets.index_status import (
     cache_line,
     counts,
@@ -35,6 +34,7 @@ from memtui.tui.widgets.index_status import (
     watcher_line,
 )
 from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.line_view import Fact, Facts
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -174,7 +174,7 @@ class IndexScreen(BaseScreen[None]):
         now = self._now or (self.engine.now() if self.engine else datetime.now(UTC))
         self.query_one("#index-state-line", Static).update(state_line(status, self.glyphs))
         self._show_progress(status)
-        self.query_one(Facts).show(index_facts(status, now, self.glyphs))
+        self.query_one(Facts).show_facts(index_facts(status, now, self.glyphs))
         tables = {table.id: table for table in self.query(StatusTable)}
         for name, (rows, total) in table_rows(status, now).items():
             tables[name].show_rows(rows, total)

@@ -21,9 +21,9 @@ from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.screens.base import BaseScreen, Modal
 from memtui.tui.widgets import index_status, truth_rows
-from memtui.tui.widgets.facts import Facts
 from memtui.tui.widgets.index_status import state_line
 from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.line_view import Facts
 from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
@@ -160,9 +160,9 @@ class TruthScreen(BaseScreen[None]):
             return
         lines = (state_line(status, self.glyphs), index_status.profile_line(foreign))
         self.query_one("#truth-state", Static).update(Content("\n").join(lines))
-        self.query_one("#truth-place", Facts).show(truth_rows.place_facts(status, foreign))
+        self.query_one("#truth-place", Facts).show_facts(truth_rows.place_facts(status, foreign))
         numbers = truth_rows.state_facts(status, foreign, self.now())
-        self.query_one("#truth-numbers", Facts).show(numbers)
+        self.query_one("#truth-numbers", Facts).show_facts(numbers)
         if foreign.truth is None or foreign.truth is not self._truth:
             self._show_lists(foreign)
         self._name_sections(foreign)

@@ -16,8 +16,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
 from memtui.tui.glyphs import UNICODE, Glyphs
-from memtui.tui.widgets.facts import Fact
-from memtui.tui.widgets.line_view import TextBlock
+from memtui.tui.widgets.line_view import Fact, TextBlock
 
 _LABEL = 11
 _METER = 6

@@ -167,3 +167,34 @@ class TextBlock(Widget):
     def render(self) -> Content:
         """Draw the lines at the present width."""
         return Content("\n").join(self._draw_lines(max(1, self.content_size.width)))
+
+
+Fact = tuple[str, Content]
+"""A constant label and its value; an empty label continues the fact above."""
+
+_MIN_VALUE = 8
+
+
+def fact_lines(facts: Sequence[Fact], width: int, label_width: int | None = None) -> list[Content]:
+    """Lay out facts in `width` cells, one line or more for each."""
+    column = label_width or max((len(label) for label, _ in facts), default=0) + 2
+    room = max(_MIN_VALUE, width - column)
+    lines: list[Content] = []
+    for label, value in facts:
+        wrapped = value.wrap(room) or [Content("")]
+        for number, line in enumerate(wrapped):
+            head = label if number == 0 else ""
+            lines.append(Content.assemble((f"{head:<{column}}", fmt.MUTED), line))
+    return lines
+
+
+class Facts(TextBlock):
+    """A block of facts, as tall as they need."""
+
+    def __init__(self, *, label_width: int | None = None, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._label_width = label_width
+
+    def show_facts(self, facts: Sequence[Fact]) -> None:
+        """Replace the facts."""
+        self.show(lambda width: fact_lines(facts, width, self._label_width))

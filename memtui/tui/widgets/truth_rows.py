@@ -22,7 +22,6 @@ from memtui.model.status import (
 )
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.widgets.facts import Fact
 from memtui.tui.widgets.index_status import (
     FILE_STATE_GLYPHS,
     FILE_STATE_STYLES,
@@ -34,6 +33,7 @@ from memtui.tui.widgets.index_status import (
     found_line,
     opened_line,
 )
+from memtui.tui.widgets.line_view import Fact
 from memtui.tui.widgets.row_list import Row
 
 FILES_SHOWN = 500

@@ -16,7 +16,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.present.report import heading
-from memtui.tui.widgets.facts import Fact
+from memtui.tui.widgets.line_view import Fact
 from memtui.tui.widgets.result_row import place_text
 from memtui.tui.widgets.row_list import Row
 

@@ -45,9 +45,8 @@ from memtui.tui.screens.chunk.rows import (
 )
 from memtui.tui.screens.dialogs import SideScreen
 from memtui.tui.side_by_side import SideText, one_text
-from memtui.tui.widgets.facts import Facts
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.widgets.line_view import LineView
+from memtui.tui.widgets.line_view import Facts, LineView
 from memtui.tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
@@ -209,7 +208,7 @@ class ChunkScreen(BaseScreen[None]):
     def _show_facts(self) -> None:
         if self.lookup.record is not None and self.engine is not None:
             short = self.size.width < WIDE or self.size.height < TALL
-            self.facts.show(record_facts(self.lookup.record, self.engine.now(), short=short))
+            self.facts.show_facts(record_facts(self.lookup.record, self.engine.now(), short=short))
 
     def _show_note(self) -> None:
         note = self.lookup.note()

@@ -11,7 +11,7 @@ from memtui.model.status import ProbeResult, ProviderListing
 from memtui.tui import format as fmt
 from memtui.tui import provider_words as words
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.widgets.facts import Fact
+from memtui.tui.widgets.line_view import Fact
 from memtui.tui.widgets.row_list import Row
 
 _NAME = 16

@@ -30,8 +30,7 @@ from memtui.tui.screens.providers.rows import (
     provider_row,
 )
 from memtui.tui.screens.providers.switch import Chosen, choice_named, worth_asking
-from memtui.tui.widgets.facts import Fact, Facts
-from memtui.tui.widgets.line_view import TextBlock
+from memtui.tui.widgets.line_view import Fact, Facts, TextBlock
 from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
@@ -192,13 +191,13 @@ class ProvidersScreen(Modal[Chosen | None]):
         facts = self.query_one("#providers-facts", Facts)
         if listing is not None:
             probe = self._probes.get(listing.name)
-            facts.show(provider_facts(listing, probe, self._glyphs, self._failed(listing)))
+            facts.show_facts(provider_facts(listing, probe, self._glyphs, self._failed(listing)))
         elif self._error:
             told = f"{self._glyphs.error} {words.brief(self._error)}"
-            facts.show([("", Content.styled(told, "$state-error"))])
+            facts.show_facts([("", Content.styled(told, "$state-error"))])
         else:
             looking = f"looking at the providers{self._glyphs.ellipsis}"
-            facts.show([("", Content.styled(looking, fmt.MUTED))])
+            facts.show_facts([("", Content.styled(looking, fmt.MUTED))])
         self.query_one("#providers-scroll").scroll_home(animate=False)
         self._draw_keys()
         self.call_after_refresh(self._fit)
@@ -367,7 +366,7 @@ class ConfirmProvider(Modal[Answer]):
         name = words.brief(self._listing.name)
         box.border_title = Content.assemble("Switch to ", (name, "bold"), "?")
         box.border_subtitle = Content("enter answer  esc keep")
-        self.query_one(Facts).show(self.facts())
+        self.query_one(Facts).show_facts(self.facts())
         rows = self.query_one(RowList)
         rows.set_rows([_row(answer, text, key) for answer, text, key in self._answers()])
         rows.focus()

@@ -16,7 +16,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.sessions.pane import aside, error_line
-from memtui.tui.widgets.facts import Fact
+from memtui.tui.widgets.line_view import Fact
 from memtui.tui.widgets.row_list import Row
 
 if TYPE_CHECKING:

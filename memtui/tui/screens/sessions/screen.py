@@ -39,8 +39,8 @@ from memtui.tui.screens.sessions.listing import (
 )
 from memtui.tui.screens.sessions.pane import Pane, tell, why
 from memtui.tui.screens.sessions.reader import ReaderPane
-from memtui.tui.widgets.facts import Facts
 from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.line_view import Facts
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.row_list import RowList
 
@@ -213,7 +213,7 @@ class ListPane(Pane):
         listing = self.state.listings.get(self.chosen_path)
         matches = matches_by_path(self.ranked).get(self.chosen_path, Matches())
         facts = listing_facts(listing, matches) if listing is not None else ()
-        self.query_one("#conversation-facts", Facts).show(facts)
+        self.query_one("#conversation-facts", Facts).show_facts(facts)
 
 
 class SessionsScreen(BaseScreen[None]):

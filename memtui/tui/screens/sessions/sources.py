@@ -22,8 +22,7 @@ from memtui.tui.options import UiOptions
 from memtui.tui.screens.base import Modal
 from memtui.tui.screens.sessions.pane import error_line, why
 from memtui.tui.screens.write import WriteTranscripts
-from memtui.tui.widgets.facts import Fact, Facts
-from memtui.tui.widgets.line_view import TextBlock
+from memtui.tui.widgets.line_view import Fact, Facts, TextBlock
 from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
@@ -128,7 +127,7 @@ class TranscriptsScreen(Modal[bool]):
             searching = f"looking for transcripts{self._glyphs.ellipsis}"
             nothing = "no transcripts on this machine"
             facts.append(("", Content(nothing if self._is_loaded else searching)))
-        self.query_one("#transcripts-facts", Facts).show(facts)
+        self.query_one("#transcripts-facts", Facts).show_facts(facts)
         self.query_one("#transcripts-scroll").scroll_home(animate=False)
         note = (f"{safe_line(self._note)}   ", "$state-warn bold") if self._note else ""
         box = self.query_one("#transcripts-box")
