@@ -24,7 +24,6 @@ from memtui.model import IndexState
 from memtui.model.conversations import ConversationListing, MemoryCall, Replayed, TranscriptSource
 from memtui.report import words
 from memtui.report.conversations import (
-    coverage_note,
     listing_lines,
     replay_lines,
     searches,
@@ -403,7 +402,6 @@ def replay(
         warnings = [
             *filter(None, [stale_warning(status)]),
             *session.warnings(ranking),
-            *coverage_note(session.engine.conversations.sources()),
         ]
 
         def replayed() -> Iterator[tuple[str, Replayed]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
@@ -202,8 +202,6 @@ def _source_facts(source: TranscriptSource) -> Iterator[str]:
     if source.malformed:
         verb = "is" if source.malformed == 1 else "are"
         yield f"{words.count(source.malformed, 'line')} that {verb} no record"
-    if not source.records_calls:
-        yield "does not record what tools were asked: nothing to replay"
     for skipped in source.skipped:
         why = skipped.detail or words.reason_words(skipped.reason)
         yield f"skipped {skipped.path}: {why}"
@@ -249,15 +247,6 @@ def _row(row: RecallRow, width: int) -> str:
     head = f"{_INDENT}{_MARKS[row.change]} {then:>3} {now:>3}  {scores}  "
     room = max(20, width - len(head) - words.cells_of(why))
     return _fitted(f"{head}{words.ending(row.path + lines, room)}{why}", width)
-
-
-def coverage_note(sources: Sequence[TranscriptSource]) -> list[str]:
-    """One line for every source whose transcripts do not say what tools were asked."""
-    return [
-        f"{source.name} does not record what tools were asked"
-        for source in sources
-        if not source.records_calls and source.found
-    ]
 
 
 def _fitted(line: str, width: int) -> str:

@@ -190,9 +190,7 @@ SOURCES = (
         size=48_000,
         detail="1 conversation about this folder would be indexed.",
     ),
-    TranscriptSource(
-        "codex", TranscriptKind.CODEX, "", False, records_calls=False, detail="Nothing to index."
-    ),
+    TranscriptSource("codex", TranscriptKind.CODEX, "", False, detail="Nothing to index."),
 )
 
 
