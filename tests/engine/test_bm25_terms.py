@@ -253,31 +253,6 @@ def scores(connection: apsw.Connection, fts: str, match: str) -> dict[int, float
     return dict(rows)
 
 
-def test_the_missing_word_of_an_and_is_named(
-    indexes: dict[str, Path], recorded_queries: list[str]
-) -> None:
-    connection, names = opened(indexes["2026.9.6"]), tables("2026.9.6")
-    assert names.fts is not None
-    named = 0
-    for query in recorded_queries:
-        plan = plan_keyword(query, tokenizer="unicode61")
-        if plan.match is None:
-            continue
-        found = scores(connection, names.fts, plan.match)
-        for rowid in (1, 50, 118):
-            explanation = explain_openclaw(connection, names, profile("2026.9.6"), query, rowid)
-            lacking = tuple(
-                term.text
-                for term in explanation.terms
-                if rowid not in scores(connection, names.fts, term.match)
-            )
-            assert explanation.missing == tuple(dict.fromkeys(lacking))
-            assert explanation.found == (rowid in found) == (not lacking)
-            named += bool(lacking)
-    connection.close()
-    assert named > 30
-
-
 @pytest.fixture
 def trigram(tmp_path: Path) -> Iterator[apsw.Connection]:
     connection = apsw.Connection(str(tmp_path / "trigram.db"))
@@ -363,17 +338,6 @@ def test_other_expressions_add_up_too(index: IndexFile, match: str) -> None:
 
 
 # --- ranks ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("text", ["router vlan", "the the the", "backup"])
-def test_keyword_ranks_are_places_in_the_whole_order(demo: Connection, text: str) -> None:
-    hits, state = ask(demo, text)
-    match = str(state.facts["match"])
-    assert len(hits) > 5
-    for position, hit in enumerate(hits):
-        expected = LegRank(position, len(hits), hit.raw)
-        assert keyword_rank(demo, "chunks_fts", match, hit.rowid) == expected
-    assert keyword_rank(demo, "chunks_fts", match, 10**9) is None
 
 
 def test_keyword_ranks_among_allowed_rows_only(index: IndexFile) -> None:
@@ -573,25 +537,6 @@ def test_counts_are_literal(rows: list[list[str]], words: list[str]) -> None:
         assert explanation.nowhere == tuple(
             dict.fromkeys(w for w in words if not any(w in other for other in spoken))
         )
-    connection.close()
-
-
-@given(rows_of_words.filter(bool), st.lists(st.sampled_from(WORDS), min_size=1, max_size=3))
-def test_tokens_are_those_that_fts5_sees(rows: list[list[str]], words: list[str]) -> None:
-    connection = table("text", FTS5_TOKENIZE, rows)
-    seen: list[tuple[str, ...]] = []
-
-    def look(api: Any, *_: object) -> int:
-        seen.extend(tuple(phrase) for phrase in api.phrases)
-        return 0
-
-    connection.register_fts5_function("look", look)
-    match = expression([(words, False)], "OR")
-    (term,) = explain(connection, match, 1, FTS5_TOKENIZE).terms
-    connection.execute(
-        "SELECT look(notes) FROM notes WHERE notes MATCH ? LIMIT 1", (match,)
-    ).fetchall()
-    assert all(phrase == term.phrases[0].tokens for phrase in seen)
     connection.close()
 
 

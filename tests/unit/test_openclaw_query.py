@@ -13,7 +13,6 @@ from memtui.errors import SettingsError
 from memtui.model import Chunk, DateRule, Reason
 from memtui.ranking.decay import chunk_day
 from memtui.ranking.stage_state import collation_key
-from memtui.retrieval.openclaw import pool
 from memtui.retrieval.openclaw.body import boosted_score
 from memtui.retrieval.openclaw.keywords import extract_keywords
 from memtui.retrieval.openclaw.paths import exact_path_tier
@@ -211,21 +210,6 @@ def test_the_terms_that_a_text_holds(tokenizer: str) -> None:
         "gr\u00f6\u00dfe",
         "VLAN",
     )
-
-
-def test_terms_of_many_texts_are_read_once_a_query(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
-
-    def counted(text: str) -> list[str]:
-        calls.append(text)
-        return tokens(text)
-
-    monkeypatch.setattr(pool, "tokens", counted)
-    query = " ".join(f"word{number}" for number in range(300))
-    for number in range(20):
-        assert held_terms(query, f"x word{number}", "unicode61") == (f"word{number}",)
-        assert held_terms(query, f"x Word{299 - number}", "trigram")[-1] == f"word{299 - number}"
-    assert len(calls) == 2
 
 
 RULES = [rule for rule in DateRule if rule is not DateRule.MEMTUI]

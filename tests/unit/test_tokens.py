@@ -290,12 +290,6 @@ def test_index_text_follows_the_rules(text: str) -> None:
 EAST_ASIAN_RUN = st.text(st.sampled_from("向量搜索词のテ한글\U00020001\U0002f800"), max_size=40)
 
 
-@given(st.lists(EAST_ASIAN_RUN, max_size=9), st.sampled_from(["，", " ", "½ naïve ", " ไทย", "d"]))
-def test_index_text_of_long_and_short_runs(some: list[str], between: str) -> None:
-    text = between.join(some)
-    assert index_text(text) == slow_index_text(text)
-
-
 @given(WORLD_TEXT, st.integers(150, 400))
 def test_index_text_is_the_same_across_pieces(text: str, times: int) -> None:
     whole = (text + "，") * times
@@ -363,24 +357,3 @@ def test_a_note_is_found_by_each_of_its_words_and_grams(table: apsw.Connection, 
     for term in query_terms(text).terms:
         if term.kind != "phrase":
             assert matched(table, term.fts) == [7], term
-
-
-@pytest.mark.parametrize(
-    ("note", "query"),
-    [
-        ("我们用向量搜索来查找笔记", "向量"),
-        ("我们用向量搜索来查找笔记", "搜"),
-        ("データベースを再起動する", "再起動"),
-        ("백업에서 복구하는 방법", "복구"),
-        ("วิธีสำรองข้อมูลฐานข้อมูล", "ข้อมูล"),
-        ("Lỗi xử lý thanh toán", "thanh toan"),
-        ("Quốc lộ đi Đà Nẵng", "da nang"),
-        ("restoring the databases", "restore database"),
-        ("हिन्दी में टिप्पणी", "टिप्पणी"),
-    ],
-)
-def test_every_language_finds_its_notes(table: apsw.Connection, note: str, query: str) -> None:
-    with table:
-        table.execute("DELETE FROM notes")
-        table.execute("INSERT INTO notes(rowid, text) VALUES(1, ?)", (index_text(note),))
-    assert matched(table, query_terms(query).match) == [1]

@@ -94,11 +94,11 @@ class PathSearch:
         wanted, sources = scope.visible(f"{fts}.source", has_source=self._tables.has_source)
         named, values = self._named(fts, query)
         # The release narrows the paths by patterns of its own, to the same rows.
-        sql = self._select(
-            fts,
-            "0",
-            f"{named}{wanted}",
-            f"{_tier(fts)} DESC, {fts}.path ASC, {fts}.source ASC",
+        sql = (
+            f"SELECT {_columns(fts)}, 0 AS score FROM {fts} "
+            f"JOIN {self._tables.chunks} c ON c.id = ({self._first_chunk(fts)}) "
+            f"WHERE {named}{wanted} "
+            f"ORDER BY {_tier(fts)} DESC, {fts}.path ASC, {fts}.source ASC LIMIT ?"
         )
         rows = self._connection.execute(sql, (*values, *sources, query, EXACT_PATH_LIMIT))
         return self._hits(rows.fetchall(), query, ranked=False, unranked=0.0)
@@ -208,13 +208,6 @@ class PathSearch:
             f"SELECT candidate.id FROM {self._tables.chunks} candidate "
             f"WHERE candidate.path = {file}.path AND candidate.source = {file}.source "
             "ORDER BY candidate.start_line, candidate.end_line, candidate.id LIMIT 1"
-        )
-
-    def _select(self, fts: str, rank: str, condition: str, order: str) -> str:
-        return (
-            f"SELECT {_columns(fts)}, {rank} AS score "
-            f"FROM {fts} JOIN {self._tables.chunks} c ON c.id = ({self._first_chunk(fts)}) "
-            f"WHERE {condition} ORDER BY {order} LIMIT ?"
         )
 
     def _hits(
