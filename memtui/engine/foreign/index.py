@@ -18,8 +18,8 @@ from memtui.engine.foreign.agent import (
     read_facts,
 )
 from memtui.engine.foreign.files import AgentFiles
-from memtui.engine.foreign.legs import AgentDatabase, Asked, ForeignRetriever, QueryVectorFinder
-from memtui.engine.foreign.query_vectors import QueryVector
+from memtui.engine.foreign.legs import AgentDatabase, Asked, ForeignRetriever
+from memtui.engine.foreign.query_vectors import QueryVector, QueryVectors
 from memtui.engine.foreign.reading import OpenClawReading, chunks_by_file
 from memtui.engine.inquiry import refused
 from memtui.engine.ports import FileStanding, IndexedFile, Reading
@@ -79,7 +79,7 @@ class OpenClawIndex:
         self,
         database: AgentDatabase,
         facts: ForeignFacts,
-        vectors: QueryVectorFinder,
+        vectors: QueryVectors,
         *,
         thread: EngineThread,
         bus: Bus,

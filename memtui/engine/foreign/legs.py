@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from memtui.engine.foreign.query_vectors import NoVector, QueryVector
+from memtui.engine.foreign.query_vectors import NoVector, QueryVector, QueryVectors
 from memtui.errors import Cancelled
 from memtui.index.database import Access, DatabaseError, Interrupted, fault
 from memtui.index.foreign import rows
@@ -70,18 +70,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Partial = Callable[[CandidatePool], None]
-
-
-class QueryVectorFinder(Protocol):
-    """Finds the vector of a query, in the model of the index."""
-
-    def find(
-        self, query: str, *, typing: bool, cancelled: Callable[[], bool]
-    ) -> QueryVector | NoVector:
-        """Look where it can come from."""
-
-    def close(self) -> None:
-        """Let go of connections."""
 
 
 def tables_of(layout: Layout) -> IndexTables:
@@ -208,7 +196,7 @@ class ForeignRetriever:
         self,
         index: AgentDatabase,
         release: Release,
-        finder: QueryVectorFinder,
+        finder: QueryVectors,
         workspace: Path | None,
     ) -> None:
         self._index = index

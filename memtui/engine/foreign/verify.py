@@ -27,10 +27,9 @@ from memtui.engine.foreign.legs import (
     AgentDatabase,
     Asked,
     ForeignRetriever,
-    QueryVectorFinder,
     tables_of,
 )
-from memtui.engine.foreign.query_vectors import GivenVectors
+from memtui.engine.foreign.query_vectors import GivenVectors, QueryVectors
 from memtui.model import (
     CandidatePool,
     Chunk,
@@ -111,9 +110,7 @@ class Verification:
 class Verifier:
     """Runs the queries of one recording against one index."""
 
-    def __init__(
-        self, facts: ForeignFacts, recording: Recording, vectors: QueryVectorFinder
-    ) -> None:
+    def __init__(self, facts: ForeignFacts, recording: Recording, vectors: QueryVectors) -> None:
         self._facts = facts
         self._recording = recording
         settings = recording.settings
