@@ -15,6 +15,7 @@ import math
 import os
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -65,10 +66,15 @@ def run_group(group: str, folder: Path) -> list[dict[str, Any]]:
         "NO_COLOR": "1",
         "COLUMNS": "120",
     }
+    # What the examination of an agent's index adds to a search is shown by `text` alone.
+    open_agent = partial(session.open_agent, examine=group == "text")
     answers = []
     for case in CASES[group]:
         arguments = [re.sub(r"\{(\w+)\}", lambda name: places[name[1]], word) for word in case]
-        with patch.object(session, "EXAMINATION_SECONDS", 60.0):
+        with (
+            patch.object(session, "EXAMINATION_SECONDS", 60.0),
+            patch.object(session, "open_agent", open_agent),
+        ):
             done = in_process.call(arguments, environment=environment, folder=folder)
         answer = {"exit": done.returncode, "out": _parse(done.stdout, folder)}
         if group == "text":

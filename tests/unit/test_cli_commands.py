@@ -138,12 +138,6 @@ def test_without_a_memory_the_demo_is_offered(
     assert opened.calls[0][1] is True
 
 
-def test_the_interface_needs_a_terminal(memtui: Run, notes: Path, opened: Opened) -> None:
-    answer = memtui(str(notes))
-    assert answer.code == 2
-    assert "needs a terminal" in answer.err
-    assert answer.out == ""
-    assert opened.calls == []
 
 
 def test_a_folder_that_is_not_there(memtui: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,10 +145,6 @@ def test_a_folder_that_is_not_there(memtui: Run, monkeypatch: pytest.MonkeyPatch
     assert (answer.code, answer.error["code"]) == (2, "no_workspace")
 
 
-def test_an_unknown_word_unlike_any_command(memtui: Run) -> None:
-    answer = memtui("qqqqqq", "--json")
-    assert "Commands: agents, care, chunk, completions, config" in answer.error["message"]
-    assert "open" not in answer.error["message"].split("Commands:")[1]
 
 
 @pytest.mark.parametrize(
