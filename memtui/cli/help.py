@@ -17,7 +17,7 @@ TOPICS = (
     *("agents", "browse", "care", "config", "exit-codes", "keys"),
     *("providers", "ranking", "search", "sessions"),
 )
-_FOLDER = Path(__file__).parent / "topics"
+_FOLDER = Path(__file__).parents[1] / "data" / "help"
 
 
 @click.command(short_help="Print the completion script of a shell.")

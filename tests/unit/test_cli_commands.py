@@ -138,13 +138,9 @@ def test_without_a_memory_the_demo_is_offered(
     assert opened.calls[0][1] is True
 
 
-
-
 def test_a_folder_that_is_not_there(memtui: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = memtui("search", "x", "--root", "./nowhere", "--json")
     assert (answer.code, answer.error["code"]) == (2, "no_workspace")
-
-
 
 
 @pytest.mark.parametrize(
