@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from textual.app import App
 from textual.containers import Vertical
 from textual.content import Content
 from textual.worker import Worker
@@ -16,8 +15,6 @@ from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.base import show_worker_error
 
 if TYPE_CHECKING:
-    from textual.notifications import SeverityLevel
-
     from memtui.engine import Engine
     from memtui.tui.screens.sessions.screen import SessionsScreen
 
@@ -47,12 +44,6 @@ class Pane(Vertical):
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Show what went wrong in a worker."""
         show_worker_error(self.app, event)
-
-
-def tell(app: App[Any], text: str, *, severity: SeverityLevel = "information") -> None:
-    """Show a toast: what happened, and what to do next."""
-    timeout = 30 if severity == "error" else 4
-    app.notify(safe_line(text), markup=False, severity=severity, timeout=timeout)
 
 
 def why(error: Exception) -> str:

@@ -37,7 +37,7 @@ from memtui.tui.screens.sessions.listing import (
     listing_row,
     matches_by_path,
 )
-from memtui.tui.screens.sessions.pane import Pane, tell, why
+from memtui.tui.screens.sessions.pane import Pane, why
 from memtui.tui.screens.sessions.reader import ReaderPane
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.line_view import Facts
@@ -135,7 +135,7 @@ class ListPane(Pane):
         state = self.state
         state.is_loaded, state.error, self.look_seconds = True, error, seconds
         if error and state.listings:
-            tell(self.app, f"cannot list the conversations: {error}", severity="error")
+            self.sessions.tell(f"cannot list the conversations: {error}", error=True)
             return
         uncounted = state.take(listings, sources)
         self.show()
@@ -415,7 +415,7 @@ class SessionsScreen(BaseScreen[None]):
         engine = self.reader.engine
         if engine is not None:
             engine.index.sync()
-            tell(self.app, "syncing")
+            self.tell("syncing")
             # What is not enough to be indexed yet is shown all the same.
             self.conversations.load()
 
@@ -467,16 +467,16 @@ class SessionsScreen(BaseScreen[None]):
         """Open the transcript in the editor, at the line of the turn in front."""
         place, engine = self._place(), self.reader.engine
         if place is None or engine is None:
-            tell(self.app, "Nothing to edit: choose a conversation first.")
+            self.tell("Nothing to edit: choose a conversation first.")
             return
         listing = self.conversations.state.listings.get(place[0])
         if listing is None or listing.session:
             why = "is gone" if listing is None else "is rows of a database"
-            tell(self.app, f"No file to edit: this conversation {why}.", severity="warning")
+            self.tell(f"No file to edit: this conversation {why}.", warning=True)
             return
         edited = edit_place(self.app, self.options.editor, Path(listing.place), place[1])
         if edited.told:
-            tell(self.app, edited.told, severity="error" if edited.is_error else "warning")
+            self.tell(edited.told, error=edited.is_error, warning=not edited.is_error)
         if edited.ran:
             self.refresh()
             engine.index.sync()
@@ -485,11 +485,11 @@ class SessionsScreen(BaseScreen[None]):
         """Copy `path#L12`."""
         place = self._place()
         if place is None:
-            tell(self.app, "Nothing to copy: choose a conversation first.")
+            self.tell("Nothing to copy: choose a conversation first.")
             return
         cited = safe_line(citation(place[0], place[1], place[1]))
         self.app.copy_to_clipboard(cited)
-        tell(self.app, f"copied {cited}")
+        self.tell(f"copied {cited}")
 
 
 def _is_shown(widget: Widget) -> bool:
