@@ -25,19 +25,15 @@ _EVERGREEN_FILES = {
 }
 
 
-def decay_factor(age_days: float, half_life_days: float, floor: float = 0.0) -> float:
-    """floor + (1 - floor) * 2^(-age / half-life), 0 to 1.
-
-    An age below 0 counts as 0. A half-life that is not finite or not above 0 gives 1. Written as
-    exp(-ln 2 / half-life * age), as OpenClaw's `temporal-decay.ts` does, to agree to the last bit.
-    """
-    return decay_factors([age_days], half_life_days, floor)[0]
-
-
 def decay_factors(
     ages_days: Sequence[float | None], half_life_days: float, floor: float = 0.0
 ) -> list[float]:
-    """The factor of each age; an age of `None` (evergreen) gives 1."""
+    """Return floor + (1 - floor) * 2^(-age / half-life) for each age, 0 to 1.
+
+    An age below 0 counts as 0; `None` (evergreen) gives 1. A half-life that is not finite or not
+    above 0 gives 1. Written as exp(-ln 2 / half-life * age), as OpenClaw's `temporal-decay.ts`
+    does, to agree to the last bit.
+    """
     if not math.isfinite(half_life_days) or half_life_days <= 0:
         return [1.0] * len(ages_days)
     rate, rest, exp = -(math.log(2) / half_life_days), 1 - floor, math.exp

@@ -8,81 +8,32 @@ from collections.abc import Mapping
 from textual.content import Content
 
 from memtui.model import IndexState, Leg, LegStatus, Stage
-from memtui.report.words import (
-    DAY,
-    FUSION_WORDS,
-    HOUR,
-    LEG_UNITS,
-    MAPPING_WORDS,
-    MINUS,
-    MINUTE,
-    NOTHING,
-    REASON_WORDS,
-    SECOND,
-    STAGE_WORDS,
-    ago,
-    clock,
-    count,
-    days,
-    duration,
-    leg_note,
-    leg_reason,
-    number,
-    percent,
-    rank,
-    reason_words,
-    rounded,
-    score,
-    short_number,
-    sparkline,
-)
-from memtui.report.words import count as counted
-from memtui.report.words import short_age as age
+from memtui.report.words import DAY as DAY
+from memtui.report.words import FUSION_WORDS as FUSION_WORDS
+from memtui.report.words import MINUS as MINUS
+from memtui.report.words import NOTHING as NOTHING
+from memtui.report.words import REASON_WORDS as REASON_WORDS
+from memtui.report.words import STAGE_WORDS as STAGE_WORDS
+from memtui.report.words import ago as ago
+from memtui.report.words import clock as clock
+from memtui.report.words import count as count
+from memtui.report.words import days as days
+from memtui.report.words import duration as duration
+from memtui.report.words import leg_note as leg_note
+from memtui.report.words import leg_reason as leg_reason
+from memtui.report.words import number as number
+from memtui.report.words import percent as percent
+from memtui.report.words import rank as rank
+from memtui.report.words import reason_words as reason_words
+from memtui.report.words import rounded as rounded
+from memtui.report.words import score as score
+from memtui.report.words import short_age as age_words
+from memtui.report.words import short_number as short_number
+from memtui.report.words import sparkline as sparkline
 from memtui.text.sanitize import safe_line
-from memtui.text.sizes import size_words as size
+from memtui.text.sizes import size_words
 
-__all__ = [
-    "DAY",
-    "FUSION_WORDS",
-    "HOUR",
-    "LEG_GLYPHS",
-    "LEG_STATUS_GLYPHS",
-    "LEG_STATUS_STYLES",
-    "LEG_STYLES",
-    "LEG_UNITS",
-    "MAPPING_WORDS",
-    "MINUS",
-    "MINUTE",
-    "MUTED",
-    "NOTHING",
-    "REASON_WORDS",
-    "REPLACING_STAGES",
-    "SECOND",
-    "STAGE_STYLES",
-    "STAGE_WORDS",
-    "STATE_STYLES",
-    "age",
-    "ago",
-    "clock",
-    "count",
-    "counted",
-    "days",
-    "duration",
-    "fit",
-    "home_relative",
-    "leg_note",
-    "leg_reason",
-    "number",
-    "percent",
-    "rank",
-    "reason_words",
-    "rounded",
-    "score",
-    "short_number",
-    "size",
-    "sparkline",
-    "state_word",
-]
+counted, age, size = count, age_words, size_words
 
 MUTED = "$foreground 68%"
 """The style of labels and asides; `$text-muted` has no colour inside `Content`."""

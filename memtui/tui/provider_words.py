@@ -7,45 +7,22 @@ from textual.content import Content
 from memtui.model import Failure, Leg, LegStatus, ProviderState, Ranked
 from memtui.model.status import ProbeResult, ProviderListing
 from memtui.report import providers
-from memtui.report.providers import (
-    HERE,
-    brief,
-    detail_of,
-    fallback_note,
-    is_fallback,
-    is_on_this_machine,
-    listing_words,
-    model_words,
-    place_words,
-    provider_change,
-    sent_words,
-    text_words,
-    usage_words,
-    why,
-)
-from memtui.report.words import FAILURE_WORDS
+from memtui.report.providers import HERE as HERE
+from memtui.report.providers import brief as brief
+from memtui.report.providers import detail_of as detail_of
+from memtui.report.providers import fallback_note as fallback_note
+from memtui.report.providers import is_fallback as is_fallback
+from memtui.report.providers import is_on_this_machine as is_on_this_machine
+from memtui.report.providers import listing_words, text_words
+from memtui.report.providers import model_words as model_words
+from memtui.report.providers import place_words as place_words
+from memtui.report.providers import provider_change as provider_change
+from memtui.report.providers import sent_words as sent_words
+from memtui.report.providers import usage_words as usage_words
+from memtui.report.providers import why as why
+from memtui.report.words import FAILURE_WORDS as FAILURE_WORDS
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import UNICODE, Glyphs
-
-__all__ = [
-    "FAILURE_WORDS",
-    "HERE",
-    "brief",
-    "detail_of",
-    "fallback_note",
-    "is_fallback",
-    "is_on_this_machine",
-    "listing_state",
-    "model_words",
-    "place_style",
-    "place_words",
-    "provider_change",
-    "sent_words",
-    "text_line",
-    "usage_words",
-    "vectors_note",
-    "why",
-]
 
 _MISSING = frozenset({Failure.NOT_INSTALLED, Failure.NO_FILE, Failure.NO_KEY})
 """Failures that are no fault: something is just not there."""

@@ -255,7 +255,7 @@ def test_mmr_order(case: dict[str, Any], key: str, base: Ranking) -> None:
 
 @pytest.mark.parametrize("case", load("temporal_decay")["multipliers"])
 def test_decay_factor(case: dict[str, Any]) -> None:
-    factor = decay.decay_factor(case["age_days"], case["half_life_days"])
+    (factor,) = decay.decay_factors([case["age_days"]], case["half_life_days"])
     assert factor == pytest.approx(case["multiplier"], rel=1e-14)
 
 

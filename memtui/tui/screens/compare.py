@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events, on, work
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Static
 
 from memtui.model import Drop, Hit, Ranked, Ranking
@@ -44,16 +43,6 @@ if TYPE_CHECKING:
 _SETTING_LINES = 2
 MOST_LINES = 6
 """Lines of a row where there is room."""
-
-
-@dataclass
-class SideAnswered(Message):
-    """What was searched for one side is there; `asked` is the side as it was then."""
-
-    which: int
-    asked: Side
-    ranked: Ranked | None
-    error: str = ""
 
 
 class CompareScreen(BaseScreen[str | None]):
@@ -153,25 +142,29 @@ class CompareScreen(BaseScreen[str | None]):
             ranked = self.engine.search.rerank(self._ranked.pool, side.ranking)
             self._sides[which] = replace(side, ranked=ranked)
 
-    @work(thread=True, group="compare", exit_on_error=False, description="search for a comparison")
     def _search(self, which: int, side: Side) -> None:
-        query = self._ranked.pool.query
-        try:
-            ranked = self.engine.search.ask(query, ranking=side.ranking, typing=self._typing)
-        except Exception as error:
-            # Whatever a search can fail with is told in the side's place.
-            self.post_message(SideAnswered(which, side, None, f"{type(error).__name__}: {error}"))
-            return
-        self.post_message(SideAnswered(which, side, ranked))
+        query, ask = self._ranked.pool.query, self.engine.search.ask
 
-    @on(SideAnswered)
-    def side_answered(self, message: SideAnswered) -> None:
+        def search() -> Side:
+            try:
+                ranked = ask(query, ranking=side.ranking, typing=self._typing)
+            except Exception as error:
+                # Whatever a search can fail with is told in the side's place.
+                return replace(side, error=f"{type(error).__name__}: {error}")
+            return replace(side, ranked=ranked)
+
+        self.in_background(
+            search,
+            lambda answered: self._take_answer(which, side, answered),
+            group="compare",
+            description="search for a comparison",
+        )
+
+    def _take_answer(self, which: int, asked: Side, answered: Side) -> None:
         """Show what was searched, unless the side shows something else by now."""
-        message.stop()
-        if self._sides[message.which] is not message.asked:
+        if self._sides[which] is not asked:
             return
-        side = replace(message.asked, ranked=message.ranked, error=message.error)
-        self._sides[message.which] = side
+        self._sides[which] = answered
         self._show()
 
     # --- drawing --------------------------------------------------------------------------------

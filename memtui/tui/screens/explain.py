@@ -373,10 +373,9 @@ class ExplainScreen(Modal[str | None]):
             return
         name = f"explanation-{datetime.now():%Y-%m-%d-%H%M%S-%f}.json"
         path = (self._folder or Path.cwd()) / name
-        self.run_worker(
+        self.in_background(
             lambda: self._write_json(explained, path),
-            thread=True,
-            exit_on_error=False,
+            lambda _: self.notify(f"saved {safe_line(str(path))}", markup=False),
             group="export",
             description="save the explanation",
         )
@@ -387,8 +386,6 @@ class ExplainScreen(Modal[str | None]):
         if self._folder is not None:
             make_private(self._folder)
         save(path, exported(explained, Format.JSON), mode=0o600)
-        told = f"saved {safe_line(str(path))}"
-        self.app.call_from_thread(self.app.notify, told, markup=False)
 
     def action_close(self) -> None:
         """Go back."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import events, on, work
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Static
-from textual.worker import get_current_worker
 
 from memtui.errors import Cancelled
 from memtui.model import Ranked, Ranking
@@ -42,15 +40,6 @@ class Task:
     ranked: Ranked
     subject: Subject
     chunk_ids: tuple[str, ...]
-
-
-@dataclass
-class Swept(Message):
-    """A sweep was computed; `exact` is false for the first picture."""
-
-    task: Task
-    sweep: Sweep
-    exact: bool
 
 
 class SweepScreen(BaseScreen[Ranking | None]):
@@ -188,35 +177,44 @@ class SweepScreen(BaseScreen[Ranking | None]):
 
     # --- computing ------------------------------------------------------------------------------
 
-    @work(
-        thread=True,
-        exclusive=True,
-        group="sweep",
-        exit_on_error=False,
-        description="sweep the parameter",
-    )
     def _compute(self, task: Task) -> None:
-        worker = get_current_worker()
-        first = sweep_controller.first_picture(
-            task.ranked.pool, task.subject, task.ranked.trace.now, task.chunk_ids
-        )
-        self.post_message(Swept(task, first, exact=False))
-        try:
-            exact = sweep_controller.exact(
-                task.ranked, task.subject, task.chunk_ids, lambda: worker.is_cancelled
-            )
-        except Cancelled:
-            return
-        self.post_message(Swept(task, exact, exact=True))
+        """Draw a first picture, then every flip where it is."""
+        pool, now = task.ranked.pool, task.ranked.trace.now
 
-    @on(Swept)
-    def sweep_done(self, message: Swept) -> None:
+        def find_exact() -> Sweep | None:
+            try:
+                return sweep_controller.exact(
+                    task.ranked, task.subject, task.chunk_ids, lambda: task is not self._asked
+                )
+            except Cancelled:
+                return None
+
+        def go_on(first: Sweep) -> None:
+            self._take_sweep(task, first, exact=False)
+            if task is self._asked and self.is_open:
+                self.in_background(
+                    find_exact,
+                    lambda found: self._take_sweep(task, found, exact=True),
+                    group="sweep",
+                    description="sweep the parameter",
+                )
+
+        self.in_background(
+            lambda: sweep_controller.first_picture(pool, task.subject, now, task.chunk_ids),
+            go_on,
+            group="sweep",
+            description="sweep the parameter",
+        )
+
+    def _take_sweep(self, task: Task, found: Sweep | None, *, exact: bool) -> None:
         """Draw a sweep, unless something else is looked at by now."""
-        message.stop()
-        if message.task is not self._asked:
-            return
-        self._sweep, self._exact = message.sweep, message.exact
-        self._show()
+        if found is not None and task is self._asked:
+            self._sweep, self._exact = found, exact
+            self._show()
+
+    def on_unmount(self) -> None:
+        """Stop computing."""
+        self._asked = None
 
     # --- drawing --------------------------------------------------------------------------------
 
