@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.tui.differences import Mark, difference
-from memtui.tui.screens.difference import DifferenceScreen, DifferenceView
+from memtui.tui.screens.difference import DifferenceScreen, DifferenceView, Mark, difference
 from tests.tui.harness import settle, until
 from tests.tui.reader_samples import HOSTILE, ReaderApp, screen_text
 

@@ -11,10 +11,9 @@ import pytest
 from memtui.model import IndexState
 from memtui.model.status import FileState, FileTruth, Finding, IdentityField, Severity, Truth
 from memtui.tui.screens import truth as truth_screen
-from memtui.tui.screens.truth import DetailScreen, TruthScreen
+from memtui.tui.screens.truth import FILES_SHOWN, DetailScreen, TruthScreen
 from memtui.tui.widgets.index_status import IndexStatusPane
 from memtui.tui.widgets.row_list import RowList
-from memtui.tui.widgets.truth_rows import FILES_SHOWN
 from tests.support.openclaw import AGENT_BLOB, edit
 from tests.tui.foreign_samples import (
     FOREIGN,

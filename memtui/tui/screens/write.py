@@ -43,11 +43,11 @@ from memtui.settings.write import (
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
-from memtui.tui.differences import Mark, difference
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.highlight import display_line
 from memtui.tui.options import built_in_rankings
 from memtui.tui.screens.base import Modal
+from memtui.tui.screens.difference import Mark, difference
 from memtui.tui.widgets.query_bar import SafeInput
 
 if TYPE_CHECKING:
