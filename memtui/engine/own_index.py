@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextlib import suppress
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
-from time import monotonic, perf_counter
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memtui.bus import Bus, Event, IndexSwapped, SyncStarted
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.choice import choice_of, fallback_of
-from memtui.embedding.provider import Maker, Provider, maker_of
-from memtui.engine.followed_view import FollowedView
+from memtui.embedding.provider import Provider, maker_of
+from memtui.engine.own_legs import OwnLegs, maker_in
 from memtui.engine.own_status import ClockWatch
 from memtui.engine.ports import FileStanding, IndexedFile, Reading
 from memtui.engine.providers.failover import ProviderFailover
 from memtui.engine.providers.provider_marker import ProviderMarker, marked_state
 from memtui.engine.search import EngineThread, Partial, SearchRequest
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
-from memtui.index.database import DatabaseError, Interrupted, mapped_errors, number, open_database
+from memtui.index.database import DatabaseError, mapped_errors, number, open_database
 from memtui.index.generations import IndexFolder, WriterLock
 from memtui.index.indexer_state import IndexerSnapshot
-from memtui.index.reader import LiveIndex, Stamp
-from memtui.index.schema import NO_MODEL, read_meta
+from memtui.index.reader import LiveIndex
 from memtui.index.transcripts.scope import TranscriptHomes, transcript_scope_of
 from memtui.memory.discover import Discovery, Scope, discover
 from memtui.memory.documents import read_document, reason_of
@@ -36,21 +34,14 @@ from memtui.model import (
     CandidatePool,
     Document,
     IndexStatus,
-    Leg,
-    LegState,
-    LegStatus,
     ProviderState,
     Ranking,
     Reason,
     SkippedFile,
 )
 from memtui.ranking.profiles import PROFILES
-from memtui.retrieval.filters import RowFilter
-from memtui.retrieval.keyword import KeywordLeg
-from memtui.retrieval.legs import LegAnswer, Stopwatch, import_numpy
-from memtui.retrieval.pool import build_pool
-from memtui.retrieval.query import Query, parse_query
-from memtui.retrieval.vector import VectorLeg
+from memtui.retrieval.legs import import_numpy
+from memtui.retrieval.query import parse_query
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,22 +54,9 @@ if TYPE_CHECKING:
     from memtui.index.database import Connection
     from memtui.index.transcripts.scope import TranscriptScope
     from memtui.model.browsing import MemoryFile
-    from memtui.retrieval.vector_view import VectorView
     from memtui.settings import Settings
 
 T = TypeVar("T")
-
-LEAST_DEPTH = 50
-"""So many hits are fetched of each leg at least: k and the weights can change without I/O."""
-
-SLOW_LEG_SECONDS = 0.04
-"""A leg expected to take longer than this is not waited for: the other leg's hits come first."""
-
-UNKNOWN_SECONDS = 1.0
-"""What a leg is expected to take that has to load something before it can answer."""
-
-_PENDING = LegAnswer((), LegState(LegStatus.PENDING, Reason.PENDING))
-_NO_INDEX = LegState(LegStatus.SKIPPED, Reason.NO_INDEX, "no index yet")
 
 
 def scope_of(root: Path, settings: Settings) -> Scope:
@@ -119,20 +97,9 @@ class OwnIndex:
         self.cache = EmbeddingCache(folder.cache_path, opener, writable=write)
         self.noted = ProviderMarker(folder.folder)
         self.noted_state = self.noted.read()
-        self.vector_leg: VectorLeg | None = None
-        """The vector leg as it searched last; `None` before that."""
         self._thread = thread
         self._clock_watch = ClockWatch(now)
-        self._live = LiveIndex(folder)
-        self._connection: Connection | None = None
-        self._guard = threading.Lock()
-        self._interruptible: Connection | None = None
-        self._maker: Maker | None = None
-        self._keyword: KeywordLeg | None = None
-        self._filter: RowFilter | None = None
-        self._followed = FollowedView(self._live, self.cache, self.is_filling, self._undisturbed)
-        self._other_view: tuple[Stamp, VectorView] | None = None
-        self._expected = {Leg.KEYWORD: 0.0, Leg.VECTOR: 0.0}
+        self.legs = OwnLegs(folder, self.cache, self.providers, self.is_filling)
         self._look: Look | None = None
         self._writer_name = "none"
         self.writer: OwnWriter | None = None
@@ -172,58 +139,15 @@ class OwnIndex:
     # --- searching: on the engine thread --------------------------------------------------
 
     def require(self) -> None:
-        self._open()
+        self.legs.open()
 
     def retrieve(
         self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
     ) -> CandidatePool:
-        """Ask both legs.
-
-        While the user is typing no text is sent to another machine: the leg that needs it is
-        pending. When a leg is expected to be slow, `partial` gets a pool with the other leg's
-        hits first. Raises `Cancelled` when `cancelled` turns true, `IndexUnusable` when there is
-        no reading the index at all.
-        """
-        query = parse_query(request.text, typing=request.typing)
-        limit = max(request.ranking.candidates, LEAST_DEPTH)
-        started = perf_counter()
-        answers = {Leg.KEYWORD: _PENDING, Leg.VECTOR: _PENDING}
-        try:
-            connection = self._open()
-        except IndexMissing:
-            states = dict.fromkeys(answers, _NO_INDEX)
-            hits = dict.fromkeys(Leg, ())
-            return CandidatePool(query.raw, {}, hits, states, limit, typing=request.typing)
-
-        def pool() -> CandidatePool:
-            elapsed = (perf_counter() - started) * 1000
-            generation = self._live.generation
-            with mapped_errors(self.folder.path(generation)):
-                made = build_pool(
-                    connection,
-                    query.raw,
-                    answers,
-                    limit=limit,
-                    generation=generation,
-                    elapsed_ms=elapsed,
-                )
-            return replace(made, typing=request.typing)
-
-        expected = self._expectations(query, request.typing)
-        order = sorted(expected, key=lambda leg: expected[leg])
-        for leg in order:
-            answers[leg] = self._ask(leg, query, limit, cancelled, request.typing)
-            if cancelled():
-                raise Cancelled
-            is_last = leg is order[-1]
-            if partial is not None and not is_last and expected[order[-1]] > SLOW_LEG_SECONDS:
-                partial(pool())
-        return pool()
+        return self.legs.retrieve(request, cancelled, partial)
 
     def interrupt(self) -> None:
-        with self._guard:
-            if self._interruptible is not None:
-                self._interruptible.interrupt()
+        self.legs.interrupt()
 
     def is_filling(self) -> bool:
         """Whether an index run has still something to do."""
@@ -233,148 +157,19 @@ class OwnIndex:
         """Whether an index run is going on."""
         return self.status().progress is not None
 
-    def view_now(self) -> VectorView | None:
-        """The vectors of the index as it is now; `None` before a search, or without any."""
-        leg = self.vector_leg
-        if leg is None or leg.provider is None:
-            return None
-        return self._asked_leg(None, while_filling=True).view
-
-    def view_of(self, connection: Connection, identity: ProviderIdentity) -> VectorView:
-        """The view that searches use, or else one that is kept until the index changes."""
-        from memtui.retrieval.vector_view import load_view
-
-        assert identity.dimensions is not None
-        searched = self.view_now()
-        if searched is not None and searched.dims == identity.dimensions:
-            self._other_view = None
-            return searched
-        stamp = self._stamp(connection)
-        if self._other_view is None or self._other_view[0] != stamp:
-            view = load_view(
-                connection,
-                self.cache,
-                identity,
-                identity.dimensions,
-                undisturbed=self._undisturbed,
-            )
-            self._other_view = (stamp, view)
-        return self._other_view[1]
-
-    @contextmanager
-    def _undisturbed(self) -> Iterator[None]:
-        """Nobody interrupts a statement of this block."""
-        with self._guard:
-            before, self._interruptible = self._interruptible, None
-        try:
-            yield
-        finally:
-            with self._guard:
-                self._interruptible = before
-
-    def _open(self) -> Connection:
-        # A connection that may be closed now must not be interrupted by another thread.
-        with self._guard:
-            self._interruptible = None
-        connection = self._live.connection()
-        if connection is not self._connection:
-            self._connection = connection
-            self._keyword = KeywordLeg(connection)
-            self._filter = RowFilter(connection)
-            with mapped_errors(self.folder.path(self._live.generation)):
-                self._followed.begin(connection)
-                self._maker = _maker_in(connection)
-            if self.providers.identity is not None:
-                # Its vectors have to be loaded first, and how long that takes nobody knows.
-                self._expected[Leg.VECTOR] = max(self._expected[Leg.VECTOR], UNKNOWN_SECONDS)
-        with self._guard:
-            self._interruptible = connection
-        return connection
-
-    def _expectations(self, query: Query, typing: bool) -> dict[Leg, float]:
-        """Seconds each leg is expected to take, from how long it took last."""
-        expected = dict(self._expected)
-        leg = self.vector_leg
-        provider = leg.provider if leg is not None else None
-        unknown = self.providers.identity is not None and not self.providers.is_loaded
-        if leg is not None and provider is not None and provider.address:
-            # A service answers when it does, except where it is not asked.
-            asked = leg.remembered(query.text) is None and not (typing and provider.remote)
-            unknown = unknown or asked
-        if unknown:
-            expected[Leg.VECTOR] = max(expected[Leg.VECTOR], UNKNOWN_SECONDS)
-        return expected
-
-    def _ask(
-        self, leg: Leg, query: Query, limit: int, cancelled: Callable[[], bool], typing: bool
-    ) -> LegAnswer:
-        assert self._keyword is not None
-        assert self._filter is not None
-        watch = Stopwatch()
-        started = perf_counter()
-        try:
-            allowed = self._filter.allowed(query)
-            if leg is Leg.KEYWORD:
-                answer = self._keyword.search(query, limit, allowed, cancelled=cancelled)
-            else:
-                asked = self._asked_leg(cancelled)
-                asked.waits = typing
-                answer = asked.search(query, limit, allowed, cancelled=cancelled)
-        except DatabaseError as error:
-            # Each leg fails alone: what one cannot read, the other may.
-            if cancelled():
-                raise Cancelled from error
-            answer = watch.failed(Reason.INDEX_FAILED, str(error) or type(error).__name__)
-        self._expected[leg] = perf_counter() - started
-        return answer
-
-    def _asked_leg(
-        self, gives_way: Callable[[], bool] | None, *, while_filling: bool = False
-    ) -> VectorLeg:
-        provider, state, missing = self._asked_provider()
-        leg = self.vector_leg
-        if leg is None or leg.provider is not provider:
-            self.vector_leg = leg = VectorLeg(None, provider)
-        leg.provider_state = state
-        if provider is not None and not missing:
-            self._followed.refresh(provider, gives_way, while_filling=while_filling)
-        leg.view = None if missing else self._followed.view
-        leg.missing = missing
-        return leg
-
-    def _asked_provider(self) -> tuple[Provider | None, ProviderState, str]:
-        """Who embeds a query, and why its vector says nothing about the index, if it does not."""
-        maker = self._maker
-        if maker is None or self.providers.identity is None:
-            return *self.providers.get(), ""
-        provider, state = self.providers.made_by(maker, self._followed.dimensions)
-        if state is not None:
-            return provider, state, ""
-        missing = f"the index holds vectors of {maker.name} {maker.model}; a sync makes them anew"
-        return *self.providers.get(), missing
-
     def _warm(self) -> None:
         """Load the model that made the index, then the vectors, for the first search."""
         live = LiveIndex(self.folder)
         with suppress(MemtuiError, DatabaseError):
             maker = None
             with suppress(IndexMissing):
-                maker = _maker_in(live.connection())
+                maker = maker_in(live.connection())
             identity = self.providers.identity
             if identity is not None and maker in (None, maker_of(identity)):
                 import_numpy()
                 if self.providers.get()[0] is not None:
-                    self._thread.call_later(self._warm_view)
+                    self._thread.call_later(self.legs.warm)
         live.close()
-
-    def _warm_view(self, gives_way: Callable[[], bool]) -> None:
-        try:
-            with suppress(IndexMissing):
-                self._open()
-                with mapped_errors(self.folder.path(self._live.generation)):
-                    self._asked_leg(gives_way)
-        except Interrupted as error:
-            raise Cancelled from error
 
     # --- reading --------------------------------------------------------------------------
 
@@ -390,15 +185,10 @@ class OwnIndex:
 
         def reading() -> T | None:
             try:
-                connection = self._open()
+                self.legs.open()
             except IndexMissing:
                 return None
-            try:
-                with mapped_errors(self.folder.path(self._live.generation)):
-                    return function(connection)
-            except Interrupted as error:
-                # Only closing stops what is no search.
-                raise IndexMissing("the index is closed") from error
+            return self.legs.read(function)
 
         return self._thread.call(reading)
 
@@ -424,10 +214,7 @@ class OwnIndex:
             return files, chunks, self.cache.get_many(identity, [name for name, _ in chunks])
 
     def stamp(self) -> Hashable:
-        return self.read_rows(self._stamp)
-
-    def _stamp(self, connection: Connection) -> Stamp:
-        return Stamp(self._live.generation, number(connection, "PRAGMA data_version"))
+        return self.read_rows(self.legs.stamp)
 
     # --- the files ------------------------------------------------------------------------
 
@@ -492,14 +279,14 @@ class OwnIndex:
         return parse_query(query).text
 
     def other_queries(self, pool: CandidatePool) -> Reason:
-        leg = self.vector_leg
+        leg = self.legs.vector_leg
         provider = leg.provider if leg is not None else self.providers.get()[0]
         return Reason.PENDING if provider is not None and provider.remote else Reason.OK
 
     def local_model(self, query: str) -> tuple[Provider | None, ProviderState, NDArray[Any] | None]:
         provider, state = self.providers.local()
         # The index may hold vectors of another model than the one that is asked here.
-        leg = self._thread.call(lambda: self.vector_leg)
+        leg = self._thread.call(lambda: self.legs.vector_leg)
         same = leg is not None and leg.provider is provider
         return provider, state, leg.remembered(query) if leg is not None and same else None
 
@@ -512,7 +299,7 @@ class OwnIndex:
             snapshot = self.writer.snapshot()
         else:
             snapshot = IndexerSnapshot(writer=self._writer_name)
-        leg = self.vector_leg
+        leg = self.legs.vector_leg
         return own_status.compose(
             self,
             self._look.onto(snapshot) if self._look is not None else snapshot,
@@ -523,7 +310,7 @@ class OwnIndex:
     @property
     def made_by(self) -> str:
         """Provider and model of the live index's vectors; empty before it was read."""
-        return f"{self._maker.name}/{self._maker.model}" if self._maker is not None else ""
+        return self.legs.made_by
 
     def provider_state(self) -> ProviderState:
         """How the provider is; where nothing was tried yet, what the last index run found."""
@@ -546,7 +333,7 @@ class OwnIndex:
         discovery = self.discover()
 
         def compared(connection: Connection) -> Look:
-            return look(connection, self._live.generation, discovery)
+            return look(connection, self.legs.generation, discovery)
 
         self._look = self.read_rows(compared) or look(None, 0, discovery)
 
@@ -572,16 +359,6 @@ class OwnIndex:
     def close(self) -> None:
         if self.writer is not None:
             self.writer.close()
-        with self._guard:
-            self._interruptible = None
-        self._connection = None
-        self._live.close()
+        self.legs.close()
         self.cache.close()
         self.providers.close()
-
-
-def _maker_in(connection: Connection) -> Maker | None:
-    """Whose vectors an index holds; `None` when it is to hold none."""
-    meta = read_meta(connection)
-    maker = Maker(*(meta.get(key, "") for key in ("provider", "model", "fingerprint")))
-    return maker if any(maker) and maker.name != NO_MODEL else None

@@ -127,7 +127,7 @@ class OwnReading:
         identity = _maker(read_meta(self._connection))
         if identity is None or identity.dimensions is None:
             return Reason.NO_VECTORS
-        view = self._index.view_of(self._connection, identity)
+        view = self._index.legs.view_of(self._connection, identity)
         if not view.size:
             return Reason.NO_VECTORS
         return Vectors(view.rowids, view.matrix, view.live)
@@ -240,7 +240,7 @@ class OwnReading:
         self, pool: CandidatePool, query: Query, rowid: int, allowed: AllowedRows | None
     ) -> LegPlace:
         refusal = refused(pool, Leg.VECTOR)
-        leg, view = self._index.vector_leg, self._index.view_now()
+        leg, view = self._index.legs.vector_leg, self._index.legs.view_now()
         vector = leg.remembered(query.text) if leg is not None else None
         if refusal is not None or leg is None or view is None or vector is None:
             return LegPlace(None, refusal or Reason.NO_VECTORS)
@@ -252,13 +252,13 @@ class OwnReading:
 
     def _vector_state(self, chunk: Chunk, rowid: int) -> Reason:
         """Why a chunk's vector cannot be compared with a query's; `OK` when it can."""
-        leg = self._index.vector_leg
+        leg = self._index.legs.vector_leg
         provider = leg.provider if leg is not None else None
         if provider is not None and chunk.model != provider.model and chunk.model != NO_MODEL:
             return Reason.OTHER_MODEL
         if not number(self._connection, f"SELECT embedded FROM chunks WHERE id = {rowid}"):
             return Reason.NO_VECTOR
-        view = self._index.view_now()
+        view = self._index.legs.view_now()
         if view is None or (view.live & (view.rowids == rowid)).any():
             return Reason.OK
         # Embedded, and not to be found: a zero vector is not kept.
@@ -272,7 +272,7 @@ class OwnReading:
                 f"(SELECT value FROM json_each(?)) ORDER BY bm25({NATIVE_TABLE}), rowid LIMIT 1"
             )
             yield from self._rows(sql, match, json.dumps(rows))
-        leg, view = self._index.vector_leg, self._index.view_now()
+        leg, view = self._index.legs.vector_leg, self._index.legs.view_now()
         # What is embedded does not depend on whether the query was finished.
         vector = leg.remembered(parse_query(pool.query).text) if leg is not None else None
         if view is None or vector is None or refused(pool, Leg.VECTOR) is not None:

@@ -13,7 +13,7 @@ from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.provider import Provider, Vector
 from memtui.embedding.registry import Availability, Registration, register
 from memtui.engine import Engine
-from memtui.engine.own_index import OwnIndex
+from memtui.engine.own_legs import OwnLegs
 from memtui.errors import IndexUnusable, ProviderError
 from memtui.index.database import PAGE_SIZE, DatabaseError, open_database
 from memtui.model import IndexState, Leg, LegStatus, Reason
@@ -69,12 +69,12 @@ def create_with(create: Callable[[EmbeddingChoice], Provider]) -> None:
 def test_a_search_keeps_to_the_generation_it_began_with(
     root: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = OwnIndex._ask
+    ask = OwnLegs._ask
     with Engine.open(root, SETTINGS, data_dir=data) as engine:
         swapped: list[Leg] = []
 
         def ask_then_swap(
-            self: OwnIndex,
+            self: OwnLegs,
             leg: Leg,
             query: Query,
             limit: int,
@@ -88,7 +88,7 @@ def test_a_search_keeps_to_the_generation_it_began_with(
                 assert writer_of(engine).indexer.wait_idle(30)
             return found
 
-        monkeypatch.setattr(OwnIndex, "_ask", ask_then_swap)
+        monkeypatch.setattr(OwnLegs, "_ask", ask_then_swap)
         ranked = engine.search.ask("omada router")
         for state in ranked.pool.states.values():
             assert state.status is LegStatus.OK, state.detail
