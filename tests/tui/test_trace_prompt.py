@@ -82,12 +82,12 @@ async def test_a_file_is_completed_and_explained() -> None:
         await until(run.pilot, lambda: isinstance(run.app.screen, ExplainScreen))
         explained = run.app.screen
         assert isinstance(explained, ExplainScreen)
-        await until(run.pilot, lambda: explained.page.inquiry is not None)
+        await until(run.pilot, lambda: explained.explained.inquiry is not None)
         await run.pilot.pause()
         assert "inquire memory/topics/homelab.md:42" in run.engine.calls
         assert "memory/topics/homelab.md#L41-L60" in run.text
         # It is a near miss: the other results are beside it.
-        named = explained.subject
+        named = explained.controller.subject
         assert named == explained.chunk_id
         await run.pilot.press("k")
         assert explained.chunk_id != named
