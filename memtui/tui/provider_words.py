@@ -7,20 +7,12 @@ from textual.content import Content
 from memtui.model import Failure, Leg, LegStatus, ProviderState, Ranked
 from memtui.model.status import ProbeResult, ProviderListing
 from memtui.report import providers
-from memtui.report.providers import HERE as HERE
-from memtui.report.providers import brief as brief
-from memtui.report.providers import detail_of as detail_of
-from memtui.report.providers import fallback_note as fallback_note
-from memtui.report.providers import is_fallback as is_fallback
-from memtui.report.providers import is_on_this_machine as is_on_this_machine
-from memtui.report.providers import listing_words, text_words
-from memtui.report.providers import model_words as model_words
-from memtui.report.providers import place_words as place_words
-from memtui.report.providers import provider_change as provider_change
-from memtui.report.providers import sent_words as sent_words
-from memtui.report.providers import usage_words as usage_words
-from memtui.report.providers import why as why
-from memtui.report.words import FAILURE_WORDS as FAILURE_WORDS
+from memtui.report.providers import (
+    is_on_this_machine,
+    listing_words,
+    text_words,
+)
+from memtui.report.words import FAILURE_WORDS
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import UNICODE, Glyphs
 

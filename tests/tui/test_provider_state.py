@@ -20,7 +20,8 @@ from memtui.model import (
     SyncStats,
     Usage,
 )
-from memtui.tui import provider_words as words
+from memtui.report import providers as words
+from memtui.report.words import FAILURE_WORDS
 from memtui.tui.format import REASON_WORDS
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.screens.index import index_facts
@@ -205,5 +206,5 @@ def test_only_a_loopback_host_is_this_machine(address: str, is_here: bool) -> No
 
 
 def test_every_failure_and_every_reason_has_words() -> None:
-    assert set(words.FAILURE_WORDS) == set(Failure)
+    assert set(FAILURE_WORDS) == set(Failure)
     assert set(REASON_WORDS) == set(Reason)

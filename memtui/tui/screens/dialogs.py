@@ -13,9 +13,9 @@ from textual.content import Content
 from textual.widgets import Button, Input, Static
 
 from memtui.model import Chunk, citation
+from memtui.report import providers as words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui import provider_words as words
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.base import Modal

@@ -14,9 +14,10 @@ from textual.content import Content
 from textual.widgets import DataTable, Static
 
 from memtui.model import IndexState, IndexStatus, ProviderState, Reason, SkippedFile
+from memtui.report import providers as words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui import provider_words as words
+from memtui.tui import provider_words
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.screens.base import BaseScreen
@@ -272,7 +273,7 @@ def provider_facts(provider: ProviderState, glyphs: Glyphs) -> list[Fact]:
     facts: list[Fact] = [
         ("provider", provider_line(provider, glyphs)),
         ("model", model_line(provider)),
-        ("text", words.text_line(provider)),
+        ("text", provider_words.text_line(provider)),
     ]
     if provider.hint and provider.state is not Reason.OK:
         facts.insert(1, ("next", Content.styled(words.brief(provider.hint), "bold")))

@@ -12,9 +12,10 @@ from textual.widget import Widget
 
 from memtui.model import IndexState, IndexStatus, Progress, ProviderState, Reason, SyncStats
 from memtui.model.status import FileState, Finding, ForeignStatus, IndexGeneration, Severity
+from memtui.report import providers as words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui import provider_words as words
+from memtui.tui import provider_words
 from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.widgets.line_view import Fact, TextBlock
 
@@ -175,7 +176,7 @@ def pane_facts(status: IndexStatus, width: int, glyphs: Glyphs, now: datetime) -
         ("last sync", sync_line(status.last_sync, now)),
     ]
     if status.provider.address:
-        facts.insert(3, ("text", words.text_line(status.provider)))
+        facts.insert(3, ("text", provider_words.text_line(status.provider)))
     if status.progress is not None:
         facts.insert(1, ("progress", progress_line(status.progress, width - _LABEL, glyphs)))
     if status.pending_count:
@@ -482,7 +483,7 @@ def _destination(provider: ProviderState, glyphs: Glyphs) -> Content:
     if not provider.address and not (provider.remote and provider.actual):
         return Content("")
     place = f"{glyphs.arrow} {words.place_words(provider.address, remote=provider.remote)}"
-    style = words.place_style(provider.address, remote=provider.remote)
+    style = provider_words.place_style(provider.address, remote=provider.remote)
     return Content.styled(place, style or _MUTED)
 
 

@@ -8,8 +8,9 @@ from rich.cells import cell_len
 from textual.content import Content
 
 from memtui.model.status import ProbeResult, ProviderListing
+from memtui.report import providers as words
 from memtui.tui import format as fmt
-from memtui.tui import provider_words as words
+from memtui.tui import provider_words
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.widgets.line_view import Fact
 from memtui.tui.widgets.row_list import Row
@@ -52,11 +53,11 @@ def _columns(width: int) -> tuple[int, int]:
 
 def _line(listing: ProviderListing, probe: Probe, width: int, glyphs: Glyphs) -> Content:
     tried = probe if isinstance(probe, ProbeResult) else None
-    glyph, state, style = words.listing_state(listing, glyphs, tried)
+    glyph, state, style = provider_words.listing_state(listing, glyphs, tried)
     model_cells, place_cells = _columns(width)
     is_there = listing.works or listing.is_actual or listing.is_requested
     place = _end_of(words.place_words(listing.address, remote=listing.remote), place_cells, glyphs)
-    place_style = words.place_style(listing.address, remote=listing.remote)
+    place_style = provider_words.place_style(listing.address, remote=listing.remote)
     parts: list[str | Content | tuple[str, str]] = [
         (f"{glyph} ", style),
         _cell(listing.name, _NAME, "bold" if is_there else fmt.MUTED),
@@ -117,7 +118,7 @@ def _about(listing: ProviderListing) -> Content:
 def _found(listing: ProviderListing, glyphs: Glyphs) -> Content:
     glyph, style = glyphs.passed, "$state-ok"
     if not listing.works:
-        glyph, _, style = words.listing_state(listing, glyphs)
+        glyph, _, style = provider_words.listing_state(listing, glyphs)
     told = words.brief(listing.detail) or ("everything it needs" if listing.works else "not known")
     return Content.assemble((f"{glyph} ", style), told)
 

@@ -15,9 +15,9 @@ from textual.content import Content
 
 from memtui.embedding.choice import EMBEDDED_DEFAULT
 from memtui.model.status import ProbeResult, ProviderListing
+from memtui.report import providers as words
 from memtui.report.providers import price_words
 from memtui.tui import format as fmt
-from memtui.tui import provider_words as words
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs, glyphs
 from memtui.tui.options import UiOptions

@@ -11,9 +11,9 @@ from textual.screen import Screen
 
 from memtui.embedding.choice import AUTO, EMBEDDED_DEFAULT, EmbeddingChoice, other_of
 from memtui.model.status import ProviderListing
+from memtui.report import providers as words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui import provider_words as words
 from memtui.tui.memories import OpenedMemory, in_thread
 
 if TYPE_CHECKING:

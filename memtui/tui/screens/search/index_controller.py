@@ -7,8 +7,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, cast
 
 from memtui.model import IndexState, IndexStatus
+from memtui.report import providers as words
 from memtui.text.sanitize import safe_line
-from memtui.tui import provider_words as words
 from memtui.tui.bridge import IndexExamined, LegChanged, SyncEnded
 from memtui.tui.widgets import index_status
 

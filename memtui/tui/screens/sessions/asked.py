@@ -19,9 +19,9 @@ from textual.worker import get_current_worker
 from memtui.errors import Cancelled
 from memtui.model import Ranking, citation
 from memtui.model.conversations import MemoryCall, RecallChange, RecallRow, Replayed, TurnKind
+from memtui.report import providers as words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui import provider_words
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.sessions.listing import day_and_time
 from memtui.tui.screens.sessions.pane import Pane, aside, error_line, why
@@ -369,7 +369,7 @@ class AskedPane(Pane):
         provider = engine.index.status().provider if engine is not None else None
         if provider is None or not provider.remote:
             return f"asking again{self.glyphs.ellipsis}"
-        where = provider_words.place_words(provider.address, remote=provider.remote)
+        where = words.place_words(provider.address, remote=provider.remote)
         return f"x  asks again: the query goes to {where}"
 
     @on(RowList.Chosen)
