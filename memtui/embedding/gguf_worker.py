@@ -7,7 +7,7 @@ In: a text as a JSON string. Out: lines that start with `MARK`, as a module that
 may print others; each holds `vector` (base64 of float32) with `tokens`, or `error`.
 
 xllamacpp cannot be had without its HTTP server. It listens on a socket in the parent's private
-folder, and only where the system has no such sockets on a loopback port, behind a random key. It
+folder, and only where the system takes no such socket on a loopback port, behind a random key. It
 is asked for nothing but tokens: the library cuts no long text, and reads control tokens that are
 spelled out in a text as commands to the model.
 """
@@ -34,6 +34,8 @@ NOT_LOADED: Final = 3
 LOOKED_AT_A_TOKEN: Final = 8
 """Characters of a text for each token that fits; what is beyond is not looked at."""
 _ERRORS_ONLY: Final = 1
+_LONGEST_SOCKET: Final = 100
+"""Bytes of a path: macOS takes 103, Linux 107."""
 
 
 class _Model:
@@ -65,10 +67,17 @@ class _Model:
         params.offline = True
         params.verbosity = _ERRORS_ONLY
         params.api_keys = [self._key]
-        self._socket = str(folder / "server.sock") if hasattr(socket, "AF_UNIX") else ""
-        if self._socket:
+        self._socket = str(folder / "server.sock")
+        if hasattr(socket, "AF_UNIX") and len(self._socket.encode()) <= _LONGEST_SOCKET:
             params.hostnames = [self._socket]
-        self._server = library.Server(params)
+        else:
+            self._socket = ""
+        try:
+            self._server = library.Server(params)
+        except RuntimeError as error:
+            print(error, file=sys.stderr)
+            # The library logs on a thread, which an ordinary exit lets come to its end.
+            sys.exit(1)
         # Where the model ends every text with one token, a text that is cut keeps it.
         ends = [self._tokens(text)[-1:] for text in ("", "a")]
         self._end = ends[0] if ends[0] == ends[1] else []

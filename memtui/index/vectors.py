@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from memtui.embedding.bisect_rejected import TextsRefused
 from memtui.embedding.provider import (
     Provider,
     ProviderIdentity,
+    TextsRefused,
     Vector,
     identity_of,
     maker_of,

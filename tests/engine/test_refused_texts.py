@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memtui.bus import SyncFinished
-from memtui.embedding.bisect_rejected import TextsRefused, bisect_rejected
-from memtui.embedding.provider import Vectors
+from memtui.embedding.provider import TextsRefused, Vectors, bisect_rejected
 from memtui.engine import Engine
 from memtui.engine.providers.slot import WatchedProvider
 from memtui.errors import ProviderError

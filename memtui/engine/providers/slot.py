@@ -7,15 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from memtui.embedding.bisect_rejected import TextsRefused, bisect_rejected, is_refusal
 from memtui.embedding.choice import NONE, EmbeddingChoice, choice_of, other_of
 from memtui.embedding.provider import (
     Maker,
     Provider,
     ProviderIdentity,
+    TextsRefused,
     Vector,
     Vectors,
+    bisect_rejected,
     identity_of,
+    is_refusal,
     maker_of,
 )
 from memtui.embedding.registry import Registration, create_provider, resolve
