@@ -94,10 +94,10 @@ def test_a_hostile_note_does_not_reach_the_terminal(root: Path, home: Path) -> N
         assert "PWNED" not in window.title()
         assert not {"\x1b", "\x9b", "\x07", "\u202e"} & set(shown)
         window.press("F4")
-        window.shows("MATCH sent")
+        window.shows("SHOWN at rank")
         assert "PWNED" not in window.title()
         window.press("Escape")
-        window.until(lambda shown: "MATCH sent" not in shown, "the explanation closed")
+        window.until(lambda shown: "SHOWN at rank" not in shown, "the explanation closed")
         window.press("C-q")
         window.ends()
 

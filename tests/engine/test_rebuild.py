@@ -187,7 +187,7 @@ def test_a_full_disk_is_named_and_leaves_what_was_there(
         connection.execute("PRAGMA max_page_count = 1").fetchall()
         return connection
 
-    monkeypatch.setattr(f"memtui.index.{kind}.open_database", open_small)
+    monkeypatch.setattr("memtui.index.sync.open_database", open_small)
     workspace.write("0/big.md", "# Big\n\n" + "garden and router\n" * 20_000)
     with pytest.raises(IndexUnusable, match="no space left"):
         workspace.rebuild() if kind == "rebuild" else workspace.sync()

@@ -69,7 +69,7 @@ MADE_AT_RUN_TIME: Final[Mapping[str, Callable[[], Sequence[str]]]] = {
     "memtui.retrieval.filters:_ending_in": lambda: [
         p.pattern for p in FileFilter(Filters(path_globs=_GLOBS))._globs
     ],
-    "memtui.tui.widgets.turn_view:mark": lambda: ["(?i)aa", "(?i)aab"],
+    "memtui.tui.screens.sessions.page:__init__": lambda: ["(?i)aa", "(?i)aab"],
 }
 """Of a function that compiles what it is given: `module:function` -> patterns as it makes them."""
 
