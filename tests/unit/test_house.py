@@ -20,7 +20,7 @@ TESTS = sorted((PACKAGE.parent / "tests").rglob("*.py"))
 SLEEPS = re.compile(r"\btime\.sleep\(|\basyncio\.sleep\((?!0\))")
 SKIPS = re.compile(r"pytest\.(mark\.)?(skip|xfail)\b")
 
-SUMS = {"memtui": (83_577, 350), "tests": (72_565, 336)}
+SUMS = {"memtui": (81_775, 325), "tests": (71_715, 334)}
 """The most lines and files; lowered with every step. To reach: 52,000 / 260 and 42,000 / 200."""
 ROOMS = {
     "memtui": (350, 4),
@@ -48,33 +48,33 @@ ROOMS = {
 TOLERANCE = 1.1
 """A room may go a tenth over its budget where another goes under."""
 CEILINGS: dict[str, tuple[int, int]] = {
-    "memtui": (395, 7),
-    "memtui/model": (1_821, 11),
-    "memtui/text": (889, 8),
-    "memtui/ranking/counterfactual": (2_936, 10),
-    "memtui/memory": (1_531, 9),
-    "memtui/memory/transcripts": (2_306, 12),
-    "memtui/memory/care": (1_138, 8),
-    "memtui/settings": (3_302, 14),
-    "memtui/settings/openclaw": (1_927, 9),
-    "memtui/embedding": (7_323, 31),
-    "memtui/retrieval": (2_741, 14),
-    "memtui/retrieval/openclaw": (1_692, 12),
-    "memtui/index": (4_362, 17),
-    "memtui/index/transcripts": (2_060, 9),
-    "memtui/index/foreign": (4_078, 13),
-    "memtui/engine": (12_870, 47),
-    "memtui/report": (3_267, 13),
-    "memtui/cli": (4_246, 19),
-    "memtui/tui": (23_484, 111),
+    "memtui": (388, 5),
+    "memtui/model": (1_786, 9),
+    "memtui/text": (872, 6),
+    "memtui/ranking/counterfactual": (2_879, 8),
+    "memtui/memory": (1_501, 7),
+    "memtui/memory/transcripts": (2_261, 10),
+    "memtui/memory/care": (1_116, 6),
+    "memtui/settings": (3_181, 12),
+    "memtui/settings/openclaw": (1_890, 7),
+    "memtui/embedding": (7_177, 28),
+    "memtui/retrieval": (2_642, 12),
+    "memtui/retrieval/openclaw": (1_631, 10),
+    "memtui/index": (4_277, 15),
+    "memtui/index/transcripts": (1_989, 7),
+    "memtui/index/foreign": (3_999, 11),
+    "memtui/engine": (12_539, 43),
+    "memtui/report": (3_192, 11),
+    "memtui/cli": (4_155, 17),
+    "memtui/tui": (22_316, 91),
 }
 """Rooms that are larger than their budgets allow, and what they may not exceed meanwhile."""
 EXCEPTIONS = {
-    "large_classes": 26,
-    "protocols": 12,
-    "lonely_modules": 7,
-    "shared_names": 32,
-    "circles": 15,
+    "large_classes": 15,
+    "protocols": 9,
+    "lonely_modules": 1,
+    "shared_names": 27,
+    "circles": 10,
     "native_calls": 0,
 }
 """How many exceptions each rule of shape still has; these numbers only go down."""
