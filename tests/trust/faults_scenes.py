@@ -373,7 +373,9 @@ async def _while_drawing(stage: Stage, action: Callable[[], object]) -> float:
 
 
 def _watcher_of(stage: Stage) -> Watcher:
-    watcher = getattr(getattr(stage.app.search_screen.engine, "machine", None), "_watcher", None)
+    engine = stage.app.search_screen.engine
+    assert engine is not None
+    watcher = getattr(engine.memory.writer, "_watcher", None)
     assert isinstance(watcher, Watcher)
     return watcher
 
