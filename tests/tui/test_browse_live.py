@@ -15,7 +15,7 @@ from memtui.tui import place_actions
 from memtui.tui.editor import Edited
 from memtui.tui.marks import Marks
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.browse import file_list
+from memtui.tui.screens.browse.file_words import badge
 from memtui.tui.widgets.timeline import Measure
 from tests.tui.browse_running import browsing
 from tests.tui.browse_samples import FILES, HOSTILE_NAME, memory_file, note_lines
@@ -221,16 +221,15 @@ async def test_twenty_thousand_files_are_listed_and_moved_through_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     drawn: list[FileState] = []
-    real = file_list.badge
 
     def counted(state: FileState, marks: Marks) -> str:
         drawn.append(state)
-        return real(state, marks)
+        return badge(state, marks)
 
     files = tuple(memory_file(f"notes/{n % 50:02}/n{n:05}.md") for n in range(20_000))
     async with browsing((80, 24), files=files) as b:
         await until(b.pilot, lambda: len(b.names) == 20_052)
-        monkeypatch.setattr(file_list, "badge", counted)
+        monkeypatch.setattr("memtui.tui.screens.browse.file_list.badge", counted)
         await b.press("G")
         assert b.screen.file_list.chosen_file is not None
         assert 0 < len(drawn) < 200
