@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from memtui.model import Fusion, Ranking
 from memtui.model.inquiry import LegRank
@@ -102,6 +102,9 @@ RANGES: Mapping[Parameter, tuple[float, float]] = {
 }
 """Within which a value is looked for: what the settings allow, without half-lives below a day."""
 
+DEPTH = (Parameter.K, Parameter.CANDIDATE_MULTIPLIER)
+"""Only these change how many hits of each leg take part."""
+
 LOGARITHMIC = frozenset({Parameter.RRF_K, Parameter.HALF_LIFE})
 """Parameters whose doubling is the same step wherever it starts."""
 
@@ -121,68 +124,41 @@ def range_of(ranking: Ranking, parameter: Parameter) -> tuple[float, float]:
 
 
 def value_of(ranking: Ranking, parameter: Parameter) -> Value:
-    """The present value of a parameter."""
-    values: Mapping[Parameter, Value] = {
-        Parameter.VECTOR_WEIGHT: ranking.vector_weight,
-        Parameter.FUSION: str(ranking.fusion),
-        Parameter.RRF_K: ranking.rrf_k,
-        Parameter.DECAY: ranking.decay.enabled,
-        Parameter.HALF_LIFE: ranking.decay.half_life_days,
-        Parameter.FLOOR: ranking.decay.floor,
-        Parameter.RERANK: ranking.rerank.enabled,
-        Parameter.DEDUP: ranking.dedup,
-        Parameter.MIN_SCORE: ranking.min_score,
-        Parameter.MMR: ranking.mmr.enabled,
-        Parameter.LAMBDA: ranking.mmr.lambda_,
-        Parameter.K: ranking.k,
-        Parameter.CANDIDATE_MULTIPLIER: ranking.candidate_multiplier,
-    }
-    return values[parameter]
+    """Return the present value of a parameter."""
+    holder, name = _holder(ranking, parameter)
+    value: Value = getattr(holder, name)
+    return str(value) if parameter is Parameter.FUSION else value
+
+
+def _holder(ranking: Ranking, parameter: Parameter) -> tuple[Any, str]:
+    """Return the part of a ranking that holds a parameter, and the name of the field there."""
+    section, _, name = parameter.value.rpartition(".")
+    return getattr(ranking, section) if section else ranking, _FIELDS.get(name, name)
+
+
+_FIELDS = {"lambda": "lambda_"}
 
 
 def apply(ranking: Ranking, parameter: Parameter, value: Value) -> Ranking:
-    """The ranking with one parameter changed.
+    """Return the ranking with one parameter changed.
 
     The keyword weight follows the vector weight so that their sum stays: 1 - w where they sum to
     1. Raises `ValueError` for a value of the wrong type.
     """
-    match parameter, value:
-        case Parameter.FUSION, str():
-            return replace(ranking, fusion=Fusion(value))
-        case Parameter.DECAY, bool():
-            return replace(ranking, decay=replace(ranking.decay, enabled=value))
-        case Parameter.RERANK, bool():
-            return replace(ranking, rerank=replace(ranking.rerank, enabled=value))
-        case Parameter.MMR, bool():
-            return replace(ranking, mmr=replace(ranking.mmr, enabled=value))
-        case Parameter.DEDUP, bool():
-            return replace(ranking, dedup=value)
-        case Parameter.MIN_SCORE, None:
-            return replace(ranking, min_score=None)
-        case _, (int() | float()) if parameter in RANGES:
-            return _apply_number(ranking, parameter, value)
-    raise ValueError(f"{parameter} cannot be {value!r}")
-
-
-def _apply_number(ranking: Ranking, parameter: Parameter, value: float) -> Ranking:
-    match parameter:
-        case Parameter.VECTOR_WEIGHT:
-            rest = round(ranking.vector_weight + ranking.keyword_weight - value, 12)
-            return replace(ranking, vector_weight=value, keyword_weight=max(0.0, rest))
-        case Parameter.RRF_K:
-            return replace(ranking, rrf_k=value)
-        case Parameter.HALF_LIFE:
-            return replace(ranking, decay=replace(ranking.decay, half_life_days=value))
-        case Parameter.FLOOR:
-            return replace(ranking, decay=replace(ranking.decay, floor=value))
-        case Parameter.MIN_SCORE:
-            return replace(ranking, min_score=value)
-        case Parameter.LAMBDA:
-            return replace(ranking, mmr=replace(ranking.mmr, lambda_=value))
-        case Parameter.K:
-            return replace(ranking, k=int(value))
-        case _:
-            return replace(ranking, candidate_multiplier=int(value))
+    kinds = str if parameter is Parameter.FUSION else (int, float) if parameter in RANGES else bool
+    may_be_off = parameter is Parameter.MIN_SCORE and value is None
+    if not isinstance(value, kinds) and not may_be_off:
+        raise ValueError(f"{parameter} cannot be {value!r}")
+    if parameter is Parameter.VECTOR_WEIGHT:
+        assert isinstance(value, (int, float))
+        rest = round(ranking.vector_weight + ranking.keyword_weight - value, 12)
+        return replace(ranking, vector_weight=value, keyword_weight=max(0.0, rest))
+    if parameter in DEPTH:
+        value = int(value or 0)
+    holder, name = _holder(ranking, parameter)
+    changed = replace(holder, **{name: Fusion(value) if isinstance(value, str) else value})
+    section = parameter.value.rpartition(".")[0]
+    return replace(ranking, **{section: changed}) if section else changed
 
 
 def cost(ranking: Ranking, parameter: Parameter, new: Value) -> float:
@@ -218,10 +194,6 @@ def kind_of(old: Value, new: Value) -> ChangeKind:
     return ChangeKind.RAISE if new > old else ChangeKind.LOWER
 
 
-DEPTH = (Parameter.K, Parameter.CANDIDATE_MULTIPLIER)
-"""Only these change how many hits of each leg take part."""
-
-
 @dataclass(frozen=True, slots=True)
 class Needed:
     """How deep a search has to go for a chunk to be a candidate; its rank then is not known.
@@ -238,20 +210,20 @@ class Needed:
 
 
 def needed(ranking: Ranking, ranks: Iterable[LegRank]) -> Needed | None:
-    """What the leg takes in which the chunk stands best; `None` where no leg ranks it."""
-    wanted = min((rank.position + 1 for rank in ranks), default=None)
-    if wanted is None:
+    """Return what the leg takes in which the chunk stands best; `None` where no leg ranks it."""
+    candidates = min((rank.position + 1 for rank in ranks), default=None)
+    if candidates is None:
         return None
-    k, multiplier = (_smallest(ranking, parameter, wanted) for parameter in DEPTH)
-    return Needed(wanted, ranking.candidates, k, multiplier)
+    k, multiplier = (_smallest(ranking, parameter, candidates) for parameter in DEPTH)
+    return Needed(candidates, ranking.candidates, k, multiplier)
 
 
-def outside_pool(found: Needed | None) -> tuple[NoChange, ...]:
-    """Why no parameter alone brings in a chunk that is not among the candidates."""
+def outside_pool(needs: Needed | None) -> tuple[NoChange, ...]:
+    """Say why no parameter alone brings in a chunk that is not among the candidates."""
     reachable = {
-        Parameter.K: found is not None and found.k is not None,
-        Parameter.CANDIDATE_MULTIPLIER: found is not None
-        and found.candidate_multiplier is not None,
+        Parameter.K: needs is not None and needs.k is not None,
+        Parameter.CANDIDATE_MULTIPLIER: needs is not None
+        and needs.candidate_multiplier is not None,
     }
     return tuple(
         NoChange(
@@ -262,9 +234,9 @@ def outside_pool(found: Needed | None) -> tuple[NoChange, ...]:
     )
 
 
-def _smallest(ranking: Ranking, parameter: Parameter, wanted: int) -> int | None:
-    if ranking.candidates >= wanted:
+def _smallest(ranking: Ranking, parameter: Parameter, candidates: int) -> int | None:
+    if ranking.candidates >= candidates:
         return None
     low, high = (int(value) for value in RANGES[parameter])
     values = range(low, high + 1)
-    return next((n for n in values if apply(ranking, parameter, n).candidates >= wanted), None)
+    return next((n for n in values if apply(ranking, parameter, n).candidates >= candidates), None)

@@ -140,7 +140,6 @@ class Columns:
     row_of: dict[str, int]
     factors: dict[tuple[float, float], Floats] = field(default_factory=dict)
     """Decay factors by half-life and floor."""
-    _cuts: list[tuple[Indices, Floats]] = field(default_factory=list)
 
     @cached_property
     def state(self) -> StageState:
@@ -260,15 +259,6 @@ class Columns:
         """The similarity of every two candidates."""
         found: Floats = overlap_matrix(self.state, range(len(self.rows)))
         return found
-
-    def among(self, members: Indices) -> Floats:
-        """The similarity of every two of some candidates; not to be written to."""
-        for known, found in self._cuts:
-            if np.array_equal(known, members):
-                return found
-        cut: Floats = self.overlap.take(members, axis=0).take(members, axis=1)
-        self._cuts[:] = [(members, cut), *self._cuts[:1]]
-        return cut
 
     @cached_property
     def nearest(self) -> Floats:

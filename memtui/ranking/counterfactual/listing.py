@@ -25,19 +25,18 @@ Enough = Callable[[Sequence[int]], bool]
 def diversified(
     state: State, members: Indices, margins: list[Curve] | None, enough: Enough
 ) -> list[int]:
-    """The members in the order of MMR, until `enough`.
+    """Return the members in the order of MMR, until `enough`.
 
     `members` come best first; equal values go to the earlier one. Adds the margins of every
-    choice to `margins`, if any are wanted.
+    choice to `margins`, if any are collected.
     """
     lambda_ = min(1.0, max(0.0, state.ranking.mmr.lambda_))
     values = state.exact[members]
     low, high = float(values.min()), float(values.max())
-    span = high - low
-    relevance = (values - low) / span if span > 0 else np.ones(len(values))
-    rest = 1 - lambda_
-    marginal = lambda_ * relevance
-    rivals = _Rivals(state, members, marginal.copy(), rest)
+    relevance = (values - low) / (high - low) if high > low else np.ones(len(values))
+    weighted = lambda_ * relevance
+    marginal = weighted.copy()
+    overlap = state.columns.overlap
     order: list[int] = []
     rows: list[int] = []
     while len(rows) < len(members):
@@ -46,48 +45,18 @@ def diversified(
         rows.append(int(members[position]))
         if enough(rows):
             break
-        np.minimum(marginal, rivals.beside(position), out=marginal)
-    if margins is None:
-        return rows
-    margins += span_margins(state, members)
-    margins += _choices(state, members, order, similarities(state.columns.among(members), order))
+        beside = weighted - (1 - lambda_) * overlap[members[position], members]
+        np.minimum(marginal, beside, out=marginal)
+        # What is chosen is taken out for good.
+        marginal[position] = -np.inf
+    if margins is not None:
+        similar = np.zeros((len(order), len(members)))
+        if len(order) > 1:
+            chosen = overlap[np.ix_(members[order[:-1]], members)]
+            np.maximum.accumulate(chosen, axis=0, out=similar[1:])
+        margins += span_margins(state, members)
+        margins += _choices(state, members, order, similar)
     return rows
-
-
-def similarities(overlap: Floats, order: Sequence[int] | Indices) -> Floats:
-    """Before each choice, the greatest similarity of each to what is chosen: (choices, n)."""
-    similar = np.zeros((len(order), len(overlap)))
-    if len(order) > 1:
-        np.maximum.accumulate(overlap[np.asarray(order[:-1])], axis=0, out=similar[1:])
-    return similar
-
-
-class _Rivals:
-    """What each member would be worth beside one that is chosen."""
-
-    def __init__(self, state: State, members: Indices, weighted: Floats, rest: float) -> None:
-        self._state, self._members = state, members
-        self._weighted, self._rest = weighted, rest
-        self._asked = 0
-        self._all: Floats | None = None
-
-    def beside(self, position: int) -> Floats:
-        """Their worth; minus infinity for the chosen one, which takes it out."""
-        self._asked += 1
-        if self._all is None and self._asked > _SHORT:
-            self._all = self._weighted - self._rest * self._state.columns.among(self._members)
-            np.fill_diagonal(self._all, -np.inf)
-        if self._all is not None:
-            found: Floats = self._all[position]
-            return found
-        overlap = self._state.columns.overlap[self._members[position]]
-        found = self._weighted - self._rest * overlap[self._members]
-        found[position] = -np.inf
-        return found
-
-
-_SHORT = 12
-"""For more choices than these it is quicker to work out every pair at once."""
 
 
 def span_margins(state: State, members: Indices) -> list[Curve]:

@@ -45,13 +45,17 @@ from memtui.ranking.counterfactual.change import (
 from memtui.ranking.counterfactual.columns import Columns, Floats, columns_of
 from memtui.ranking.counterfactual.listing import (
     listing,
-    runs_mmr,
     shown_scores,
     state_before_cut,
 )
-from memtui.ranking.counterfactual.proofs import absence
 from memtui.ranking.counterfactual.scores import Seed, State
-from memtui.ranking.counterfactual.walk import Axis, Stretch, range_value, rounded, walk
+from memtui.ranking.counterfactual.walk import (
+    Axis,
+    Stretch,
+    range_value,
+    rounded,
+    walk,
+)
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import for_mode
 
@@ -297,7 +301,6 @@ def least_changes(
 
 
 def _solved(problem: Problem, parameter: Parameter) -> list[Outcome]:
-
     if not is_used(problem.ranking, parameter):
         return [problem.none(parameter, NoChangeReason.NOT_USED)]
     if parameter is Parameter.FUSION:
@@ -346,38 +349,19 @@ def minimum_edges(state: State) -> Floats:
 
 
 def _minimums(problem: Problem, state: State, row: int) -> Iterator[float | None]:
-    """Minimums to try, nearest first: downwards, none, then upwards."""
+    """Yield minimums to try, nearest first: downwards, none, then upwards."""
     if row not in state.order:
         return
     now = problem.base.min_score
-    rule = problem.ranking.min_score_rule
-    values = minimum_edges(state)
-    shown = shown_scores(state)
-    own, top = float(shown.exact[row]), float(shown.exact[state.order].max())
-    fills = rule is MinScoreRule.FILL and bool(problem.columns.fillable[row])
-    # Rivals that beat the chunk whatever else is in the list beat it under every minimum; not
-    # exact names, which come first with whatever score.
-    named = bool((problem.columns.tier > 0).any())
-    beaten = not named and absence(state, row) is not None
-    same_for_all = shown.exact is state.exact and not runs_mmr(problem.ranking)
-    tried = False
-
-    def is_possible(value: float) -> bool:
-        if value <= own:
-            return not beaten and not (same_for_all and tried)
-        return fills if value <= top else rule is not MinScoreRule.PLAIN
-
+    values = minimum_edges(state).tolist()
     if now is not None:
-        for value in values[values < now][::-1]:
-            if is_possible(float(value)):
-                yield float(value)
-                tried = tried or value <= own
-        if not beaten:
-            yield None
+        yield from (value for value in reversed(values) if value < now)
+        yield None
     start = -math.inf if now is None else now
-    for edge in values[values >= start]:
-        for value in (float(edge), min(1.0, float(np.nextafter(edge, math.inf)))):
-            if value > start and is_possible(value):
+    for edge in values:
+        # A higher minimum does it by what it leaves out: everything that scores just so much.
+        for value in (edge, min(1.0, math.nextafter(edge, math.inf))):
+            if value > start:
                 yield value
 
 
@@ -401,92 +385,33 @@ def _nearer_minimum(value: float | None, now: float | None) -> float | None:
     return value + STEP if value < now else value - STEP
 
 
-def places(problem: Problem, parameter: Parameter) -> Outcome:
-    """The nearest k that does it; the larger of two that are equally near.
+def whole(problem: Problem, parameter: Parameter) -> Outcome:
+    """Find the nearest k or candidate multiplier that does it; of two equally near the larger.
 
-    A smaller one can do it, too: it takes fewer candidates, and when nothing reaches the minimum
+    A smaller k can do it, too: it takes fewer candidates, and when nothing reaches the minimum
     any more, a release relaxes it.
     """
-    raised = _raised(problem, parameter)
-    base = problem.base
-    if isinstance(raised, Change):
-        assert isinstance(raised.new, int)
-        lowest = max(1, 2 * base.k - raised.new + 1)
-    elif raised.reason is NoChangeReason.NO_VALUE:
-        lowest = 1
-    else:
-        return raised
-    for k in range(base.k - 1, lowest - 1, -1):
-        if problem.needs_search(problem.changed(parameter, k)):
-            continue
-        place = problem.rank_with(parameter, k)
-        if place is not None:
-            return problem.change(parameter, k, place, exact=True)
-    return raised
-
-
-def _raised(problem: Problem, parameter: Parameter) -> Outcome:
-    """The smallest k above the present one that does it."""
-    base = problem.base
-    highest = max(base.k, int(RANGES[parameter][1]))
-    for low, high in _same_candidates(problem, Parameter.K, range(base.k + 1, highest + 1)):
-        ranking = problem.changed(parameter, low)
-        if problem.needs_search(ranking):
-            return problem.none(parameter, NoChangeReason.NEW_SEARCH)
-        rows, row = _rows(problem, replace(ranking, k=high))
-        if row is None or row not in rows:
-            continue
-        for k in range(max(low, rows.index(row) + 1), high + 1):
-            place = problem.rank_with(parameter, k)
-            if place is not None:
-                return problem.change(parameter, k, place, exact=True)
-    return problem.none(parameter)
-
-
-def multiplier(problem: Problem, parameter: Parameter) -> Outcome:
-    """The nearest candidate multiplier that does it; the larger of two that are equally near."""
     now = value_of(problem.base, parameter)
-    assert isinstance(now, (int, float))
+    assert isinstance(now, int)
     low, high = (int(value) for value in RANGES[parameter])
-    runs = _same_candidates(problem, parameter, range(low, high + 1))
-    # What the multiplier does to the number of candidates can be nothing at all.
-    edges = {value for run in runs for value in run}
-    needs = False
-    for value in sorted(edges, key=lambda value: (abs(value - now), -value)):
+    values = range(low, max(now, high) + 1)
+    reason = NoChangeReason.NO_VALUE
+    tried = {(problem.ranking.k, problem.ranking.candidates)}
+    for value in sorted(values, key=lambda value: (abs(value - now), -value)):
         ranking = problem.changed(parameter, value)
-        if ranking.candidates == problem.ranking.candidates:
+        if (ranking.k, ranking.candidates) in tried:
             continue
+        tried.add((ranking.k, ranking.candidates))
         if problem.needs_search(ranking):
-            needs = True
+            reason = NoChangeReason.NEW_SEARCH
+            if parameter is Parameter.K and value > now:
+                break
             continue
         rows, row = _rows(problem, ranking)
-        if row is None or row not in rows:
-            continue
-        place = problem.rank_with(parameter, value)
+        place = problem.rank_with(parameter, value) if row in rows else None
         if place is not None:
             return problem.change(parameter, value, place, exact=True)
-    if needs:
-        return problem.none(parameter, NoChangeReason.NEW_SEARCH)
-    return problem.none(parameter)
-
-
-def _same_candidates(
-    problem: Problem, parameter: Parameter, values: range
-) -> list[tuple[int, int]]:
-    """Runs of values under which the same candidates take part: first and last of each."""
-    longest = max((len(problem.pool.hits.get(leg, ())) for leg in Leg), default=0)
-    runs: list[tuple[int, int]] = []
-    previous: tuple[int, bool] | None = None
-    for value in values:
-        ranking = problem.changed(parameter, value)
-        needs = problem.needs_search(ranking)
-        size = ranking.candidates if problem.pool.sized else min(longest, ranking.candidates)
-        if runs and previous == (size, needs):
-            runs[-1] = runs[-1][0], value
-        else:
-            runs.append((value, value))
-        previous = size, needs
-    return runs
+    return problem.none(parameter, reason)
 
 
 def _rows(problem: Problem, ranking: Ranking) -> tuple[tuple[int, ...], int | None]:
@@ -502,8 +427,8 @@ def _rows(problem: Problem, ranking: Ranking) -> tuple[tuple[int, ...], int | No
 
 SOLVERS: Mapping[Parameter, Solver] = {
     Parameter.MIN_SCORE: minimum,
-    Parameter.K: places,
-    Parameter.CANDIDATE_MULTIPLIER: multiplier,
+    Parameter.K: whole,
+    Parameter.CANDIDATE_MULTIPLIER: whole,
     Parameter.MMR: switched,
     Parameter.DECAY: switched,
     Parameter.RERANK: switched,
@@ -578,7 +503,7 @@ def sweep(
 
 def _pieces(problem: Problem, parameter: Parameter) -> Iterator[Step]:
     if parameter in {Parameter.K, Parameter.CANDIDATE_MULTIPLIER}:
-        return _whole(problem, parameter)
+        return _whole_pieces(problem, parameter)
     if parameter is Parameter.MIN_SCORE:
         return _minimum_pieces(problem)
     return _continuous(problem, parameter)
@@ -615,7 +540,7 @@ def _minimum_pieces(problem: Problem) -> Iterator[Step]:
         yield high, (low, high, _ranks(problem, rows))
 
 
-def _whole(problem: Problem, parameter: Parameter) -> Iterator[Step]:
+def _whole_pieces(problem: Problem, parameter: Parameter) -> Iterator[Step]:
     low, high = (int(value) for value in RANGES[parameter])
     columns = problem.columns
     for value in range(low, high + 1):

@@ -1,19 +1,35 @@
-"""One parameter of one ranking: its values, and the coordinate that is walked along."""
+"""Walking along one parameter of one ranking, from change to change of its list.
+
+Where only one candidate is looked for, a quick proof that it stays out of the list, however the
+others stand, saves most runs of MMR: a candidate below the minimum is out, and so is one with k
+rivals that beat it even if MMR counted the most against them and nothing against it.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
-from memtui.model import Ranking, SearchMode
+from memtui.model import MinScoreRule, Ranking, SearchMode
 from memtui.ranking.counterfactual.change import Parameter, apply, range_of
-from memtui.ranking.counterfactual.columns import Columns, reach
-from memtui.ranking.counterfactual.listing import listing, runs_mmr, state_before_cut
-from memtui.ranking.counterfactual.proofs import Between, Place, absence
+from memtui.ranking.counterfactual.columns import Columns, Curve, reach, reaches
+from memtui.ranking.counterfactual.listing import (
+    Shown,
+    listing,
+    minimum_margin,
+    minimum_margins,
+    mmr_groups,
+    mmr_is_last,
+    preferred,
+    runs_mmr,
+    shown_scores,
+    span_curve,
+    span_margins,
+    state_before_cut,
+)
 from memtui.ranking.counterfactual.scores import SMALLEST_EXPONENT, Seed, State
 from memtui.ranking.profiles import for_mode
 
@@ -97,124 +113,101 @@ WINDOW = 0.8
 GROWTH = 2.0
 """By at most exp() of this the bends of exponentials are overrated at the other end."""
 
-SHORTEST = 64
-"""Stretches shorter than so many steps are not tried."""
-
-FACTOR = 4
-"""How much longer the next stretch is after a proof, and how much shorter after a failure."""
-
-SPARSE = 1 / 256
-"""Where the margins reach this part of the way, going by them is quickest."""
-
-
-Rows: TypeAlias = tuple[int, ...] | None
+SHORTEST_PROOF = 16
+"""Proofs that hold for fewer steps than so many are not worth their while."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What is known from a value onwards.
+class Absence:
+    """Margins that all have to hold, and rivals of which `needed` have to stay above."""
 
-    `rows` is the list, `None` where only so much is known: the row that was asked for is not in
-    it. That holds for `far` in the direction of the walk, the end included if `is_proof`.
-    """
+    margins: list[Curve]
+    rivals: Curve | None = None
+    needed: int = 0
 
-    rows: Rows
-    far: float
-    is_proof: bool = False
+    def reach(self, direction: int) -> float:
+        """How far the parameter may move with the proof still valid."""
+        furthest = reach(self.margins, direction)
+        if self.rivals is None or self.needed <= 0:
+            return furthest
+        each = np.sort(reaches(self.rivals, direction))
+        return min(furthest, float(each[len(each) - self.needed]))
 
 
-class Strides:
-    """Looks from value to value of one walk, longer ones where the last were proven."""
+def absence(state: State, target: int) -> Absence | None:
+    """Proof that a row is not in the list; `None` when this is not so easily shown."""
+    if target not in state.order:
+        return Absence(state.margins)
+    shown = shown_scores(state)
+    if not shown.is_plain and not _is_ruled_out(state, shown, target):
+        return None
+    if not shown.strict[target]:
+        return _below(state, shown, target)
+    return _beaten(state, shown, target)
 
-    def __init__(self, axis: Axis, end: float, direction: int, target: int | None) -> None:
-        self._axis, self._end = axis, end
-        self._direction, self._target = direction, target
-        self._width: float | None = None
-        """What is tried next; `None` where it is quicker to go by the margins."""
-        self._reached: float | None = None
-        """How far margins lately reached."""
-        self._next: tuple[float, State, Rows] | None = None
 
-    def look(self, here: float) -> Look:
-        """The list at a coordinate and how far it stays."""
-        state, rows = self._at(here)
-        limit = self._limit(here)
-        if self._target is not None:
-            proof = absence(state, self._target)
-            if proof is not None:
-                far = proof.reach(self._direction)
-                if far > 16 * self._axis.step(here):
-                    return Look(None, min(far, limit))
-        elif runs_mmr(state.ranking):
-            rows = listing(state, certified=False).rows if rows is None else rows
-            far = self._proven(here, state, rows)
-            if far > 0:
-                return Look(rows, far, is_proof=True)
-        found = listing(state, ordered=self._target is None)
-        far = reach(found.margins, self._direction)
-        self._learn(here, far)
-        return Look(found.rows, min(far, limit))
+def _is_ruled_out(state: State, shown: Shown, target: int) -> bool:
+    """Whether a candidate neither passes nor may fill, while others pass."""
+    may_enter = shown.strict[target] or shown.filling[target]
+    return bool(shown.filling.any() and not may_enter and shown.strict[state.order].any())
 
-    def _learn(self, here: float, far: float) -> None:
-        """Choose what to try next by how far the margins reached."""
-        if not math.isfinite(far):
-            return
-        self._reached = far if self._reached is None else (self._reached + far) / 2
-        low, high = self._axis.bounds
-        way = here if self._axis.is_bent else high - low
-        if self._reached > SPARSE * way:
-            self._width = None
-        elif self._width is None:
-            self._width = FACTOR**2 * self._reached
 
-    def _at(self, here: float) -> tuple[State, Rows]:
-        if self._next is not None and self._next[0] == here:
-            return self._next[1:]
-        return self._state(here), None
+def _below(state: State, shown: Shown, target: int) -> Absence | None:
+    minimum = state.ranking.min_score
+    if minimum is None:
+        return None
+    own = minimum_margin(state, shown, minimum, np.array([target]))
+    margins = [*state.margins, own]
+    strict = state.order[shown.strict[state.order]]
+    match state.ranking.min_score_rule:
+        case MinScoreRule.PLAIN:
+            return Absence(margins)
+        case MinScoreRule.FILL if not state.columns.fillable[target]:
+            witness = strict[[int(np.argmax(shown.exact[strict]))]]
+            return Absence([*margins, minimum_margin(state, shown, minimum, witness)])
+        case MinScoreRule.RELAXED:
+            witness = strict[[int(np.argmax(shown.exact[strict]))]]
+            return Absence([*margins, minimum_margin(state, shown, minimum, witness)])
+        case _:
+            rivals = minimum_margin(state, shown, minimum, strict)
+            return Absence(margins, rivals, state.ranking.k)
 
-    def _state(self, coordinate: float) -> State:
-        return self._axis.state(coordinate, coordinate - self._window(coordinate))
 
-    def _window(self, coordinate: float) -> float:
-        """How far down the bends hold."""
-        if not self._axis.is_bent or self._direction > 0:
-            return 0.0
-        share = coordinate * (1 - WINDOW)
-        if self._axis.parameter is not Parameter.HALF_LIFE:
-            return share
-        ages = self._axis.columns.aged
-        # What is so old that nothing is left of it does not bend.
-        oldest = float(ages[ages * coordinate < SMALLEST_EXPONENT].max(initial=0.0))
-        return min(share, GROWTH / oldest) if oldest > 0 else share
-
-    def _limit(self, here: float) -> float:
-        return self._window(here) or math.inf
-
-    def _proven(self, here: float, state: State, rows: tuple[int, ...]) -> float:
-        """The length of a stretch over which it is proven that nothing happens; 0 for none."""
-        within = reach(state.margins, self._direction) * (1 - 1e-9)
-        room = min(self._limit(here), abs(self._end - here), within)
-        if self._reached is None:
-            # Nothing is known yet: most chunks are out of the list all the way.
-            width = least = room
-        elif self._width is None:
-            return 0.0
-        else:
-            width = min(self._width, room)
-            least = FACTOR * self._reached
-        wanted = np.zeros(len(state.exact), dtype=bool)
-        wanted[list(rows)] = True
-        place = Place(state, wanted, len(rows))
-        while width >= max(least, SHORTEST * self._axis.step(here)):
-            there = here + self._direction * width
-            second = self._state(there)
-            if Between(place, second, width).is_steady(rows):
-                self._width = FACTOR * width
-                self._next = there, second, rows
-                return width
-            width /= FACTOR
-        self._width = None if self._reached is None else FACTOR * least
-        return 0.0
+def _beaten(state: State, shown: Shown, target: int) -> Absence | None:
+    ranking, minimum = state.ranking, state.ranking.min_score
+    margins = list(state.margins)
+    passes_alone = ranking.min_score_rule is MinScoreRule.PLAIN
+    if shown.by_minimum and minimum is not None and not passes_alone:
+        margins.append(minimum_margin(state, shown, minimum, np.array([target])))
+    passing = state.order[shown.strict[state.order]]
+    if not runs_mmr(ranking):
+        groups = state.groups[passing]
+        ahead = int((groups < state.groups[target]).sum())
+        same = passing[(groups == state.groups[target]) & (passing != target)]
+        rivals = state.over(same, np.full(len(same), target))
+    else:
+        last = mmr_is_last(ranking)
+        ahead = 0
+        members = passing[:0]
+        for group in mmr_groups(state, passing if last else state.order):
+            members = group
+            if target in group:
+                break
+            ahead += int(shown.strict[group].sum())
+        others = np.flatnonzero(shown.strict[members] & (members != target))
+        own = np.full(len(others), int(np.flatnonzero(members == target)[0]))
+        scores = state.relative(members)
+        difference = scores[others].minus(scores[own])
+        against = -state.columns.nearest[members[others]]
+        rivals = preferred(state, difference, against, span_curve(state, members, scores))
+        margins += span_margins(state, members)
+        if last:
+            margins += minimum_margins(state, shown, state.order)
+    needed = ranking.k - ahead
+    above = rivals.value > 1e-12
+    if int(above.sum()) < needed:
+        return None
+    return Absence(margins, rivals[np.flatnonzero(above)], needed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +224,7 @@ class Stretch:
 
 
 def walk(axis: Axis, start: float, direction: int, target: int | None = None) -> Iterator[Stretch]:
-    """The stretches from a coordinate to the end of the range.
+    """Yield the stretches from a coordinate to the end of the range.
 
     With a `target` only whether that row is in the list is kept exact, not the order.
     """
@@ -239,24 +232,48 @@ def walk(axis: Axis, start: float, direction: int, target: int | None = None) ->
     end = high if direction > 0 else low
     here, stuck = start + direction * axis.step(start), 0
     since = start
-    strides = Strides(axis, end, direction, target)
     while direction * (end - here) > 0:
-        look = strides.look(here)
-        far, shortest = look.far, axis.step(here)
-        there = here + direction * far
-        # Where scores bend, the bound is safe but seldom the change itself.
-        goes_on = look.is_proof or (axis.is_bent and far > shortest and there != here)
-        if goes_on and direction * (end - there) > 0:
-            stuck = 0
-            yield Stretch(since, there, look.rows)
-            here = since = there
-            continue
+        rows, far = _look(axis, here, direction, target)
+        there, shortest = here + direction * far, axis.step(here)
         if direction * (end - there) <= 0:
-            yield Stretch(since, end, look.rows)
+            yield Stretch(since, end, rows)
             break
-        yield Stretch(since, there, look.rows)
+        yield Stretch(since, there, rows)
+        since = there
+        if axis.is_bent and far > shortest and there != here:
+            # Where scores bend, the bound is safe but seldom the change itself.
+            here, stuck = there, 0
+            continue
         yield Stretch(there, there, axis.rows(rounded(axis, there)))
         stuck = stuck + 1 if far <= shortest else 0
         here = there + direction * shortest * 2 ** max(0, stuck - 3)
-        since = there
     yield Stretch(end, end, axis.rows(rounded(axis, end)))
+
+
+def _look(
+    axis: Axis, here: float, direction: int, target: int | None
+) -> tuple[tuple[int, ...] | None, float]:
+    """Return the list at a coordinate, as `Stretch` has it, and how far it stays."""
+    window = _window(axis, here, direction)
+    state = axis.state(here, here - window)
+    limit = window or math.inf
+    proof = absence(state, target) if target is not None else None
+    if proof is not None:
+        far = proof.reach(direction)
+        if far > SHORTEST_PROOF * axis.step(here):
+            return None, min(far, limit)
+    found = listing(state, ordered=target is None)
+    return found.rows, min(reach(found.margins, direction), limit)
+
+
+def _window(axis: Axis, here: float, direction: int) -> float:
+    """Return how far down the bends hold; 0 where that does not matter."""
+    if not axis.is_bent or direction > 0:
+        return 0.0
+    share = here * (1 - WINDOW)
+    if axis.parameter is not Parameter.HALF_LIFE:
+        return share
+    ages = axis.columns.aged
+    # What is so old that nothing is left of it does not bend.
+    oldest = float(ages[ages * here < SMALLEST_EXPONENT].max(initial=0.0))
+    return min(share, GROWTH / oldest) if oldest > 0 else share
