@@ -22,6 +22,7 @@ from textual.worker import Worker
 from memtui.bus import Bus
 from memtui.model import Chunk, Ranking
 from memtui.text.sanitize import safe_line
+from memtui.tui.background import show_worker_error
 from memtui.tui.bindings import bindings, resolve_keymap
 from memtui.tui.bridge import (
     IndexContentChanged,
@@ -44,7 +45,7 @@ from memtui.tui.memories import (
     open_target,
 )
 from memtui.tui.options import UiOptions, flags_of, is_provider_given
-from memtui.tui.screens.base import Modal, show_worker_error
+from memtui.tui.screens.base import BaseScreen
 from memtui.tui.screens.providers.switch import ProviderSwitch
 from memtui.tui.screens.search.screen import SearchScreen
 from memtui.tui.theme import THEMES, automatic_theme, variable_defaults
@@ -208,7 +209,7 @@ class MemtuiApp(App[int]):
     async def on_event(self, event: events.Event) -> None:
         """Take a greeting away before a key is handed on, so that no later key overtakes it."""
         typed = isinstance(event, events.Key | events.Paste) and not event.is_forwarded
-        if typed and isinstance(front := self.screen, Modal) and front.CLOSING_KEYS is not None:
+        if typed and isinstance(front := self.screen, BaseScreen) and front.CLOSING_KEYS:
             front.dismiss(None)
             if isinstance(event, events.Key) and event.key in front.CLOSING_KEYS:
                 return

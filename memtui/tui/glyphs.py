@@ -7,63 +7,68 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
-    """One character (cell width 1) per meaning."""
+    """One character (cell width 1) per meaning; the values given here are the Unicode ones."""
 
-    vector: str
-    keyword: str
-    mmr: str
-    decay: str
-    rerank: str
+    # Ranks and the parts of a score.
+    vector: str = "█"
+    keyword: str = "▒"
+    mmr: str = "◇"
+    decay: str = "╌"
+    rerank: str = "▓"
     """What a later stage took away or added beyond the legs."""
-    up: str
-    down: str
-    same: str
-    new: str
-    marker: str
-    prompt: str
-    ellipsis: str
-    meter_full: str
-    meter_empty: str
-    ready: str
-    indexing: str
-    stale: str
-    degraded: str
-    error: str
-    no_index: str
-    passed: str
-    skipped: str
-    pin: str
-    arrow: str
-    rule: str
+    up: str = "▲"
+    down: str = "▼"
+    same: str = "="
+    new: str = "*"
+    marker: str = "›"
+    prompt: str = "›"
+    meter_full: str = "━"
+    meter_empty: str = "─"
+    passed: str = "✓"
+    skipped: str = "–"
+    pin: str = "◆"
+    arrow: str = "→"
+
+    # The state of an index, and of a file in it.
+    ready: str = "●"
+    indexing: str = "◐"
+    stale: str = "◌"
+    degraded: str = "!"
+    error: str = "✗"
+    no_index: str = "○"
+    changed: str = "●"
+    problem: str = "!"
+    not_indexed: str = "·"
+
+    # Files: the tree, the timeline, the margin of a file, rendered Markdown.
+    opened: str = "▾"
+    folded: str = "▸"
+    density: str = "·░▒▓█"
+    """Five characters, from a day without notes to the fullest days."""
+    chosen_day: str = "◆"
+    chunk_start: str = "╭"
+    chunk_end: str = "╰"
+    chunk_line: str = "│"
+    chunk_overlap: str = "║"
+    """A line that two chunks share."""
+    chunk_both: str = "├"
+    """A line of two chunks where one of them begins or ends."""
+    chunk_only: str = "["
+    """A chunk of one line."""
+    bullet: str = "•"
+    quote: str = "▎"
+    done: str = "☑"
+    undone: str = "☐"
+    column: str = "│"
+    """Between the cells of a table."""
+    crossing: str = "┼"
+    """Where the rule of a table crosses a column."""
+
+    rule: str = "─"
+    ellipsis: str = "…"
 
 
-UNICODE = Glyphs(
-    vector="█",
-    keyword="▒",
-    mmr="◇",
-    decay="╌",
-    rerank="▓",
-    up="▲",
-    down="▼",
-    same="=",
-    new="*",
-    marker="›",
-    prompt="›",
-    ellipsis="…",
-    meter_full="━",
-    meter_empty="─",
-    ready="●",
-    indexing="◐",
-    stale="◌",
-    degraded="!",
-    error="✗",
-    no_index="○",
-    passed="✓",
-    skipped="–",
-    pin="◆",
-    arrow="→",
-    rule="─",
-)
+UNICODE = Glyphs()
 ASCII = Glyphs(
     vector="#",
     keyword="=",
@@ -72,24 +77,38 @@ ASCII = Glyphs(
     rerank="+",
     up="^",
     down="v",
-    same="=",
-    new="*",
     marker=">",
     prompt=">",
-    ellipsis="~",
     meter_full="=",
     meter_empty="-",
-    ready="*",
-    indexing="%",
-    stale="o",
-    degraded="!",
-    error="X",
-    no_index="-",
     passed="+",
     skipped="-",
     pin="@",
     arrow=">",
+    ready="*",
+    indexing="%",
+    stale="o",
+    error="X",
+    no_index="-",
+    changed="*",
+    not_indexed=".",
+    opened="v",
+    folded=">",
+    density=".-+*#",
+    chosen_day="@",
+    chunk_start=",",
+    chunk_end="`",
+    chunk_line="|",
+    chunk_overlap="H",
+    chunk_both="+",
+    bullet="*",
+    quote="|",
+    done="x",
+    undone="_",
+    column="|",
+    crossing="+",
     rule="-",
+    ellipsis="~",
 )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from memtui.bus import Event, Subscription
 from memtui.model import citation
 from memtui.text.sanitize import safe_line
+from memtui.tui.background import in_background, tell
 from memtui.tui.bridge import CHANGES, changes_content
 from memtui.tui.editor import edit_place
 
@@ -36,7 +37,7 @@ def follow_index(screen: BaseScreen[Any], changed: Callable[[], None]) -> Subscr
 
     def handle(event: Event) -> None:
         if changes_content(event):
-            screen.hand_over(changed)
+            screen.call_later(changed)
 
     return app_of(screen).bus.subscribe(CHANGES, handle)
 
@@ -52,17 +53,17 @@ def edit_at(
 
     def edit(file: Path | None) -> None:
         if file is None:
-            screen.tell(f"No file to edit: {path} lies in a database.", warning=True)
+            tell(screen, f"No file to edit: {path} lies in a database.", warning=True)
             return
         edited = edit_place(app, app.options.editor, file, line)
         if edited.told:
-            screen.tell(edited.told, warning=not edited.is_error, error=edited.is_error)
+            tell(screen, edited.told, warning=not edited.is_error, error=edited.is_error)
         if edited.ran:
             screen.refresh()
             engine.index.sync()
             then()
 
-    screen.in_background(lambda: engine.browse.file_of(path), edit, description="find the file")
+    in_background(screen, lambda: engine.browse.file_of(path), edit, description="find the file")
 
 
 def show_chunk_at(screen: BaseScreen[Any], path: str, line: int) -> None:
@@ -80,9 +81,9 @@ def show_chunk_at(screen: BaseScreen[Any], path: str, line: int) -> None:
         if found is not None:
             app.open_chunk(found)
         else:
-            screen.tell("No chunk of the index holds this line.", warning=True)
+            tell(screen, "No chunk of the index holds this line.", warning=True)
 
-    screen.in_background(chunk_id, show, description="find the chunk of a line")
+    in_background(screen, chunk_id, show, description="find the chunk of a line")
 
 
 def browse_to(screen: BaseScreen[Any], path: str, line: int, chunk_id: str = "") -> None:
@@ -98,7 +99,7 @@ def cite(screen: BaseScreen[Any], place: str) -> None:
     """Copy a place, a citation such as `path#L12-L31`."""
     place = safe_line(place)
     screen.app.copy_to_clipboard(place)
-    screen.tell(f"copied {place}")
+    tell(screen, f"copied {place}")
 
 
 def cite_lines(screen: BaseScreen[Any], path: str, start_line: int, end_line: int) -> None:

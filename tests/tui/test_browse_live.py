@@ -13,7 +13,7 @@ from memtui.model.browsing import FileState
 from memtui.text.sanitize import HOSTILE
 from memtui.tui import place_actions
 from memtui.tui.editor import Edited
-from memtui.tui.marks import Marks
+from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.browse.file_words import badge
 from memtui.tui.widgets.timeline import Measure
@@ -222,9 +222,9 @@ async def test_twenty_thousand_files_are_listed_and_moved_through_at_once(
 ) -> None:
     drawn: list[FileState] = []
 
-    def counted(state: FileState, marks: Marks) -> str:
+    def counted(state: FileState, glyphs: Glyphs) -> str:
         drawn.append(state)
-        return badge(state, marks)
+        return badge(state, glyphs)
 
     files = tuple(memory_file(f"notes/{n % 50:02}/n{n:05}.md") for n in range(20_000))
     async with browsing((80, 24), files=files) as b:

@@ -13,7 +13,7 @@ from memtui.model.browsing import DayTotals, FileState, MemoryFile
 from memtui.retrieval.filters import FileFilter
 from memtui.retrieval.query import parse_query
 from memtui.text.sanitize import HOSTILE
-from memtui.tui.marks import ASCII, UNICODE
+from memtui.tui.glyphs import ASCII, UNICODE
 from memtui.tui.screens.browse.file_list import same_day
 from memtui.tui.screens.browse.file_words import badge, file_line, state_words
 from memtui.tui.screens.browse.markdown import MOST_LINES, Heading, headings, render, too_much

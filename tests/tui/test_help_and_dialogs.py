@@ -9,10 +9,10 @@ import pytest
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from memtui.engine.source import RebuildCost
-from memtui.tui.screens.base import Modal
 from memtui.tui.screens.dialogs import ConfirmRebuild, FirstRunHint, cost_words
 from memtui.tui.screens.help import HelpScreen, help_groups
 from memtui.tui.widgets.preview import Preview
@@ -228,6 +228,6 @@ async def test_what_is_typed_over_the_hint_keeps_its_order() -> None:
 async def test_a_dialog_does_not_keep_the_program_from_ending(key: str) -> None:
     async with running() as run:
         await run.pilot.press(key)
-        assert isinstance(run.app.screen, Modal)
+        assert isinstance(run.app.screen, ModalScreen)
         await run.pilot.press("ctrl+q")
     assert run.app.return_code == 0

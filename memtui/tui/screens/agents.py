@@ -12,6 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from memtui.model.status import ForeignAgent, IndexGeneration
@@ -19,7 +20,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
 from memtui.tui.bridge import AgentsFound, EngineFailed, EngineOpened
-from memtui.tui.screens.base import Modal
+from memtui.tui.screens.base import BaseScreen
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.row_list import Row, RowList
 
@@ -44,7 +45,7 @@ class _Choice:
     """What the filter looks at, in small letters."""
 
 
-class AgentsScreen(Modal[EngineOpened | None]):
+class AgentsScreen(BaseScreen[EngineOpened | None], ModalScreen[EngineOpened | None]):
     """The agents of this machine; typing narrows them. Returns what was opened, else `None`."""
 
     BINDING_GROUP_TITLE = "Agents"

@@ -1,70 +1,23 @@
-"""The two bases of every screen: `BaseScreen`, and `Modal` for what lies over another screen."""
+"""The base of every screen; a dialog is a `ModalScreen` of Textual's as well."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from asyncio import CancelledError as TaskCancelled
 from collections.abc import Callable
-from concurrent.futures import CancelledError
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from textual import events
-from textual.app import App
 from textual.await_complete import AwaitComplete
 from textual.geometry import Size
-from textual.message import Message
-from textual.screen import ModalScreen, Screen, ScreenResultType
-from textual.worker import Worker, WorkerState
+from textual.screen import Screen, ScreenResultType
+from textual.worker import Worker
 
-from memtui.errors import Cancelled
-from memtui.text.sanitize import safe, safe_line
-
-T = TypeVar("T")
+from memtui.tui.background import show_worker_error
 
 WIDE, HUGE, TALL = 100, 160, 30
 WIDTHS = [(0, "-sliver"), (40, "-small"), (60, "-narrow"), (WIDE, "-wide"), (HUGE, "-huge")]
 HEIGHTS = [(0, "-flat"), (10, "-low"), (16, "-short"), (TALL, "-tall")]
 """The breakpoints of screens of several panes; below 40 and 10 only `TOO_SMALL` is shown."""
 TOO_SMALL = "memtui needs 40×10; try `memtui search`"
-_ERROR_SECONDS = 30
-_TOAST_SECONDS = 4
-PROGRESS_SECONDS = 0.1
-"""Between two reports of how far something is."""
-
-
-@dataclass
-class HandedOver(Message, bubble=False):
-    """A call from another thread."""
-
-    then: Callable[[], object]
-
-
-def show_worker_error(app: App[Any], event: Worker.StateChanged) -> None:
-    """Show the error of a worker as a toast; a worker that was cancelled shows nothing.
-
-    Textual hides errors of workers with `exit_on_error=False`, and the message does not bubble:
-    every node that starts workers calls this.
-    """
-    error = event.worker.error
-    if event.state is not WorkerState.ERROR or isinstance(error, CancelledError | TaskCancelled):
-        return
-    text = f"could not {event.worker.description}: {str(error) or type(error).__name__}"
-    app.notify(safe_line(text), markup=False, severity="error", timeout=_ERROR_SECONDS)
-
-
-def at_intervals(report: Callable[[int, int], None]) -> Callable[[int, int], None]:
-    """Report progress at most every `PROGRESS_SECONDS`."""
-    last = 0.0
-
-    def progressed(done: int, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last >= PROGRESS_SECONDS:
-            last = time.monotonic()
-            report(done, total)
-
-    return progressed
 
 
 class BaseScreen(Screen[ScreenResultType]):
@@ -74,11 +27,13 @@ class BaseScreen(Screen[ScreenResultType]):
     also tells a screen its size up to three times as it opens, with a layout for each.
     """
 
+    CLOSING_KEYS: ClassVar[frozenset[str] | None] = None
+    """With these any key closes the dialog; one not among them then goes to the screen below."""
     _classes_for: Size | None = None
     """The size that the classes are for."""
 
     def layout_classes(self) -> dict[str, bool]:
-        """The classes that depend on the size, and whether they are set: those of breakpoints."""
+        """Return the classes that depend on the size, and whether they are set."""
         app = self.app
         widths, heights = self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS
         size = self.size
@@ -103,56 +58,6 @@ class BaseScreen(Screen[ScreenResultType]):
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Show what went wrong in a worker of this screen."""
         show_worker_error(self.app, event)
-
-    def in_background(
-        self,
-        work: Callable[[], T],
-        then: Callable[[T], object],
-        failed: Callable[[str], object] | None = None,
-        *,
-        description: str,
-        group: str = "default",
-        exclusive: bool = False,
-    ) -> None:
-        """Run `work` on a thread, and `then` with its result on the event loop.
-
-        `failed` is given an error as one line; without it the error is shown as a toast that
-        begins with the description. `Cancelled` ends the work silently. With `exclusive` the result
-        of what runs in the same group is not waited for any more.
-        """
-
-        async def run() -> None:
-            try:
-                result = await asyncio.to_thread(work)
-            except Cancelled:
-                return
-            except Exception as error:
-                if failed is None:
-                    raise
-                self.call_next(failed, str(error) or type(error).__name__)
-                return
-            self.call_next(then, result)
-
-        self.run_worker(
-            run(), group=group, description=description, exclusive=exclusive, exit_on_error=False
-        )
-
-    def hand_over(self, then: Callable[[], object]) -> None:
-        """Have `then` called on the event loop; from any thread."""
-        self.post_message(HandedOver(then))
-
-    def on_handed_over(self, message: HandedOver) -> None:
-        """Make the call."""
-        message.then()
-
-    def tell(self, text: str, *, error: bool = False, warning: bool = False) -> None:
-        """Show a toast: what happened, and what to do next."""
-        self.app.notify(
-            safe(text),
-            markup=False,
-            severity="error" if error else "warning" if warning else "information",
-            timeout=_ERROR_SECONDS if error else _TOAST_SECONDS,
-        )
 
     def action_part(self, part: str, name: str, arguments: tuple[object, ...] = ()) -> None:
         """Run an action of a controller, which is an attribute of the screen."""
@@ -189,14 +94,7 @@ class BaseScreen(Screen[ScreenResultType]):
         self.dismiss(None)
 
 
-class Modal(BaseScreen[ScreenResultType], ModalScreen[ScreenResultType]):
-    """A dialog: the keys of the screens below do not reach them."""
-
-    CLOSING_KEYS: ClassVar[frozenset[str] | None] = None
-    """With these any key closes the dialog; one not among them then goes to the screen below."""
-
-
 def _breakpoints(breakpoints: list[tuple[int, str]] | None, cells: int) -> dict[str, bool]:
-    """The class of the last breakpoint that is reached is set, and no other."""
+    """Set the class of the last breakpoint that is reached, and no other."""
     reached = [at for at, _ in breakpoints or () if at <= cells]
     return {name: bool(reached) and at == max(reached) for at, name in breakpoints or ()}

@@ -19,6 +19,7 @@ from memtui.report.arithmetic import place
 from memtui.report.explanation import verdict_words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import UiOptions
@@ -153,7 +154,8 @@ class CompareScreen(BaseScreen[str | None]):
                 return replace(side, error=f"{type(error).__name__}: {error}")
             return replace(side, ranked=ranked)
 
-        self.in_background(
+        in_background(
+            self,
             search,
             lambda answered: self._take_answer(which, side, answered),
             group="compare",

@@ -9,12 +9,13 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from memtui.model import Ranking
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui.bindings import bindings
-from memtui.tui.screens.base import Modal
+from memtui.tui.screens.base import BaseScreen
 
 PREFIX = "openclaw-"
 NEWEST = "2026.9"
@@ -32,7 +33,7 @@ def release_for(profiles: Sequence[str]) -> str:
     return NEWEST
 
 
-class ConfigurationScreen(Modal[None]):
+class ConfigurationScreen(BaseScreen[None], ModalScreen[None]):
     """JSON5 to merge into openclaw.json, and what that release cannot say."""
 
     BINDING_GROUP_TITLE = "Agent configuration"

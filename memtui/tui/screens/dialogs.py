@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from memtui.model import Chunk, citation
@@ -18,7 +19,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.screens.base import Modal
+from memtui.tui.screens.base import BaseScreen
 from memtui.tui.side_by_side import SideText, two_texts
 from memtui.tui.widgets.line_view import LineView
 from memtui.tui.widgets.query_bar import SafeInput
@@ -41,7 +42,7 @@ def cost_words(cost: RebuildCost, provider: str) -> str:
     )
 
 
-class ConfirmRebuild(Modal[bool]):
+class ConfirmRebuild(BaseScreen[bool], ModalScreen[bool]):
     """Asks before everything is indexed again, naming what that costs."""
 
     CSS_PATH = "dialogs.tcss"
@@ -92,7 +93,7 @@ class ConfirmRebuild(Modal[bool]):
         self.dismiss(event.button.id == "yes")
 
 
-class FirstRunHint(Modal[None]):
+class FirstRunHint(BaseScreen[None], ModalScreen[None]):
     """The five keys to begin with, shown once."""
 
     CLOSING_KEYS = frozenset({"escape", "enter"})
@@ -121,7 +122,7 @@ class FirstRunHint(Modal[None]):
         self.dismiss(None)
 
 
-class SideScreen(Modal[None]):
+class SideScreen(BaseScreen[None], ModalScreen[None]):
     """The text of a chunk, and beside it that of another one."""
 
     BINDING_GROUP_TITLE = "Side by side"
@@ -168,7 +169,7 @@ class SideScreen(Modal[None]):
 _MOST_LINES = 14
 
 
-class Chooser(Modal[str]):
+class Chooser(BaseScreen[str], ModalScreen[str]):
     """Rows with one of them chosen; the result is the id of the row that was opened."""
 
     BINDING_GROUP_TITLE = "Choice"
@@ -216,7 +217,7 @@ class Chooser(Modal[str]):
 SHOWN = 50
 
 
-class HistoryScreen(Modal[str | None]):
+class HistoryScreen(BaseScreen[str | None], ModalScreen[str | None]):
     """The queries asked before, newest first; typing narrows them. Returns the chosen one."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("history")

@@ -16,6 +16,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
+from textual.screen import ModalScreen
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
@@ -23,7 +24,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
 from memtui.tui.highlight import MAX_CELLS, display_line
-from memtui.tui.screens.base import Modal
+from memtui.tui.screens.base import BaseScreen
 
 CONTEXT = 3
 
@@ -172,7 +173,7 @@ class Compared(Message):
     lines: tuple[DifferenceLine, ...]
 
 
-class DifferenceScreen(Modal[None]):
+class DifferenceScreen(BaseScreen[None], ModalScreen[None]):
     """The indexed text against the file as it is now."""
 
     BINDING_GROUP_TITLE = "Difference"

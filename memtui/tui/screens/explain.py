@@ -14,6 +14,7 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
+from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.worker import get_current_worker
@@ -26,10 +27,11 @@ from memtui.report.layout import Section, SectionId
 from memtui.report.words import SHORT
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.present.report import section_lines, text_lines
-from memtui.tui.screens.base import Modal
+from memtui.tui.screens.base import BaseScreen
 from memtui.tui.screens.explain_controller import ExplainController
 from memtui.tui.widgets.change_list import ChangeList
 from memtui.tui.widgets.line_view import TextBlock
@@ -76,7 +78,7 @@ class _ReadingPlace:
     scrolled: int
 
 
-class ExplainScreen(Modal[str | None]):
+class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
     """Explains one place for one result list; its result is the chunk that was looked at last."""
 
     CSS_PATH = "explain.tcss"
@@ -373,7 +375,8 @@ class ExplainScreen(Modal[str | None]):
             return
         name = f"explanation-{datetime.now():%Y-%m-%d-%H%M%S-%f}.json"
         path = (self._folder or Path.cwd()) / name
-        self.in_background(
+        in_background(
+            self,
             lambda: self._write_json(explained, path),
             lambda _: self.notify(f"saved {safe_line(str(path))}", markup=False),
             group="export",

@@ -12,13 +12,13 @@ from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.dom import DOMNode
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from memtui.tui import format as fmt
 from memtui.tui.bindings import KnownKey, bindings, key_label, known_keys
-from memtui.tui.screens.base import Modal
+from memtui.tui.screens.base import BaseScreen
 from memtui.tui.widgets.query_bar import SafeInput
 
 _KEYS = 16
@@ -121,7 +121,7 @@ def _title(node: DOMNode, focused: Widget | None) -> str:
     return "This pane" if node is focused else "Around it"
 
 
-class HelpScreen(Modal[None]):
+class HelpScreen(BaseScreen[None], ModalScreen[None]):
     """The keys of the focused pane, then those of the screen, then those of the application."""
 
     CSS_PATH = "help.tcss"

@@ -18,6 +18,7 @@ from memtui.report import providers as words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import provider_words
+from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.screens.base import BaseScreen
@@ -213,7 +214,8 @@ class IndexScreen(BaseScreen[None]):
     def action_rebuild(self) -> None:
         """Ask before indexing everything again, with the price."""
         if self.engine is not None:
-            self.in_background(
+            in_background(
+                self,
                 self.engine.index.rebuild_cost,
                 self._ask_for_rebuild,
                 group="price",

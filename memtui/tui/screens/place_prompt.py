@@ -10,13 +10,15 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from memtui.model.inquiry import Place
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
-from memtui.tui.screens.base import Modal
+from memtui.tui.screens.base import BaseScreen
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.row_list import Row, RowList
 
@@ -24,7 +26,7 @@ _AS_TYPED = "\x00typed"
 """Id of the row that takes what was typed as it is; no path holds a NUL."""
 
 
-class PlacePrompt(Modal[Place | None]):
+class PlacePrompt(BaseScreen[Place | None], ModalScreen[Place | None]):
     """Takes `PATH` or `PATH:LINE`, whether the index holds it or not. Returns the place."""
 
     BINDING_GROUP_TITLE = "Trace a file or a line"
@@ -63,8 +65,8 @@ class PlacePrompt(Modal[Place | None]):
         box.action_end()
         self.query_one(RowList).border_subtitle = Content("⏎ trace  tab complete  esc back")
         self._show(self._typed)
-        self.in_background(
-            self._read_paths, self._paths_read, group="paths", description="list the paths"
+        in_background(
+            self, self._read_paths, self._paths_read, group="paths", description="list the paths"
         )
 
     def _paths_read(self, paths: Sequence[str]) -> None:

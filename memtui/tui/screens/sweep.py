@@ -18,6 +18,7 @@ from memtui.ranking.counterfactual import Parameter, Sweep
 from memtui.ranking.trace import difference
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.parameters import effect
@@ -192,14 +193,16 @@ class SweepScreen(BaseScreen[Ranking | None]):
         def go_on(first: Sweep) -> None:
             self._take_sweep(task, first, exact=False)
             if task is self._asked and self.is_open:
-                self.in_background(
+                in_background(
+                    self,
                     find_exact,
                     lambda found: self._take_sweep(task, found, exact=True),
                     group="sweep",
                     description="sweep the parameter",
                 )
 
-        self.in_background(
+        in_background(
+            self,
             lambda: sweep_controller.first_picture(pool, task.subject, now, task.chunk_ids),
             go_on,
             group="sweep",

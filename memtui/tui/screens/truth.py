@@ -13,6 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from memtui.model import IndexStatus
@@ -30,7 +31,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import UNICODE, Glyphs
-from memtui.tui.screens.base import BaseScreen, Modal
+from memtui.tui.screens.base import BaseScreen
 from memtui.tui.widgets import index_status
 from memtui.tui.widgets.index_status import (
     FILE_STATE_GLYPHS,
@@ -317,7 +318,7 @@ SECTIONS: Mapping[str, str] = {
 """The parts of the screen by id, in the order of Tab."""
 
 
-class DetailScreen(Modal[None]):
+class DetailScreen(BaseScreen[None], ModalScreen[None]):
     """One row in full."""
 
     BINDING_GROUP_TITLE = "Detail"

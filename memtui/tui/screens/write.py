@@ -16,6 +16,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
+from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 from textual.worker import Worker
 
@@ -46,7 +47,7 @@ from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.highlight import display_line
 from memtui.tui.options import built_in_rankings
-from memtui.tui.screens.base import Modal
+from memtui.tui.screens.base import BaseScreen
 from memtui.tui.screens.difference import Mark, difference
 from memtui.tui.widgets.query_bar import SafeInput
 
@@ -97,7 +98,7 @@ class Done(Message):
     result: object
 
 
-class WriteDialog(Modal[Result | None], Generic[Result]):
+class WriteDialog(BaseScreen[Result | None], ModalScreen[Result | None], Generic[Result]):
     """The difference of a settings file; Enter writes it. Returns what was written, if it was."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("write_file")

@@ -14,7 +14,7 @@ from textual.style import Style
 from memtui.model import Chunk
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
-from memtui.tui.marks import UNICODE, Marks
+from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.widgets.preview import Preview
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ class FileView(Preview):
     BINDING_GROUP_TITLE = "Preview"
     BINDINGS: ClassVar[list[BindingType]] = bindings("file_view")
 
-    def __init__(self, marks: Marks = UNICODE) -> None:
+    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__(id="file-view")
-        self._marks = marks
+        self._glyphs = glyphs
         self.chunks: Sequence[Chunk] = ()
         self.place: int | None = None
         """Which of the chunks is the current one."""
@@ -97,10 +97,10 @@ class FileView(Preview):
         begins = any(chunk.start_line == line for chunk in inside)
         ends = any(chunk.end_line == line for chunk in inside)
         if len(inside) > 1:
-            return self._marks.chunk_both if begins or ends else self._marks.chunk_overlap
+            return self._glyphs.chunk_both if begins or ends else self._glyphs.chunk_overlap
         if begins:
-            return self._marks.chunk_only if ends else self._marks.chunk_start
-        return self._marks.chunk_end if ends else self._marks.chunk_line
+            return self._glyphs.chunk_only if ends else self._glyphs.chunk_start
+        return self._glyphs.chunk_end if ends else self._glyphs.chunk_line
 
     def _gutter_strip(self, index: int, base: Style) -> Strip:
         gutter = super()._gutter_strip(index, base)

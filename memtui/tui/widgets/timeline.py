@@ -27,7 +27,7 @@ from memtui.model.browsing import DayTotals
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
-from memtui.tui.marks import UNICODE, Marks
+from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.widgets.line_view import TextBlock
 from memtui.tui.widgets.row_list import Row, RowList
 
@@ -210,9 +210,9 @@ class HeatMap(Widget, can_focus=True):
             super().__init__()
             self.day = day
 
-    def __init__(self, marks: Marks = UNICODE) -> None:
+    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__(id="heat-map")
-        self._marks = marks
+        self._glyphs = glyphs
         self.day = date(2000, 1, 1)
         """The day under the cursor."""
         self._today = self.day
@@ -323,12 +323,12 @@ class HeatMap(Widget, can_focus=True):
         if day is None or (day > self._today and day not in self._days and day != self.day):
             return Segment(" " * self.step, self.visual_style.rich_style)
         level = self._levels.get(day, 0)
-        glyph = self._marks.density[level]
+        glyph = self._glyphs.density[level]
         text = glyph * self.step if level else glyph.ljust(self.step)
         style = self.get_visual_style(f"heat-map--{level}").rich_style
         if day == self.day:
             cursor = self.get_component_rich_style("heat-map--cursor")
-            return Segment(self._marks.cursor.ljust(self.step), cursor)
+            return Segment(self._glyphs.chosen_day.ljust(self.step), cursor)
         return Segment(text, style)
 
 
@@ -336,9 +336,9 @@ def _line(segments: list[Segment], width: int, base: object) -> Strip:
     return Strip(segments).adjust_cell_length(width, base)  # type: ignore[arg-type]
 
 
-def legend(marks: Marks, measure: Measure) -> Content:
+def legend(glyphs: Glyphs, measure: Measure) -> Content:
     """What the characters stand for."""
-    return Content(f"less {marks.density} more {measure.value}")
+    return Content(f"less {glyphs.density} more {measure.value}")
 
 
 _BESIDE = 78
@@ -389,16 +389,16 @@ class Timeline(Container):
             super().__init__()
             self.day = day
 
-    def __init__(self, marks: Marks = UNICODE, *, marker: str = "›") -> None:
+    def __init__(self, glyphs: Glyphs = UNICODE, *, marker: str = "›") -> None:
         super().__init__(id="timeline")
-        self._marks = marks
+        self._glyphs = glyphs
         self._marker = marker
         self._days: dict[date, DayTotals] = {}
         self.measure = Measure.BYTES
         self._note = ""
 
     def compose(self) -> ComposeResult:
-        yield HeatMap(self._marks)
+        yield HeatMap(self._glyphs)
         yield TextBlock(id="day-words")
         yield DayList(id="day-list", marker=self._marker)
 
@@ -458,7 +458,7 @@ class Timeline(Container):
         elif self._note:
             self.border_subtitle = Content(safe_line(self._note))
         else:
-            self.border_subtitle = legend(self._marks, self.measure)
+            self.border_subtitle = legend(self._glyphs, self.measure)
         self.query_one("#day-words", TextBlock).show(lambda width: self._day_lines(words, width))
 
     def _day_lines(self, words: Sequence[str], width: int) -> list[Content]:

@@ -14,6 +14,7 @@ from textual.timer import Timer
 from memtui.model.browsing import DayTotals, FileState, MemoryFile
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.background import in_background
 from memtui.tui.screens.browse.file_words import STATE_STYLES, badge, recall_words
 from memtui.tui.screens.browse.tree import (
     Filtered,
@@ -57,7 +58,7 @@ class FileList:
         """How the count of recalls stands, while the order waits for it."""
         self.folded: set[str] = set()
         self._screen = screen
-        self._marks = screen.marks
+        self._glyphs = screen.glyphs
         self._tree: Sequence[Folder] = ()
         self.lines: list[TreeLine] = []
         """The lines of the tree that are not hidden in a folder."""
@@ -106,7 +107,8 @@ class FileList:
             self.problems = (f"cannot list the files: {safe_line(error)}",)
             self._loaded(engine, None, ())
 
-        self._screen.in_background(
+        in_background(
+            self._screen,
             lambda: (engine.browse.files(), engine.browse.days(self.recalled)),
             take,
             failed,
@@ -162,7 +164,7 @@ class FileList:
             if result is not None and ticket == self._ticket:
                 self._show(*result)
 
-        self._screen.in_background(arranged, take, description="filter the files")
+        in_background(self._screen, arranged, take, description="filter the files")
 
     def _show(self, filtered: Filtered, tree: tuple[Folder, ...]) -> None:
         """Show the tree with the cursor where it was; every folder open at first in a filter."""
@@ -303,7 +305,7 @@ class FileList:
     def _folder_name(self, line: TreeLine, room: int) -> Content:
         assert line.folder is not None
         name, source = safe_line(line.name), safe_line(line.folder.source)
-        mark = self._marks.opened if line.is_open else self._marks.folded
+        mark = self._glyphs.opened if line.is_open else self._glyphs.folded
         return Content.assemble(
             f"{_indent(line, room)}{mark} ",
             (name if source else f"{name}/", "bold"),
@@ -317,7 +319,7 @@ class FileList:
         folder, slash, last = safe_line(line.name).rpartition("/")
         shown = Content.assemble((folder + slash, fmt.MUTED), (last, style))
         if shown.cell_length > rest and folder:
-            shown = Content.assemble((self._marks.ellipsis + "/", fmt.MUTED), (last, style))
+            shown = Content.assemble((self._glyphs.ellipsis + "/", fmt.MUTED), (last, style))
         return Content.assemble(indent, shown.truncate(rest, ellipsis=True))
 
     def _folder_numbers(self, line: TreeLine, width: int) -> Content:
@@ -327,7 +329,7 @@ class FileList:
         if width >= _ROOMY:
             text = f"{fmt.counted(line.folder.count, 'file')}  {fmt.size(line.folder.size)}"
         return Content.assemble(
-            (badge(state, self._marks), STATE_STYLES[state]), (f" {text}", fmt.MUTED)
+            (badge(state, self._glyphs), STATE_STYLES[state]), (f" {text}", fmt.MUTED)
         )
 
     def _file_numbers(self, file: MemoryFile, width: int) -> Content:
@@ -340,7 +342,7 @@ class FileList:
         if width >= _ROOMY:
             text = f" {number:>4} {size:>7} {when:>5}"
         return Content.assemble(
-            (badge(file.state, self._marks), STATE_STYLES[file.state]), (text, fmt.MUTED)
+            (badge(file.state, self._glyphs), STATE_STYLES[file.state]), (text, fmt.MUTED)
         )
 
 

@@ -11,7 +11,7 @@ from memtui.model.browsing import FileState, MemoryFile
 from memtui.model.reasons import Reason
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.marks import Marks
+from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.browse.tree import Folder
 from memtui.tui.widgets.timeline import WEEKDAYS
 
@@ -24,14 +24,14 @@ STATE_STYLES = {
 }
 
 
-def badge(state: FileState, marks: Marks) -> str:
+def badge(state: FileState, glyphs: Glyphs) -> str:
     """One character for the state of a file; a space for one that is current."""
     return {
         FileState.CURRENT: " ",
-        FileState.CHANGED: marks.changed,
-        FileState.STALE: marks.stale,
-        FileState.ERROR: marks.error,
-        FileState.NOT_INDEXED: marks.not_indexed,
+        FileState.CHANGED: glyphs.changed,
+        FileState.STALE: glyphs.stale,
+        FileState.ERROR: glyphs.problem,
+        FileState.NOT_INDEXED: glyphs.not_indexed,
     }[state]
 
 
@@ -59,10 +59,10 @@ def recall_words(file: MemoryFile, recalled: Mapping[str, int]) -> str:
 
 
 def file_line(
-    file: MemoryFile, now: datetime, marks: Marks, recalled: Mapping[str, int] | None = None
+    file: MemoryFile, now: datetime, glyphs: Glyphs, recalled: Mapping[str, int] | None = None
 ) -> Content:
     """The state of a file and its numbers, the most important first; recalls where counted."""
-    mark = badge(file.state, marks).strip()
+    mark = badge(file.state, glyphs).strip()
     state = f"{mark} {state_words(file)}" if mark else state_words(file)
     told = [fmt.counted(file.chunks, "chunk")] if file.chunks else []
     if file.chunks and recalled is not None:

@@ -17,8 +17,8 @@ from textual.content import Content
 
 from memtui.text.sanitize import safe_line
 from memtui.tui.format import MUTED
+from memtui.tui.glyphs import Glyphs
 from memtui.tui.highlight import LANGUAGES, code_pieces, display_line
-from memtui.tui.marks import Marks
 
 MOST_LINES = 5_000
 MOST_CHARACTERS = 400_000
@@ -54,9 +54,9 @@ def too_much(lines: Sequence[str]) -> str:
     return ""
 
 
-def render(lines: Sequence[str], width: int, marks: Marks) -> list[RenderedLine]:
+def render(lines: Sequence[str], width: int, glyphs: Glyphs) -> list[RenderedLine]:
     """Draw a Markdown text in `width` cells; call `too_much` first."""
-    renderer = _Renderer(max(width, _NARROWEST), marks)
+    renderer = _Renderer(max(width, _NARROWEST), glyphs)
     texts = [display_line(line) for line in lines]
     matter = front_matter_lines(lines)
     if matter:
@@ -76,10 +76,10 @@ class _Indent:
 
 
 class _Renderer:
-    def __init__(self, width: int, marks: Marks) -> None:
+    def __init__(self, width: int, glyphs: Glyphs) -> None:
         self.lines: list[RenderedLine] = []
         self._width = width
-        self._marks = marks
+        self._glyphs = glyphs
         self._indents: list[_Indent] = []
         self._end = 0
         """The line, counted from 0, behind what was drawn last."""
@@ -92,7 +92,7 @@ class _Renderer:
                 self._put_blank(self._end)
             match token.type:
                 case "blockquote_open":
-                    mark = Content.styled(f"{self._marks.quote} ", "$text-secondary")
+                    mark = Content.styled(f"{self._glyphs.quote} ", "$text-secondary")
                     self._indents.append(_Indent(mark))
                 case "list_item_open":
                     self._begin_item(token, tokens[place : place + 3])
@@ -123,14 +123,14 @@ class _Renderer:
             self._put(Content.assemble("  ", *pieces), first + number)
 
     def _begin_item(self, token: Token, ahead: Sequence[Token]) -> None:
-        bullet = f"{token.info}{token.markup}" if token.info else self._marks.bullet
+        bullet = f"{token.info}{token.markup}" if token.info else self._glyphs.bullet
         mark = Content.styled(f"{bullet} ", "$text-primary")
         inline = next((one for one in ahead if one.type == "inline"), None)
         task = _TASK.match(inline.content) if inline is not None else None
         if task is not None and inline is not None and inline.children:
             inline.children[0].content = inline.children[0].content[task.end() :]
             is_done = task[1] != " "
-            box = self._marks.done if is_done else self._marks.undone
+            box = self._glyphs.done if is_done else self._glyphs.undone
             mark = Content.styled(f"{box} ", "$text-success" if is_done else "$text-warning")
         self._indents.append(_Indent(Content(" " * mark.cell_length), mark))
 
@@ -149,7 +149,7 @@ class _Renderer:
             self.draw_code(texts, "text", start)
             return
         name = token.info.split()[0] if token.info.strip() else ""
-        head = self._marks.rule * 2 + (f" {name} " if name else "")
+        head = self._glyphs.rule * 2 + (f" {name} " if name else "")
         self._put(Content.styled(head, MUTED) + self._rule(room - len(head)), start)
         self.draw_code(texts, LANGUAGES.get(name.lower(), "text"), start + 1)
         if token.map is not None and token.map[1] - start == len(texts) + 2:
@@ -166,7 +166,7 @@ class _Renderer:
             max(1, *(min(cell.cell_length, _WIDEST_CELL) for cell in column))
             for column in zip(*(cells for _, cells in rows), strict=True)
         ]
-        between = Content.styled(f" {self._marks.column} ", MUTED)
+        between = Content.styled(f" {self._glyphs.column} ", MUTED)
         for number, (source, cells) in enumerate(rows):
             row = between.join(
                 cell.truncate(columns[place], ellipsis=True, pad=True)
@@ -174,12 +174,12 @@ class _Renderer:
             )
             self._put(row if number else row.stylize("bold"), source)
             if number == 0:
-                crossing = f"{self._marks.rule}{self._marks.crossing}{self._marks.rule}"
-                rule = crossing.join(self._marks.rule * column for column in columns)
+                crossing = f"{self._glyphs.rule}{self._glyphs.crossing}{self._glyphs.rule}"
+                rule = crossing.join(self._glyphs.rule * column for column in columns)
                 self._put(Content.styled(rule, MUTED), source + 1)
 
     def _rule(self, cells: int) -> Content:
-        return Content.styled(self._marks.rule * max(0, cells), MUTED)
+        return Content.styled(self._glyphs.rule * max(0, cells), MUTED)
 
     def _room(self) -> int:
         left = sum(indent.below.cell_length for indent in self._indents[:_DEEPEST])

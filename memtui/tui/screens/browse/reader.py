@@ -17,7 +17,8 @@ from memtui.model.browsing import FileState, MemoryFile
 from memtui.model.reasons import Reason
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.marks import Marks
+from memtui.tui.background import in_background, tell
+from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.browse.file_list import same_day
 from memtui.tui.screens.browse.file_words import badge, state_words
 from memtui.tui.screens.browse.markdown import Heading, headings, render, too_much
@@ -106,7 +107,8 @@ class Reader:
             self._show_note(note)
         elif self._reading is None and engine is not None:
             self._reading = target.path
-            screen.in_background(
+            in_background(
+                screen,
                 lambda: _read(engine, target.path),
                 lambda reading: self._take(engine, target.path, reading),
                 lambda error: self._take(engine, target.path, error),
@@ -190,9 +192,9 @@ class Reader:
             return
         file = screen.file_list.neighbour(self.path or "", step)
         if file is None:
-            screen.tell("No chunks after this one." if step > 0 else "No chunks before this one.")
+            tell(screen, "No chunks after this one." if step > 0 else "No chunks before this one.")
             return
-        screen.tell(f"{'next' if step > 0 else 'previous'} file: {file.path}")
+        tell(screen, f"{'next' if step > 0 else 'previous'} file: {file.path}")
         screen.file_list.reveal(file.path)
         self.show(Target(file.path, is_last=step < 0, is_asked=True, chunk_id=""))
 
@@ -200,7 +202,7 @@ class Reader:
         """Go to any chunk of the file, chosen by its lines and its first words."""
         view = self._screen.view
         if self.source is None or view.place is None:
-            self._screen.tell("No chunks: choose a file of the index first.")
+            tell(self._screen, "No chunks: choose a file of the index first.")
             return
         rows = [
             Row(str(place), partial(_draw_chunk, place, chunk))
@@ -292,7 +294,7 @@ class Reader:
         lines = source.lines if source is not None else ()
         refusal = too_much(lines) if rendered else ""
         if refusal:
-            screen.tell(f"{refusal}.")
+            tell(screen, f"{refusal}.")
         rendered = rendered and not refusal
         had_focus = view.has_focus or other.has_focus
         view.display, other.display = not rendered, rendered
@@ -301,8 +303,9 @@ class Reader:
         if not rendered or source is None:
             return
         width = max(1, (other if other.size else view).scrollable_content_region.width - 2)
-        screen.in_background(
-            lambda: render(lines, width, screen.marks),
+        in_background(
+            screen,
+            lambda: render(lines, width, screen.glyphs),
             # Unless another file is shown by now.
             lambda drawn: (
                 other.show_lines(source.path, drawn, width, line)
@@ -335,7 +338,7 @@ class Reader:
 
         source = self.source
         if source is None or source.on_disk is None:
-            self._screen.tell("No difference to show: this is the file as it is on disk.")
+            tell(self._screen, "No difference to show: this is the file as it is on disk.")
         else:
             difference = DifferenceScreen(source.path, source.lines, source.on_disk)
             self._screen.app.push_screen(difference)
@@ -344,15 +347,15 @@ class Reader:
         """Go to another file of the same day; several are offered."""
         screen, file = self._screen, self.file
         if file is None or file.day is None:
-            screen.tell("This file is of no day.")
+            tell(screen, "This file is of no day.")
             return
         others = same_day(screen.file_list.files, file)
         if not others:
-            screen.tell(f"No other file of {file.day}.")
+            tell(screen, f"No other file of {file.day}.")
         elif len(others) == 1:
             self.show_file(others[0].path)
         else:
-            rows = [Row(one.path, partial(_draw_file, one, screen.marks)) for one in others]
+            rows = [Row(one.path, partial(_draw_file, one, screen.glyphs)) for one in others]
             screen.choose(
                 f"Files of {file.day}", rows, lambda path: self.show_file(path) if path else None
             )
@@ -409,8 +412,8 @@ def _place(chunks: Sequence[Chunk], target: Target, before: Chunk | None) -> int
     return chunk_at(chunks, before.start_line) if before is not None else 0
 
 
-def _draw_file(file: MemoryFile, marks: Marks, width: int) -> Content:
-    right = f" {badge(file.state, marks)} {fmt.counted(file.chunks, 'chunk')}"
+def _draw_file(file: MemoryFile, glyphs: Glyphs, width: int) -> Content:
+    right = f" {badge(file.state, glyphs)} {fmt.counted(file.chunks, 'chunk')}"
     left = Content(safe_line(file.path)).truncate(max(1, width - len(right)), ellipsis=True)
     gap = " " * max(0, width - left.cell_length - len(right))
     return Content.assemble(left, gap, (right, fmt.MUTED))

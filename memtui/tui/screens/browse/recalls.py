@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from memtui.model import Ranking
 from memtui.model.browsing import DayTotals
+from memtui.tui.background import in_background, tell
 from memtui.tui.screens.browse.tree import Sort
 from memtui.tui.widgets.timeline import Measure
 
@@ -62,7 +63,8 @@ class RecallCounter:
             self._running = ticket = self._tickets
             self._counted = asked
             self._note("counting…", "counting recalls")
-            screen.in_background(
+            in_background(
+                screen,
                 lambda: self._recalled(engine, ticket, *asked),
                 lambda counts: self._take(ticket, *counts),
                 lambda error: self._failed(ticket, error),
@@ -73,7 +75,7 @@ class RecallCounter:
         self, engine: Engine, ticket: int, queries: Sequence[str], ranking: Ranking
     ) -> tuple[Mapping[str, int], Sequence[DayTotals]]:
         def progressed(done: int, total: int) -> None:
-            self._screen.hand_over(lambda: self._progressed(ticket, done, total))
+            self._screen.call_later(lambda: self._progressed(ticket, done, total))
 
         recalled = engine.browse.recalled(
             queries,
@@ -105,7 +107,7 @@ class RecallCounter:
         if ticket == self._running:
             self._running, self._counted = 0, None
             self._note("", "recalls not counted")
-            self._screen.tell(f"recalls not counted: {error}", error=True)
+            tell(self._screen, f"recalls not counted: {error}", error=True)
 
     def stop(self) -> bool:
         """Stop counting; false when nothing was counted."""

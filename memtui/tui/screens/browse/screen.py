@@ -16,9 +16,9 @@ from textual.widgets import Input, Static
 
 from memtui.model import citation
 from memtui.text.sanitize import safe_line
+from memtui.tui.background import tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs
-from memtui.tui.marks import marks
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import app_of, cite, edit_at
 from memtui.tui.screens.base import HEIGHTS, TOO_SMALL, WIDTHS, BaseScreen
@@ -65,7 +65,6 @@ class BrowseScreen(BaseScreen[None]):
     def __init__(self, options: UiOptions) -> None:
         super().__init__(id="browse")
         self.glyphs = glyphs(options.glyphs)
-        self.marks = marks(options.glyphs)
         self.file_list = FileList(self)
         self.reader = Reader(self)
         self.recalls = RecallCounter(self)
@@ -112,11 +111,11 @@ class BrowseScreen(BaseScreen[None]):
                 placeholder="filter files", id="browse-filter", compact=True, max_length=LONGEST
             )
             yield Static(id="browse-count", markup=False)
-        yield Timeline(self.marks, marker=self.glyphs.marker)
+        yield Timeline(self.glyphs, marker=self.glyphs.marker)
         with Container(id="browse-body"):
             yield RowList(id="file-tree", marker=self.glyphs.marker, gap=0)
             with Horizontal(id="browse-right"):
-                yield FileView(self.marks)
+                yield FileView(self.glyphs)
                 yield RenderedView()
                 yield RowList(id="outline", marker=self.glyphs.marker, secondary=True)
         yield Static(id="browse-detail", markup=False)
@@ -129,7 +128,7 @@ class BrowseScreen(BaseScreen[None]):
         self.file_rows.border_title = Content("Files")
         self.outline_rows.border_title = Content("Outline")
         self.rendered_view.display = False
-        self.file_rows.set_rows((), empty=f"listing the files{self.marks.ellipsis}")
+        self.file_rows.set_rows((), empty=f"listing the files{self.glyphs.ellipsis}")
         self.view.show_note(_CHOOSE)
         self.apply_layout()
         target = self.reader.target
@@ -224,7 +223,7 @@ class BrowseScreen(BaseScreen[None]):
             content = Content.styled(safe_line("; ".join(files.problems)), "$state-warn")
         elif file is not None:
             recalled = files.recalled if files.sort is Sort.RECALLS else None
-            content = file_line(file, self.now(), self.marks, recalled)
+            content = file_line(file, self.now(), self.glyphs, recalled)
         elif line is not None and line.folder is not None:
             content = folder_line(line.folder)
         content = content.truncate(max(1, self.size.width - 2), ellipsis=True)
@@ -278,7 +277,7 @@ class BrowseScreen(BaseScreen[None]):
         """Open a day: its one note, or the tree with the notes of that day alone."""
         totals = self.timeline.totals(message.day)
         if totals is None or not totals.paths:
-            self.tell(f"No notes of {message.day}.")
+            tell(self, f"No notes of {message.day}.")
         elif len(totals.paths) == 1:
             self.reader.show_file(totals.paths[0])
             self.call_after_refresh(self.reader.focus_view)
@@ -372,7 +371,7 @@ class BrowseScreen(BaseScreen[None]):
         if self.view.current is not None:
             self.memtui.open_chunk(self.view.current.id)
         else:
-            self.tell("This file has no chunk in the index.")
+            tell(self, "This file has no chunk in the index.")
 
     def action_copy_citation(self) -> None:
         """Copy the citation of the current chunk; without chunks the path."""
@@ -382,7 +381,7 @@ class BrowseScreen(BaseScreen[None]):
         elif path is not None:
             cite(self, path)
         else:
-            self.tell("Nothing to copy: choose a file first.")
+            tell(self, "Nothing to copy: choose a file first.")
 
     def action_search_here(self) -> None:
         """Put a filter for this file, folder or day into the query box."""
@@ -395,13 +394,13 @@ class BrowseScreen(BaseScreen[None]):
         elif self.reader.path is not None:
             words = path_filter(self.reader.path)
         else:
-            self.tell("Nothing to search in: choose a file first.")
+            tell(self, "Nothing to search in: choose a file first.")
             return
         self.memtui.run_query(f"{words} ")
 
     def action_edit(self) -> None:
         """Open the file in the editor, at the line that is looked at."""
         if self.reader.path is None:
-            self.tell("Nothing to edit: choose a file first.")
+            tell(self, "Nothing to edit: choose a file first.")
         else:
             edit_at(self, self.reader.path, self.reader.line_in_view(), self.reader.read_again)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from memtui.bus import Event
 from memtui.engine.care import MOST_FINDINGS
 from memtui.model.browsing import CareFinding, CareReport
+from memtui.tui.background import at_intervals, in_background
 from memtui.tui.bridge import CHANGES, changes_content
-from memtui.tui.screens.base import at_intervals
 from memtui.tui.screens.care.findings import FindingRow, finding_rows
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class CareLook:
             report = self.engine.browse.care(
                 cancelled=lambda: self._running != ticket,
                 progressed=at_intervals(
-                    lambda done, total: screen.hand_over(lambda: progressed(done, total))
+                    lambda done, total: screen.call_later(lambda: progressed(done, total))
                 ),
             )
             return Looked(report, finding_rows(report.findings), MOST_FINDINGS, changes)
@@ -95,8 +95,12 @@ class CareLook:
                 self.looked = looked or self.looked
                 changed()
 
-        screen.in_background(
-            look, take, lambda error: take(None, error), description="look through the memory"
+        in_background(
+            screen,
+            look,
+            take,
+            lambda error: take(None, error),
+            description="look through the memory",
         )
 
     def stop(self) -> bool:

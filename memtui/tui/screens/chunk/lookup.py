@@ -9,7 +9,7 @@ from memtui.model import Chunk, Ranking, citation
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, Neighbours
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.screens.base import at_intervals
+from memtui.tui.background import at_intervals, in_background
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -62,7 +62,8 @@ class ChunkLookup:
             if record is not None:
                 self._load_neighbours(engine, ticket)
 
-        self._screen.in_background(
+        in_background(
+            self._screen,
             look_up,
             lambda answer: take(*answer),
             lambda error: take(None, None, error),
@@ -76,7 +77,8 @@ class ChunkLookup:
                 self.neighbours = neighbours or self.neighbours
                 self._screen.neighbours_loaded()
 
-        self._screen.in_background(
+        in_background(
+            self._screen,
             lambda: engine.browse.neighbours(self.chunk_id),
             take,
             lambda error: take(None, error),
@@ -136,7 +138,8 @@ class AnsweredQueries:
             self.was_asked = self.is_current = True
             self._progress, self.problem = (0, len(queries)), ""
             ranking = self._screen.memtui.search_screen.ranking
-            self._screen.in_background(
+            in_background(
+                self._screen,
                 lambda: self._answers(engine, chunk_id, queries, ranking, ticket),
                 lambda answered: self._take(ticket, answered),
                 lambda error: self._take(ticket, None, error),
@@ -158,7 +161,7 @@ class AnsweredQueries:
             ranking=ranking,
             cancelled=lambda: self._running != ticket,
             progressed=at_intervals(
-                lambda done, total: self._screen.hand_over(lambda: progressed(done, total))
+                lambda done, total: self._screen.call_later(lambda: progressed(done, total))
             ),
         )
 

@@ -19,6 +19,7 @@ from memtui.model import Chunk, citation
 from memtui.model.browsing import Neighbour
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
+from memtui.tui.background import tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
@@ -396,7 +397,7 @@ class ChunkScreen(BaseScreen[None]):
             search = self.memtui.search_screen.inquiry
             search.pin_chunk(self.chunk)
             is_pinned = self.chunk.id in search.pins
-            self.tell("Pinned on the search screen." if is_pinned else "Not pinned any more.")
+            tell(self, "Pinned on the search screen." if is_pinned else "Not pinned any more.")
 
     def action_sort(self) -> None:
         """Sort the terms by the next order."""
@@ -426,4 +427,4 @@ class ChunkScreen(BaseScreen[None]):
         """Copy the text of the chunk; control characters are replaced."""
         if self.chunk is not None:
             self.app.copy_to_clipboard(safe(self.chunk.text))
-            self.tell(f"copied {fmt.counted(self.chunk.text.count(chr(10)) + 1, 'line')}")
+            tell(self, f"copied {fmt.counted(self.chunk.text.count(chr(10)) + 1, 'line')}")

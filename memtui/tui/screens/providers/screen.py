@@ -12,16 +12,18 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.screen import ModalScreen
 
 from memtui.embedding.choice import EMBEDDED_DEFAULT
 from memtui.model.status import ProbeResult, ProviderListing
 from memtui.report import providers as words
 from memtui.report.providers import price_words
 from memtui.tui import format as fmt
+from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs, glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.base import Modal
+from memtui.tui.screens.base import BaseScreen
 from memtui.tui.screens.providers.rows import (
     Probe,
     found_line,
@@ -58,7 +60,7 @@ def _outcome(work: Callable[[], T]) -> tuple[T | None, str]:
         return None, str(error) or type(error).__name__
 
 
-class ProvidersScreen(Modal[Chosen | None]):
+class ProvidersScreen(BaseScreen[Chosen | None], ModalScreen[Chosen | None]):
     """Every provider with its state. Returns the one to go over to; `None` keeps the present one.
 
     With `found` it is the question of a first run, and keeping the embedded model the answer that
@@ -129,7 +131,8 @@ class ProvidersScreen(Modal[Chosen | None]):
     # --- the list -------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        self.in_background(
+        in_background(
+            self,
             partial(_outcome, self._engine.providers.available),
             self._listed,
             group="look",
@@ -257,7 +260,8 @@ class ProvidersScreen(Modal[Chosen | None]):
             choice, _ = choice_named(self._options.embedding, name)
             return self._engine.providers.probe(choice)
 
-        self.in_background(
+        in_background(
+            self,
             partial(_outcome, ask),
             partial(self._tried, name),
             group="probe",
@@ -277,7 +281,8 @@ class ProvidersScreen(Modal[Chosen | None]):
             choice, is_other = choice_named(self._options.embedding, listing.name)
             return Chosen(choice, is_other), self._engine.providers.cost(choice)
 
-        self.in_background(
+        in_background(
+            self,
             partial(_outcome, ask),
             partial(self._priced, listing),
             group="price",
@@ -330,7 +335,7 @@ class Answer(StrEnum):
     WRITE = "write"
 
 
-class ConfirmProvider(Modal[Answer]):
+class ConfirmProvider(BaseScreen[Answer], ModalScreen[Answer]):
     """Asks before the index is built anew with another provider, naming what that costs."""
 
     CSS_PATH = "providers.tcss"

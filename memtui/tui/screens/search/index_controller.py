@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from memtui.model import IndexState, IndexStatus
 from memtui.report import providers as words
 from memtui.text.sanitize import safe_line
+from memtui.tui.background import in_background, tell
 from memtui.tui.bridge import IndexExamined, LegChanged, SyncEnded
 from memtui.tui.widgets import index_status
 
@@ -84,9 +85,10 @@ class IndexController:
             return
         self._told_change = change
         if not self.is_switched:
-            self.view.in_background(
+            in_background(
+                self.view,
                 engine.index.rebuild_cost,
-                lambda cost: self.view.tell(f"{change}: rebuilding, {words.sent_words(cost)}"),
+                lambda cost: tell(self.view, f"{change}: rebuilding, {words.sent_words(cost)}"),
                 group="change",
                 description=PRICE,
                 exclusive=True,
@@ -97,11 +99,11 @@ class IndexController:
     def sync_ended(self, message: SyncEnded) -> None:
         """Tell how a sync ended when it was asked for, and always when it failed."""
         if message.error and self._stop_asked:
-            self.view.tell(safe_line(message.error))
+            tell(self.view, safe_line(message.error))
         elif message.error:
-            self.view.tell(safe_line(f"sync failed: {message.error}"), error=True)
+            tell(self.view, safe_line(f"sync failed: {message.error}"), error=True)
         elif self._sync_asked:
-            self.view.tell(safe_line(message.note))
+            tell(self.view, safe_line(message.note))
         self._sync_asked = self._stop_asked = False
 
     def examined(self, message: IndexExamined) -> None:
@@ -111,15 +113,15 @@ class IndexController:
         view.lists.show_subtitle()
         foreign = view.status.foreign if view.status is not None else None
         if message.problem:
-            view.tell(safe_line(f"could not examine the index: {message.problem}"), error=True)
+            tell(view, safe_line(f"could not examine the index: {message.problem}"), error=True)
         elif self._sync_asked and foreign is not None:
             found = index_status.counted_findings(foreign) or "nothing wrong"
-            view.tell(f"examined: {found}")
+            tell(view, f"examined: {found}")
         self._sync_asked = False
 
     def leg_changed(self, message: LegChanged) -> None:
         """Tell that a leg stopped answering or answers again."""
-        self.view.tell(safe_line(message.note), warning=not message.healthy)
+        tell(self.view, safe_line(message.note), warning=not message.healthy)
         self.view.search.refresh()
 
     def content_changed(self) -> None:
@@ -139,22 +141,23 @@ class IndexController:
             cast("MemtuiApp", view.app).memories.open_again()
             return
         if view.engine is None:
-            view.tell("Still opening.")
+            tell(view, "Still opening.")
             return
         self._sync_asked = True
         if view.is_foreign:
-            view.tell(f"{index_status.LOOKS_AGAIN}.")
+            tell(view, f"{index_status.LOOKS_AGAIN}.")
         view.engine.index.sync()
 
     def rebuild(self) -> None:
         """Ask before indexing everything again, with the price."""
         view = self.view
         if view.engine is None:
-            view.tell("Still opening.")
+            tell(view, "Still opening.")
         elif view.is_foreign:
-            view.tell(f"{index_status.REBUILD_HINT}.")
+            tell(view, f"{index_status.REBUILD_HINT}.")
         else:
-            view.in_background(
+            in_background(
+                view,
                 view.engine.index.rebuild_cost,
                 self._ask_for_rebuild,
                 group="price",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memtui.model import Chunk, Ranked, Ranking
+from memtui.tui.background import in_background, tell
 from memtui.tui.widgets.pins import MOST, Pin, standing
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class InquiryController:
         """Open the whole arithmetic of the chosen result."""
         chunk, ranked = self.view.selected_chunk(), self.view.ranked
         if ranked is None or chunk is None:
-            self.view.tell("Nothing to explain: choose a result first.")
+            tell(self.view, "Nothing to explain: choose a result first.")
             return
         self.view.notes.remember_query()
         self.explain_in(ranked, chunk.id)
@@ -121,7 +122,7 @@ class InquiryController:
 
         view = self.view
         if view.ranked is None or view.engine is None:
-            view.tell(_NO_QUERY)
+            tell(view, _NO_QUERY)
             return
         source, preview = view.notes.source, view.preview
         is_read = preview.has_focus and source is not None
@@ -139,7 +140,7 @@ class InquiryController:
         """Follow the chosen chunk through every query, or do not any more."""
         chunk = self.view.selected_chunk()
         if chunk is None:
-            self.view.tell("Nothing to pin: choose a result first.")
+            tell(self.view, "Nothing to pin: choose a result first.")
         else:
             self.pin_chunk(chunk)
 
@@ -213,4 +214,4 @@ class InquiryController:
                 self._show_pins()
             self._trace_pins()
 
-        self.view.in_background(inquire, show, group="pins", description="trace a pinned chunk")
+        in_background(self.view, inquire, show, group="pins", description="trace a pinned chunk")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from memtui.model import citation
 from memtui.text.sanitize import safe, safe_line
+from memtui.tui.background import in_background, tell
 from memtui.tui.editor import edit_place
 from memtui.tui.screens.search.list_controller import Timers
 from memtui.tui.widgets.result_list import FILE, QUERY
@@ -164,14 +165,14 @@ class NoteController:
             if engine is self.view.engine:
                 self._source_read(path, source)
 
-        self.view.in_background(read, show, group="source", description="read a note")
+        in_background(self.view, read, show, group="source", description="read a note")
 
     def _source_read(self, path: str, source: SourceText | str) -> None:
         """Show the note that was read, or read the one that is wanted by now."""
         self._loading_path = None
         if isinstance(source, str):
             if path == self._wanted_path:
-                self.view.tell(safe_line(f"cannot show {path}: {source}"), error=True)
+                tell(self.view, safe_line(f"cannot show {path}: {source}"), error=True)
                 return
         elif source != self.source:
             self.source = source
@@ -202,15 +203,15 @@ class NoteController:
         elif view.ranked is None and row_id.startswith(FILE):
             path, line = row_id.removeprefix(FILE), 1
         else:
-            view.tell("Nothing to edit: choose a result first.")
+            tell(view, "Nothing to edit: choose a result first.")
             return
         if view.is_foreign and view.status is not None and not view.status.root:
-            view.tell("No file to edit: the agent's workspace is not known.", warning=True)
+            tell(view, "No file to edit: the agent's workspace is not known.", warning=True)
             return
         self.remember_query()
         edited = edit_place(view.app, view.options.editor, view.options.root / path, line)
         if edited.told:
-            view.tell(edited.told, warning=not edited.is_error, error=edited.is_error)
+            tell(view, edited.told, warning=not edited.is_error, error=edited.is_error)
         if not edited.ran:
             return
         view.refresh()
@@ -222,21 +223,21 @@ class NoteController:
         """Copy `path#L12-L31`."""
         chunk = self.view.selected_chunk()
         if chunk is None:
-            self.view.tell("Nothing to copy: choose a result first.")
+            tell(self.view, "Nothing to copy: choose a result first.")
             return
         self.remember_query()
         place = safe_line(citation(chunk.path, chunk.start_line, chunk.end_line))
         self.view.app.copy_to_clipboard(place)
-        self.view.tell(f"copied {place}")
+        tell(self.view, f"copied {place}")
 
     def copy_text(self) -> None:
         """Copy the text of the chunk; control characters are replaced."""
         chunk = self.view.selected_chunk()
         if chunk is None:
-            self.view.tell("Nothing to copy: choose a result first.")
+            tell(self.view, "Nothing to copy: choose a result first.")
             return
         self.view.app.copy_to_clipboard(safe(chunk.text))
-        self.view.tell(f"copied {chunk.end_line - chunk.start_line + 1} lines")
+        tell(self.view, f"copied {chunk.end_line - chunk.start_line + 1} lines")
 
     def show_difference(self) -> None:
         """Show what of the note changed since it was indexed."""
@@ -244,9 +245,9 @@ class NoteController:
 
         source = self.source
         if source is None or source.path != self._wanted_path:
-            self.view.tell("No difference to show: choose a result first.")
+            tell(self.view, "No difference to show: choose a result first.")
         elif source.on_disk is None:
-            self.view.tell("No difference to show: this is the note as it is on disk.")
+            tell(self.view, "No difference to show: this is the note as it is on disk.")
         else:
             screen = DifferenceScreen(source.path, source.lines, source.on_disk)
             self.view.app.push_screen(screen)
@@ -290,7 +291,7 @@ class NoteController:
             name = f"history-{workspace_id(options.root)}.json"
             return work(StateFolder(options.state_dir), name)
 
-        self.view.in_background(run, then, group="history", description=description)
+        in_background(self.view, run, then, group="history", description=description)
 
     def choose_query(self) -> None:
         """Choose among the queries asked before."""

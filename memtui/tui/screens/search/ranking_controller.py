@@ -11,6 +11,7 @@ from memtui.model import Ranked, Ranking, SearchMode
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import parameters as steps
+from memtui.tui.background import tell
 from memtui.tui.options import built_in_rankings
 from memtui.tui.screens.search.list_controller import Timers
 
@@ -286,7 +287,7 @@ class RankingController:
 
         view, files = self.view, self.view.options.files
         if files is None:
-            view.tell(NO_SETTINGS)
+            tell(view, NO_SETTINGS)
             return
         is_own = view.ranking.profile not in built_in_rankings()
         screen = WriteParameters(
@@ -316,7 +317,7 @@ class RankingController:
         path = safe_line(fmt.home_relative(str(plan.target.path)))
         verb = "saved in" if plan.changes else "nothing to write: as it is in"
         self.note(f"profile {plan.ranking.profile} saved" if is_profile else "saved")
-        view.tell(f"{verb} {path}")
+        tell(view, f"{verb} {path}")
 
     def copy_configuration(self) -> None:
         """Copy the parameters as a piece of the agent's configuration, and show it."""
@@ -339,7 +340,7 @@ class RankingController:
 
         view = self.view
         if view.ranked is None or not view.ranked.pool.chunks:
-            view.tell("Nothing to sweep: search for something first.")
+            tell(view, "Nothing to sweep: search for something first.")
             return
         screen = SweepScreen(
             view.ranked,
@@ -361,7 +362,7 @@ class RankingController:
 
         view = self.view
         if view.engine is None or view.ranked is None or not view.ranked.pool.chunks:
-            view.tell("Nothing to compare: search for something first.")
+            tell(view, "Nothing to compare: search for something first.")
             return
         screen = CompareScreen(
             view.engine,

@@ -16,6 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from memtui.model import Chunk, Drop, Hit, IndexStatus, Ranked, SearchMode
+from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
@@ -189,7 +190,8 @@ class SearchScreen(BaseScreen[None]):
         self.notes.load_history()
         if self.options.state_dir is not None:
             # What waits for a screen's paint does not come about while another one covers it.
-            self.in_background(
+            in_background(
+                self,
                 self._is_first_run,
                 lambda is_first: self.call_after_refresh(self._greet) if is_first else None,
                 group="welcome",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from memtui.model import IndexStatus, LegStatus, Ranked
 from memtui.text.sanitize import safe_line
+from memtui.tui.background import in_background, tell
 from memtui.tui.screens.search.list_controller import Timers
 from memtui.tui.widgets import results_message as messages
 from memtui.tui.widgets.result_list import start_rows
@@ -274,7 +275,7 @@ class SearchController:
         if self.view.ranked is None:
             self.view.lists.show_message(messages.searching_not_possible(message.error))
         else:
-            self.view.tell(safe_line(message.error), error=True)
+            tell(self.view, safe_line(message.error), error=True)
 
     # --- problems of the query ------------------------------------------------------------------
 
@@ -309,7 +310,8 @@ class SearchController:
         view.apply_layout()
         engine = view.engine
         if engine is not None:
-            view.in_background(
+            in_background(
+                view,
                 lambda: engine.browse.recent(RECENT_NOTES),
                 lambda notes: self._show_recent(notes) if engine is view.engine else None,
                 group="recent",

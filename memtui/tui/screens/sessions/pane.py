@@ -11,8 +11,8 @@ from textual.worker import Worker
 from memtui.model import Ranked
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.background import show_worker_error
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.screens.base import show_worker_error
 
 if TYPE_CHECKING:
     from memtui.engine import Engine

@@ -24,6 +24,7 @@ from memtui.model.conversations import ConversationListing, Turn, TurnKind
 from memtui.report.words import left_out_words
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
+from memtui.tui.background import tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.sessions.listing import badge
 from memtui.tui.screens.sessions.page import Borders, Edge, turn_of, turn_with_words
@@ -317,7 +318,7 @@ class ReaderPane(Pane):
         if conversation is not self.conversation:
             return
         if error:
-            self.sessions.tell(f"cannot show the whole text: {error}", error=True)
+            tell(self.sessions, f"cannot show the whole text: {error}", error=True)
             return
         self.view.take_whole(at, text)
         if is_for_match and at == self.view.position.at:
@@ -328,7 +329,7 @@ class ReaderPane(Pane):
     def open_within(self) -> None:
         """Ask for the text to look for."""
         if self.conversation is None:
-            self.sessions.tell("Nothing to look through: open a conversation first.")
+            tell(self.sessions, "Nothing to look through: open a conversation first.")
             return
         self.screen.add_class("-within")
         self.within_input.focus()
@@ -411,7 +412,7 @@ class ReaderPane(Pane):
             return
         self.matching.is_looking, self.matching.places = False, places
         if error:
-            self.sessions.tell(f"cannot look through it: {error}", error=True)
+            tell(self.sessions, f"cannot look through it: {error}", error=True)
         if places:
             self._to_match(0)
         self.show_title()
@@ -442,13 +443,13 @@ class ReaderPane(Pane):
         position = self.view.position
         turn = position.turn
         if turn is None:
-            self.sessions.tell("Nothing to copy: open a conversation first.")
+            tell(self.sessions, "Nothing to copy: open a conversation first.")
             return
         text = position.folds.wholes.get(position.at, turn.text)
         self.app.copy_to_clipboard(safe(text))
         rest = turn.size - len(text)
         more = f", {fmt.count(rest)} more are not shown: enter shows them" if rest > 0 else ""
-        self.sessions.tell(f"copied {fmt.counted(len(text), 'character')}{more}")
+        tell(self.sessions, f"copied {fmt.counted(len(text), 'character')}{more}")
 
     def show_chunk(self) -> None:
         """Show everything that the index holds about the chunk of the turn in front."""
@@ -458,9 +459,9 @@ class ReaderPane(Pane):
             self.sessions.main_app.open_chunk(chunk[1].id)
         elif turn is not None and turn.left_out:
             why_none = left_out_words(turn.left_out)
-            self.sessions.tell(f"No chunk: this turn is left out, {why_none}.")
+            tell(self.sessions, f"No chunk: this turn is left out, {why_none}.")
         else:
-            self.sessions.tell("No chunk: the index has none of this turn.")
+            tell(self.sessions, "No chunk: the index has none of this turn.")
 
     # --- following ------------------------------------------------------------------------------
 

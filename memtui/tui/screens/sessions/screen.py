@@ -23,6 +23,7 @@ from memtui.model import citation
 from memtui.model.conversations import ConversationListing, TranscriptSource
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.background import tell
 from memtui.tui.bindings import bindings
 from memtui.tui.editor import edit_place
 from memtui.tui.glyphs import Glyphs, glyphs
@@ -135,7 +136,7 @@ class ListPane(Pane):
         state = self.state
         state.is_loaded, state.error, self.look_seconds = True, error, seconds
         if error and state.listings:
-            self.sessions.tell(f"cannot list the conversations: {error}", error=True)
+            tell(self.sessions, f"cannot list the conversations: {error}", error=True)
             return
         uncounted = state.take(listings, sources)
         self.show()
@@ -415,7 +416,7 @@ class SessionsScreen(BaseScreen[None]):
         engine = self.reader.engine
         if engine is not None:
             engine.index.sync()
-            self.tell("syncing")
+            tell(self, "syncing")
             # What is not enough to be indexed yet is shown all the same.
             self.conversations.load()
 
@@ -467,16 +468,16 @@ class SessionsScreen(BaseScreen[None]):
         """Open the transcript in the editor, at the line of the turn in front."""
         place, engine = self._place(), self.reader.engine
         if place is None or engine is None:
-            self.tell("Nothing to edit: choose a conversation first.")
+            tell(self, "Nothing to edit: choose a conversation first.")
             return
         listing = self.conversations.state.listings.get(place[0])
         if listing is None or listing.session:
             why = "is gone" if listing is None else "is rows of a database"
-            self.tell(f"No file to edit: this conversation {why}.", warning=True)
+            tell(self, f"No file to edit: this conversation {why}.", warning=True)
             return
         edited = edit_place(self.app, self.options.editor, Path(listing.place), place[1])
         if edited.told:
-            self.tell(edited.told, error=edited.is_error, warning=not edited.is_error)
+            tell(self, edited.told, error=edited.is_error, warning=not edited.is_error)
         if edited.ran:
             self.refresh()
             engine.index.sync()
@@ -485,11 +486,11 @@ class SessionsScreen(BaseScreen[None]):
         """Copy `path#L12`."""
         place = self._place()
         if place is None:
-            self.tell("Nothing to copy: choose a conversation first.")
+            tell(self, "Nothing to copy: choose a conversation first.")
             return
         cited = safe_line(citation(place[0], place[1], place[1]))
         self.app.copy_to_clipboard(cited)
-        self.tell(f"copied {cited}")
+        tell(self, f"copied {cited}")
 
 
 def _is_shown(widget: Widget) -> bool:

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.screen import ModalScreen
 
 from memtui.model.conversations import TranscriptSource
 from memtui.report.words import left_out_counts
@@ -19,7 +20,7 @@ from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs, glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.base import Modal
+from memtui.tui.screens.base import BaseScreen
 from memtui.tui.screens.sessions.pane import error_line, why
 from memtui.tui.screens.write import WriteTranscripts
 from memtui.tui.widgets.line_view import Fact, Facts, TextBlock
@@ -40,7 +41,7 @@ _NAME = 24
 _FOUND = 18
 
 
-class TranscriptsScreen(Modal[bool]):
+class TranscriptsScreen(BaseScreen[bool], ModalScreen[bool]):
     """Every place of transcripts. Returns whether another choice of them is indexed now."""
 
     CSS_PATH = "transcripts.tcss"

@@ -17,9 +17,9 @@ from textual.worker import Worker, get_current_worker
 
 from memtui.errors import Cancelled
 from memtui.model.conversations import Turn, TurnKind
+from memtui.tui.background import show_worker_error
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
-from memtui.tui.screens.base import show_worker_error
 from memtui.tui.screens.sessions.page import (
     FOLDED,
     INDENT,

@@ -1,0 +1,94 @@
+"""Work beside the event loop: run it, report how far it is, and show what went wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from asyncio import CancelledError as TaskCancelled
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from typing import Any, TypeVar
+
+from textual.app import App
+from textual.dom import DOMNode
+from textual.worker import Worker, WorkerState
+
+from memtui.errors import Cancelled
+from memtui.text.sanitize import safe, safe_line
+
+T = TypeVar("T")
+
+PROGRESS_SECONDS = 0.1
+"""Between two reports of how far something is."""
+_ERROR_SECONDS = 30
+_TOAST_SECONDS = 4
+
+
+def tell(node: DOMNode, text: str, *, error: bool = False, warning: bool = False) -> None:
+    """Show a toast: what happened, and what to do next."""
+    node.app.notify(
+        safe(text),
+        markup=False,
+        severity="error" if error else "warning" if warning else "information",
+        timeout=_ERROR_SECONDS if error else _TOAST_SECONDS,
+    )
+
+
+def in_background(
+    node: DOMNode,
+    work: Callable[[], T],
+    then: Callable[[T], object],
+    failed: Callable[[str], object] | None = None,
+    *,
+    description: str,
+    group: str = "default",
+    exclusive: bool = False,
+) -> None:
+    """Run `work` on a thread, and `then` with its result on the event loop, for a screen.
+
+    `failed` is given an error as one line; without it the error is shown as a toast that
+    begins with the description. `Cancelled` ends the work silently. With `exclusive` the result
+    of what runs in the same group is not waited for any more.
+    """
+
+    async def run() -> None:
+        try:
+            result = await asyncio.to_thread(work)
+        except Cancelled:
+            return
+        except Exception as error:
+            if failed is None:
+                raise
+            node.call_next(failed, str(error) or type(error).__name__)
+            return
+        node.call_next(then, result)
+
+    node.run_worker(
+        run(), group=group, description=description, exclusive=exclusive, exit_on_error=False
+    )
+
+
+def show_worker_error(app: App[Any], event: Worker.StateChanged) -> None:
+    """Show the error of a worker as a toast; a worker that was cancelled shows nothing.
+
+    Textual hides errors of workers with `exit_on_error=False`, and the message does not bubble:
+    every node that starts workers calls this.
+    """
+    error = event.worker.error
+    if event.state is not WorkerState.ERROR or isinstance(error, CancelledError | TaskCancelled):
+        return
+    text = f"could not {event.worker.description}: {str(error) or type(error).__name__}"
+    app.notify(safe_line(text), markup=False, severity="error", timeout=_ERROR_SECONDS)
+
+
+def at_intervals(report: Callable[[int, int], object]) -> Callable[[int, int], None]:
+    """Report progress at most every `PROGRESS_SECONDS`."""
+    last = 0.0
+
+    def progressed(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PROGRESS_SECONDS:
+            last = time.monotonic()
+            report(done, total)
+
+    return progressed
