@@ -33,7 +33,7 @@ from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.search.ranking_controller import MOST_CHANGES as MOST_UNDONE
 from memtui.tui.screens.search.screen import PLACES
-from memtui.tui.widgets.result_list import SORTS
+from memtui.tui.widgets.result_rows import SORTS
 from tests.trust.processes_notes import line
 from tests.trust.report import Options, Outcome
 from tests.tui.harness import press, settle, until

@@ -45,7 +45,7 @@ async def test_every_rule_and_both_texts_are_there_at_every_size() -> None:
         screen = await _open(run)
         for size in SIZES:
             await resize(run.pilot, size)
-            screen.findings.action_first()
+            screen.findings.action_end(-1)
             await settle(run.app, run.pilot)
             listed = run.text
             assert "3 findings by 3 of 7 rules, 1 not applied" in listed

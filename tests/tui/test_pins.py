@@ -11,7 +11,7 @@ from memtui.model.inquiry import Inquiry
 from memtui.tui.glyphs import ASCII, UNICODE
 from memtui.tui.options import UiOptions
 from memtui.tui.widgets.pins import Pins, standing
-from memtui.tui.widgets.result_row import RowLook, hit_row
+from memtui.tui.widgets.result_rows import RowLook, draw_hit
 from tests.tui.harness import Running, render_lines, resize, running, settle, until
 from tests.tui.inquiry_samples import OUTSIDE, InquiringEngine
 from tests.tui.samples import CHUNKS, NOW, SampleEngine, make_pool, make_ranked
@@ -141,6 +141,6 @@ def test_a_pinned_row_has_a_mark_and_stays_as_wide() -> None:
     hit = make_ranked().hits[0]
     for glyphs in (UNICODE, ASCII):
         look = RowLook(glyphs, 2, 1.0, NOW, Ranking().decay.dates)
-        plain = hit_row(hit, look, 70).plain
-        pinned = hit_row(hit, replace(look, pinned=frozenset({hit.chunk.id})), 70).plain
+        plain = draw_hit(hit, look, 70).plain
+        pinned = draw_hit(hit, replace(look, pinned=frozenset({hit.chunk.id})), 70).plain
         assert pinned.replace(f"1{glyphs.pin}", "1 ", 1) == plain

@@ -26,7 +26,7 @@ from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.parameters import FUSION_NAMES
 from memtui.tui.present.report import STYLES, step_glyph
 from memtui.tui.widgets.chart import Canvas
-from memtui.tui.widgets.result_row import best_part, place_text, shown_score
+from memtui.tui.widgets.result_rows import best_part, place_text, shown_score
 
 NAMES = "AB"
 """The sides, left and right."""

@@ -214,7 +214,7 @@ class AgentsScreen(BaseScreen[EngineOpened | None], ModalScreen[EngineOpened | N
 
     def action_move(self, step: int) -> None:
         """Move the choice while typing."""
-        self.query_one(RowList).move(step)
+        self.query_one(RowList).action_move(step)
 
     def action_leave(self) -> None:
         """Go back without an index."""

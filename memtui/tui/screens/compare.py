@@ -34,8 +34,7 @@ from memtui.tui.present.comparison import (
 )
 from memtui.tui.screens.base import BaseScreen
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.widgets.result_list import query_terms
-from memtui.tui.widgets.result_row import shown_score
+from memtui.tui.widgets.result_rows import query_terms, shown_score
 
 if TYPE_CHECKING:
     from memtui.engine import Engine

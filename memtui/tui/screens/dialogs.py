@@ -273,7 +273,7 @@ class HistoryScreen(BaseScreen[str | None], ModalScreen[str | None]):
 
     def action_move(self, step: int) -> None:
         """Move the choice while typing."""
-        self.query_one(RowList).move(step)
+        self.query_one(RowList).action_move(step)
 
     def action_dismiss_none(self) -> None:
         """Go back without a query."""

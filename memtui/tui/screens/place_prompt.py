@@ -98,7 +98,7 @@ class PlacePrompt(BaseScreen[Place | None], ModalScreen[Place | None]):
 
     def action_move(self, step: int) -> None:
         """Move the choice while typing."""
-        self.query_one(RowList).move(step)
+        self.query_one(RowList).action_move(step)
 
     def action_complete(self) -> None:
         """Write the chosen path into the line, to go on with its line number."""

@@ -15,7 +15,7 @@ from textual.widget import Widget
 from memtui.model import Chunk, Ranked
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.widgets.result_row import place_text
+from memtui.tui.widgets.result_rows import place_text
 
 _BRAILLE = 0x2800
 _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))

@@ -75,7 +75,7 @@ class Pins(TextBlock):
         self.show(lambda width: [self._line(pin, width) for pin in pins])
 
     def _line(self, pin: Pin, width: int) -> Content:
-        from memtui.tui.widgets.result_row import place_text
+        from memtui.tui.widgets.result_rows import place_text
 
         mark = Content.styled(f"{self.glyphs.pin} ", "bold $primary")
         room = max(width // 3, width - pin.standing.cell_length - mark.cell_length - 2)

@@ -21,7 +21,7 @@ from memtui.tui.bindings import bindings
 from memtui.tui.present.report import BAR_META
 from memtui.tui.widgets.line_view import LineView
 
-_STRIPS_KEPT = 500
+_ROWS_KEPT = 500
 _REVERSED = Style(reverse=True)
 
 
@@ -35,6 +35,43 @@ class Row:
     """So many lines at every width; 0: as many as are drawn."""
     is_heading: bool = False
     """Whether it is passed over: it cannot be chosen."""
+
+
+class RowPainter:
+    """The lines of rows at one width: where each row begins, and how it is drawn when in view."""
+
+    def __init__(self) -> None:
+        self.rows: tuple[Row, ...] = ()
+        self.tops: list[int] = [0]
+        """The first line of each row, and the number of lines of all."""
+        self.width = 1
+        self._drawn: dict[int, list[Content]] = {}
+
+    def lay_out(self, rows: Sequence[Row], width: int) -> None:
+        """Take rows for a number of cells, and find the first line of every one."""
+        self.rows, self.width = tuple(rows), width
+        self._drawn.clear()
+        heights = (row.lines or len(self.lines_of(at)) for at, row in enumerate(self.rows))
+        self.tops = [0, *accumulate(heights)]
+
+    def lines_of(self, at: int) -> list[Content]:
+        """Return the lines of a row, none wider than the width; those drawn last are kept."""
+        if at not in self._drawn:
+            if len(self._drawn) > _ROWS_KEPT:
+                self._drawn.clear()
+            lines = self.rows[at].draw(self.width).split("\n", allow_blank=True)
+            self._drawn[at] = [fmt.fit(line, self.width) for line in lines]
+        return self._drawn[at]
+
+    def row_at(self, line: int) -> int:
+        """Return the place of the row that has a line; of one below all rows, their number."""
+        return bisect_right(self.tops, line) - 1
+
+    def next_row(self, start: int, step: int) -> int | None:
+        """Return the first row that can be chosen from `start` on."""
+        end = len(self.rows)
+        places = range(max(start, 0), end) if step > 0 else range(min(start, end - 1), -1, -1)
+        return next((at for at in places if not self.rows[at].is_heading), None)
 
 
 class RowList(LineView, inherit_bindings=False):
@@ -107,15 +144,11 @@ class RowList(LineView, inherit_bindings=False):
         self._margin = 1 + gap
         self._opens = opens
         self._secondary = secondary
-        self._rows: tuple[Row, ...] = ()
-        self._tops: list[int] = [0]
-        """The first line of each row, and the number of lines of all."""
+        self._painter = RowPainter()
         self._places: dict[str, int] = {}
         self._at: int | None = None
         self._hover: int | None = None
         self._message: tuple[Content, ...] = ()
-        self._contents: dict[int, Content] = {}
-        self._strips: dict[tuple[int, str], list[Strip]] = {}
 
     def worded(self, binding: Binding) -> Binding:
         """Say what Enter does."""
@@ -128,7 +161,7 @@ class RowList(LineView, inherit_bindings=False):
     @property
     def rows(self) -> tuple[Row, ...]:
         """The rows as they were given."""
-        return self._rows
+        return self._painter.rows
 
     @property
     def cursor(self) -> int | None:
@@ -138,7 +171,7 @@ class RowList(LineView, inherit_bindings=False):
     @property
     def chosen_id(self) -> str | None:
         """Id of the chosen row."""
-        return self._rows[self._at].id if self._at is not None else None
+        return self.rows[self._at].id if self._at is not None else None
 
     def set_rows(
         self, rows: Sequence[Row], keep: str | None = None, *, first: bool = False, empty: str = ""
@@ -149,20 +182,20 @@ class RowList(LineView, inherit_bindings=False):
         place, with `first` the first one. `empty` is said where there are no rows.
         """
         before, at, offset = self.chosen_id, self._at, self._offset
-        self._rows = tuple(rows)
-        self._places = {row.id: at for at, row in enumerate(self._rows) if not row.is_heading}
+        painter = self._painter
+        painter.lay_out(rows, self._room)
+        self._places = {row.id: at for at, row in enumerate(painter.rows) if not row.is_heading}
         self._message = (Content(empty),) if empty else ()
         self._hover = None
-        self._forget()
         self._at = self._places.get(keep) if keep is not None else None
         is_there = self._at is not None
         if self._at is None:
-            start = min(at or 0, len(self._rows) - 1) if keep is not None and not first else 0
-            below = self._next(start, 1)
-            self._at = self._next(start, -1) if below is None else below
-        self._measure()
+            start = min(at or 0, len(painter.rows) - 1) if keep is not None and not first else 0
+            below = painter.next_row(start, 1)
+            self._at = painter.next_row(start, -1) if below is None else below
+        self.set_extent(painter.tops[-1])
         if offset is not None and keep is not None and (keep == before or not (first or is_there)):
-            self.scroll_to_line(self._tops[self._at or 0] - offset)
+            self.scroll_to_line(painter.tops[self._at or 0] - offset)
             self._show_chosen()
         elif self.chosen_id != before or keep is None:
             self.scroll_to_line(0)
@@ -178,9 +211,9 @@ class RowList(LineView, inherit_bindings=False):
         self.refresh()
 
     def redraw(self) -> None:
-        """Draw every row again, for instance by another clock."""
-        self._forget()
-        self._measure()
+        """Draw every row again, for another width or by another clock."""
+        self._painter.lay_out(self.rows, self._room)
+        self.set_extent(self._painter.tops[-1])
         self.refresh()
 
     def choose(self, row_id: str, *, by_user: bool = False) -> bool:
@@ -189,20 +222,12 @@ class RowList(LineView, inherit_bindings=False):
         self._go(place, by_user=by_user)
         return place is not None
 
-    def _forget(self) -> None:
-        self._contents.clear()
-        self._strips.clear()
-
-    def _measure(self) -> None:
-        """Find the first line of every row."""
-        heights = (row.lines or self._lines_of(at) for at, row in enumerate(self._rows))
-        self._tops = [0, *accumulate(heights)]
-        self.set_extent(self._tops[-1])
-
-    def _lines_of(self, at: int) -> int:
-        return self._content(at).plain.count("\n") + 1
-
     # --- scrolling ------------------------------------------------------------------------------
+
+    @property
+    def _room(self) -> int:
+        """The cells of a row, at least one."""
+        return max(1, self.scrollable_content_region.width - self._margin)
 
     @property
     def _height(self) -> int:
@@ -211,18 +236,18 @@ class RowList(LineView, inherit_bindings=False):
     @property
     def _offset(self) -> int | None:
         """The line of the view that the chosen row begins at; `None` when it is out of view."""
-        offset = self._tops[self._at or 0] - int(self.scroll_offset.y)
+        offset = self._painter.tops[self._at or 0] - int(self.scroll_offset.y)
         return offset if self._at is not None and 0 <= offset < self._height else None
 
     def _show_chosen(self) -> None:
         """Scroll as little as shows the chosen row, and the headings right above it."""
         if self._at is None or self._height <= 0:
             return
-        first = self._at
-        while first > 0 and self._rows[first - 1].is_heading:
+        first, tops = self._at, self._painter.tops
+        while first > 0 and self.rows[first - 1].is_heading:
             first -= 1
-        end, own = self._tops[self._at + 1], self._tops[self._at]
-        begin = max(self._tops[first], min(end - self._height, own))
+        end, own = tops[self._at + 1], tops[self._at]
+        begin = max(tops[first], min(end - self._height, own))
         top = int(self.scroll_offset.y)
         if begin < top:
             self.scroll_to_line(begin)
@@ -232,30 +257,22 @@ class RowList(LineView, inherit_bindings=False):
     def on_resize(self, event: events.Resize) -> None:
         """Draw for the new width, and keep the chosen row in sight."""
         event.prevent_default()
-        width = self.scrollable_content_region.width
-        if width != self._width:
-            self._width = width
-            self._forget()
-            self._measure()
+        if self._room != self._painter.width:
+            self.redraw()
         self._show_chosen()
 
     # --- moving ---------------------------------------------------------------------------------
 
-    def move(self, step: int) -> None:
+    def action_move(self, step: int) -> None:
         """Choose the row so many rows further, headings not counted; the ends hold."""
         place = self._at
         for _ in range(abs(step)):
-            beyond = self._next(0 if place is None else place + (1 if step > 0 else -1), step)
+            start = 0 if place is None else place + (1 if step > 0 else -1)
+            beyond = self._painter.next_row(start, step)
             if beyond is None:
                 break
             place = beyond
         self._go(place)
-
-    def _next(self, start: int, step: int) -> int | None:
-        """The first row that can be chosen from `start` on."""
-        end = len(self._rows)
-        places = range(max(start, 0), end) if step > 0 else range(min(start, end - 1), -1, -1)
-        return next((at for at in places if not self._rows[at].is_heading), None)
 
     def _go(self, place: int | None, *, by_user: bool = True) -> None:
         if place is None:
@@ -266,33 +283,22 @@ class RowList(LineView, inherit_bindings=False):
         if is_other:
             self.post_message(self.Chosen(self, self.chosen_id, by_user))
 
-    def action_cursor_down(self) -> None:
-        """Choose the next row."""
-        self.move(1)
-
-    def action_cursor_up(self) -> None:
-        """Choose the row before."""
-        self.move(-1)
-
-    def action_first(self) -> None:
-        """Choose the first row."""
-        self._go(self._next(0, 1))
-
-    def action_last(self) -> None:
-        """Choose the last row."""
-        self._go(self._next(len(self._rows) - 1, -1))
+    def action_end(self, step: int) -> None:
+        """Choose the first row or the last."""
+        self._go(self._painter.next_row(0 if step < 0 else len(self.rows) - 1, -step))
 
     def action_page(self, pages: int) -> None:
         """Choose a row almost a page further."""
         if self._at is None:
             return
-        own = self._tops[self._at + 1] - self._tops[self._at]
+        painter = self._painter
+        own = painter.tops[self._at + 1] - painter.tops[self._at]
         page = max(own, self._height - own)
         # Upwards as well, a row that would be cut is not gone to.
-        line = self._tops[self._at] + (page if pages > 0 else own - 1 - page)
-        start = min(max(self._row_at(line), 0), len(self._rows) - 1)
-        place = self._next(start, pages)
-        self._go(self._next(start, -pages) if place is None else place)
+        line = painter.tops[self._at] + (page if pages > 0 else own - 1 - page)
+        start = min(max(painter.row_at(line), 0), len(self.rows) - 1)
+        place = painter.next_row(start, pages)
+        self._go(painter.next_row(start, -pages) if place is None else place)
 
     def action_open(self) -> None:
         """Open the chosen row."""
@@ -310,81 +316,57 @@ class RowList(LineView, inherit_bindings=False):
         again = place == self._at
         self._go(place)
         if again or on_bar:
-            self.post_message(self.Opened(self, self._rows[place].id, on_bar))
+            self.post_message(self.Opened(self, self.rows[place].id, on_bar))
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Show which row the mouse is over."""
-        self._hover_over(self._under(event))
+        self._hover = self._under(event)
+        self.refresh()
 
     def on_leave(self) -> None:
         """Show no row below the mouse any more."""
-        self._hover_over(None)
-
-    def _hover_over(self, place: int | None) -> None:
-        if place != self._hover:
-            self._hover = place
-            self.refresh()
+        self._hover = None
+        self.refresh()
 
     def _under(self, event: events.MouseEvent) -> int | None:
-        """The row under the mouse that can be chosen; `None` for none."""
+        """Return the row under the mouse that can be chosen; `None` for none."""
         offset = event.get_content_offset(self)
-        place = -1 if offset is None else self._row_at(int(self.scroll_offset.y) + offset.y)
-        return place if 0 <= place < len(self._rows) and not self._rows[place].is_heading else None
-
-    def _row_at(self, line: int) -> int:
-        return bisect_right(self._tops, line) - 1
+        line = -1 if offset is None else int(self.scroll_offset.y) + offset.y
+        place = self._painter.row_at(line)
+        return place if 0 <= place < len(self.rows) and not self.rows[place].is_heading else None
 
     # --- drawing --------------------------------------------------------------------------------
 
     def notify_style_update(self) -> None:
         """Forget what was drawn in the old colours."""
         super().notify_style_update()
-        self._forget()
+        self._painter.lay_out(self.rows, self._room)
 
     def render_line(self, y: int) -> Strip:
         """Draw one line of the view."""
         width = self.scrollable_content_region.width
-        if not self._rows:
+        if not self.rows:
             return self._message_line(y, width)
+        if self._room != self._painter.width:
+            # The rows came while the list was hidden.
+            self.redraw()
         line = int(self.scroll_offset.y) + y
-        place = self._row_at(line)
-        if place >= len(self._rows) or width < 1:
+        place = self._painter.row_at(line)
+        below = line - self._painter.tops[min(place, len(self.rows))]
+        if place >= len(self.rows) or below >= len(lines := self._painter.lines_of(place)):
             return Strip.blank(max(0, width), self.rich_style)
-        strips = self._drawn(place, width)
-        below = line - self._tops[place]
-        return strips[below] if below < len(strips) else Strip.blank(width, self.rich_style)
-
-    def _drawn(self, place: int, width: int) -> list[Strip]:
-        """The lines of a row as it looks now; rows that look alike again are not drawn again."""
         is_chosen = place == self._at
         state = "chosen" if is_chosen else "hover" if place == self._hover else ""
-        marker = is_chosen and (self.has_focus or not self._secondary)
-        key = (place, f"{state}{self.has_focus}{marker}")
-        if key not in self._strips:
-            if len(self._strips) > _STRIPS_KEPT:
-                self._strips.clear()
-            style = self.get_visual_style(f"row-list--{state}") if state else self.visual_style
-            base = style.rich_style
-            # A visual style does not hold `reverse`, by which a row is chosen without colours.
-            is_reversed = state and self.get_component_styles(f"row-list--{state}").text_style
-            strips = []
-            for number, line in enumerate(self._content(place).split("\n", allow_blank=True)):
-                head = (self._marker if marker and not number else " ").ljust(self._margin)
-                text = fmt.fit(line, max(1, width - self._margin)).render_segments(style)
-                strip = Strip([Segment(head, base), *text]).crop_extend(0, width, base)
-                strips.append(
-                    strip.apply_style(_REVERSED) if is_reversed and is_reversed.reverse else strip
-                )
-            self._strips[key] = strips
-        return self._strips[key]
-
-    def _content(self, place: int) -> Content:
-        if place not in self._contents:
-            if len(self._contents) > _STRIPS_KEPT:
-                self._contents.clear()
-            width = max(1, self.scrollable_content_region.width - self._margin)
-            self._contents[place] = self._rows[place].draw(width)
-        return self._contents[place]
+        style = self.get_visual_style(f"row-list--{state}") if state else self.visual_style
+        base = style.rich_style
+        is_marked = is_chosen and not below and (self.has_focus or not self._secondary)
+        head = (self._marker if is_marked else " ").ljust(self._margin)
+        segments = [Segment(head, base), *lines[below].render_segments(style)]
+        strip = Strip(segments).crop_extend(0, max(0, width), base)
+        # A visual style does not hold `reverse`, by which a row is chosen without colours.
+        if state and self.get_component_styles(f"row-list--{state}").text_style.reverse:
+            strip = strip.apply_style(_REVERSED)
+        return strip
 
     def _message_line(self, y: int, width: int) -> Strip:
         # The first line is free where there is room for that.

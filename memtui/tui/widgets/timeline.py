@@ -347,13 +347,6 @@ _BROAD = 140
 """From so many cells on a week may have two of them."""
 
 
-class DayList(RowList):
-    """The days that have notes, newest first."""
-
-    HELP = "The days that have notes, newest first."
-    BINDING_GROUP_TITLE = "Timeline"
-
-
 class Timeline(Container):
     """Days by week and weekday; as a list while it has the class `-list`."""
 
@@ -366,12 +359,12 @@ class Timeline(Container):
         border-subtitle-color: $text-muted;
         &:focus-within { border: round $primary; border-title-color: $primary; }
         & > #day-words { width: 1fr; padding: 0 0 0 1; height: 8; }
-        & > DayList { display: none; border: none; }
+        & > RowList { display: none; border: none; }
         &.-slim > #day-words { display: none; }
         &.-slim > HeatMap { width: 1fr; }
         &.-broad > HeatMap { width: 112; }
         &.-list > HeatMap, &.-list > #day-words { display: none; }
-        &.-list > DayList { display: block; }
+        &.-list > RowList { display: block; }
     }
     """
 
@@ -400,7 +393,7 @@ class Timeline(Container):
     def compose(self) -> ComposeResult:
         yield HeatMap(self._glyphs)
         yield TextBlock(id="day-words")
-        yield DayList(id="day-list", marker=self._marker)
+        yield RowList(id="day-list", marker=self._marker)
 
     @property
     def heat_map(self) -> HeatMap:
@@ -408,9 +401,9 @@ class Timeline(Container):
         return self.query_one(HeatMap)
 
     @property
-    def day_list(self) -> DayList:
+    def day_list(self) -> RowList:
         """The list of days."""
-        return self.query_one(DayList)
+        return self.query_one(RowList)
 
     @property
     def day(self) -> date:

@@ -261,7 +261,7 @@ class FileList:
         if line.folder is None:
             self.rows.action_open()
         elif line.is_open:
-            self.rows.move(1)
+            self.rows.action_move(1)
         else:
             self.toggle(line.id)
 

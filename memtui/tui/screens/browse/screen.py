@@ -337,7 +337,7 @@ class BrowseScreen(BaseScreen[None]):
 
     def action_move(self, step: int) -> None:
         """Move the cursor of the tree, also while the filter is typed."""
-        self.file_rows.move(step)
+        self.file_rows.action_move(step)
 
     def action_close(self) -> None:
         """Go to the tree; from there take the filter away, then go back.

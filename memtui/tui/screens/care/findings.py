@@ -15,7 +15,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.side_by_side import SideText, one_text, two_texts
-from memtui.tui.widgets.result_row import place_text
+from memtui.tui.widgets.result_rows import place_text
 from memtui.tui.widgets.row_list import Row
 
 

@@ -257,7 +257,7 @@ class CareScreen(BaseScreen[None]):
         if self.finding is not None:
             self.action_edit()
         else:
-            self.findings.action_cursor_down()
+            self.findings.action_move(1)
 
     def action_edit(self) -> None:
         """Open the place in the editor."""

@@ -17,7 +17,7 @@ from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.present.report import heading
 from memtui.tui.widgets.line_view import Fact
-from memtui.tui.widgets.result_row import place_text
+from memtui.tui.widgets.result_rows import place_text
 from memtui.tui.widgets.row_list import Row
 
 SORTS: Mapping[str, Callable[[ChunkTerm], Any]] = {

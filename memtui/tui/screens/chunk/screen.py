@@ -404,7 +404,7 @@ class ChunkScreen(BaseScreen[None]):
         orders = list(SORTS)
         self._sort = orders[(orders.index(self._sort) + 1) % len(orders)]
         self._show_terms()
-        self.terms.action_first()
+        self.terms.action_end(-1)
 
     def action_ask(self) -> None:
         """Ask the queries of the history, or stop asking them."""

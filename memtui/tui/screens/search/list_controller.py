@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from memtui.model import Leg, LegStatus, Ranked
+from memtui.model import Drop, Leg, LegStatus, Ranked
 from memtui.tui import format as fmt
 from memtui.tui.provider_words import vectors_note
 from memtui.tui.widgets import index_status
 from memtui.tui.widgets import results_message as messages
-from memtui.tui.widgets.result_list import SORTS, query_terms, sorted_hits
+from memtui.tui.widgets.result_rows import (
+    SHOWN_DROPS,
+    SORTS,
+    RowLook,
+    drop_rows,
+    hit_rows,
+    query_terms,
+    sorted_hits,
+)
 
 if TYPE_CHECKING:
     from textual.message_pump import MessagePump
@@ -86,7 +94,6 @@ class ListController:
         """
         # Imported late: ranking needs numpy, and the first paint does not.
         from memtui.report.arithmetic import bar_scale
-        from memtui.tui.widgets.result_row import RowLook
 
         view = self.view
         had_answer, is_other = view.ranked is not None, ranked is not view.ranked
@@ -131,7 +138,7 @@ class ListController:
         if hits:
             self.show_list()
             self.fit(len(hits))
-            view.results.show_hits(hits, view.look, keep)
+            view.results.set_rows(hit_rows(hits, view.look), keep, first=True)
         else:
             view.results.set_rows(())
             self.show_message(messages.nothing_found(ranked))
@@ -152,11 +159,26 @@ class ListController:
             # In the near misses, reading one of them, or the same list again: that place is kept.
             in_list = view.query_input.has_focus or view.results.has_focus
             away = ranked is self._in_panes or not in_list
-            view.near.show_drops(ranked.drops, view.look, keep if away else None)
+            self._show_drops(ranked.drops, view.look, keep if away else None)
             if view.near.has_focus or (away and keep is not None and view.near.chosen_id == keep):
                 chosen = view.near.chosen_id or chosen
         self._in_panes = ranked
         view.notes.select(chosen)
+
+    def _show_drops(self, drops: Sequence[Drop], look: RowLook, keep: str | None) -> None:
+        """Show why chunks of the pool are not in the list; what has just left it is marked.
+
+        Without a chunk to keep, another list starts at its top.
+        """
+        near, rows = self.view.near, drop_rows(drops, look)
+        if keep is None and [row.id for row in rows] == [row.id for row in near.rows]:
+            keep = near.chosen_id
+        near.set_rows(rows, keep, first=True)
+        gone = sum(drop.chunk.id in look.left for drop in drops)
+        more = f", first {SHOWN_DROPS}" if len(drops) > SHOWN_DROPS else ""
+        out = (f"  {look.glyphs.down} {gone} out", "$state-error bold") if gone else ""
+        near.border_title = Content.assemble(f"Not shown ({fmt.count(len(drops))}{more})", out)
+        near.border_subtitle = Content("n hides")
 
     def let_keys_go_first(self) -> None:
         """Put off what is still to be drawn beside the list: a key asks for another one."""

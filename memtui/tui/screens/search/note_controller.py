@@ -10,7 +10,7 @@ from memtui.text.sanitize import safe, safe_line
 from memtui.tui.background import in_background, tell
 from memtui.tui.editor import edit_place
 from memtui.tui.screens.search.list_controller import Timers
-from memtui.tui.widgets.result_list import FILE, QUERY
+from memtui.tui.widgets.result_rows import FILE, QUERY
 
 if TYPE_CHECKING:
     from memtui.engine.source import SourceText

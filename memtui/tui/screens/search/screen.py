@@ -33,14 +33,13 @@ from memtui.tui.widgets.parameter_panes import ParameterArea, ParamPanel, ParamS
 from memtui.tui.widgets.pins import Pins
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.query_bar import QueryBar
-from memtui.tui.widgets.result_list import NearMisses, ResultList
 from memtui.tui.widgets.results_message import ResultsMessage
 from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.why_panel import WhyPanel
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.tui.widgets.result_row import RowLook
+    from memtui.tui.widgets.result_rows import RowLook
 
 ROOMY = 36
 WELCOMED = "welcome.json"
@@ -63,9 +62,9 @@ class SearchScreen(BaseScreen[None]):
     query_bar = query_one("#query-bar", QueryBar)
     query_input = query_one("#query", Input)
     strip = query_one("#param-strip", ParamStrip)
-    results = query_one("#results", ResultList)
+    results = query_one("#results", RowList)
     message = query_one("#results-message", ResultsMessage)
-    near = query_one("#near-misses", NearMisses)
+    near = query_one("#near-misses", RowList)
     pin_strip = query_one("#pins", Pins)
     preview = query_one("#preview", Preview)
     why = query_one("#why", WhyPanel)
@@ -163,9 +162,9 @@ class SearchScreen(BaseScreen[None]):
         yield ParamStrip()
         with Container(id="body"):
             with Vertical(id="left"):
-                yield ResultList(id="results", marker=marker, gap=0)
+                yield RowList(id="results", marker=marker, gap=0)
                 yield ResultsMessage()
-                yield NearMisses(id="near-misses", marker=marker, gap=0, secondary=True)
+                yield RowList(id="near-misses", marker=marker, gap=0, secondary=True)
                 yield Pins(self.glyphs)
             with Container(id="right"):
                 with Vertical(id="middle"):
@@ -183,6 +182,7 @@ class SearchScreen(BaseScreen[None]):
         """Show what is known before the engine is open."""
         self.query_one("#problems").display = False
         self.lists.name("Results")
+        self.near.border_title = Content("Not shown")
         self.why.show(None, None)
         self.rankings.show_parameters()
         self.search.show_start()
@@ -407,7 +407,7 @@ class SearchScreen(BaseScreen[None]):
     def action_move(self, step: int) -> None:
         """Move the choice in the list, also while typing."""
         if self.results.display:
-            self.results.move(step)
+            self.results.action_move(step)
 
     def action_next_pane(self, step: int) -> None:
         """Give the keys to the next pane."""

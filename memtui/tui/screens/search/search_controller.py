@@ -14,7 +14,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
 from memtui.tui.screens.search.list_controller import Timers
 from memtui.tui.widgets import results_message as messages
-from memtui.tui.widgets.result_list import start_rows
+from memtui.tui.widgets.result_rows import start_rows
 
 if TYPE_CHECKING:
     from memtui.engine.source import RecentFile

@@ -31,7 +31,7 @@ from memtui.tui.screens.sessions.page import Borders, Edge, turn_of, turn_with_w
 from memtui.tui.screens.sessions.pane import Pane, aside, error_line, why
 from memtui.tui.screens.sessions.turn_view import TurnView
 from memtui.tui.widgets.query_bar import SafeInput
-from memtui.tui.widgets.result_list import query_terms
+from memtui.tui.widgets.result_rows import query_terms
 
 if TYPE_CHECKING:
     from memtui.engine import Engine

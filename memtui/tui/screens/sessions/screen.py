@@ -206,7 +206,7 @@ class ListPane(Pane):
     def move(self, step: int) -> None:
         """Move the choice while the filter is typed."""
         if self.sessions.filter_input.has_focus:
-            self.rows.move(step)
+            self.rows.action_move(step)
 
     @on(RowList.Chosen)
     def show_facts(self) -> None:

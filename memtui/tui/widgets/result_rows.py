@@ -1,4 +1,4 @@
-"""How a result is written in one, two or four lines: pure functions from values to `Content`."""
+"""The rows of the search screen: results, near misses, and what there is before a query."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from memtui.model import Chunk, DateRule, Drop, Hit, Leg, Operation, Stage, StageScore
+from memtui.model import Chunk, DateRule, Drop, Hit, Leg, Operation, Ranked, Stage, StageScore
 from memtui.ranking.decay import age_in_days, chunk_day
 from memtui.ranking.trace import movement, stage_score
 from memtui.report.explanation import drop_words
@@ -19,19 +19,96 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.present.report import score_bar
+from memtui.tui.widgets.row_list import Row
 
 if TYPE_CHECKING:
-    pass
+    from memtui.engine.source import RecentFile
 
-
+QUERY, FILE = "query:", "file:"
+"""How the ids of rows begin while the query is empty: queries asked and notes changed last."""
+SHOWN_QUERIES = 5
+SHOWN_DROPS = 24
+"""More near misses than this are counted in the title and not drawn."""
+SORTS = ("rank", "vector", "keyword", "date")
 INDENT = 7
 """Cells before the score: rank, pin, movement."""
 _AGE = 5
 _SLACK = 24
 """Characters that a snippet is asked for beyond the room, which is then filled to the edge."""
-QUIET = fmt.MUTED
 LEFT = "out"
 """In the place of the movement: the row was in the list before."""
+
+# --- which rows ----------------------------------------------------------------------------------
+
+
+def sorted_hits(ranked: Ranked, sort: str) -> list[Hit]:
+    """Return the hits in an order for looking; `rank` is the list's own."""
+
+    def leg_place(hit: Hit) -> tuple[int, int]:
+        part = next((part for leg, part in hit.legs.items() if leg.value == sort), None)
+        return (1, hit.rank) if part is None else (0, part.position)
+
+    def newest_first(hit: Hit) -> tuple[int, int]:
+        day = hit.chunk.day
+        newest = day.toordinal() if day else hit.chunk.mtime_ns // 86_400_000_000_000 + 719_163
+        return (-newest, hit.rank)
+
+    if sort == "rank":
+        return list(ranked.hits)
+    return sorted(ranked.hits, key=newest_first if sort == "date" else leg_place)
+
+
+def query_terms(ranked: Ranked) -> tuple[str, ...]:
+    """Return every query term that some candidate holds, as the query spells it."""
+    hits = (hit for leg_hits in ranked.pool.hits.values() for hit in leg_hits)
+    return tuple(dict.fromkeys(term for hit in hits for term in hit.terms))
+
+
+def hit_rows(hits: Sequence[Hit], look: RowLook) -> list[Row]:
+    """Return a row for each hit, with the id of its chunk."""
+
+    def row(hit: Hit) -> Row:
+        return Row(hit.chunk.id, lambda width: draw_hit(hit, look, width), look.lines)
+
+    return [row(hit) for hit in hits]
+
+
+def drop_rows(drops: Sequence[Drop], look: RowLook) -> list[Row]:
+    """Return rows of the first near misses, and of those that have just left the list."""
+
+    def row(drop: Drop) -> Row:
+        return Row(drop.chunk.id, lambda width: draw_drop(drop, look, width), min(look.lines, 2))
+
+    first, rest = drops[:SHOWN_DROPS], drops[SHOWN_DROPS:]
+    return [row(drop) for drop in (*first, *(one for one in rest if one.chunk.id in look.left))]
+
+
+def start_rows(
+    queries: Sequence[str], files: Sequence[RecentFile], now: datetime
+) -> tuple[Row, ...]:
+    """Return rows with ids `query:…` and `file:…`."""
+
+    def query_row(query: str) -> Row:
+        text = Content.assemble(("asked    ", fmt.MUTED), safe_line(query))
+        return Row(QUERY + query, lambda width: fmt.fit(text, width))
+
+    def file_row(file: RecentFile) -> Row:
+        tail = f"  {fmt.counted(file.lines, 'line')}  {fmt.ago(file.mtime, now):>12}"
+
+        def draw(width: int) -> Content:
+            room = max(width - 9 - len(tail), 6)
+            place = place_text(file.path, None, room)
+            gap = " " * (room - place.cell_length)
+            return fmt.fit(
+                Content.assemble(("changed  ", fmt.MUTED), place, gap, (tail, fmt.MUTED)), width
+            )
+
+        return Row(FILE + file.path, draw)
+
+    return (*map(query_row, queries[:SHOWN_QUERIES]), *map(file_row, files))
+
+
+# --- how a row is drawn --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +133,7 @@ class RowLook:
     """Chunks that are followed through every query."""
 
 
-def hit_row(hit: Hit, look: RowLook, width: int) -> Content:
+def draw_hit(hit: Hit, look: RowLook, width: int) -> Content:
     """Write a result: rank, movement, effective score, bar, place, age; then the text."""
     head = _head(
         hit,
@@ -74,7 +151,7 @@ def hit_row(hit: Hit, look: RowLook, width: int) -> Content:
     return Content("\n").join(rows)
 
 
-def drop_row(drop: Drop, look: RowLook, width: int) -> Content:
+def draw_drop(drop: Drop, look: RowLook, width: int) -> Content:
     """Write a near miss: where it stood, its score, and why it is not shown."""
     place = drop.stages[-1].rank if drop.stages else None
     was = look.left.get(drop.chunk.id)
@@ -82,7 +159,7 @@ def drop_row(drop: Drop, look: RowLook, width: int) -> Content:
         drop,
         look,
         width,
-        rank=(f"{place:>2}" if place else f" {fmt.NOTHING}", QUIET),
+        rank=(f"{place:>2}" if place else f" {fmt.NOTHING}", fmt.MUTED),
         moved=("", "") if was is None else (LEFT, "reverse $state-error"),
         shown=_effective(drop),
     )
@@ -94,7 +171,7 @@ def drop_row(drop: Drop, look: RowLook, width: int) -> Content:
         (former, "$state-error bold"),
         (drop_words(drop), "$state-warn"),
         "  ",
-        (_one_line(drop.chunk), QUIET),
+        (" ".join(safe_line(drop.chunk.text[:400]).split()), fmt.MUTED),
     )
     return Content("\n").join([head, fmt.fit(why, width)])
 
@@ -109,18 +186,13 @@ def place_text(path: str, line: int | None, width: int) -> Content:
     """Write `folder/name.md:12` in at most `width` cells, cut from the left."""
     folder, slash, name = safe_line(path).rpartition("/")
     tail = "" if line is None else f":{line}"
-    text = Content.assemble((folder + slash, QUIET), (name, "$primary"), (tail, QUIET))
+    text = Content.assemble((folder + slash, fmt.MUTED), (name, "$primary"), (tail, fmt.MUTED))
     if text.cell_length <= width:
         return text
     cut = text
     while len(cut) > 1 and cut.cell_length > max(width - 1, 1):
         cut = cut[1:]
-    return fmt.fit(Content.assemble(("…", QUIET), cut), max(width, 1))
-
-
-def bar_width(width: int) -> int:
-    """Cells of the bar in a row of `width` cells: 12 to 20, less in a narrow row."""
-    return min(max(width // 5, 12), 20) if width >= 50 else max(width // 6, 4)
+    return fmt.fit(Content.assemble(("…", fmt.MUTED), cut), max(width, 1))
 
 
 def _head(
@@ -133,7 +205,8 @@ def _head(
     shown: float,
 ) -> Content:
     chunk = scored.chunk
-    cells = bar_width(width + 1)
+    # 12 to 20 cells of bar, less in a narrow row.
+    cells = min(max((width + 1) // 5, 12), 20) if width >= 49 else max((width + 1) // 6, 4)
     pin = (look.glyphs.pin if chunk.id in look.pinned else " ", "bold $primary")
     pieces: list[Content | str | tuple[str, str]] = [rank, pin, moved]
     pieces += [" " * (3 - len(moved[0])), (f"{fmt.score(shown):>6}", "bold")]
@@ -145,7 +218,7 @@ def _head(
     if room >= 8:
         age = age_text(chunk, look.now, look.dates)
         place = place_text(chunk.path, chunk.start_line, room - (len(age) >= _AGE))
-        pieces += ["  ", place, " " * (room - place.cell_length), (f"{age:>{_AGE}}", QUIET)]
+        pieces += ["  ", place, " " * (room - place.cell_length), (f"{age:>{_AGE}}", fmt.MUTED)]
     elif (left := width - used - 1) > 1:
         pieces += [" ", place_text(chunk.path, chunk.start_line, left)]
     return fmt.fit(Content.assemble(*pieces), width)
@@ -172,7 +245,7 @@ def _movement(hit: Hit, look: RowLook) -> tuple[str, str]:
         return f"{look.glyphs.up}{min(steps, 99)}", f"{emphasis}$state-ok"
     if steps < 0:
         return f"{look.glyphs.down}{min(-steps, 99)}", f"{emphasis}$state-error"
-    return look.glyphs.same, QUIET
+    return look.glyphs.same, fmt.MUTED
 
 
 def _snippet(chunk: Chunk, look: RowLook, width: int, lines: int) -> list[Content]:
@@ -183,27 +256,16 @@ def _snippet(chunk: Chunk, look: RowLook, width: int, lines: int) -> list[Conten
     for start, end in found.spans:
         text = text.stylize("$mark underline", start, end)
     wrapped = text.wrap(room) if lines > 1 else [text]
-    shown = [
-        fmt.fit(line if index < lines - 1 else _rest(wrapped, index), room)
-        for index, line in enumerate(wrapped[:lines])
-    ]
-    shown += [Content("")] * (lines - len(shown))
-    return [Content.assemble(" " * INDENT, line) for line in shown]
+    # The last line goes on with what follows, so that cutting it leaves an ellipsis.
+    last = Content(" ").join(wrapped[lines - 1 : lines + 1])
+    shown = [*wrapped[: lines - 1], last, *[Content("")] * lines][:lines]
+    return [Content.assemble(" " * INDENT, fmt.fit(line, room)) for line in shown]
 
 
 @lru_cache(maxsize=512)
 def best_part(text: str, terms: tuple[str, ...], width: int) -> Snippet:
     """The snippet of a text; a toggle draws the same ones again."""
     return snippet(text, terms, width)
-
-
-def _rest(wrapped: Sequence[Content], index: int) -> Content:
-    """The last line that is shown, with what follows, so that cutting it leaves an ellipsis."""
-    return Content(" ").join(wrapped[index : index + 2])
-
-
-def _one_line(chunk: Chunk) -> str:
-    return " ".join(safe_line(chunk.text[:400]).split())
 
 
 def _numbers(hit: Hit, look: RowLook, width: int) -> Content:
@@ -224,10 +286,10 @@ def _number_line(hit: Hit, glyphs: Glyphs, *, named: bool) -> Content:
         name = (f"{glyph} {leg.value} " if named else f"{glyph} ", style)
         part = hit.legs.get(leg)
         if part is None:
-            parts.append(Content.assemble(name, (fmt.NOTHING, QUIET)))
+            parts.append(Content.assemble(name, (fmt.NOTHING, fmt.MUTED)))
             continue
         sum_ = f"{part.weight:.2f}×{fmt.score(part.mapped)}={fmt.score(part.contribution)} "
-        parts.append(Content.assemble(name, sum_, (fmt.rank(part.position + 1), QUIET)))
+        parts.append(Content.assemble(name, sum_, (fmt.rank(part.position + 1), fmt.MUTED)))
     later = (_stage_numbers(stage, glyphs) for stage in hit.stages)
     parts += [numbers for numbers in later if numbers is not None]
     return Content(" " * INDENT) + Content("  ").join(parts)
