@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from memtui.engine.explain import Explain
     from memtui.engine.foreign.agent import ForeignTarget
     from memtui.engine.foreign.query_vectors import GivenVectors
-    from memtui.engine.ports import Index, IndexWriter
+    from memtui.engine.own_writer import OwnWriter
+    from memtui.engine.ports import Index
     from memtui.engine.providers.service import ProviderService
     from memtui.engine.source import RebuildCost
     from memtui.index.transcripts.scope import TranscriptHomes
@@ -270,7 +271,7 @@ class IndexService:
         """Compare an agent's index with the files anew, in the background."""
         self._memory.examine()
 
-    def _writer(self) -> IndexWriter:
+    def _writer(self) -> OwnWriter:
         writer = self._memory.writer
         if writer is None:
             raise IndexUnusable(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from memtui.embedding.provider import Provider, ProviderIdentity
     from memtui.engine.conversations.stores import TranscriptStore
     from memtui.engine.inquiry import ChunkFacts
+    from memtui.engine.own_writer import OwnWriter
     from memtui.engine.providers.failover import ProviderFailover
     from memtui.engine.search import Partial, SearchRequest
     from memtui.engine.source import RecentFile, SourceText
@@ -165,28 +166,6 @@ class Reading(Protocol):
         """Return the most distinctive words of a chunk that a query lacks, the rarest first."""
 
 
-class IndexWriter(Protocol):
-    """Who keeps an index up to date with the files."""
-
-    def sync(self) -> None:
-        """Take in what changed."""
-
-    def rebuild(self) -> None:
-        """Build the index anew."""
-
-    def cancel(self) -> None:
-        """Stop what runs; what was committed stays."""
-
-    def hold(self) -> None:
-        """Wait a moment before going on, because somebody types."""
-
-    def require(self) -> None:
-        """Raise `WriterLocked` when another process writes the index."""
-
-    def wait_idle(self, timeout: float) -> bool:
-        """Wait until nothing runs; false after `timeout` seconds."""
-
-
 class Index(Protocol):
     """A memory that can be searched; any thread where nothing else is said."""
 
@@ -203,7 +182,7 @@ class Index(Protocol):
         """Who embeds; `None` where the provider cannot be chosen."""
 
     @property
-    def writer(self) -> IndexWriter | None:
+    def writer(self) -> OwnWriter | None:
         """Who keeps the index up to date; `None` where it is only read."""
 
     # --- searching: on the engine thread ---

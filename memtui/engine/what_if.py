@@ -36,54 +36,16 @@ Ask = Callable[..., Ranked]
 """`Search.ask`: takes a text, and `ranking` and `typing` by name."""
 
 
+def _rank_of(answer: Ranked, chunk_id: str) -> int | None:
+    return next((hit.rank for hit in answer.hits if hit.chunk.id == chunk_id), None)
+
+
 @dataclass(frozen=True, slots=True)
 class LeastChanges:
     """What would bring a chunk in; `needs` for one that is not in the pool and that a leg ranks."""
 
     found: Counterfactuals
     needs: Needed | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Problem:
-    ask: Ask
-    ranked: Ranked
-    ranking: Ranking
-    chunk_id: str
-    progress: Progress | None
-
-    def solve(self, pool: CandidatePool, parameters: Iterable[Parameter]) -> Counterfactuals:
-        return least_changes(
-            pool,
-            self.ranking,
-            self.chunk_id,
-            now=self.ranked.trace.now,
-            mode=pool.search_mode,
-            parameters=parameters,
-            progress=self.progress,
-        )
-
-    def search(self, parameter: Parameter, value: int) -> Ranked:
-        """Search with one parameter changed."""
-        if self.progress is not None:
-            self.progress(parameter)
-        changed = apply(self.ranking, parameter, value)
-        return self.searched(changed)
-
-    def searched(self, ranking: Ranking) -> Ranked:
-        """Search as the list was asked: while a query is typed its last word is a prefix."""
-        pool = self.ranked.pool
-        return self.ask(pool.query, ranking=ranking, typing=pool.typing)
-
-    def place_in(self, answer: Ranked) -> int | None:
-        """The rank of the chunk in an answer."""
-        return next((hit.rank for hit in answer.hits if hit.chunk.id == self.chunk_id), None)
-
-    def change(self, parameter: Parameter, new: int, place: int) -> Change:
-        """A change that a search has confirmed."""
-        old = value_of(self.ranking, parameter)
-        price = cost(self.ranking, parameter, new)
-        return Change(parameter, old, new, price, True, place, kind_of(old, new))
 
 
 def find_changes(
@@ -103,121 +65,149 @@ def find_changes(
     candidates. `progress` is told of every parameter and before every search, and may raise to
     stop it. A chunk in the list needs no change. Raises what a search raises.
     """
-    problem = _Problem(ask, ranked, ranking, chunk_id, progress)
+    search = _DeeperSearch(ask, ranked, ranking, chunk_id, progress)
     needs = None
     if chunk_id in ranked.pool.chunks:
-        found = problem.solve(ranked.pool, Parameter)
+        solved = search.solve(ranked.pool, ranking, Parameter)
     else:
         needs = needed(ranking, [p.rank for p in places.values() if p.rank is not None])
-        found = Counterfactuals(chunk_id, (), outside_pool(needs))
-    open_ones = {
-        one.parameter for one in found.without if one.reason is NoChangeReason.NEW_SEARCH
-    } & set(DEPTH)
-    if open_ones:
-        solved = _deeper(problem, open_ones, needs, chunks)
-        found = _together(found, solved)
-    return LeastChanges(found, needs)
-
-
-def _deeper(
-    problem: _Problem, parameters: set[Parameter], needs: Needed | None, chunks: int
-) -> list[Change | NoChange]:
-    if not problem.ranked.pool.sized:
-        deep = _deep_pool(problem)
-        if deep is not None and problem.chunk_id in deep.chunks:
-            found = problem.solve(deep, parameters)
-            return [*found.changes, *found.without]
-    if chunks > MOST_CHUNKS:
-        return []
-    search = {Parameter.K: _searched_k, Parameter.CANDIDATE_MULTIPLIER: _searched_multiplier}
-    return [search[parameter](problem, needs) for parameter in DEPTH if parameter in parameters]
-
-
-def _deep_pool(problem: _Problem) -> CandidatePool | None:
-    """All the candidates that any k takes; `None` where the keyword leg then asks for more words.
-
-    Legs that do not size their candidates by a rule of their own give the same ones, further down.
-    """
-    pool, ranking = problem.ranked.pool, problem.ranking
-    most = max(ranking.min_candidates, ranking.max_candidates)
-    deep = problem.searched(replace(ranking, min_candidates=most)).pool
-    same = [
-        (state.status, state.facts.get("match"))
-        for state in (*pool.states.values(), *deep.states.values())
+        solved = Counterfactuals(chunk_id, (), outside_pool(needs))
+    outcomes = {one.parameter: one for one in solved.without}
+    deep = [
+        parameter
+        for parameter in DEPTH
+        if parameter in outcomes and outcomes[parameter].reason is NoChangeReason.NEW_SEARCH
     ]
-    half = len(same) // 2
-    return deep if same[:half] == same[half:] and deep.generation == pool.generation else None
-
-
-def _searched_k(problem: _Problem, needs: Needed | None) -> Change | NoChange:
-    """The smallest k whose own search shows the chunk."""
-    ranking = problem.ranking
-    first = ranking.k + 1 if needs is None or needs.k is None else needs.k
-    _, highest = RANGES[Parameter.K]
-    for k in range(first, int(highest) + 1):
-        answer = problem.search(Parameter.K, k)
-        place = problem.place_in(answer)
-        if place is not None:
-            return problem.change(Parameter.K, k, place)
-        if apply(ranking, Parameter.K, k).candidates >= ranking.max_candidates:
-            return _wider_list(problem, answer.pool, k)
-    return NoChange(Parameter.K, NoChangeReason.NO_VALUE)
-
-
-def _wider_list(problem: _Problem, pool: CandidatePool, shown: int) -> Change | NoChange:
-    """The smallest k above `shown` where a larger one takes no more candidates than the pool."""
-    none = NoChange(Parameter.K, NoChangeReason.NO_VALUE)
-    if problem.chunk_id not in pool.chunks:
-        return none
-    found = least_changes(
-        pool,
-        apply(problem.ranking, Parameter.K, shown),
-        problem.chunk_id,
-        now=problem.ranked.trace.now,
-        mode=pool.search_mode,
-        parameters=(Parameter.K,),
-    ).cheapest
-    if found is None or not isinstance(found.new, int):
-        return none
-    return problem.change(Parameter.K, found.new, found.rank_after)
-
-
-def _searched_multiplier(problem: _Problem, needs: Needed | None) -> Change | NoChange:
-    """The nearest candidate multiplier whose own search shows the chunk.
-
-    Of two that are equally near the larger, of several that take as many candidates the nearest.
-    A chunk that no leg brought into the pool needs more candidates, not fewer.
-    """
-    ranking = problem.ranking
-    now = ranking.candidate_multiplier
-    low, high = (int(value) for value in RANGES[Parameter.CANDIDATE_MULTIPLIER])
-    if needs is not None and needs.candidate_multiplier is not None:
-        low = needs.candidate_multiplier
-    tried = {ranking.candidates}
-    for value in sorted(range(low, high + 1), key=lambda value: (abs(value - now), -value)):
-        candidates = apply(ranking, Parameter.CANDIDATE_MULTIPLIER, value).candidates
-        if candidates in tried:
-            continue
-        tried.add(candidates)
-        place = problem.place_in(problem.search(Parameter.CANDIDATE_MULTIPLIER, value))
-        if place is not None:
-            return problem.change(Parameter.CANDIDATE_MULTIPLIER, value, place)
-    return NoChange(Parameter.CANDIDATE_MULTIPLIER, NoChangeReason.NO_VALUE)
-
-
-def _together(found: Counterfactuals, solved: list[Change | NoChange]) -> Counterfactuals:
-    """What was found, with the parameters solved since in their place."""
-    known = {one.parameter for one in solved}
-    changes = [*found.changes, *(one for one in solved if isinstance(one, Change))]
+    deeper = search.outcomes(deep, needs, chunks) if deep else []
     order = list(Parameter)
+    changes = [*solved.changes, *(one for one in deeper if isinstance(one, Change))]
     changes.sort(key=lambda one: (one.cost, order.index(one.parameter)))
-    without = [one for one in found.without if one.parameter not in known]
-    without += [one for one in solved if isinstance(one, NoChange)]
+    # What was solved by searching stands in the place of what needed a search.
+    known = {one.parameter for one in deeper}
+    without = [one for one in solved.without if one.parameter not in known]
+    without += [one for one in deeper if isinstance(one, NoChange)]
     without.sort(key=lambda one: order.index(one.parameter))
-    return Counterfactuals(found.chunk_id, tuple(changes), tuple(without))
+    return LeastChanges(Counterfactuals(chunk_id, tuple(changes), tuple(without)), needs)
+
+
+@dataclass(frozen=True, slots=True)
+class _DeeperSearch:
+    """Searches again for a chunk, with more candidates or fewer."""
+
+    ask: Ask
+    ranked: Ranked
+    ranking: Ranking
+    chunk_id: str
+    progress: Progress | None
+
+    def solve(
+        self, pool: CandidatePool, ranking: Ranking, parameters: Iterable[Parameter]
+    ) -> Counterfactuals:
+        """Solve for changes of `ranking` within a pool."""
+        return least_changes(
+            pool,
+            ranking,
+            self.chunk_id,
+            now=self.ranked.trace.now,
+            mode=pool.search_mode,
+            parameters=parameters,
+            progress=self.progress,
+        )
+
+    def outcomes(
+        self, parameters: Sequence[Parameter], needs: Needed | None, chunks: int
+    ) -> list[Change | NoChange]:
+        """Solve for parameters that take other candidates; none where that takes too long."""
+        if not self.ranked.pool.sized:
+            deep = self._deep_pool()
+            if deep is not None and self.chunk_id in deep.chunks:
+                solved = self.solve(deep, self.ranking, parameters)
+                return [*solved.changes, *solved.without]
+        if chunks > MOST_CHUNKS:
+            return []
+        return [
+            (self._k(needs) if parameter is Parameter.K else self._multiplier(needs))
+            or NoChange(parameter, NoChangeReason.NO_VALUE)
+            for parameter in parameters
+        ]
+
+    def _searched(self, ranking: Ranking) -> Ranked:
+        """Search as the list was asked: while a query is typed its last word is a prefix."""
+        pool = self.ranked.pool
+        return self.ask(pool.query, ranking=ranking, typing=pool.typing)
+
+    def _tried(self, parameter: Parameter, value: int) -> Ranked:
+        if self.progress is not None:
+            self.progress(parameter)
+        return self._searched(apply(self.ranking, parameter, value))
+
+    def _change(self, parameter: Parameter, new: int, place: int) -> Change:
+        """Return a change that a search has confirmed."""
+        old = value_of(self.ranking, parameter)
+        price = cost(self.ranking, parameter, new)
+        return Change(parameter, old, new, price, True, place, kind_of(old, new))
+
+    def _deep_pool(self) -> CandidatePool | None:
+        """Return all the candidates that any k takes; `None`: the keyword leg asks other words.
+
+        Legs that do not size their candidates by a rule of their own give the same ones, further
+        down.
+        """
+        pool, ranking = self.ranked.pool, self.ranking
+        most = max(ranking.min_candidates, ranking.max_candidates)
+        deep = self._searched(replace(ranking, min_candidates=most)).pool
+        shallow_state, deep_state = (
+            [(state.status, state.facts.get("match")) for state in one.states.values()]
+            for one in (pool, deep)
+        )
+        is_same = shallow_state == deep_state and deep.generation == pool.generation
+        return deep if is_same else None
+
+    def _k(self, needs: Needed | None) -> Change | None:
+        """Find the smallest k whose own search shows the chunk."""
+        ranking = self.ranking
+        first = ranking.k + 1 if needs is None or needs.k is None else needs.k
+        for k in range(first, int(RANGES[Parameter.K][1]) + 1):
+            answer = self._tried(Parameter.K, k)
+            place = _rank_of(answer, self.chunk_id)
+            if place is not None:
+                return self._change(Parameter.K, k, place)
+            widest = apply(ranking, Parameter.K, k)
+            if widest.candidates >= ranking.max_candidates:
+                # A larger k takes no more candidates than these.
+                if self.chunk_id not in answer.pool.chunks:
+                    return None
+                wider = self.solve(answer.pool, widest, (Parameter.K,)).cheapest
+                if wider is None or not isinstance(wider.new, int):
+                    return None
+                return self._change(Parameter.K, wider.new, wider.rank_after)
+        return None
+
+    def _multiplier(self, needs: Needed | None) -> Change | None:
+        """Find the nearest candidate multiplier whose own search shows the chunk.
+
+        Of two that are equally near the larger, of several that take as many candidates the
+        nearest. A chunk that no leg brought into the pool needs more candidates, not fewer.
+        """
+        now = self.ranking.candidate_multiplier
+        low, high = (int(value) for value in RANGES[Parameter.CANDIDATE_MULTIPLIER])
+        if needs is not None and needs.candidate_multiplier is not None:
+            low = needs.candidate_multiplier
+        tried = {self.ranking.candidates}
+        for value in sorted(range(low, high + 1), key=lambda value: (abs(value - now), -value)):
+            candidates = apply(self.ranking, Parameter.CANDIDATE_MULTIPLIER, value).candidates
+            if candidates in tried:
+                continue
+            tried.add(candidates)
+            answer = self._tried(Parameter.CANDIDATE_MULTIPLIER, value)
+            place = _rank_of(answer, self.chunk_id)
+            if place is not None:
+                return self._change(Parameter.CANDIDATE_MULTIPLIER, value, place)
+        return None
 
 
 MOST_SEARCHES = 40
+MOST_WORDS = 12
 _MOST_REMOVED = 12
 _PAIRED = 5
 """Of so many of the rarest words pairs are tried, of one less three at once."""
@@ -225,7 +215,18 @@ _DEGRADED = frozenset({LegStatus.FAILED, LegStatus.PENDING})
 
 
 @dataclass(frozen=True, slots=True)
-class _Changed:
+class WordsToTry:
+    """What an engine says before words of a query are tried."""
+
+    words: tuple[str, ...]
+    """The chunk's most distinctive words that the query lacks, the rarest first."""
+    reason: Reason = Reason.OK
+    """Why no changed query can be searched as the query itself was: each would ask a service
+    (`PENDING`), or its vector is not to be had (`NOT_REPRODUCIBLE`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ChangedQuery:
     query: str
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -233,43 +234,34 @@ class _Changed:
 
 @dataclass(slots=True)
 class _Trial:
-    ask: Callable[..., Ranked]
+    ask: Ask
     ranked: Ranked
     ranking: Ranking
     chunk_id: str
     progress: Callable[[str], None] | None
     tried: int = 0
-    found: list[WordChange] = field(default_factory=list)
+    changes: list[WordChange] = field(default_factory=list)
     degraded: Reason = Reason.OK
 
-    def run(self, changes: Iterable[_Changed]) -> bool:
-        """Search each changed query, as long as there are searches left; whether one does it."""
-        before = len(self.found)
-        for change in islice(changes, MOST_SEARCHES - self.tried):
+    def run(self, queries: Iterable[_ChangedQuery]) -> None:
+        """Search each changed query, as long as there are searches left."""
+        for changed in islice(queries, MOST_SEARCHES - self.tried):
             if self.progress is not None:
-                self.progress(change.query)
+                self.progress(changed.query)
             self.tried += 1
             typing = self.ranked.pool.typing
-            answer = self.ask(change.query, ranking=self.ranking, typing=typing)
+            answer = self.ask(changed.query, ranking=self.ranking, typing=typing)
             reason = _degraded(self.ranked, answer)
+            rank = _rank_of(answer, self.chunk_id)
             if reason is not Reason.OK:
                 self.degraded = reason
-                continue
-            rank = next((h.rank for h in answer.hits if h.chunk.id == self.chunk_id), None)
-            if rank is not None:
-                self.found.append(WordChange(change.query, change.added, change.removed, rank))
-        return len(self.found) > before
-
-    def answer(self) -> WordChanges:
-        """What was found: the fewest words first, then the best rank."""
-        changes = sorted(
-            self.found, key=lambda one: (len(one.added) + len(one.removed), one.rank_after)
-        )
-        return WordChanges(tuple(changes), self.tried, Reason.OK if changes else self.degraded)
+            elif rank is not None:
+                change = WordChange(changed.query, changed.added, changed.removed, rank)
+                self.changes.append(change)
 
 
 def word_changes(
-    ask: Callable[..., Ranked],
+    ask: Ask,
     words_to_try: Callable[[Ranked, str], WordsToTry],
     ranked: Ranked,
     ranking: Ranking,
@@ -287,7 +279,7 @@ def word_changes(
     `words_to_try` says that changed queries cannot be searched as the query was. Raises what a
     search raises.
     """
-    if any(hit.chunk.id == chunk.id for hit in ranked.hits):
+    if _rank_of(ranked, chunk.id) is not None:
         return WordChanges((), 0)
     offer = words_to_try(ranked, chunk.id)
     if offer.reason is not Reason.OK:
@@ -295,85 +287,58 @@ def word_changes(
     query = ranked.pool.query
     missing = terms.missing if terms is not None and terms.sent else ()
     trial = _Trial(ask, ranked, ranking, chunk.id, progress)
-    shorter = list(_shorter(query, missing, syntax=not ranked.pool.sized))
-    singles = (_longer(query, (word,)) for word in offer.words[:MOST_WORDS])
-    found = trial.run(shorter)
-    found = trial.run(singles) or found
+    trial.run(_shorter(query, missing, syntax=not ranked.pool.sized))
+    trial.run(_longer(query, (word,)) for word in offer.words[:MOST_WORDS])
     for count in (2, 3):
-        if not found:
+        if not trial.changes:
             rarest = offer.words[: _PAIRED + 2 - count]
-            found = trial.run(_longer(query, words) for words in combinations(rarest, count))
-    return trial.answer()
+            trial.run(_longer(query, words) for words in combinations(rarest, count))
+    # The fewest words first, then the best rank.
+    changes = sorted(
+        trial.changes, key=lambda one: (len(one.added) + len(one.removed), one.rank_after)
+    )
+    return WordChanges(tuple(changes), trial.tried, Reason.OK if changes else trial.degraded)
 
 
-def _longer(query: str, words: tuple[str, ...]) -> _Changed:
-    return _Changed(" ".join([query.rstrip(), *words]).lstrip(), added=words)
+def _longer(query: str, words: tuple[str, ...]) -> _ChangedQuery:
+    return _ChangedQuery(" ".join([query.rstrip(), *words]).lstrip(), added=words)
 
 
-def _shorter(query: str, missing: Sequence[str], *, syntax: bool) -> Iterator[_Changed]:
-    """The query without each of its words, those first that the chunk lacks and should not."""
-    spans = list(_words(query, syntax=syntax))
+def _shorter(query: str, missing: Sequence[str], *, syntax: bool) -> Iterator[_ChangedQuery]:
+    """Yield the query without each of its words, first those that the chunk lacks."""
     lacked = {word.lower() for word in missing}
-    spans.sort(key=lambda span: span.word.lower() not in lacked)
-    for span in spans[:_MOST_REMOVED]:
-        shorter = _without(query, [span])
-        if shorter:
-            yield _Changed(shorter, removed=(span.word,))
-    together = [span for span in spans if span.word.lower() in lacked]
-    if len(together) > 1:
-        shorter = _without(query, together)
-        if shorter:
-            yield _Changed(shorter, removed=tuple(dict.fromkeys(s.word for s in together)))
+    words = sorted(
+        _words(query, syntax=syntax).items(), key=lambda one: one[0].lower() not in lacked
+    )
+    together = [word for word in words if word[0].lower() in lacked]
+    groups = [[word] for word in words[:_MOST_REMOVED]]
+    for group in [*groups, together] if len(together) > 1 else groups:
+        gone = {at for _, spans in group for start, end in spans for at in range(start, end)}
+        rest = "".join(char for at, char in enumerate(query) if at not in gone)
+        if rest.strip():
+            removed = tuple(word for word, _ in group)
+            yield _ChangedQuery(" ".join(rest.split()), removed=removed)
 
 
-@dataclass(frozen=True, slots=True)
-class _Word:
-    """A word of a query, and where it stands: every time that it occurs."""
-
-    word: str
-    spans: tuple[tuple[int, int], ...]
-
-
-def _words(query: str, *, syntax: bool) -> Iterator[_Word]:
-    """The words and quoted phrases of a query; pairs of characters in a script without spaces."""
-    found: dict[str, list[tuple[int, int]]] = {}
+def _words(query: str, *, syntax: bool) -> dict[str, list[tuple[int, int]]]:
+    """Return where each word or quoted phrase stands; in a script without spaces, each pair."""
+    words: dict[str, list[tuple[int, int]]] = {}
     for start, end in word_pieces(query, syntax=syntax):
         piece = query[start:end]
         grams = [term.text for term in query_terms(piece).terms if term.kind == "gram"]
         parts = [(gram, piece.find(gram)) for gram in grams if len(gram) < len(piece)]
         for gram, place in parts:
             if place >= 0:
-                found.setdefault(gram, []).append((start + place, start + place + len(gram)))
+                words.setdefault(gram, []).append((start + place, start + place + len(gram)))
         if not parts:
-            found.setdefault(piece.strip('"'), []).append((start, end))
-    for word, spans in found.items():
-        yield _Word(word, tuple(spans))
-
-
-def _without(query: str, words: Sequence[_Word]) -> str:
-    gone = {place for word in words for start, end in word.spans for place in range(start, end)}
-    kept = "".join(char for place, char in enumerate(query) if place not in gone)
-    return " ".join(kept.split())
+            words.setdefault(piece.strip('"'), []).append((start, end))
+    return words
 
 
 def _degraded(before: Ranked, after: Ranked) -> Reason:
-    """Why a search is not one like that of the query: a leg that answered then does not now."""
+    """Say why a search is not one like that of the query: a leg that answered then does not now."""
     for leg, state in before.pool.states.items():
         now = after.pool.states.get(leg)
         if state.status is LegStatus.OK and now is not None and now.status in _DEGRADED:
             return now.reason if now.reason is not Reason.OK else Reason.INDEX_FAILED
     return Reason.OK
-
-
-MOST_WORDS = 12
-
-
-@dataclass(frozen=True, slots=True)
-class WordsToTry:
-    """What an engine says before words of a query are tried."""
-
-    words: tuple[str, ...]
-    """The chunk's most distinctive words that the query lacks, the rarest first."""
-    reason: Reason = Reason.OK
-    """Why no changed query can be searched as the query itself was: each would ask a service
-    (`PENDING`), or its vector is not to be had (`NOT_REPRODUCIBLE`)."""
