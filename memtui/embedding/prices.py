@@ -41,7 +41,7 @@ _UNCHARGED: Final = frozenset({"minilm", "use-multilingual", "wordllama", "gguf"
 
 # Where a page carries no day, the date is the month in which a copy of it was read; pages that
 # are not the service's own repeat its list.
-_PRICES: Final[Mapping[tuple[str, str], ListPrice]] = {
+PRICES: Final[Mapping[tuple[str, str], ListPrice]] = {
     (service, model): ListPrice(price, "USD", as_of, _BATCH_FACTORS[service])
     for service, model, price, as_of in (
         # https://developers.openai.com/api/docs/models/text-embedding-3-large
@@ -80,7 +80,7 @@ def list_price(provider: str, model: str) -> ListPrice | None:
     """
     if provider in _UNCHARGED:
         return FREE
-    return _PRICES.get((provider, model))
+    return PRICES.get((provider, model))
 
 
 def price_of(choice: EmbeddingChoice, provider: str, model: str) -> ListPrice | None:

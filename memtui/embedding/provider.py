@@ -168,13 +168,7 @@ class UsageMeter:
     def add(self, *, texts: int, tokens: int, requests: int = 1, estimated: bool = False) -> None:
         """Add what was asked for; `estimated`: the tokens were counted by their length."""
         with self._lock:
-            known = self._usage
-            self._usage = Usage(
-                known.requests + requests,
-                known.texts + texts,
-                known.tokens + tokens,
-                known.estimated or estimated,
-            )
+            self._usage = self._usage.plus(Usage(requests, texts, tokens, estimated))
 
     def read(self) -> Usage:
         """Tell the sums."""

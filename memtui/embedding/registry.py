@@ -19,11 +19,11 @@ _MODULES: Final[Mapping[str, str]] = MappingProxyType(
         "use-multilingual": "use_multilingual",
         "wordllama": "wordllama",
         "gguf": "gguf",
-        "openai": "remote.plan",
-        "gemini": "remote.plan",
-        "voyage": "remote.plan",
-        "mistral": "remote.plan",
-        "ollama": "remote.plan",
+        "openai": "remote.provider",
+        "gemini": "remote.provider",
+        "voyage": "remote.provider",
+        "mistral": "remote.provider",
+        "ollama": "remote.provider",
     }
 )
 """By name, the module below `memtui.embedding` whose `REGISTRATIONS` has it."""

@@ -1,4 +1,4 @@
-"""Which remote embedding services there are, where each is asked, and what it calls its models."""
+"""Which remote embedding services there are, where each is asked, and which models it has."""
 
 from __future__ import annotations
 
@@ -50,6 +50,14 @@ class Service:
     """How much text goes in one request, by its own address; a byte counts as a token."""
     request_texts: int = 32
     """How many texts go in one request, by its own address."""
+    summary: str = ""
+    """A few words for people; empty where it only serves other programs' indexes."""
+    default_model: str = ""
+    """The model that is taken where none is named (OPENCLAW.md, section 10)."""
+    dimensions: Mapping[str, int] = field(default_factory=dict)
+    """By model, what the documents say a vector has when no number is asked for."""
+    one_length: tuple[str, ...] = ()
+    """Models that give no other number and refuse a request that asks for one."""
 
 
 _OTHER_HOST_TEXTS: Final = 32
@@ -72,6 +80,14 @@ SERVICES: Final[Mapping[str, Service]] = {
             says_format=True,
             request_bytes=64_000,
             request_texts=100,
+            summary="OpenAI, or any server that speaks as it does (embedding.base_url)",
+            default_model="text-embedding-3-small",
+            dimensions={
+                "text-embedding-3-small": 1536,
+                "text-embedding-3-large": 3072,
+                "text-embedding-ada-002": 1536,
+            },
+            one_length=("text-embedding-ada-002",),
         ),
         Service("openai-compatible", Shape.OPENAI, "", prefixes=("openai-compatible/",)),
         Service(
@@ -85,6 +101,10 @@ SERVICES: Final[Mapping[str, Service]] = {
             says_format=True,
             request_bytes=16_000,
             request_texts=100,
+            summary="Mistral AI",
+            default_model="mistral-embed",
+            dimensions={"mistral-embed": 1024, "codestral-embed": 1536},
+            one_length=("mistral-embed",),
         ),
         Service(
             "voyage",
@@ -98,6 +118,20 @@ SERVICES: Final[Mapping[str, Service]] = {
             dimensions_field="output_dimension",
             request_bytes=24_000,
             request_texts=100,
+            summary="Voyage AI",
+            default_model="voyage-4-large",
+            dimensions={
+                "voyage-4-large": 1024,
+                "voyage-4": 1024,
+                "voyage-4-lite": 1024,
+                "voyage-3.5": 1024,
+                "voyage-3.5-lite": 1024,
+                "voyage-3-large": 1024,
+                "voyage-3": 1024,
+                "voyage-3-lite": 512,
+                "voyage-code-3": 1024,
+            },
+            one_length=("voyage-3", "voyage-3-lite"),
         ),
         Service(
             "gemini",
@@ -109,6 +143,14 @@ SERVICES: Final[Mapping[str, Service]] = {
             dimensions_field="outputDimensionality",
             request_bytes=64_000,
             request_texts=100,
+            summary="Google Gemini",
+            default_model="gemini-embedding-001",
+            dimensions={
+                "gemini-embedding-001": 3072,
+                "gemini-embedding-2": 3072,
+                "text-embedding-004": 768,
+            },
+            one_length=("text-embedding-004",),
         ),
         Service(
             "ollama",
@@ -116,6 +158,16 @@ SERVICES: Final[Mapping[str, Service]] = {
             "http://127.0.0.1:11434",
             prefixes=("ollama/",),
             cut=("/v1",),
+            summary="Ollama, on this machine unless embedding.base_url says otherwise",
+            default_model="nomic-embed-text",
+            dimensions={
+                "nomic-embed-text": 768,
+                "mxbai-embed-large": 1024,
+                "all-minilm": 384,
+                "bge-m3": 1024,
+                "embeddinggemma": 768,
+                "snowflake-arctic-embed2": 1024,
+            },
         ),
         Service(
             "lmstudio",

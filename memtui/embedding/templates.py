@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from memtui.embedding.choice import EmbeddingChoice
+
 
 @dataclass(frozen=True, slots=True)
 class Templates:
@@ -17,6 +19,13 @@ class Templates:
 
     query: str = ""
     document: str = ""
+
+    def overridden(self, choice: EmbeddingChoice) -> Templates:
+        """The same, but for the prefixes that the settings give."""
+        return Templates(
+            self.query if choice.query_prefix is None else choice.query_prefix,
+            self.document if choice.document_prefix is None else choice.document_prefix,
+        )
 
 
 _WEB_TASK: Final = "Given a web search query, retrieve relevant passages that answer the query"

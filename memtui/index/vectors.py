@@ -125,7 +125,7 @@ def embed_by_batches(
         if service is None:
             return Batched()
         # Local models need none of it, and the start of the program is faster without.
-        from memtui.embedding.batch.run import batch_run
+        from memtui.embedding.batch.run import BatchRun
         from memtui.embedding.batch.store import BatchStore
 
         def is_refused(text_hash: str) -> bool:
@@ -133,7 +133,7 @@ def embed_by_batches(
             return refusal is not None and refusal.is_final
 
         texts = MissingTexts(connection, job.cache, identity, job.check, is_refused, every=every)
-        outcome = batch_run(
+        outcome = BatchRun(
             replace(service, identity=identity),
             texts,
             BatchStore(job.folder.folder / STORE_NAME),
@@ -141,7 +141,7 @@ def embed_by_batches(
             cancelled=job.cancelled,
             interrupted=job.wanted if gives_way else _never,
             progress=_Reported(job).tell,
-        )
+        ).run()
     except ProviderError as error:
         job.note(f"batch: {error}")
         return Batched()

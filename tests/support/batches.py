@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from memtui.embedding.batch.protocols import BatchService
-from memtui.embedding.batch.run import BatchOutcome, batch_run
+from memtui.embedding.batch.run import BatchOutcome, BatchRun
 from memtui.embedding.batch.store import BatchStore
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.choice import BatchUse, EmbeddingChoice, Traffic
 from memtui.embedding.provider import clean_vectors
 from memtui.embedding.remote.http import ServiceClient
 from memtui.embedding.remote.pacing import Pacer, Sender
-from memtui.embedding.remote.plan import KeyHolder, plan_of
+from memtui.embedding.remote.plan import plan_of
 from memtui.embedding.remote.provider import Connection, RemoteProvider
 from memtui.index.database import open_database
 from tests.support.batch_loopback import DIMENSIONS, BatchServer, batch_server, numbers_of
@@ -74,8 +74,7 @@ def make_service(
         batch=BatchUse(enabled=True),
     )
     plan = plan_of(server.service, choice)
-    keys = KeyHolder(plan, find=Keys([KEY]).find)
-    connection = Connection(plan, ServiceClient(plan.address), keys)
+    connection = Connection(plan, ServiceClient(plan.address), Keys([KEY]).find)
     service = RemoteProvider(connection, Sender(Pacer())).batches(lambda: False)
     assert service is not None
     return replace(service, identity=service.identity._replace(fingerprint=fingerprint))
@@ -100,7 +99,7 @@ class Bench:
     def run(self, texts: dict[str, str], **options: Any) -> BatchOutcome:
         """Run batches for texts, without waiting."""
         given: dict[str, Any] = {"clock": self.clock, "sleep": self.clock.sleep}
-        return batch_run(
+        run = BatchRun(
             replace(self.service, minimum=options.pop("minimum", 1)),
             texts,
             self.store,
@@ -108,6 +107,13 @@ class Bench:
             progress=lambda *told: self.told.append(told),
             **(given | options),
         )
+        return run.run()
+
+    def limit(self, **limits: Any) -> None:
+        """Let the service take less than it does."""
+        kind = self.service.interface
+        small = type("Small", (kind,), {"limits": replace(kind.limits, **limits)})
+        self.service = replace(self.service, interface=small)
 
     def vectors(self, texts: dict[str, str]) -> dict[str, list[float]]:
         """What the cache holds for texts."""

@@ -12,10 +12,9 @@ from memtui.embedding.keys import FoundKey
 from memtui.embedding.registry import register, unregister
 from memtui.embedding.remote.http import ServiceClient
 from memtui.embedding.remote.pacing import Pacer, Sender
-from memtui.embedding.remote.plan import REGISTRATIONS, KeyHolder, plan_of
-from memtui.embedding.remote.provider import Connection, RemoteProvider
+from memtui.embedding.remote.plan import plan_of
+from memtui.embedding.remote.provider import REGISTRATIONS, Connection, RemoteProvider
 from memtui.embedding.services import Address, Service
-from memtui.errors import Cancelled
 from tests.support.embedding_services import SERVICE_PATHS, EmbeddingServer
 
 PROVIDERS = ("openai", "gemini", "voyage", "mistral", "ollama")
@@ -42,10 +41,8 @@ class Clock:
         """Seconds."""
         return self.now
 
-    def pause(self, seconds: float, stopped: Callable[[], bool]) -> None:
+    async def sleep(self, seconds: float) -> None:
         """Let time go on at once."""
-        if stopped():
-            raise Cancelled
         self.pauses.append(seconds)
         self.now += seconds
 
@@ -99,7 +96,7 @@ def waiting_by(clock: Clock, choice: EmbeddingChoice) -> Sender:
     """What sends for a provider, with pauses that pass at once."""
     traffic = choice.traffic
     pacer = Pacer(traffic.requests_per_minute, traffic.tokens_per_minute, clock=clock.time)
-    return Sender(pacer, pause=clock.pause, chance=lambda: 0.0, clock=clock.time)
+    return Sender(pacer, sleep=clock.sleep, chance=lambda: 0.0, clock=clock.time)
 
 
 @contextmanager
@@ -111,12 +108,9 @@ def remote_provider(
 ) -> Iterator[RemoteProvider]:
     """Make a provider whose pauses pass at once, and close it in the end."""
     plan = plan_of(choice.provider, choice)
-    sender = waiting_by(clock or Clock(), choice)
-    client = ServiceClient(
-        plan.address, concurrency=choice.traffic.concurrency, ca_file=choice.traffic.ca_file
-    )
-    keys = KeyHolder(plan, find=find or Keys().find)
-    provider = RemoteProvider(Connection(plan, client, keys), sender)
+    client = ServiceClient(plan.address, choice.traffic.ca_file)
+    connection = Connection(plan, client, find or Keys().find)
+    provider = RemoteProvider(connection, waiting_by(clock or Clock(), choice))
     try:
         yield provider
     finally:

@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.embedding.batch.protocols import (
-    Line,
-    OpenAiBatches,
-    Polled,
-    State,
-    Target,
-    batch_protocol,
-    multipart,
-)
+from memtui.embedding.batch.protocols import INTERFACES, OpenAiBatches, Polled, State, multipart
 from memtui.embedding.batch.run import lines
-from memtui.embedding.services import SERVICES, address_of
+from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.payloads import Request
+from memtui.embedding.remote.plan import plan_of
+from memtui.embedding.services import SERVICES
 
 NAMES = ("openai", "voyage", "mistral", "gemini")
 HASH = "ab" * 32
 TEXT = 'über "x"\n\ud800'
 WRITTEN = r"note: \u00fcber \"x\"\n\ufffd"
+GOOGLE = "https://generativelanguage.googleapis.com"
 
 
-def protocol(name: str, *, base_url: str = "", dimensions: int | None = None) -> OpenAiBatches:
-    service = SERVICES[name]
-    address = address_of(service, base_url)
-    return batch_protocol(name, Target(service, address, "model-1", dimensions, "note: "))
+class Spoken:
+    """The interface of a service, with the request that it made last and an answer to it."""
+
+    def __init__(self, name: str, answer: object = None, **fields: Any) -> None:
+        choice = EmbeddingChoice(name, "model-1", document_prefix="note: ", **fields)
+        self.answer = answer
+        self.it: OpenAiBatches = INTERFACES[name](plan_of(name, choice), self._ask)
+
+    def _ask(self, request: Request) -> object:
+        self.request = request
+        return self.answer
 
 
 INPUT_LINES = {
@@ -47,7 +49,7 @@ INPUT_LINES = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_input_lines(name: str) -> None:
-    line = protocol(name, dimensions=256).line(HASH, TEXT)
+    line = Spoken(name, dimensions=256).it.line(HASH, TEXT)
     assert line.decode("ascii") == INPUT_LINES[name] % (HASH, WRITTEN)
 
 
@@ -69,7 +71,7 @@ CREATIONS = {
         '"timeout_hours":24,"metadata":{"source":"memtui"}}',
     ),
     "gemini": (
-        "https://generativelanguage.googleapis.com/v1beta/models/model-1:asyncBatchEmbedContent",
+        f"{GOOGLE}/v1beta/models/model-1:asyncBatchEmbedContent",
         '{"batch":{"displayName":"memtui-c2bb3ccfff6a5dec","inputConfig":{"fileName":"file-1"}}}',
     ),
 }
@@ -77,8 +79,9 @@ CREATIONS = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_creations(name: str) -> None:
-    call = protocol(name, dimensions=256).create("file-1")
-    url, body = CREATIONS[name]
+    spoken = Spoken(name, {"id": "b-1", "name": "b-1"}, dimensions=256)
+    assert spoken.it.create("file-1") == "b-1"
+    call, (url, body) = spoken.request, CREATIONS[name]
     assert (call.method, call.url, call.body.decode("ascii")) == ("POST", url, body)
     assert call.headers["content-type"] == "application/json"
 
@@ -86,8 +89,9 @@ def test_creations(name: str) -> None:
 @pytest.mark.parametrize("name", ["openai", "voyage", "mistral"])
 def test_the_upload_is_a_form(name: str) -> None:
     data = b'{"custom_id":"1"}\n'
-    call = protocol(name).upload(data)
-    boundary = "memtui-" + hashlib.blake2b(b"batch" + data, digest_size=20).hexdigest()
+    spoken = Spoken(name, {"id": "file-1"})
+    assert spoken.it.upload(data) == "file-1"
+    call, boundary = spoken.request, _boundary(b"batch" + data)
     assert (call.method, call.url) == ("POST", SERVICES[name].base_url + "/files")
     assert call.headers["content-type"] == f'multipart/form-data; boundary="{boundary}"'
     assert call.body.decode("ascii") == (
@@ -100,13 +104,16 @@ def test_the_upload_is_a_form(name: str) -> None:
     )
 
 
+def _boundary(content: bytes) -> str:
+    return f"memtui-{hashlib.blake2b(content, digest_size=20).hexdigest()}"
+
+
 def test_geminis_upload_is_two_parts_at_another_place() -> None:
-    call = protocol("gemini").upload(b"{}\n")
+    spoken = Spoken("gemini", {"file": {"name": "files/1"}})
+    assert spoken.it.upload(b"{}\n") == "files/1"
     about = b'{"file":{"displayName":"memtui.jsonl","mimeType":"application/jsonl"}}'
-    boundary = "memtui-" + hashlib.blake2b(about + b"{}\n", digest_size=20).hexdigest()
-    assert call.url == (
-        "https://generativelanguage.googleapis.com/upload/v1beta/files?uploadType=multipart"
-    )
+    call, boundary = spoken.request, _boundary(about + b"{}\n")
+    assert call.url == f"{GOOGLE}/upload/v1beta/files?uploadType=multipart"
     assert call.headers["content-type"] == f'multipart/related; boundary="{boundary}"'
     assert call.body == (
         f"--{boundary}\r\ncontent-type: application/json\r\n\r\n".encode()
@@ -116,51 +123,51 @@ def test_geminis_upload_is_two_parts_at_another_place() -> None:
     )
 
 
-GETS = {
+URLS = {
     "openai": ("/batches/b%2F1", "/files/f%2F1/content", "/batches?limit=100"),
     "voyage": ("/batches/b%2F1", "/files/f%2F1/content", "/batches?limit=100"),
     "mistral": ("/batch/jobs/b%2F1", "/files/f%2F1/content", "/batch/jobs?page=0&page_size=100"),
 }
 
 
-def test_what_is_deleted() -> None:
-    for name in GETS:
-        call = protocol(name).delete("f/1")
-        assert (call.method, call.url) == ("DELETE", f"{SERVICES[name].base_url}/files/f%2F1")
-    call = protocol("gemini").delete("files/f1")
-    assert call.url == "https://generativelanguage.googleapis.com/v1beta/files/f1"
-
-
-@pytest.mark.parametrize("name", GETS)
-def test_what_is_asked_for(name: str) -> None:
-    spoken, base = protocol(name), SERVICES[name].base_url
-    calls = spoken.poll("b/1"), spoken.result("f/1"), spoken.listing()
-    assert [call.url for call in calls] == [base + path for path in GETS[name]]
+@pytest.mark.parametrize("name", URLS)
+def test_urls(name: str) -> None:
+    spoken, base = Spoken(name, {"status": "failed"}), SERVICES[name].base_url
+    spoken.it.poll("b/1")
+    poll = spoken.request
+    spoken.it.find("f-1")
+    calls = poll, spoken.it.result("f/1"), spoken.request
+    assert [call.url for call in calls] == [base + path for path in URLS[name]]
     assert {call.method for call in calls} == {"GET"}
+    deletion = spoken.it.deletion("f/1")
+    assert (deletion.method, deletion.url) == ("DELETE", f"{base}/files/f%2F1")
 
 
-def test_what_is_asked_for_of_gemini() -> None:
-    spoken, host = protocol("gemini"), "https://generativelanguage.googleapis.com"
-    calls = spoken.poll("batches/b1"), spoken.result("files/f1"), spoken.listing()
-    assert [call.url for call in calls] == [
-        f"{host}/v1beta/batches/b1",
-        f"{host}/download/v1beta/files/f1:download?alt=media",
-        f"{host}/v1beta/batches?pageSize=100",
-    ]
+def test_urls_of_gemini() -> None:
+    spoken = Spoken("gemini", {"name": "batches/b1"})
+    spoken.it.poll("batches/b1")
+    assert spoken.request.url == f"{GOOGLE}/v1beta/batches/b1"
+    spoken.it.find("files/f1")
+    assert spoken.request.url == f"{GOOGLE}/v1beta/batches?pageSize=100"
+    result = spoken.it.result("files/f1")
+    assert result.url == f"{GOOGLE}/download/v1beta/files/f1:download?alt=media"
+    assert spoken.it.deletion("files/f1").url == f"{GOOGLE}/v1beta/files/f1"
 
 
 def test_a_configured_address_keeps_its_path_and_query() -> None:
-    spoken = protocol("openai", base_url="https://host/a/v1?tenant=t%26u")
-    assert spoken.poll("b1").url == "https://host/a/v1/batches/b1?tenant=t%26u"
-    assert spoken.listing().url == "https://host/a/v1/batches?tenant=t%26u&limit=100"
-    assert spoken.upload(b"").url == "https://host/a/v1/files?tenant=t%26u"
-    gemini = protocol("gemini", base_url="https://host/a/v1beta?tenant=t")
-    assert gemini.upload(b"").url == (
-        "https://host/a/upload/v1beta/files?tenant=t&uploadType=multipart"
-    )
-    assert "tenant" not in repr(spoken.poll("b1"))
+    spoken = Spoken("openai", {"id": "f"}, base_url="https://host/a/v1?tenant=t%26u")
+    assert spoken.it.result("f").url == "https://host/a/v1/files/f/content?tenant=t%26u"
+    spoken.it.find("f")
+    assert spoken.request.url == "https://host/a/v1/batches?tenant=t%26u&limit=100"
+    assert "tenant" not in repr(spoken.request)
+    gemini = Spoken("gemini", {"file": {"name": "f"}}, base_url="https://host/a/v1beta?tenant=t")
+    gemini.it.upload(b"")
+    upload = "https://host/a/upload/v1beta/files?tenant=t&uploadType=multipart"
+    assert gemini.request.url == upload
 
 
+RUNNING = {"state": "BATCH_STATE_RUNNING", "batchStats": {"successfulRequestCount": "12"}}
+ENDED = {"state": "BATCH_STATE_SUCCEEDED", "output": {"responsesFile": "files/1"}}
 STATES: list[tuple[str, Any, Polled]] = [
     ("openai", {"status": "validating"}, Polled(State.WAITING)),
     (
@@ -183,25 +190,8 @@ STATES: list[tuple[str, Any, Polled]] = [
     ("mistral", {"status": "TIMEOUT_EXCEEDED"}, Polled(State.EXPIRED)),
     ("mistral", {"status": "CANCELLATION_REQUESTED"}, Polled(State.WAITING)),
     ("gemini", {"name": "batches/1"}, Polled(State.WAITING)),
-    (
-        "gemini",
-        {
-            "name": "batches/1",
-            "metadata": {
-                "state": "BATCH_STATE_RUNNING",
-                "batchStats": {"successfulRequestCount": "12"},
-            },
-        },
-        Polled(State.WAITING, completed=12),
-    ),
-    (
-        "gemini",
-        {
-            "metadata": {"state": "BATCH_STATE_SUCCEEDED", "output": {"responsesFile": "files/1"}},
-            "done": True,
-        },
-        Polled(State.DONE, "files/1"),
-    ),
+    ("gemini", {"name": "batches/1", "metadata": RUNNING}, Polled(State.WAITING, completed=12)),
+    ("gemini", {"metadata": ENDED, "done": True}, Polled(State.DONE, "files/1")),
     (
         "gemini",
         {"state": "JOB_STATE_SUCCEEDED", "dest": {"fileName": "files/2"}},
@@ -220,78 +210,67 @@ STATES: list[tuple[str, Any, Polled]] = [
 
 @pytest.mark.parametrize(("name", "answer", "polled"), STATES, ids=str)
 def test_states(name: str, answer: Any, polled: Polled) -> None:
-    assert protocol(name).polled(answer) == polled
+    assert Spoken(name, answer).it.poll("b-1") == polled
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("answer", [None, [], {}, "completed", {"status": "new"}, {"state": "NEW"}])
 def test_states_that_are_none(name: str, answer: Any) -> None:
     with pytest.raises(ValueError, match=r"it (tells|is) no"):
-        protocol(name).polled(answer)
+        Spoken(name, answer).it.poll("b-1")
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("found", ["", "../etc", "a//b", "/a", "a b", "a\n", "x" * 300, 7, None])
-def test_ids_that_could_lead_elsewhere_are_refused(name: str, found: object) -> None:
-    spoken = protocol(name)
+@pytest.mark.parametrize("odd", ["", "../etc", "a//b", "/a", "a b", "a\n", "x" * 300, 7, None])
+def test_ids_that_could_lead_elsewhere_are_refused(name: str, odd: object) -> None:
+    spoken = Spoken(name, {"id": odd, "name": odd, "file": {"name": odd}})
     with pytest.raises(ValueError, match="it names no"):
-        spoken.created({"id": found, "name": found})
+        spoken.it.create("f-1")
     with pytest.raises(ValueError, match="it names no"):
-        spoken.uploaded({"id": found, "file": {"name": found}})
+        spoken.it.upload(b"")
 
 
+FIRST, SECOND = {"id": "b-1", "input_file_id": "f-1"}, {"id": "b-2", "input_file_id": "f-2"}
+OTHER = {"name": "batches/1", "metadata": {"displayName": "other"}}
+TITLED = {"name": "b-2", "metadata": {"displayName": "memtui-b0356098ece57c97"}}
 LISTED: dict[str, Any] = {
-    "openai": {"data": [{}, {"id": "b-2", "input_file_id": "f-2"}]},
-    "voyage": {
-        "data": [{"id": "b-1", "input_file_id": "f-1"}, {"id": "b-2", "input_file_id": "f-2"}]
-    },
+    "openai": {"data": [{}, SECOND]},
+    "voyage": {"data": [FIRST, SECOND]},
     "mistral": {"data": [{"id": "b-2", "input_files": ["f-0", "f-2"]}], "total": 1},
-    "gemini": {
-        "operations": [
-            {"name": "batches/1", "metadata": {"displayName": "other"}},
-            {
-                "name": "b-2",
-                "metadata": {"displayName": f"memtui-{hashlib.sha256(b'f-2').hexdigest()[:16]}"},
-            },
-        ]
-    },
+    "gemini": {"operations": [OTHER, TITLED]},
 }
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_batch_is_found_by_its_file(name: str) -> None:
-    spoken = protocol(name)
-    assert spoken.found(LISTED[name], "f-2") == "b-2"
-    assert spoken.found(LISTED[name], "f-3") == ""
-    assert spoken.found({"data": None}, "f-2") == spoken.found(None, "f-2") == ""
+    spoken = Spoken(name, LISTED[name])
+    assert spoken.it.find("f-2") == "b-2"
+    assert spoken.it.find("f-3") == ""
+    for spoken.answer in ({"data": None}, None):
+        assert spoken.it.find("f-2") == ""
 
 
-RESULTS: list[tuple[str, Any, Line | None]] = [
+RESULTS: list[tuple[str, Any, tuple[str, object]]] = [
     (
         "openai",
         {"custom_id": HASH, "response": {"status_code": 200, "body": {"data": 1}}, "error": None},
-        Line(HASH, {"data": 1}),
+        (HASH, {"data": 1}),
     ),
-    ("openai", {"custom_id": HASH, "response": {"status_code": 400, "body": {}}}, Line(HASH, None)),
-    ("voyage", {"custom_id": HASH, "response": None, "error": {"code": 1}}, Line(HASH, None)),
-    ("mistral", {"id": "batch-1", "response": {"body": {}}}, None),
-    ("gemini", {"key": HASH, "response": {"embedding": {}}}, Line(HASH, {"embedding": {}})),
-    ("gemini", {"key": HASH, "error": {"code": 3}}, Line(HASH, None)),
-    ("gemini", {"key": HASH, "response": {"error": {"code": 3}}}, Line(HASH, None)),
-    ("gemini", {"custom_id": HASH}, None),
-    ("gemini", [], None),
-    ("openai", None, None),
+    ("openai", {"custom_id": HASH, "response": {"status_code": 400, "body": {}}}, (HASH, None)),
+    ("voyage", {"custom_id": HASH, "response": None, "error": {"code": 1}}, (HASH, None)),
+    ("mistral", {"id": "batch-1", "response": {"body": {}}}, ("", {})),
+    ("gemini", {"key": HASH, "response": {"embedding": {}}}, (HASH, {"embedding": {}})),
+    ("gemini", {"key": HASH, "error": {"code": 3}}, (HASH, None)),
+    ("gemini", {"key": HASH, "response": {"error": {"code": 3}}}, (HASH, None)),
+    ("gemini", {"custom_id": HASH}, ("", None)),
+    ("gemini", [], ("", None)),
+    ("openai", None, ("", None)),
 ]
 
 
-@pytest.mark.parametrize(("name", "record", "line"), RESULTS, ids=str)
-def test_lines_of_results(name: str, record: Any, line: Line | None) -> None:
-    assert protocol(name).read(record) == line
-
-
-def test_only_gemini_says_with_404_that_there_are_no_batches() -> None:
-    assert [name for name in NAMES if protocol(name).closes(404)] == ["gemini"]
-    assert not protocol("gemini").closes(400)
+@pytest.mark.parametrize(("name", "record", "result"), RESULTS, ids=str)
+def test_lines_of_results(name: str, record: Any, result: tuple[str, object]) -> None:
+    assert Spoken(name).it.read(record) == result
 
 
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=4))
@@ -308,8 +287,3 @@ def test_lines_are_the_same_however_they_come(texts: list[bytes], size: int) -> 
     data = b"\n".join(texts)
     chunks = (data[at : at + size] for at in range(0, len(data), size))
     assert list(lines(chunks)) == [text for text in texts if text.strip()]
-
-
-def test_every_input_line_is_json() -> None:
-    for name in NAMES:
-        assert HASH in json.loads(protocol(name).line(HASH, TEXT)).values()

@@ -13,9 +13,8 @@ from typing import Any, cast
 
 import pytest
 
-from memtui.embedding.batch.protocols import BatchService, Limits
+from memtui.embedding.batch.protocols import BatchService
 from memtui.embedding.batch.store import BatchStore, Ticket
-from memtui.embedding.payloads import Request
 from memtui.embedding.provider import ProviderIdentity
 from memtui.embedding.remote.http import Reply
 from memtui.embedding.remote.provider import Connection
@@ -25,6 +24,7 @@ from tests.support.batch_loopback import DONE, TOKENS, WAITING
 from tests.support.batches import (
     KEY,
     NAMES,
+    PREFIX,
     Bench,
     after,
     bench,
@@ -110,7 +110,7 @@ def test_a_clock_that_is_set_back_delays_no_poll(tmp_path: Path) -> None:
     with bench("openai", tmp_path) as here:
         here.server.states = [WAITING["openai"]] * 3 + [DONE["openai"]]
         # Two at once: none waits for the other to end, either.
-        here.service.protocol.limits = Limits(10**6, window=3600, kept=9000, most_texts=1)
+        here.limit(most_texts=1)
         is_set_back = False
 
         def sleep(seconds: float) -> None:
@@ -130,7 +130,7 @@ def test_a_clock_that_is_set_back_delays_no_poll(tmp_path: Path) -> None:
 def test_two_batches_are_under_way_at_once(tmp_path: Path) -> None:
     texts = texts_of(7)
     with bench("openai", tmp_path) as here:
-        here.service.protocol.limits = Limits(10**6, window=3600, kept=9000, most_texts=2)
+        here.limit(most_texts=2)
         outcome = here.run(texts)
         assert here.vectors(texts) == expected(texts)
         assert here.server.steps()[:5] == ["upload", "create", "upload", "create", "poll"]
@@ -147,9 +147,10 @@ def test_two_batches_are_under_way_at_once(tmp_path: Path) -> None:
 def test_an_input_file_is_no_larger_than_the_service_takes(tmp_path: Path) -> None:
     texts = texts_of(6)
     with bench("voyage", tmp_path) as here:
-        size = len(here.service.protocol.line(*next(iter(texts.items()))))
-        limit = int(2.5 * size)
-        here.service.protocol.limits = Limits(limit, window=3600, kept=9000)
+        text_hash, text = next(iter(texts.items()))
+        # An input line is `{"custom_id":...,"body":{"input":["note: ..."]}}`.
+        limit = int(2.5 * len(json.dumps(PREFIX + text) + text_hash) + 2.5 * 36)
+        here.limit(most_bytes=limit)
         assert here.run(texts).done == 6
         assert all(len(data) <= limit for data in here.server.files.values())
         assert len(here.server.files) == 3
@@ -176,7 +177,7 @@ def test_texts_that_no_service_takes_are_left(tmp_path: Path) -> None:
 def test_two_batches_that_fail_end_it(name: str, states: dict[str, str], tmp_path: Path) -> None:
     with bench(name, tmp_path) as here:
         here.server.states, here.server.has_output = [states[name]], False
-        here.service.protocol.limits = Limits(10**6, window=3600, kept=9000, most_texts=2)
+        here.limit(most_texts=2)
         outcome = here.run(texts_of(10))
         assert here.server.steps().count("create") == 3
         assert (outcome.done, outcome.failed) == (0, 6)
@@ -188,7 +189,7 @@ def test_two_batches_that_fail_end_it(name: str, states: dict[str, str], tmp_pat
 def test_gemini_without_batches_ends_it_at_once(tmp_path: Path) -> None:
     with bench("gemini", tmp_path) as here:
         here.server.fail("create", Answer(b'{"error":{"message":"secret words"}}', 404))
-        here.service.protocol.limits = Limits(10**6, window=3600, kept=9000, most_texts=2)
+        here.limit(most_texts=2)
         outcome = here.run(texts_of(10))
         assert here.server.steps() == ["upload", "create", "delete"]
         assert "no more batches in this run" in outcome.note
@@ -481,13 +482,13 @@ class Dies:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
-    def exchange(self, request: Request, **options: Any) -> Reply:
-        reply = self.inner.exchange(request, **options)
+    def exchange(self, *arguments: Any) -> Reply:
+        reply = self.inner.exchange(*arguments)
         self._die()
         return reply
 
-    def download(self, request: Request, **options: Any) -> Iterator[bytes]:
-        for piece in self.inner.download(request, **options):
+    def download(self, *arguments: Any) -> Iterator[bytes]:
+        for piece in self.inner.download(*arguments):
             yield piece[: len(piece) // 2]
             self._die()
 
@@ -668,9 +669,9 @@ def test_the_store_keeps_tickets_apart(tmp_path: Path) -> None:
         ticket(5, service="x"),
     ]:
         store.put(one)
-    store.put(replace(mine[0], batch="batch_2"))
+    store.put(ticket(2, batch="batch_2"))
     found = store.under_way("openai", "api.openai.com", IDENTITY, 0.0)
-    assert found == (mine[1], replace(mine[0], batch="batch_2"))
+    assert found == (mine[1], ticket(2, batch="batch_2"))
     store.remove(mine[0])
     store.remove(mine[1])
     assert store.under_way("openai", "api.openai.com", IDENTITY, 0.0) == ()
@@ -744,7 +745,7 @@ def test_a_foreign_store_has_nothing_but_a_file_deleted(tmp_path: Path) -> None:
 def test_a_store_that_names_no_id_leads_nowhere(tmp_path: Path) -> None:
     texts = texts_of(3)
     with bench("openai", tmp_path) as here:
-        odd = replace(ticket(1), address=here.server.host, batch="../../files", expires_at=1e12)
+        odd = ticket(1, address=here.server.host, batch="../../files", expires_at=1e12)
         here.store.put(odd)
         assert here.run(texts).done == 3
         assert here.server.steps()[0] == "upload"

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memtui.embedding.limits import KNOWN_LIMITS, batches, byte_size, input_limit, split_input
 from memtui.embedding.remote.http import Asked, Reply, ServiceError, broken, no_answer, refusal
-from memtui.embedding.remote.pacing import (
-    LIMITED,
-    PASSING,
-    Schedule,
-    halved,
-    retry,
-    with_jitter,
-)
+from memtui.embedding.remote.pacing import Pacer, Patience, Sender
 from memtui.embedding.services import SERVICES, address_of
 from memtui.model import Failure
+from tests.support.embedding_services import embedding_server, right, rows_of, status, texts_in
 from tests.support.known import cases, load, text_of, utf16_length
+from tests.support.remote_embedding import Clock, choice_at, remote_provider
 
 RETRY: dict[str, Any] = load("embedding_limits")["retry"]
 TWO_LINES = "\n".join(["😀" * 2100] * 2)
@@ -93,67 +90,40 @@ def test_known_failures(case: dict[str, Any]) -> None:
     assert error.is_splittable is case.get("splittable", error.is_splittable)
 
 
-def test_known_waits() -> None:
+@pytest.mark.parametrize("case", RETRY["jitter"][:2], ids=str)
+def test_known_waits(case: dict[str, Any]) -> None:
     known = RETRY["waits_base_500_max_attempts_3"]
     failures = [ServiceError("", Failure.SERVICE_DOWN)] * 2
-    pauses: list[float] = []
+    calls: list[float] = []
+    clock = Clock()
 
-    def run() -> str:
-        if len(pauses) < len(failures):
-            raise failures[0]
+    async def attempt(timeout: float) -> str:
+        calls.append(timeout)
+        if failures:
+            raise failures.pop()
         return "done"
 
-    assert retry(run, lambda _, count: PASSING.pause(count), pauses.append) == "done"
-    assert [1000 * pause for pause in pauses] == known["two_failures_then_ok"]
-    assert len(pauses) + 1 == known["calls"]
-
-
-@pytest.mark.parametrize("case", RETRY["jitter"], ids=str)
-def test_known_jitter(case: dict[str, Any]) -> None:
-    assert with_jitter(case["delay"], case["random"], case["max"]) == case["out"]
-
-
-def test_known_halves() -> None:
-    sizes = []
-
-    def refuse(items: Sequence[str]) -> Sequence[str]:
-        sizes.append(len(items))
-        if len(items) > 1:
-            raise REACHES["431 request_headers_too_large"]("431 request_headers_too_large")
-        return [item.upper() for item in items]
-
-    assert halved("abcd", refuse) == ["A", "B", "C", "D"]
-    assert sizes == RETRY["split_sizes_on_431"]
-
-
-# --- by hand ----------------------------------------------------------------------------------
+    sender = Sender(Pacer(), sleep=clock.sleep, chance=lambda: case["random"], clock=clock.time)
+    asyncio.run(sender.send(attempt, tokens=1, patience=Patience(1.0)))
+    share = case["out"] / case["delay"]
+    assert [1000 * pause for pause in clock.pauses] == [
+        pytest.approx(share * pause) for pause in known["two_failures_then_ok"]
+    ]
+    assert len(calls) == known["calls"]
 
 
 @pytest.mark.parametrize(
-    ("schedule", "pauses"),
-    [
-        (PASSING, [0.5, 1.0]),
-        (LIMITED, [5.0, 10.0, 20.0, 40.0]),
-        (Schedule(4, 0.9, 1.0), [0.9, 1.0, 1.0]),
-    ],
-    ids=["passing", "limited", "short"],
+    ("texts", "sizes"), [("abcd", RETRY["split_sizes_on_431"]), ("abc", [3, 2, 1, 1, 1])]
 )
-def test_pauses_grow_up_to_the_longest(schedule: Schedule, pauses: list[float]) -> None:
-    found = [schedule.pause(failures) for failures in range(1, schedule.attempts + 1)]
-    assert found == [*pauses, None]
+def test_known_halves(texts: str, sizes: list[int]) -> None:
+    """Of an odd number the first half is the larger one."""
+    faults = [status(431) if size > 1 else right for size in sizes]
+    with embedding_server(*faults) as server, remote_provider(choice_at("openai", server)) as it:
+        np.testing.assert_array_equal(it.embed_documents(list(texts)), rows_of(texts))
+        assert [len(texts_in(seen)) for seen in server.seen] == sizes
 
 
-def test_odd_batches_have_the_larger_half_first() -> None:
-    sizes = []
-
-    def refuse(items: Sequence[str]) -> Sequence[str]:
-        sizes.append(len(items))
-        if len(items) > 1:
-            raise ServiceError("", Failure.CUT)
-        return [item.upper() for item in items]
-
-    assert halved("abc", refuse) == ["A", "B", "C"]
-    assert sizes == [3, 2, 1, 1, 1]
+# --- by hand ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from memtui.embedding import minilm, registry
+from memtui.embedding import minilm
 from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.payloads import query_prefix
-from memtui.embedding.prices import (
-    _PRICES,
-    FREE,
-    ListPrice,
-    cost,
-    list_price,
-    price_of,
-)
+from memtui.embedding.prices import FREE, PRICES, ListPrice, cost, list_price, price_of
 from memtui.embedding.provider import Provider, clean_vectors
 from memtui.embedding.registry import (
     Availability,
@@ -26,10 +19,12 @@ from memtui.embedding.registry import (
     create_provider,
     provider_identity,
     provider_names,
+    register,
+    unregister,
 )
 from memtui.embedding.services import SERVICES
 from memtui.embedding.templates import templates_of
-from memtui.errors import Cancelled, ProviderError, SettingsError
+from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, ProviderState, Reason
 from memtui.report.providers import price_words
 from tests.support.embedding import HashedProvider, hashed_identity, registered_hashed
@@ -59,11 +54,9 @@ def test_none_is_keyword_search_by_wish() -> None:
     assert provider_identity(EmbeddingChoice(provider="none")) is None
 
 
-def test_a_provider_that_cannot_start_leaves_keyword_search(
-    hashed: HashedProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_provider_that_cannot_start_leaves_keyword_search(hashed: HashedProvider) -> None:
     broken = Registration("hashed", True, refuse, lambda choice: HERE, hashed_identity)
-    monkeypatch.setitem(registry._registered, "hashed", broken)
+    register(broken)
     chosen, state = create_provider(EmbeddingChoice(provider="hashed"))
     assert chosen is None
     assert state == ProviderState(
@@ -103,12 +96,12 @@ def test_auto_takes_the_embedded_model() -> None:
     assert identity.name == "minilm"
 
 
-def test_auto_never_takes_what_was_only_registered(
-    hashed: HashedProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    absent = Registration("minilm", False, refuse, lambda choice: MISSING, minilm.identity)
-    monkeypatch.setitem(registry._registered, "minilm", absent)
-    chosen, state = create_provider(EmbeddingChoice())
+def test_auto_never_takes_what_was_only_registered(hashed: HashedProvider) -> None:
+    register(Registration("minilm", False, refuse, lambda choice: MISSING, minilm.identity))
+    try:
+        chosen, state = create_provider(EmbeddingChoice())
+    finally:
+        unregister("minilm")
     assert chosen is None
     assert (state.requested, state.actual, state.model) == ("auto", None, minilm.MODEL)
     assert state.detail.startswith("it cannot start")
@@ -127,50 +120,6 @@ def test_clean_vectors_keeps_directions_and_drops_what_is_none() -> None:
 def test_clean_vectors_takes_one_vector_and_none() -> None:
     np.testing.assert_allclose(clean_vectors(np.array([0.0, 5.0])), [0.0, 1.0])
     assert clean_vectors(np.zeros((0, 4))).shape == (0, 4)
-
-
-class TestHashedProvider:
-    """The provider that other tests use does what they rely on."""
-
-    def test_alike_texts_have_alike_vectors(self) -> None:
-        near, far, query = HashedProvider().embed_documents(
-            ["the gateway router configuration", "banana bread recipe", "gateway router"]
-        )
-        assert query @ near > 0.5 > query @ far
-
-    def test_queries_and_documents_agree(self) -> None:
-        hashed = HashedProvider()
-        alone = hashed.embed_query("one text")
-        np.testing.assert_array_equal(alone, hashed.embed_documents(["other", "one text"])[1])
-        np.testing.assert_allclose(np.linalg.norm(alone), 1.0, atol=1e-6)
-
-    def test_fails_as_often_as_told(self) -> None:
-        hashed = HashedProvider(fail_next=2)
-        for _ in range(2):
-            with pytest.raises(ProviderError):
-                hashed.embed_query("x")
-        hashed.embed_query("x")
-        assert (hashed.calls, hashed.texts) == (3, 1)
-
-    @pytest.mark.parametrize(("answer", "zero"), [("normal", False), ("zero", True)])
-    def test_answers(self, answer: str, zero: bool) -> None:
-        vector = HashedProvider(answer=answer).embed_query("some text")
-        assert (not vector.any()) is zero
-
-    def test_numbers_that_are_not_finite_are_cleaned(self) -> None:
-        assert np.isfinite(HashedProvider(answer="nan").embed_query("some text")).all()
-
-    def test_can_be_cancelled_and_closed(self) -> None:
-        hashed = HashedProvider()
-        with pytest.raises(Cancelled):
-            hashed.embed_documents(["x"], cancelled=lambda: True)
-        hashed.close()
-        with pytest.raises(ProviderError):
-            hashed.embed_query("x")
-
-    def test_reads_what_it_is_told_to(self) -> None:
-        assert HashedProvider().reads("любой")
-        assert not HashedProvider(readable=str.isascii).reads("любой")
 
 
 SENTENCE = "Represent this sentence for searching relevant passages: "
@@ -250,7 +199,7 @@ SMALL = list_price("openai", "text-embedding-3-small")
 
 
 def test_every_price_has_its_date() -> None:
-    for (provider, model), price in _PRICES.items():
+    for (provider, model), price in PRICES.items():
         assert provider in provider_names()
         assert list_price(provider, model) is price
         assert re.fullmatch(r"20\d\d-\d\d(-\d\d)?", price.as_of)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memtui.embedding.remote.http import Reply, ServiceError, duration, pause_asked
-from memtui.embedding.remote.pacing import WINDOW, Pacer, Patience, Sender, hurried, patient
-from memtui.errors import Cancelled, ProviderError
+from memtui.embedding.remote.http import ServiceError
+from memtui.embedding.remote.pacing import LONGEST_WAIT, WINDOW, Pacer, Patience, Sender
+from memtui.errors import ProviderError
 from memtui.model import Failure
-from tests.support.embedding_services import embedding_server, rows_of, status
+from tests.support.embedding_services import embedding_server, rows_of, status, texts_in
 from tests.support.examples import examples
 from tests.support.remote_embedding import Clock, choice_at, impatient, remote_provider
 
@@ -140,57 +141,6 @@ def test_no_minute_holds_more_than_the_limits(
         assert sum(within) <= tokens or sum(size > 0 for size in within) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("1s", 1.0),
-        ("6m0s", 360.0),
-        ("20ms", 0.02),
-        ("1h2m3.5s", 3723.5),
-        ("34.074824224s", 34.074824224),
-        ("12", 12.0),
-        (" 1.5 ", 1.5),
-        ("", None),
-        ("soon", None),
-        ("1s later", None),
-        ("nan", None),
-        ("-3", 0.0),
-    ],
-)
-def test_durations(text: str, seconds: float | None) -> None:
-    assert duration(text) == seconds
-
-
-GEMINI_429 = b"""{"error": {"code": 429, "message": "You exceeded your current quota",
- "status": "RESOURCE_EXHAUSTED", "details": [
-  {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{}]},
-  {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.07s"}]}}"""
-
-
-@pytest.mark.parametrize(
-    ("reply", "seconds"),
-    [
-        (Reply(429), None),
-        (Reply(429, {"retry-after": "7"}), 7.0),
-        (Reply(429, {"retry-after": "0.5"}), 0.5),
-        (Reply(429, {"retry-after": "-2"}), 0.0),
-        (Reply(429, {"retry-after": "inf"}), None),
-        (Reply(429, {"retry-after": "soon"}), None),
-        (Reply(503, {"retry-after": "Sat, 21 Nov 2026 21:00:10 GMT"}), 10.0),
-        (Reply(503, {"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}), 0.0),
-        (Reply(429, {"retry-after-ms": "250", "retry-after": "1"}), 0.25),
-        (Reply(429, {}, GEMINI_429), 34.07),
-        (Reply(503, {}, GEMINI_429), None),
-        (Reply(429, {}, b'{"error": {"details": [{"retryDelay": 3}, 4]}}'), None),
-        (Reply(429, {}, b'{"error": "retryDelay'), None),
-        (Reply(429, {}, b'["retryDelay"]'), None),
-    ],
-    ids=str,
-)
-def test_pauses_that_are_asked_for(reply: Reply, seconds: float | None) -> None:
-    assert pause_asked(reply, lambda: 1795294800.0) == seconds
-
-
 def test_a_provider_keeps_to_the_limits() -> None:
     texts = [f"note {number} " + 7000 * "x" for number in range(5)]
     clock = Clock()
@@ -230,64 +180,57 @@ def test_a_query_does_not_wait_a_minute_for_its_turn() -> None:
 def test_requests_shrink_to_the_tokens_of_a_minute() -> None:
     """A request that alone holds more than a minute's tokens would be refused for ever."""
     learned = {"x_ratelimit_limit_tokens": "1000"}
-    texts = ["x" * 300 for _ in range(12)]
-    with embedding_server(status(200, {"data": [{"embedding": [1.0]}]}, **learned)) as server:
-        choice = impatient(choice_at("openai", server), 5.0)
-        with remote_provider(choice) as provider:
+    texts = [f"{number} " + "x" * 297 for number in range(10, 19)]
+    with embedding_server(status(200, {"data": [{"embedding": [1.0] * 16}]}, **learned)) as server:
+        with remote_provider(impatient(choice_at("openai", server), 5.0)) as provider:
             provider.embed_query("one")
-            server.faults = []
-            provider.embed_documents(texts[:0])
-            assert [len(batch) for batch in provider._batches(texts)] == [3, 3, 3, 3]
+            provider.embed_documents(texts)
+        assert [len(texts_in(seen)) for seen in server.seen] == [1, 3, 3, 3]
 
 
 BUSY = ServiceError("busy", Failure.RATE_LIMITED)
 DOWN = ServiceError("down", Failure.SERVICE_DOWN)
+PATIENT = Patience(120.0)
 
 
+def hurried(seconds: float) -> Patience:
+    """As for a query that somebody waits for."""
+    return Patience(seconds, seconds, LONGEST_WAIT)
+
+
+@dataclass
 class Attempts:
-    """Fails in turn with `failures`, then gives what it was allowed in seconds."""
+    """Fails in turn with `failures`, then succeeds; `timeouts` are what it was allowed."""
 
-    def __init__(self, clock: Clock, failures: list[Exception], takes: float = 0.0) -> None:
-        self.clock = clock
-        self.failures = failures
-        self.takes = takes
-        self.timeouts: list[float] = []
+    clock: Clock
+    failures: list[Exception]
+    takes: float = 0.0
+    timeouts: list[float] = field(default_factory=list)
 
-    def __call__(self, timeout: float) -> str:
+    async def __call__(self, timeout: float) -> str:
         self.timeouts.append(timeout)
         self.clock.now += min(timeout, self.takes)
         if self.failures:
             raise self.failures.pop(0)
         return "done"
 
-
-def sender(clock: Clock, chance: float = 0.0) -> Sender:
-    pacer = Pacer(clock=clock.time)
-    return Sender(pacer, pause=clock.pause, chance=lambda: chance, clock=clock.time)
-
-
-def send(
-    clock: Clock,
-    failures: list[Exception],
-    patience: Patience,
-    *,
-    chance: float = 0.0,
-    takes: float = 0.0,
-    stopped: Callable[[], bool] = lambda: False,
-) -> Attempts:
-    attempts = Attempts(clock, failures, takes)
-    result = sender(clock, chance).send(attempts, tokens=1, patience=patience, stopped=stopped)
-    assert result == "done"
-    return attempts
+    def send(self, patience: Patience, chance: float = 0.0, pacer: Pacer | None = None) -> None:
+        clock = self.clock
+        pacer = pacer or Pacer(clock=clock.time)
+        sender = Sender(pacer, sleep=clock.sleep, chance=lambda: chance, clock=clock.time)
+        assert asyncio.run(sender.send(self, tokens=1, patience=patience)) == "done"
 
 
-def test_chance_makes_pauses_a_fifth_longer() -> None:
+@pytest.mark.parametrize(
+    ("failure", "times", "pauses"),
+    [(DOWN, 2, [0.6, 1.2]), (BUSY, 4, [6.0, 12.0, 24.0, 48.0])],
+)
+def test_chance_makes_pauses_a_fifth_longer(
+    failure: ServiceError, times: int, pauses: list[float]
+) -> None:
     clock = Clock()
-    send(clock, [DOWN, DOWN], patient(120.0), chance=1.0)
-    assert clock.pauses == [0.6, 1.2]
-    clock = Clock()
-    send(clock, [BUSY] * 4, patient(120.0), chance=1.0)
-    assert clock.pauses == [6.0, 12.0, 24.0, 48.0]
+    Attempts(clock, [failure] * times).send(PATIENT, chance=1.0)
+    assert clock.pauses == pauses
 
 
 @pytest.mark.parametrize(
@@ -301,48 +244,39 @@ def test_chance_makes_pauses_a_fifth_longer() -> None:
         ([ServiceError("", Failure.TOO_LARGE)], 1),
         ([ProviderError("", failure=Failure.NO_KEY)], 1),
         ([ProviderError("", failure=Failure.CLOSED)], 1),
-        ([Cancelled()], 1),
     ],
     ids=str,
 )
 def test_when_it_is_enough(failures: list[Exception], tries: int) -> None:
-    clock = Clock()
-    attempts, last = Attempts(clock, list(failures)), failures[-1]
+    attempts, last = Attempts(Clock(), list(failures)), failures[-1]
     with pytest.raises(type(last)) as caught:
-        sender(clock).send(attempts, tokens=1, patience=patient(9.0), stopped=lambda: False)
+        attempts.send(Patience(9.0))
     assert caught.value is last
     assert len(attempts.timeouts) == tries
 
 
 def test_a_query_waits_at_most_eight_seconds_in_sum() -> None:
-    clock = Clock()
-    attempts = Attempts(clock, [BUSY] * 9)
+    attempts = Attempts(Clock(), [BUSY] * 9)
     with pytest.raises(ServiceError, match="busy"):
-        sender(clock).send(attempts, tokens=1, patience=hurried(60.0), stopped=lambda: False)
-    assert clock.pauses == [5.0]
-    assert len(attempts.timeouts) == 2
+        attempts.send(hurried(60.0))
+    assert (attempts.clock.pauses, len(attempts.timeouts)) == ([5.0], 2)
 
 
 def test_all_tries_of_a_query_together_have_its_timeout() -> None:
-    clock = Clock()
-    attempts = send(clock, [DOWN, DOWN], hurried(10.0), takes=4.0)
+    attempts = Attempts(Clock(), [DOWN, DOWN], takes=4.0)
+    attempts.send(hurried(10.0))
     assert attempts.timeouts == [10.0, 5.5, pytest.approx(0.5)]
-    clock = Clock()
-    attempts = Attempts(clock, [DOWN] * 9, takes=9.6)
+    attempts = Attempts(Clock(), [DOWN] * 9, takes=9.6)
     with pytest.raises(ServiceError, match="down"):
-        sender(clock).send(attempts, tokens=1, patience=hurried(10.0), stopped=lambda: False)
+        attempts.send(hurried(10.0))
     assert len(attempts.timeouts) == 1
 
 
 def test_a_pause_that_one_request_is_asked_for_holds_the_others() -> None:
     clock = Clock()
-    limited = sender(clock)
+    pacer = Pacer(clock=clock.time)
     attempts = Attempts(clock, [ServiceError("", Failure.RATE_LIMITED, retry_after=9.0)])
-
-    def pause(seconds: float, stopped: Callable[[], bool]) -> None:
-        raise Cancelled
-
-    limited._pause = pause
-    with pytest.raises(Cancelled):
-        limited.send(attempts, tokens=1, patience=patient(9.0), stopped=lambda: False)
-    assert limited.pacer.take(1) == pytest.approx(9.0)
+    begun = clock.now
+    attempts.send(PATIENT, pacer=pacer)
+    clock.now = begun
+    assert pacer.take(1) == pytest.approx(9.0)

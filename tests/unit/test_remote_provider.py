@@ -17,7 +17,8 @@ from memtui.embedding.registry import (
     registration_of,
     resolve,
 )
-from memtui.embedding.remote.plan import REGISTRATIONS, plan_of
+from memtui.embedding.remote.plan import plan_of
+from memtui.embedding.remote.provider import REGISTRATIONS
 from memtui.embedding.services import SERVICES, address_of, request_limits
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, Usage

@@ -29,13 +29,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from memtui.embedding.limits import byte_size, whole
+from memtui.embedding.limits import whole
 from memtui.embedding.payloads import Request, as_json, embedding_body, gemini_body
 from memtui.embedding.provider import ProviderIdentity, Role, UsageMeter
-from memtui.embedding.services import Address, Service
 
 if TYPE_CHECKING:
-    from memtui.embedding.remote.provider import Connection, RemoteProvider
+    from memtui.embedding.remote.plan import Plan
+    from memtui.embedding.remote.provider import Connection
 
 JSON: Final = "application/json"
 JSONL: Final = "application/jsonl"
@@ -45,6 +45,11 @@ AT_ONCE: Final = 2
 """Batches of one run that are under way at the same time."""
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,199}")
+_ENDPOINT: Final = "/v1/embeddings"
+_FILENAME: Final = "memtui.jsonl"
+_SOURCE: Final = {"source": "memtui"}
+_HOUR: Final = 3600.0
+_DAY: Final = 24 * _HOUR
 
 
 class State(StrEnum):
@@ -55,6 +60,21 @@ class State(StrEnum):
     FAILED = "failed"
     EXPIRED = "expired"
     CANCELLED = "cancelled"
+
+
+_STATES: Final = {
+    word: state
+    for state, words in {
+        State.WAITING: "validating in_progress finalizing cancelling queued running "
+        "cancellation_requested unspecified pending paused updating",
+        State.DONE: "completed success succeeded partially_succeeded done",
+        State.FAILED: "failed",
+        State.EXPIRED: "expired timeout_exceeded",
+        State.CANCELLED: "cancelled",
+    }.items()
+    for word in words.split()
+}
+"""By the words of all services, in small letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,61 +89,20 @@ class Polled:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One line of a file of results."""
-
-    text_hash: str
-    answer: object
-    """What the service answers to that text inline, unchecked; `None` where it refused it."""
-
-
-@dataclass(frozen=True, slots=True)
 class Limits:
     """What a service takes, and how long it keeps what."""
 
-    most_bytes: int
-    """Of one input file."""
     window: float
     """Seconds within which a batch ends."""
     kept: float
     """Seconds after which a batch is not asked for any more."""
+    # The input file is held as a whole, and made and hashed between two looks at a stop; every
+    # service takes more (OpenAI the least, 200 MB).
+    most_bytes: int = 32_000_000
+    """Of one input file."""
     most_texts: int = MOST_TEXTS
     first_poll: float = 2.0
     """Seconds before a batch is asked for first; later it is asked for more rarely."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A model at a service, and how documents are embedded by it."""
-
-    service: Service
-    address: Address
-    model: str
-    """As the service knows it."""
-    dimensions: int | None = None
-    """How many numbers are asked for; `None`: as many as the model gives."""
-    prefix: str = ""
-    """Put before every text."""
-
-    def document(self, text: str) -> str:
-        """What is sent for a text, as it is inline."""
-        return self.prefix + whole(text)
-
-    def get(self, path: str, query: Mapping[str, str] | None = None) -> Request:
-        """A request for what is at a path."""
-        return Request("GET", self.at(path, query), {"accept": JSON})
-
-    def post(self, path: str, body: Mapping[str, Any]) -> Request:
-        """A request that sends JSON to a path."""
-        headers = {"accept": JSON, "content-type": JSON}
-        return Request("POST", self.at(path), headers, as_json(body))
-
-    def at(self, path: str, query: Mapping[str, str] | None = None) -> str:
-        """The address of a path below the base address, whose own query stays."""
-        parts = urlsplit(self.address.url)
-        pairs = [*parse_qsl(parts.query, keep_blank_values=True), *(query or {}).items()]
-        base = parts.path.rstrip("/")
-        return urlunsplit((parts.scheme, parts.netloc, base + path, urlencode(pairs), ""))
 
 
 def multipart(
@@ -147,7 +126,13 @@ def multipart(
     return f'multipart/{kind}; boundary="{boundary}"', b"".join(pieces)
 
 
-def value_in(answer: object, *names: str) -> Any:
+def is_id(text: object) -> bool:
+    """Whether a value can be an id in a path."""
+    is_text = isinstance(text, str) and _ID.fullmatch(text) is not None
+    return is_text and ".." not in str(text) and "//" not in str(text)
+
+
+def _value_in(answer: object, *names: str) -> Any:
     """What is under the names, one in the other; `None` where it is not there."""
     for name in names:
         if not isinstance(answer, Mapping):
@@ -156,191 +141,164 @@ def value_in(answer: object, *names: str) -> Any:
     return answer
 
 
-def id_in(answer: object, *names: str) -> str:
+def _text_in(answer: object, name: str) -> str:
+    value = _value_in(answer, name)
+    return value if isinstance(value, str) else ""
+
+
+def _id_in(answer: object, *names: str) -> str:
     """An id of an answer; raises `ValueError` for one that could lead to another path."""
-    found = value_in(answer, *names)
-    if not isinstance(found, str) or not is_id(found):
+    value = _value_in(answer, *names)
+    if not is_id(value):
         raise ValueError(f"it names no {names[-1]}")
-    return found
+    return str(value)
 
 
-def is_id(text: str) -> bool:
-    """Whether a text can be an id in a path."""
-    return _ID.fullmatch(text) is not None and ".." not in text and "//" not in text
-
-
-def count_in(answer: object, *names: str) -> int:
+def _count_in(answer: object, *names: str) -> int:
     """A count of an answer, 0 where there is none; Google writes them as text."""
-    found = value_in(answer, *names)
-    if isinstance(found, str) and found.isdecimal() and len(found) < 12:
-        return int(found)
-    return found if type(found) is int and 0 <= found < 10**12 else 0
-
-
-_ENDPOINT: Final = "/v1/embeddings"
-_FILENAME: Final = "memtui.jsonl"
-_MEGABYTE: Final = 10**6
-_HOUR: Final = 3600.0
-_DAY: Final = 24 * _HOUR
-# The input file is held as a whole, and made and hashed between two looks at a stop.
-OWN_MOST_BYTES: Final = 32 * _MEGABYTE
-
-_STATES: Final = {
-    word: state
-    for state, words in {
-        State.WAITING: "validating in_progress finalizing cancelling queued running "
-        "cancellation_requested unspecified pending paused updating",
-        State.DONE: "completed success succeeded partially_succeeded done",
-        State.FAILED: "failed",
-        State.EXPIRED: "expired timeout_exceeded",
-        State.CANCELLED: "cancelled",
-    }.items()
-    for word in words.split()
-}
-"""By the words of all services, in small letters."""
+    value = _value_in(answer, *names)
+    if isinstance(value, str) and value.isdecimal() and len(value) < 12:
+        return int(value)
+    return value if type(value) is int and 0 <= value < 10**12 else 0
 
 
 class OpenAiBatches:
     """OpenAI's batch interface, and what the others have in common with it.
 
-    Makes requests and reads answers; does no input or output. The parsers take an answer's JSON
-    and raise `ValueError`, whose text repeats nothing of the answer, for one that is not as
-    documented.
+    `ask` sends a request and gives the JSON of a success. What is not as documented in it is a
+    `ValueError` whose text repeats nothing of the answer.
     """
 
     name = "openai"
-    limits = Limits(min(OWN_MOST_BYTES, 200 * _MEGABYTE), window=_DAY, kept=30 * _DAY)
-    _batches = "/batches"
-    _output = "output_file_id"
-    _completed: tuple[str, ...] = ("request_counts", "completed")
+    limits = Limits(window=_DAY, kept=30 * _DAY)
+    is_optional = False
+    """Whether a 404 to a new batch says that the model or key has no batches."""
+    batches_path = "/batches"
+    listing_query: Mapping[str, str] = {"limit": "100"}
+    output_field = "output_file_id"
+    completed_field: tuple[str, ...] = ("request_counts", "completed")
 
-    def __init__(self, target: Target) -> None:
-        self._target = target
+    def __init__(self, plan: Plan, ask: Callable[[Request], object]) -> None:
+        self.plan = plan
+        self.ask = ask
 
     def line(self, text_hash: str, text: str) -> bytes:
         """The line of the input file that asks for one text."""
         record = {"custom_id": text_hash, "method": "POST", "url": _ENDPOINT}
-        return as_json({**record, "body": self._body(text)}) + b"\n"
+        return as_json({**record, "body": self.body(text)}) + b"\n"
 
-    def upload(self, data: bytes) -> Request:
-        """Send an input file: `POST /files` as a form, purpose `batch`."""
+    def upload(self, data: bytes) -> str:
+        """Send an input file as a form; its id."""
+        disposition = f'form-data; name="file"; filename="{_FILENAME}"'
         kind, body = multipart(
             [
                 ({"content-disposition": 'form-data; name="purpose"'}, b"batch"),
-                (
-                    {
-                        "content-disposition": f'form-data; name="file"; filename="{_FILENAME}"',
-                        "content-type": JSONL,
-                    },
-                    data,
-                ),
+                ({"content-disposition": disposition, "content-type": JSONL}, data),
             ]
         )
-        headers = {"accept": JSON, "content-type": kind}
-        return Request("POST", self._target.at("/files"), headers, body)
+        return _id_in(self.ask(self.request("POST", "/files", body, kind)), "id")
 
-    def uploaded(self, answer: object) -> str:
-        """The id of the file that was sent."""
-        return id_in(answer, "id")
+    def create(self, input_file: str) -> str:
+        """Start a batch of an input file; its id."""
+        body = as_json(self.creation(input_file))
+        return _id_in(self.ask(self.request("POST", self.batches_path, body)), "id")
 
-    def create(self, input_file: str) -> Request:
-        """Start a batch of an input file."""
-        return self._target.post(self._batches, self._creation(input_file))
-
-    def created(self, answer: object) -> str:
-        """The id of the batch that was started."""
-        return id_in(answer, "id")
-
-    def listing(self) -> Request:
-        """Ask for the latest batches."""
-        return self._target.get(self._batches, {"limit": "100"})
-
-    def found(self, answer: object, input_file: str) -> str:
+    def find(self, input_file: str) -> str:
         """The id of the batch of an input file among the latest; empty where there is none."""
-        listed = value_in(answer, "data")
+        answer = self.ask(self.request("GET", self.batches_path, query=self.listing_query))
+        listed = _value_in(answer, "data")
         for entry in listed if isinstance(listed, list) else ():
-            if self._is_of(entry, input_file):
-                return id_in(entry, "id")
+            files = _value_in(entry, "input_files")
+            files = files if isinstance(files, list) else [_value_in(entry, "input_file_id")]
+            if input_file in files:
+                return _id_in(entry, "id")
         return ""
 
-    def poll(self, batch: str) -> Request:
-        """Ask how a batch is."""
-        return self._target.get(f"{self._batches}/{quote(batch, safe='')}")
-
-    def polled(self, answer: object) -> Polled:
-        """How the batch is."""
-        status = value_in(answer, "status")
+    def poll(self, batch: str) -> Polled:
+        """How a batch is."""
+        answer = self.ask(self.request("GET", f"{self.batches_path}/{quote(batch, safe='')}"))
+        status = _value_in(answer, "status")
         if not isinstance(status, str) or status.lower() not in _STATES:
             raise ValueError("it tells no status that is known")
-        output = value_in(answer, self._output)
+        output = _value_in(answer, self.output_field)
         return Polled(
             _STATES[status.lower()],
-            output if isinstance(output, str) and is_id(output) else "",
-            count_in(answer, *self._completed),
+            output if is_id(output) else "",
+            _count_in(answer, *self.completed_field),
         )
 
     def result(self, output: str) -> Request:
-        """Fetch a file of results."""
-        return self._target.get(f"/files/{quote(output, safe='')}/content")
+        """The request that fetches a file of results."""
+        return self.request("GET", f"/files/{quote(output, safe='')}/content")
 
-    def delete(self, file: str) -> Request:
-        """Delete a file."""
-        return Request(
-            "DELETE", self._target.at(f"/files/{quote(file, safe='')}"), {"accept": JSON}
-        )
+    def deletion(self, file: str) -> Request:
+        """The request that deletes a file."""
+        return self.request("DELETE", f"/files/{quote(file, safe='')}")
 
-    def read(self, record: object) -> Line | None:
-        """Take apart one line: custom_id and, under response.body, an answer of `/embeddings`."""
-        text_hash = value_in(record, "custom_id")
-        if not isinstance(text_hash, str):
-            return None
-        status = value_in(record, "response", "status_code")
-        refused = value_in(record, "error") is not None or status not in (None, 200)
-        return Line(text_hash, None if refused else value_in(record, "response", "body"))
+    def read(self, record: object) -> tuple[str, object]:
+        """Take apart one line of results: the hash of a text, and what is answered to it inline.
 
-    def closes(self, status: int) -> bool:
-        """Never: a 404 is one failure like others, as the address may be any service's."""
-        return False
+        The answer is unchecked, and `None` where the text was refused; the hash is empty in a line
+        that has none.
+        """
+        status = _value_in(record, "response", "status_code")
+        refused = _value_in(record, "error") is not None or status not in (None, 200)
+        answer = None if refused else _value_in(record, "response", "body")
+        return _text_in(record, "custom_id"), answer
 
-    def _body(self, *texts: str) -> dict[str, Any]:
+    def body(self, *texts: str) -> dict[str, Any]:
         """The body of an inline request for the texts, so that the vectors are the same."""
-        target = self._target
-        prefixed = [target.document(text) for text in texts]
+        plan = self.plan
+        prefixed = [plan.templates.document + whole(text) for text in texts]
         return embedding_body(
-            target.service, target.model, prefixed, Role.DOCUMENT, target.dimensions
+            plan.service, plan.model, prefixed, Role.DOCUMENT, plan.asked_dimensions
         )
 
-    def _creation(self, input_file: str) -> dict[str, Any]:
+    def creation(self, input_file: str) -> dict[str, Any]:
+        """The body of the request for a new batch."""
         return {
             "input_file_id": input_file,
             "endpoint": _ENDPOINT,
             "completion_window": "24h",
-            "metadata": {"source": "memtui"},
+            "metadata": _SOURCE,
         }
 
-    def _is_of(self, entry: object, input_file: str) -> bool:
-        return bool(value_in(entry, "input_file_id") == input_file)
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        kind: str = JSON,
+        query: Mapping[str, str] | None = None,
+    ) -> Request:
+        """A request to a path below the base address, whose own query stays."""
+        parts = urlsplit(self.plan.address.url)
+        pairs = [*parse_qsl(parts.query, keep_blank_values=True), *(query or {}).items()]
+        place = parts.path.rstrip("/") + path
+        url = urlunsplit((parts.scheme, parts.netloc, place, urlencode(pairs), ""))
+        headers = {"accept": JSON, "content-type": kind} if body else {"accept": JSON}
+        return Request(method, url, headers, body)
 
 
 class VoyageBatches(OpenAiBatches):
     """Voyage's batch interface: what is the same for every text is told once."""
 
     name = "voyage"
-    limits = Limits(min(OWN_MOST_BYTES, 1000 * _MEGABYTE), window=_DAY / 2, kept=30 * _DAY)
+    limits = Limits(window=_DAY / 2, kept=30 * _DAY)
 
     def line(self, text_hash: str, text: str) -> bytes:
-        body = {"input": self._body(text)["input"]}
+        body = {"input": self.body(text)["input"]}
         return as_json({"custom_id": text_hash, "body": body}) + b"\n"
 
-    def _creation(self, input_file: str) -> dict[str, Any]:
-        shared = self._body()
+    def creation(self, input_file: str) -> dict[str, Any]:
+        shared = self.body()
         del shared["input"]
         return {
             "input_file_id": input_file,
             "endpoint": _ENDPOINT,
             "completion_window": "12h",
             "request_params": shared,
-            "metadata": {"source": "memtui"},
+            "metadata": _SOURCE,
         }
 
 
@@ -348,34 +306,27 @@ class MistralBatches(OpenAiBatches):
     """Mistral's batch interface: jobs of one model each."""
 
     name = "mistral"
-    limits = Limits(min(OWN_MOST_BYTES, 500 * _MEGABYTE), window=_DAY, kept=7 * _DAY)
-    _batches = "/batch/jobs"
-    _output = "output_file"
-    _completed = ("succeeded_requests",)
+    limits = Limits(window=_DAY, kept=7 * _DAY)
+    batches_path = "/batch/jobs"
+    listing_query: Mapping[str, str] = {"page": "0", "page_size": "100"}
+    output_field = "output_file"
+    completed_field = ("succeeded_requests",)
 
     def line(self, text_hash: str, text: str) -> bytes:
-        body = self._body(text)
+        body = self.body(text)
         del body["model"]
         return as_json({"custom_id": text_hash, "body": body}) + b"\n"
 
-    def listing(self) -> Request:
-        return self._target.get(self._batches, {"page": "0", "page_size": "100"})
-
-    def _creation(self, input_file: str) -> dict[str, Any]:
+    def creation(self, input_file: str) -> dict[str, Any]:
         return {
             "input_files": [input_file],
             "endpoint": _ENDPOINT,
-            "model": self._target.model,
+            "model": self.plan.model,
             "timeout_hours": 24,
-            "metadata": {"source": "memtui"},
+            "metadata": _SOURCE,
         }
 
-    def _is_of(self, entry: object, input_file: str) -> bool:
-        files = value_in(entry, "input_files")
-        return isinstance(files, list) and input_file in files
 
-
-_NOT_FOUND: Final = 404
 _OUTPUTS: Final = (
     ("response", "responsesFile"),
     ("output", "responsesFile"),
@@ -388,83 +339,61 @@ class GeminiBatches(OpenAiBatches):
     """Gemini's batch interface."""
 
     name = "gemini"
-    limits = Limits(min(OWN_MOST_BYTES, 2 * 10**9), window=_DAY, kept=2 * _DAY)
+    limits = Limits(window=_DAY, kept=2 * _DAY)
+    is_optional = True
 
     def line(self, text_hash: str, text: str) -> bytes:
-        target = self._target
-        request = {"model": f"models/{target.model}"} | gemini_body(
-            target.service, target.model, target.document(text), Role.DOCUMENT, target.dimensions
-        )
+        plan, prefixed = self.plan, self.plan.templates.document + whole(text)
+        body = gemini_body(plan.service, plan.model, prefixed, Role.DOCUMENT, plan.asked_dimensions)
+        request = {"model": f"models/{plan.model}"} | body
         return as_json({"key": text_hash, "request": request}) + b"\n"
 
-    def upload(self, data: bytes) -> Request:
-        about = as_json({"file": {"displayName": "memtui.jsonl", "mimeType": JSONL}})
+    def upload(self, data: bytes) -> str:
+        about = as_json({"file": {"displayName": _FILENAME, "mimeType": JSONL}})
         kind, body = multipart(
             [({"content-type": JSON}, about), ({"content-type": JSONL}, data)], "related"
         )
-        headers = {"accept": JSON, "content-type": kind}
         url = self._beside("upload", "/files", {"uploadType": "multipart"})
-        return Request("POST", url, headers, body)
+        headers = {"accept": JSON, "content-type": kind}
+        return _id_in(self.ask(Request("POST", url, headers, body)), "file", "name")
 
-    def uploaded(self, answer: object) -> str:
-        return id_in(answer, "file", "name")
-
-    def create(self, input_file: str) -> Request:
+    def create(self, input_file: str) -> str:
         batch = {"displayName": _title(input_file), "inputConfig": {"fileName": input_file}}
-        path = f"/models/{quote(self._target.model, safe='')}:asyncBatchEmbedContent"
-        return self._target.post(path, {"batch": batch})
+        path = f"/models/{quote(self.plan.model, safe='')}:asyncBatchEmbedContent"
+        answer = self.ask(self.request("POST", path, as_json({"batch": batch})))
+        return _id_in(answer, "name")
 
-    def created(self, answer: object) -> str:
-        return id_in(answer, "name")
-
-    def listing(self) -> Request:
-        return self._target.get("/batches", {"pageSize": "100"})
-
-    def found(self, answer: object, input_file: str) -> str:
-        listed = value_in(answer, "operations")
+    def find(self, input_file: str) -> str:
+        answer = self.ask(self.request("GET", "/batches", query={"pageSize": "100"}))
+        listed = _value_in(answer, "operations")
         for entry in listed if isinstance(listed, list) else ():
-            if value_in(entry, "metadata", "displayName") == _title(input_file):
-                return id_in(entry, "name")
+            if _value_in(entry, "metadata", "displayName") == _title(input_file):
+                return _id_in(entry, "name")
         return ""
 
-    def poll(self, batch: str) -> Request:
-        return self._target.get(f"/{quote(batch, safe='/')}")
-
-    def polled(self, answer: object) -> Polled:
-        output = next(
-            (
-                found
-                for names in _OUTPUTS
-                if isinstance(found := value_in(answer, *names), str) and is_id(found)
-            ),
-            "",
-        )
-        stats = value_in(answer, "metadata", "batchStats") or value_in(answer, "batchStats")
-        return Polled(_state(answer, output), output, count_in(stats, "successfulRequestCount"))
+    def poll(self, batch: str) -> Polled:
+        answer = self.ask(self.request("GET", f"/{quote(batch, safe='/')}"))
+        outputs = (_value_in(answer, *names) for names in _OUTPUTS)
+        output = next(filter(is_id, outputs), "")
+        stats = _value_in(answer, "metadata", "batchStats") or _value_in(answer, "batchStats")
+        return Polled(_state(answer, output), output, _count_in(stats, "successfulRequestCount"))
 
     def result(self, output: str) -> Request:
         path = f"/{quote(output, safe='/')}:download"
-        url = self._beside("download", path, {"alt": "media"})
-        return Request("GET", url, {"accept": JSON})
+        return Request("GET", self._beside("download", path, {"alt": "media"}), {"accept": JSON})
 
-    def delete(self, file: str) -> Request:
+    def deletion(self, file: str) -> Request:
         # Whatever the name says, nothing but a file is deleted.
-        return super().delete(file.removeprefix("files/"))
+        return super().deletion(file.removeprefix("files/"))
 
-    def read(self, record: object) -> Line | None:
-        text_hash = value_in(record, "key")
-        if not isinstance(text_hash, str):
-            return None
-        answer = value_in(record, "response")
-        refused = value_in(record, "error") is not None or value_in(answer, "error") is not None
-        return Line(text_hash, None if refused else answer)
-
-    def closes(self, status: int) -> bool:
-        return status == _NOT_FOUND
+    def read(self, record: object) -> tuple[str, object]:
+        answer = _value_in(record, "response")
+        refused = _value_in(record, "error") is not None or _value_in(answer, "error") is not None
+        return _text_in(record, "key"), None if refused else answer
 
     def _beside(self, what: str, path: str, query: Mapping[str, str]) -> str:
         """An address of the upload and download services, which stand before the version."""
-        parts = urlsplit(self._target.address.url)
+        parts = urlsplit(self.plan.address.url)
         before, _, version = parts.path.rstrip("/").rpartition("/")
         base = f"{before}/{what}/{version}" if version else f"/{what}"
         own = f"{parts.query}&" if parts.query else ""
@@ -472,17 +401,17 @@ class GeminiBatches(OpenAiBatches):
 
 
 def _state(answer: object, output: str) -> State:
-    told = value_in(answer, "metadata", "state") or value_in(answer, "state")
-    if value_in(answer, "error") is not None:
+    told = _value_in(answer, "metadata", "state") or _value_in(answer, "state")
+    if _value_in(answer, "error") is not None:
         return State.FAILED
     if isinstance(told, str):
         word = told.removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_").lower()
         if word not in _STATES:
             raise ValueError("it tells no state that is known")
         return _STATES[word]
-    if value_in(answer, "done") is True:
+    if _value_in(answer, "done") is True:
         return State.DONE if output else State.FAILED
-    if isinstance(value_in(answer, "name"), str):
+    if isinstance(_value_in(answer, "name"), str):
         return State.WAITING
     raise ValueError("it is no operation")
 
@@ -491,64 +420,31 @@ def _title(input_file: str) -> str:
     return f"memtui-{hashlib.sha256(input_file.encode()).hexdigest()[:16]}"
 
 
-_INTERFACES: Final = {
-    "openai": OpenAiBatches,
-    "voyage": VoyageBatches,
-    "mistral": MistralBatches,
-    "gemini": GeminiBatches,
+INTERFACES: Final = {
+    kind.name: kind for kind in (OpenAiBatches, VoyageBatches, MistralBatches, GeminiBatches)
 }
+"""By service; Ollama has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchService:
     """The batch interface of one provider, with one model, ready to be asked."""
 
-    protocol: OpenAiBatches
+    interface: type[OpenAiBatches]
     connection: Connection
     identity: ProviderIdentity
     """What its vectors are stored under."""
     meter: UsageMeter
     """Counts what was asked for."""
-    input_bytes: int
-    """The most UTF-8 bytes of one text."""
     minimum: int
     """From how many texts on a batch is worth it."""
-    timeout: float
-    """Seconds for one request; for a file, without anything coming in."""
+
+    @property
+    def name(self) -> str:
+        """The name of the service."""
+        return self.interface.name
 
     @property
     def place(self) -> str:
         """Host and port, for messages and for the store."""
         return self.connection.plan.address.shown
-
-    def takes(self, text: str) -> bool:
-        """Whether a text may be sent: services refuse a blank one, and one that is too long."""
-        return bool(text.strip()) and byte_size(text) <= self.input_bytes
-
-
-def batch_protocol(provider: str, target: Target) -> OpenAiBatches:
-    """The batch interface of a provider; raises `KeyError` for one that has none."""
-    return _INTERFACES[provider](target)
-
-
-def open_batches(provider: RemoteProvider, cancelled: Callable[[], bool]) -> BatchService | None:
-    """The batch interface of a provider; `None` where none is wanted or the service has none.
-
-    Looks for the key. Raises `ProviderError` where it is missing or cannot be sent, `Cancelled`.
-    """
-    plan, choice = provider.plan, provider.plan.choice
-    name = plan.service.name
-    if not choice.batch.enabled or name not in _INTERFACES:
-        return None
-    provider.connection.check_key(cancelled)
-    prefix = plan.templates.document
-    target = Target(plan.service, plan.address, plan.model, plan.asked_dimensions, prefix)
-    return BatchService(
-        protocol=batch_protocol(name, target),
-        connection=provider.connection,
-        identity=plan.identity._replace(dimensions=provider.dimensions),
-        meter=provider.meter,
-        input_bytes=plan.input_bytes,
-        minimum=choice.batch.minimum,
-        timeout=choice.traffic.batch_timeout,
-    )

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Final
+
+import msgspec
 
 from memtui.embedding.batch.protocols import MOST_TEXTS, is_id
 from memtui.embedding.provider import ProviderIdentity
-from memtui.settings.storage import sync_folder
+from memtui.settings.storage import StateFolder, sync_folder
 
 _VERSION: Final = 1
 _MOST_BYTES: Final = 2**20
-_HEX: Final = re.compile(r"[0-9a-f]{1,128}")
 
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
+class Ticket(msgspec.Struct, frozen=True):
     """A batch at a service, or an input file there whose batch may have been started.
 
     Holds no text and no key: the results name the texts by their hashes.
@@ -31,11 +27,11 @@ class Ticket:
     """Host and port; nothing of a path or query."""
     provider: str
     model: str
-    fingerprint: str
+    fingerprint: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{1,128}\Z")]
     input_file: str
     batch: str
     """Empty while it is not known whether the batch was started."""
-    texts: int
+    texts: Annotated[int, msgspec.Meta(ge=0, le=MOST_TEXTS)]
     """How many texts it was asked for."""
     submitted_at: float
     """Seconds since 1970."""
@@ -43,6 +39,11 @@ class Ticket:
     """After that the service has forgotten it."""
     attempt: int = 1
     """2 for texts whose first batch did not end in time."""
+
+    @property
+    def owner(self) -> tuple[str, ...]:
+        """Whose batch it is: the service, and the provider that its vectors are for."""
+        return (self.service, self.address, self.provider, self.model, self.fingerprint)
 
 
 class BatchStore:
@@ -63,11 +64,12 @@ class BatchStore:
 
         Raises `OSError`.
         """
-        every = self._read()
-        if len(alive := [ticket for ticket in every if ticket.expires_at > now]) < len(every):
+        tickets = self._read()
+        alive = [ticket for ticket in tickets if ticket.expires_at > now]
+        if len(alive) < len(tickets):
             self._write(alive)
-        wanted = (service, address, identity.name, identity.model, identity.fingerprint)
-        mine = [ticket for ticket in alive if _key(ticket) == wanted]
+        owner = (service, address, identity.name, identity.model, identity.fingerprint)
+        mine = [ticket for ticket in alive if ticket.owner == owner]
         return tuple(sorted(mine, key=lambda ticket: ticket.submitted_at))
 
     def put(self, ticket: Ticket) -> None:
@@ -79,8 +81,8 @@ class BatchStore:
         self._write(self._without(ticket))
 
     def _without(self, ticket: Ticket) -> list[Ticket]:
-        same = (_key(ticket), ticket.input_file)
-        return [other for other in self._read() if (_key(other), other.input_file) != same]
+        same = (ticket.owner, ticket.input_file)
+        return [other for other in self._read() if (other.owner, other.input_file) != same]
 
     def _read(self) -> list[Ticket]:
         try:
@@ -97,39 +99,17 @@ class BatchStore:
         if not tickets:
             self._path.unlink(missing_ok=True)
             return
-        value = {"version": _VERSION, "batches": [asdict(ticket) for ticket in tickets]}
-        new = self._path.with_name(f"{self._path.name}.tmp")
-        try:
-            descriptor = os.open(new, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(json.dumps(value, indent=1).encode())
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(new, self._path)
-            # Only then may a batch be started: one that is forgotten is paid for twice.
-            sync_folder(self._path.parent)
-        except BaseException:
-            with suppress(OSError):
-                new.unlink(missing_ok=True)
-            raise
+        value = {"version": _VERSION, "batches": msgspec.to_builtins(tickets)}
+        StateFolder(self._path.parent).write_json(self._path.name, value)
+        # Only then may a batch be started: one that is forgotten is paid for twice.
+        sync_folder(self._path.parent)
 
 
-def _key(ticket: Ticket) -> tuple[str, str, str, str, str]:
-    return (ticket.service, ticket.address, ticket.provider, ticket.model, ticket.fingerprint)
-
-
-def _ticket(entry: Any) -> Ticket | None:
+def _ticket(entry: object) -> Ticket | None:
     """A ticket of a file that anybody may have written; `None` for what is none."""
-    if not isinstance(entry, dict):
+    try:
+        ticket = msgspec.convert(entry, Ticket)
+    except msgspec.ValidationError:
         return None
-    values: dict[str, Any] = {spec.name: entry.get(spec.name) for spec in fields(Ticket)}
-    numbers = ("texts", "submitted_at", "expires_at", "attempt")
-    for name, value in values.items():
-        right = type(value) in (int, float) if name in numbers else isinstance(value, str)
-        if not right:
-            return None
-    ticket = Ticket(**values)
-    ids = [ticket.input_file, *([ticket.batch] if ticket.batch else [])]
-    counted = type(ticket.texts) is int and 0 <= ticket.texts <= MOST_TEXTS
-    sound = counted and _HEX.fullmatch(ticket.fingerprint) and all(map(is_id, ids))
-    return ticket if sound else None
+    is_sound = is_id(ticket.input_file) and (not ticket.batch or is_id(ticket.batch))
+    return ticket if is_sound else None

@@ -17,7 +17,7 @@ import ssl
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from concurrent.futures import CancelledError, Future, wait
+from concurrent.futures import CancelledError, wait
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     import httpx
 
     from memtui.embedding.payloads import Request, WrongAnswer
-
 
 _LONGEST_LOOK: Final = 64 * 1024
 """Bytes of an answer that is not a success which are looked at."""
@@ -99,22 +98,13 @@ def _number(text: str) -> float | None:
 
 def _retry_delay(reply: Reply) -> float | None:
     """The `retryDelay` of a google.rpc.RetryInfo among the details of an error."""
-    if b"retryDelay" not in reply.data[:_LONGEST_LOOK]:
-        return None
     try:
-        answer = json.loads(reply.data)
-    except (ValueError, RecursionError):
+        details = json.loads(reply.data)["error"]["details"]
+        delays = (duration(detail["retryDelay"]) for detail in details if "retryDelay" in detail)
+        return next((delay for delay in delays if delay is not None), None)
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        # It is any answer of any server.
         return None
-    found = (duration(detail["retryDelay"]) for detail in _details(answer))
-    return next((seconds for seconds in found if seconds is not None), None)
-
-
-def _details(answer: object) -> Iterator[Mapping[str, Any]]:
-    error = answer.get("error") if isinstance(answer, Mapping) else None
-    details = error.get("details") if isinstance(error, Mapping) else None
-    for detail in details if isinstance(details, list) else []:
-        if isinstance(detail, Mapping) and isinstance(detail.get("retryDelay"), str):
-            yield detail
 
 
 _OVERSIZE: Final = re.compile(
@@ -156,7 +146,10 @@ _HINTS: Final = {
 
 
 class ServiceError(ProviderError):
-    """A failure at a service; `retry_after` in seconds where it asks for a pause."""
+    """A failure at a service; `retry_after` in seconds where it asks for a pause.
+
+    `status` is that of the answer, 0 where none came.
+    """
 
     def __init__(
         self,
@@ -164,6 +157,7 @@ class ServiceError(ProviderError):
         failure: Failure,
         *,
         hint: str | None = None,
+        status: int = 0,
         retry_after: float | None = None,
         is_final: bool = False,
     ) -> None:
@@ -171,6 +165,7 @@ class ServiceError(ProviderError):
             message, hint=_HINTS.get(failure, "") if hint is None else hint, failure=failure
         )
         self.kind = failure
+        self.status = status
         self.retry_after = retry_after
         self.is_final = is_final
         """Whether waiting does not help although failures of this kind pass."""
@@ -201,16 +196,22 @@ class Asked:
 
 def refusal(reply: Reply, asked: Asked) -> ServiceError:
     """The failure that an answer other than a success is."""
-    said = f"HTTP {reply.status} from {asked.address.shown}"
-    failure = failure_in(reply)
-    pause = pause_asked(reply) if failure.is_passing else None
+    failure, status = failure_in(reply), reply.status
+    place = f"HTTP {status} from {asked.address.shown}"
     if failure is Failure.RATE_LIMITED and _NO_QUOTA.search(reply.words()):
         hint = "see plan and billing on the service's account page"
-        words = f"{said}: the account's quota is used up"
-        return ServiceError(words, failure, hint=hint, is_final=True)
-    words = f"{said}{_status_words(reply.status, failure, asked, pause)}"
+        words = f"{place}: the account's quota is used up"
+        return ServiceError(words, failure, hint=hint, status=status, is_final=True)
+    pause = pause_asked(reply) if failure.is_passing else None
+    words = _WORDS.get(failure, "the request is not accepted")
+    if failure is Failure.KEY_REFUSED or status in (401, 403):
+        words = f"{asked.key_name} is not accepted" if asked.key_name else "it wants a key"
+    elif pause is not None and pause > LONG_PAUSE:
+        words += f", again in {pause:.0f} s"
     hints = {Failure.KEY_REFUSED: asked.key_hint, Failure.NO_MODEL: asked.model_hint}
-    return ServiceError(words, failure, hint=hints.get(failure), retry_after=pause)
+    return ServiceError(
+        f"{place}: {words}", failure, hint=hints.get(failure), status=status, retry_after=pause
+    )
 
 
 def failure_in(reply: Reply) -> Failure:
@@ -247,16 +248,6 @@ _BY_STATUS: Final = {
 }
 
 
-def _status_words(status: int, failure: Failure, asked: Asked, pause: float | None) -> str:
-    if failure is Failure.KEY_REFUSED or status in (401, 403):
-        wanted = f"{asked.key_name} is not accepted" if asked.key_name else "it wants a key"
-        return f": {wanted}"
-    words = _WORDS.get(failure, "the request is not accepted")
-    if pause is not None and pause > LONG_PAUSE:
-        words += f", again in {pause:.0f} s"
-    return f": {words}"
-
-
 _WORDS: Final = {
     Failure.TOO_LARGE: "the text is too long for it",
     Failure.NO_MODEL: "no such model or path",
@@ -276,14 +267,10 @@ def parsed(reply: Reply, asked: Asked) -> object:
     try:
         answer: object = json.loads(reply.data)
     except (ValueError, RecursionError):
-        raise unparsed(reply, asked) from None
+        what = "a web page" if reply.data.lstrip()[:1] == b"<" else "what is not JSON"
+        words = f"{asked.address.shown} answers with {what}"
+        raise ServiceError(words, Failure.BAD_ANSWER) from None
     return answer
-
-
-def unparsed(reply: Reply, asked: Asked) -> ServiceError:
-    """The failure of an answer that should be JSON and is not."""
-    what = "a web page" if reply.data.lstrip()[:1] == b"<" else "what is not JSON"
-    return ServiceError(f"{asked.address.shown} answers with {what}", Failure.BAD_ANSWER)
 
 
 def wrong_answer(error: WrongAnswer, asked: Asked) -> ServiceError:
@@ -291,21 +278,9 @@ def wrong_answer(error: WrongAnswer, asked: Asked) -> ServiceError:
     return ServiceError(f"{asked.address.shown}: {error}", error.failure)
 
 
-def too_much(address: Address, limit: int) -> ServiceError:
-    """The failure of an answer of more than `limit` bytes."""
-    words = f"{address.shown} answers with more than {limit // 2**20} MiB"
-    return ServiceError(words, Failure.BAD_ANSWER)
-
-
 def no_answer(address: Address, seconds: float) -> ServiceError:
     """The failure of an answer that did not come in time."""
     return ServiceError(f"no answer from {address.shown} in {seconds:g} s", Failure.TIMEOUT)
-
-
-def unusable(address: Address) -> ServiceError:
-    """The failure of an address, a proxy or certificates that cannot be used at all."""
-    words = f"cannot ask {address.shown}: its address, or the proxy or certificate settings here"
-    return ServiceError(f"{words}, cannot be used", Failure.BAD_SETTING)
 
 
 def broken(error: Exception, address: Address) -> ServiceError:
@@ -355,7 +330,6 @@ MAX_BYTES: Final = 64 * 2**20
 """Of one answer, decompressed: 100 vectors of 16,384 numbers are half of it."""
 _LOOK: Final = 0.02
 _LET_GO: Final = 0.1
-_LATE: Final = 2.0
 _PIECE: Final = 2**18
 """Bytes of a file that are handed over at a time: read and stored between two looks at a stop."""
 
@@ -367,46 +341,45 @@ class ServiceClient:
     proxy, every other address with the proxies of the environment.
     """
 
-    def __init__(self, address: Address, *, concurrency: int = 4, ca_file: str = "") -> None:
+    def __init__(self, address: Address, ca_file: str = "") -> None:
         self.address = address
         self._ca_file = ca_file
         self._lock = threading.Lock()
-        self._slots = threading.BoundedSemaphore(concurrency)
         self._closed = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._client: httpx.AsyncClient | None = None
 
-    def exchange(
-        self,
-        request: Request,
-        *,
-        timeout: float,
-        cancelled: Callable[[], bool] | None = None,
-        is_urgent: bool = False,
-    ) -> Reply:
+    def run(self, work: Coroutine[Any, Any, T], cancelled: Callable[[], bool] | None = None) -> T:
+        """Run a coroutine in the client's thread and wait for its result.
+
+        Raises `Cancelled` within 0.1 s once `cancelled()`, and `ProviderError` (`closed`) when
+        closed meanwhile. Not to be called in a thread that runs an event loop.
+        """
+        try:
+            self._check(cancelled)
+            loop = self._running_loop()
+        except BaseException:
+            work.close()
+            raise
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            while not wait([future], _LOOK).done:
+                self._check(cancelled)
+            return future.result()
+        except CancelledError:
+            self._check(cancelled)
+            raise Cancelled from None
+        finally:
+            future.cancel()
+
+    async def exchange(self, request: Request, timeout: float) -> Reply:
         """Send a request and wait at most `timeout` seconds for the whole answer.
 
-        At most `concurrency` requests are under way; an urgent one does not wait for a place.
-        Raises `Cancelled` within 0.1 s once `cancelled()`, `ServiceError` of one line that holds
-        neither key nor answer, and `ProviderError` (`closed`) when closed meanwhile. Not to be
-        called in a thread that runs an event loop.
+        Raises `ServiceError` of one line that holds neither key nor answer.
         """
-
-        async def exchange(client: httpx.AsyncClient) -> Reply:
-            answer = await _open(client, request)
-            async with contextlib.aclosing(answer):
-                return await self._whole(answer)
-
-        self._check(cancelled)
-        if is_urgent:
-            return self._perform(exchange, timeout, cancelled)
-        while not self._slots.acquire(timeout=_LOOK):
-            self._check(cancelled)
-        try:
-            return self._perform(exchange, timeout, cancelled)
-        finally:
-            self._slots.release()
+        async with self._guarded(timeout) as client:
+            return await self._whole(await _open(client, request))
 
     def download(
         self,
@@ -418,43 +391,39 @@ class ServiceClient:
     ) -> Iterator[bytes]:
         """Give the body of a success in pieces of 256 KiB, however large it is.
 
-        `timeout` is the longest pause in it. Raises `refused` of any other answer, and what
-        `exchange` raises, also for a body that ends before its end.
+        `timeout` is the longest pause in it. Raises `refused` of any other answer, and what `run`
+        and `exchange` raise, also for a body that ends before its end.
         """
 
-        async def start(client: httpx.AsyncClient) -> httpx.Response:
-            answer = await _open(client, request)
-            if 200 <= answer.status_code < 300:
+        async def start() -> httpx.Response:
+            async with self._guarded(timeout) as client:
+                answer = await _open(client, request)
+                if not 200 <= answer.status_code < 300:
+                    raise refused(await self._whole(answer))
                 return answer
-            async with contextlib.aclosing(answer):
-                raise refused(await self._whole(answer))
 
-        answer = self._perform(start, timeout, cancelled)
-        body = answer.aiter_bytes()
+        async def next_piece() -> bytes:
+            async with self._guarded(timeout):
+                return await anext(body, b"")
 
-        async def piece(_client: httpx.AsyncClient) -> bytes:
-            return await _next_piece(body)
-
-        async def end(_client: httpx.AsyncClient) -> None:
-            await answer.aclose()
-
+        answer = self.run(start(), cancelled)
+        body = answer.aiter_bytes(_PIECE)
         try:
-            while data := self._perform(piece, timeout, cancelled):
-                yield data
+            while piece := self.run(next_piece(), cancelled):
+                yield piece
         finally:
             # A client that was closed meanwhile has let go of the answer by itself.
             with contextlib.suppress(ProviderError):
-                self._perform(end, timeout, None)
+                self.run(answer.aclose())
 
     def close(self) -> None:
         """End the connections and the thread; what is under way ends with `closed`."""
         self._closed.set()
         with self._lock:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
-        if loop is None or thread is None:
-            return
-        asyncio.run_coroutine_threadsafe(self._end(), loop)
-        thread.join(_LET_GO)
+        if loop is not None and thread is not None:
+            asyncio.run_coroutine_threadsafe(self._end(), loop)
+            thread.join(_LET_GO)
 
     def _check(self, cancelled: Callable[[], bool] | None) -> None:
         if self._closed.is_set():
@@ -463,66 +432,55 @@ class ServiceClient:
         if cancelled is not None and cancelled():
             raise Cancelled
 
-    def _perform(
-        self,
-        work: Callable[[httpx.AsyncClient], Coroutine[Any, Any, T]],
-        timeout: float,
-        cancelled: Callable[[], bool] | None,
-    ) -> T:
-        """Do something with the HTTP client, in its thread, and wait at most `timeout` seconds."""
-        self._check(cancelled)
-        future = self._submit(self._guarded(work, timeout))
-        deadline = time.monotonic() + timeout + _LATE
-        try:
-            while not wait([future], _LOOK).done:
-                self._check(cancelled)
-                # The loop itself may be gone or stuck; it ends a request in time by itself.
-                if time.monotonic() > deadline:
-                    raise no_answer(self.address, timeout)
-            return future.result()
-        except CancelledError:
-            self._check(cancelled)
-            raise Cancelled from None
-        finally:
-            future.cancel()
-
-    def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
-            if self._closed.is_set():
-                work.close()
-                self._check(None)
+            self._check(None)
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(
                     target=_run, args=(self._loop,), name="memtui-embedding", daemon=True
                 )
                 self._thread.start()
-            return asyncio.run_coroutine_threadsafe(work, self._loop)
+            return self._loop
 
-    async def _guarded(
-        self, work: Callable[[httpx.AsyncClient], Coroutine[Any, Any, T]], timeout: float
-    ) -> T:
+    @contextlib.asynccontextmanager
+    async def _guarded(self, timeout: float) -> AsyncIterator[httpx.AsyncClient]:
+        """Give the HTTP client; whatever the library raises in the block is a `ServiceError`."""
         import httpx
 
         try:
             if self._client is None:
-                self._client = new_client(self.address, self._ca_file)
+                self._client = self._new_client()
             async with asyncio.timeout(timeout):
-                return await work(self._client)
+                yield self._client
         except TimeoutError:
             raise no_answer(self.address, timeout) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             # The library's own words may repeat a header, and with it the key.
             raise broken(error, self.address) from None
         except (ImportError, OSError, ValueError):
-            raise unusable(self.address) from None
+            shown = self.address.shown
+            words = f"cannot ask {shown}: its address, or the proxy or certificate settings here"
+            raise ServiceError(f"{words}, cannot be used", Failure.BAD_SETTING) from None
+
+    def _new_client(self) -> httpx.AsyncClient:
+        import httpx
+
+        return httpx.AsyncClient(
+            verify=_trusted(self.address, self._ca_file),
+            trust_env=not self.address.is_loopback,
+            follow_redirects=False,
+            timeout=None,
+        )
 
     async def _whole(self, answer: httpx.Response) -> Reply:
         data = bytearray()
-        async for part in answer.aiter_bytes():
-            data += part
-            if len(data) > MAX_BYTES:
-                raise too_much(self.address, MAX_BYTES)
+        async with contextlib.aclosing(answer):
+            async for part in answer.aiter_bytes():
+                data += part
+                if len(data) > MAX_BYTES:
+                    words = f"{self.address.shown} answers with more than {MAX_BYTES // 2**20} MiB"
+                    raise ServiceError(words, Failure.BAD_ANSWER)
         headers = {name.lower(): value for name, value in answer.headers.items()}
         return Reply(answer.status_code, headers, bytes(data))
 
@@ -536,36 +494,11 @@ class ServiceClient:
         asyncio.get_running_loop().stop()
 
 
-def new_client(address: Address, ca_file: str = "") -> httpx.AsyncClient:
-    """Make the HTTP client for an address; `ca_file` is trusted besides the usual certificates.
-
-    Raises `ServiceError` (`bad_setting`) when the certificates cannot be read, and whatever httpx
-    raises for proxies of the environment that cannot be used.
-    """
-    import httpx
-
-    return httpx.AsyncClient(
-        verify=_trusted(address, ca_file),
-        trust_env=not address.is_loopback,
-        follow_redirects=False,
-        timeout=None,
-    )
-
-
 async def _open(client: httpx.AsyncClient, request: Request) -> httpx.Response:
     built = client.build_request(
         request.method, request.url, headers=request.headers, content=request.body or None
     )
     return await client.send(built, stream=True)
-
-
-async def _next_piece(body: AsyncIterator[bytes]) -> bytes:
-    piece = bytearray()
-    async for part in body:
-        piece += part
-        if len(piece) >= _PIECE:
-            break
-    return bytes(piece)
 
 
 def _trusted(address: Address, ca_file: str) -> ssl.SSLContext | bool:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from memtui.embedding.keys import FoundKey
+from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.keys import FoundKey, find_key
 from memtui.embedding.limits import batches, byte_size, split_input, whole
 from memtui.embedding.payloads import (
-    RETRY_PAUSE,
-    TIMEOUT,
     Answered,
     Request,
     WrongAnswer,
@@ -22,6 +21,7 @@ from memtui.embedding.payloads import (
     vectors_in,
 )
 from memtui.embedding.provider import (
+    ProviderIdentity,
     Role,
     UsageMeter,
     Vector,
@@ -29,6 +29,7 @@ from memtui.embedding.provider import (
     clean_vectors,
     estimated_tokens,
 )
+from memtui.embedding.registry import Availability, Registration
 from memtui.embedding.remote.http import (
     LONG_PAUSE,
     Asked,
@@ -41,18 +42,10 @@ from memtui.embedding.remote.http import (
     refusal,
     wrong_answer,
 )
-from memtui.embedding.remote.pacing import (
-    Patience,
-    Sender,
-    halved,
-    hurried,
-    patient,
-    retry,
-    sleep,
-)
-from memtui.embedding.remote.plan import KeyHolder, Plan, key_hint
-from memtui.embedding.services import Address, Service, Shape, request_limits
-from memtui.errors import Cancelled, ProviderError
+from memtui.embedding.remote.pacing import LONGEST_WAIT, Pacer, Patience, Sender
+from memtui.embedding.remote.plan import Plan, plan_of
+from memtui.embedding.services import SERVICES, Address, Service, Shape, request_limits
+from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, Usage
 from memtui.text.sanitize import safe_line
 
@@ -60,99 +53,47 @@ if TYPE_CHECKING:
     from memtui.embedding.batch.protocols import BatchService
     from memtui.embedding.payloads import Values
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-Stopped = Callable[[], bool]
-
-_LOOK: Final = 0.02
 _MOST_SPARE: Final = 1024
 _USUAL_BYTES: Final = 1600
 """Of a chunk of the usual 400 tokens."""
-
-
-def in_order(
-    items: Sequence[Item],
-    run: Callable[[Item, Stopped], Result],
-    *,
-    workers: int,
-    stopped: Stopped,
-) -> list[Result]:
-    """Run each item in one of so many threads; the results are in the order of the items.
-
-    `run` gets what tells it to stop. The first failure stops the others and is raised; raises
-    `Cancelled` within 0.1 s once `stopped()`, which is asked in the calling thread alone.
-    """
-    if stopped():
-        raise Cancelled
-    if len(items) < 2 or workers < 2:
-        return [run(item, stopped) for item in items]
-    stopping = threading.Event()
-
-    def run_until_stopped(item: Item) -> Result:
-        if stopping.is_set():
-            raise Cancelled
-        try:
-            return run(item, stopping.is_set)
-        except BaseException:
-            stopping.set()
-            raise
-
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="memtui-embedding")
-    try:
-        futures = [pool.submit(run_until_stopped, item) for item in items]
-        while True:
-            ended = wait(futures, _LOOK, FIRST_EXCEPTION)
-            failures = [error for one in ended.done if (error := one.exception())]
-            if failures:
-                # The others were stopped by the first.
-                raise min(failures, key=lambda error: isinstance(error, Cancelled))
-            if not ended.not_done:
-                return [future.result() for future in futures]
-            if stopped():
-                raise Cancelled
-    finally:
-        stopping.set()
-        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def ask_once(
     request: Request,
     address: Address,
     *,
-    stopped: Stopped,
-    key_name: str = "",
-    timeout: float = TIMEOUT,
-    pause: float = RETRY_PAUSE,
+    stopped: Callable[[], bool],
+    key_name: str,
+    timeout: float,
+    pause: float,
 ) -> object:
     """Send a request about another program's index and return its parsed JSON answer.
 
-    Tries a second time on 429 and 5xx, unless the answer asks for a pause of more than 2 s.
-    `key_name` says where the key came from, for the message when it is refused. Raises
-    `Cancelled` within 0.2 s once `stopped()`, and `ProviderError` of one line that holds neither
-    keys nor text of the answer. Not to be called from a thread that runs an event loop.
+    Tries a second time on 429 and 5xx after `pause` seconds, or as many as the answer asks for
+    unless they are more than 2. `key_name` says where the key came from, for the message when it
+    is refused. Raises `Cancelled` within 0.2 s once `stopped()`, and `ProviderError` of one line
+    that holds neither keys nor text of the answer. Not to be called from a thread that runs an
+    event loop.
     """
-    if stopped():
-        raise Cancelled
     asked = Asked(address, key_name)
-    client = ServiceClient(address, concurrency=1)
+    client = ServiceClient(address)
     end = time.monotonic() + timeout
 
-    def run() -> object:
-        left = max(0.001, end - time.monotonic())
-        reply = client.exchange(request, timeout=left, cancelled=stopped)
-        if not reply.is_success:
-            raise refusal(reply, asked)
-        return parsed(reply, asked)
-
-    def pause_after(error: ServiceError, failures: int) -> float | None:
-        wanted = pause if error.retry_after is None else error.retry_after
-        again = error.kind in (Failure.RATE_LIMITED, Failure.SERVICE_DOWN)
-        if failures > 1 or not again or wanted > LONG_PAUSE:
-            return None
-        return min(wanted, max(0.0, end - time.monotonic()))
+    async def ask(*, again: bool) -> object:
+        reply = await client.exchange(request, max(0.001, end - time.monotonic()))
+        if reply.is_success:
+            return parsed(reply, asked)
+        error = refusal(reply, asked)
+        wait = pause if error.retry_after is None else error.retry_after
+        if error.kind not in (Failure.RATE_LIMITED, Failure.SERVICE_DOWN) or wait > LONG_PAUSE:
+            raise error
+        if not again:
+            raise error
+        await asyncio.sleep(min(wait, max(0.0, end - time.monotonic())))
+        return await ask(again=False)
 
     try:
-        return retry(run, pause_after, lambda seconds: sleep(seconds, stopped))
+        return client.run(ask(again=True), stopped)
     except ServiceError as error:
         # The hints name settings of memtui, and the index that is asked for is an agent's.
         if error.kind is Failure.TIMEOUT:
@@ -163,45 +104,55 @@ def ask_once(
 
 
 class Connection:
-    """The way to the service of a plan: its HTTP client, and the key that goes along."""
+    """The way to the service of a plan: its HTTP client, and the key that goes along.
 
-    def __init__(self, plan: Plan, client: ServiceClient, keys: KeyHolder) -> None:
+    The key is in memory and nowhere else.
+    """
+
+    def __init__(
+        self, plan: Plan, client: ServiceClient, find: Callable[..., FoundKey] = find_key
+    ) -> None:
         self.plan = plan
         self.client = client
-        self._keys = keys
+        self._find = find
+        self._looking = asyncio.Lock()
+        self._key: FoundKey | None = None
         self._sent: FoundKey | None = None
 
-    def exchange(
-        self, request: Request, *, timeout: float, stopped: Stopped, is_urgent: bool = False
-    ) -> Reply:
+    async def send(self, request: Request, timeout: float) -> Reply:
         """Send a request with the key; where that is refused, once more with another one.
 
         Raises what `ServiceClient.exchange` raises, and `ProviderError` (`no_key`).
         """
+        key = await self._current_key()
+        reply = await self.client.exchange(self._keyed(request, key), timeout)
+        if failure_in(reply) is not Failure.KEY_REFUSED:
+            return reply
+        try:
+            renewed = await self._current_key(refused=key)
+        except ProviderError:
+            # What the service said of the first key is what is told.
+            return reply
+        if renewed.value == key.value:
+            return reply
+        return await self.client.exchange(self._keyed(request, renewed), timeout)
 
-        def send(key: FoundKey) -> Reply:
-            return self.client.exchange(
-                self._keyed(request, key), timeout=timeout, cancelled=stopped, is_urgent=is_urgent
-            )
+    def exchange(self, request: Request, timeout: float, stopped: Callable[[], bool]) -> Reply:
+        """Send a request as `send` does and wait; raises `Cancelled` within 0.1 s, too."""
+        return self.client.run(self.send(request, timeout), stopped)
 
-        key = self._keys.current(stopped)
-        reply = send(key)
-        if failure_in(reply) is Failure.KEY_REFUSED:
-            renewed = self._renewed(key, stopped)
-            if renewed is not None:
-                reply = send(renewed)
-        return reply
-
-    def download(self, request: Request, *, timeout: float, stopped: Stopped) -> Iterator[bytes]:
+    def download(
+        self, request: Request, timeout: float, stopped: Callable[[], bool]
+    ) -> Iterator[bytes]:
         """Give the body of a success as it comes in, however large."""
-        key = self._keys.current(stopped)
+        key = self.client.run(self._current_key(), stopped)
         return self.client.download(
             self._keyed(request, key), self.refusal, timeout=timeout, cancelled=stopped
         )
 
-    def check_key(self, stopped: Stopped) -> None:
+    def check_key(self, stopped: Callable[[], bool]) -> None:
         """Raise `ProviderError` where the key is missing or cannot be sent."""
-        self._keyed(Request("", "", {}), self._keys.current(stopped))
+        self._keyed(Request("", "", {}), self.client.run(self._current_key(), stopped))
 
     def refusal(self, reply: Reply) -> ServiceError:
         """The failure that an answer other than a success is."""
@@ -214,60 +165,41 @@ class Connection:
         hint = "check embedding.model and embedding.base_url"
         if self.plan.service.shape is Shape.OLLAMA:
             hint = f"get it with: ollama pull {safe_line(self.plan.model)}"
-        return Asked(self.plan.address, name, key_hint(self.plan), hint)
+        return Asked(self.plan.address, name, self.plan.key_hint, hint)
 
-    def _renewed(self, key: FoundKey, stopped: Stopped) -> FoundKey | None:
-        """Another key than the refused one, if there is one."""
-        try:
-            found = self._keys.current(stopped, refused=key)
-        except ProviderError:
-            # What the service said of the first key is what is told.
-            return None
-        return found if found.value != key.value else None
+    async def _current_key(self, *, refused: FoundKey | None = None) -> FoundKey:
+        """The key to send, without a value where none is needed and none is there.
+
+        With `refused`, which the service did not take, it is looked for once more. Raises
+        `ProviderError` (`no_key`) where one is needed; what is wrong at a place where a key might
+        just lie keeps nobody from a server that needs none.
+        """
+        plan = self.plan
+        async with self._looking:
+            if self._key is None or self._key is refused:
+                stopping = threading.Event()
+                look = partial(self._find, plan.service, plan.address, plan.choice)
+                try:
+                    self._key = await asyncio.to_thread(look, cancelled=stopping.is_set)
+                finally:
+                    # Where nobody waits for it any more, a command that prints a key ends.
+                    stopping.set()
+            key = self._key
+            if not key.value and plan.needs_key:
+                # Whoever sets the key meanwhile shall not have to start again.
+                self._key = None
+                raise plan.missing_key(key)
+            return key
 
     def _keyed(self, request: Request, key: FoundKey) -> Request:
         service = self.plan.service
         try:
             keyed = request.with_headers(request_headers(service, key.value))
         except ValueError as error:
-            words, hint = f"{service.name}: {error}", key_hint(self.plan)
+            words, hint = f"{service.name}: {error}", self.plan.key_hint
             raise ProviderError(words, hint=hint, failure=Failure.NO_KEY) from None
         self._sent = key
         return keyed
-
-
-class _SpareVectors:
-    """Vectors that were paid for in a call that failed before its end, the last 1024 of them.
-
-    Usable from any thread.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._rows: OrderedDict[str, Values] = OrderedDict()
-
-    def put(self, texts: Sequence[str], rows: Iterable[Values]) -> None:
-        with self._lock:
-            self._rows.update(zip(texts, rows, strict=True))
-            while len(self._rows) > _MOST_SPARE:
-                self._rows.popitem(last=False)
-
-    def of(self, texts: Iterable[str]) -> dict[str, Values]:
-        with self._lock:
-            return {text: self._rows[text] for text in texts if text in self._rows}
-
-    def drop(self, texts: Iterable[str]) -> None:
-        with self._lock:
-            for text in texts:
-                self._rows.pop(text, None)
-
-
-class _Job(NamedTuple):
-    """Texts of one request, with their prefixes."""
-
-    texts: Sequence[str]
-    role: Role
-    patience: Patience
 
 
 class RemoteProvider:
@@ -288,12 +220,14 @@ class RemoteProvider:
         self.fingerprint = plan.fingerprint
         self.address = plan.address.shown
         self.remote = not plan.address.is_loopback
-        self._concurrency = plan.choice.traffic.concurrency
-        self._request_bytes, self._request_texts = request_limits(plan.service, plan.address)
-        self._dimensions = plan.dimensions
-        self._lock = threading.Lock()
-        self._spare = _SpareVectors()
+        self.dimensions = plan.dimensions
+        """How many numbers a vector has; `None` until the first answer tells."""
         self.meter = UsageMeter()
+        # What follows is used in the thread of the connection alone.
+        self._places = asyncio.Semaphore(plan.choice.traffic.concurrency)
+        self._request_bytes, self._request_texts = request_limits(plan.service, plan.address)
+        self._spare: dict[str, Values] = {}
+        """Vectors that were paid for in a call that failed before its end."""
 
     @property
     def service(self) -> Service:
@@ -301,47 +235,46 @@ class RemoteProvider:
         return self.plan.service
 
     @property
-    def dimensions(self) -> int | None:
-        """How many numbers a vector has; `None` until the first answer tells."""
-        return self._dimensions
-
-    @property
     def batch_size(self) -> int:
         """As many texts of the usual length as all requests at once hold."""
         fitting = min(self._request_texts, max(1, self._request_bytes // _USUAL_BYTES))
-        return fitting * self._concurrency
+        return fitting * self.plan.choice.traffic.concurrency
 
-    def embed_query(self, text: str, *, cancelled: Stopped | None = None) -> Vector:
+    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
         """Embed a query; shape (dimensions,). Raises `ProviderError` or `Cancelled`.
 
         Of one that is longer than an input may be, the beginning is what is looked for.
         """
-        patience = hurried(self.plan.choice.traffic.query_timeout)
+        timeout = self.plan.choice.traffic.query_timeout
+        # Somebody waits for it: all tries together have the time of one.
+        patience = Patience(timeout, timeout, LONGEST_WAIT)
         beginning = split_input(text, self.plan.input_bytes)[0]
         prefixed = self._prefixed([beginning], self.plan.templates.query)
-        rows = self._rows(_Job(prefixed, Role.QUERY, patience), cancelled or _never)
-        return clean_vectors(rows[0])
+        (row,) = self.connection.client.run(self._rows(prefixed, Role.QUERY, patience), cancelled)
+        return clean_vectors(row)
 
-    def embed_documents(self, texts: Sequence[str], *, cancelled: Stopped | None = None) -> Vectors:
+    def embed_documents(
+        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
+    ) -> Vectors:
         """Embed texts in their order; shape (n, dimensions). Raises `ProviderError`, `Cancelled`.
 
         A blank text, which services refuse, is a vector of zeros.
         """
         import numpy as np
 
-        stopped = cancelled or _never
         filled = [number for number, text in enumerate(texts) if text.strip()]
         prefixed = self._prefixed(
             [texts[number] for number in filled], self.plan.templates.document
         )
-        made = self._made(prefixed, stopped)
-        if texts and self._dimensions is None:
+        made: dict[str, Values] = {}
+        if prefixed:
+            made = self.connection.client.run(self._made(dict.fromkeys(prefixed)), cancelled)
+        if texts and self.dimensions is None:
             words = "blank texts alone do not tell how many numbers a vector has"
             raise ProviderError(words, failure=Failure.BAD_REQUEST)
-        rows = np.zeros((len(texts), self._dimensions or 0))
+        rows = np.zeros((len(texts), self.dimensions or 0))
         for number, text in zip(filled, prefixed, strict=True):
             rows[number] = made[text]
-        self._spare.drop(made)
         return clean_vectors(rows)
 
     def reads(self, text: str) -> bool:
@@ -352,14 +285,21 @@ class RemoteProvider:
         """What it was asked for so far; tokens as the service counts them, else by length."""
         return self.meter.read()
 
-    def batches(self, cancelled: Stopped) -> BatchService | None:
+    def batches(self, cancelled: Callable[[], bool]) -> BatchService | None:
         """Its batch interface, where the settings want it and the service has one.
 
         May look for the key. Raises `ProviderError` where there is none, and `Cancelled`.
         """
-        from memtui.embedding.batch.protocols import open_batches
+        from memtui.embedding.batch.protocols import INTERFACES, BatchService
 
-        return open_batches(self, cancelled)
+        use = self.plan.choice.batch
+        if not use.enabled or self.name not in INTERFACES:
+            return None
+        self.connection.check_key(cancelled)
+        identity = self.plan.identity._replace(dimensions=self.dimensions)
+        return BatchService(
+            INTERFACES[self.name], self.connection, identity, self.meter, use.minimum
+        )
 
     def close(self) -> None:
         """End the connections; later calls raise `ProviderError`."""
@@ -373,15 +313,25 @@ class RemoteProvider:
                 raise ProviderError(words, failure=Failure.TOO_LARGE)
         return [prefix + whole(text) for text in texts]
 
-    def _made(self, texts: Sequence[str], stopped: Stopped) -> dict[str, Values]:
-        """The vector of each different text; those of an earlier call that failed are used."""
-        patience = patient(self.plan.choice.traffic.batch_timeout)
-        made = self._spare.of(texts)
-        wanted = [text for text in dict.fromkeys(texts) if text not in made]
-        jobs = [_Job(batch, Role.DOCUMENT, patience) for batch in self._batches(wanted)]
-        found = in_order(jobs, self._rows, workers=self._concurrency, stopped=stopped)
-        for job, rows in zip(jobs, found, strict=True):
-            made.update(zip(job.texts, rows, strict=True))
+    async def _made(self, texts: Iterable[str]) -> dict[str, Values]:
+        """The vector of each text; those of an earlier call that failed are used."""
+        made = {text: self._spare.pop(text) for text in texts if text in self._spare}
+        patience = Patience(self.plan.choice.traffic.batch_timeout)
+
+        async def embed(batch: Sequence[str]) -> None:
+            async with self._places:
+                await self._rows(batch, Role.DOCUMENT, patience, made)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for batch in self._batches([text for text in texts if text not in made]):
+                    group.create_task(embed(batch))
+        except BaseException as error:
+            self._spare |= made
+            for text in list(self._spare)[:-_MOST_SPARE]:
+                del self._spare[text]
+            # The first failure has stopped the others.
+            raise error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error from None
         return made
 
     def _batches(self, texts: Sequence[str]) -> list[list[str]]:
@@ -396,59 +346,98 @@ class RemoteProvider:
             for start in range(0, len(batch), count)
         ]
 
-    def _rows(self, job: _Job, stopped: Stopped) -> Values:
-        """The vectors of a request, split in halves where it is too large; shape (n, d)."""
-        import numpy as np
+    async def _rows(
+        self,
+        texts: Sequence[str],
+        role: Role,
+        patience: Patience,
+        made: dict[str, Values] | None = None,
+    ) -> list[Values]:
+        """The vectors of texts by one request, or by halves of it where it is too large.
 
-        def run(texts: Sequence[str]) -> list[Values]:
-            return list(self._sent(job._replace(texts=texts), stopped))
+        They are in `made` as soon as they are there, so that a later failure loses none.
+        """
+        try:
+            rows = list(await self._ask(texts, role, patience))
+        except ServiceError as error:
+            if len(texts) < 2 or not error.is_splittable:
+                raise
+            middle = (len(texts) + 1) // 2
+            first = await self._rows(texts[:middle], role, patience, made)
+            return first + await self._rows(texts[middle:], role, patience, made)
+        if made is not None:
+            made.update(zip(texts, rows, strict=True))
+        return rows
 
-        return np.array(halved(job.texts, run))
-
-    def _sent(self, job: _Job, stopped: Stopped) -> Values:
-        tokens = estimated_tokens(sum(map(len, job.texts)))
-
+    async def _ask(self, texts: Sequence[str], role: Role, patience: Patience) -> Values:
+        plan, tokens = self.plan, estimated_tokens(sum(map(len, texts)))
         request = embed_request(
-            self.plan.service,
-            self.plan.address,
-            self.plan.model,
-            job.texts,
-            job.role,
-            dimensions=self.plan.asked_dimensions,
+            plan.service, plan.address, plan.model, texts, role, dimensions=plan.asked_dimensions
         )
 
-        def attempt(timeout: float) -> Answered:
+        async def attempt(timeout: float) -> Answered:
             self.meter.add(texts=0, tokens=0)
-            reply = self.connection.exchange(
-                request, timeout=timeout, stopped=stopped, is_urgent=job.role is Role.QUERY
-            )
+            reply = await self.connection.send(request, timeout)
             self.sender.pacer.learn(reply.headers)
             if not reply.is_success:
                 raise self.connection.refusal(reply)
-            return self._checked(parsed(reply, self.connection.asked()), len(job.texts))
+            asked = self.connection.asked()
+            try:
+                return vectors_in(plan.service, parsed(reply, asked), len(texts), self.dimensions)
+            except WrongAnswer as error:
+                raise wrong_answer(error, asked) from None
 
-        answered = self.sender.send(attempt, tokens=tokens, patience=job.patience, stopped=stopped)
+        answered = await self.sender.send(attempt, tokens=tokens, patience=patience)
+        self.dimensions = self.dimensions or int(answered.vectors.shape[1])
         used = tokens if answered.tokens is None else answered.tokens
         self.sender.pacer.settle(tokens, used)
         is_estimated = answered.tokens is None
-        self.meter.add(texts=len(job.texts), tokens=used, requests=0, estimated=is_estimated)
-        if job.role is Role.DOCUMENT:
-            self._spare.put(job.texts, answered.vectors)
+        self.meter.add(texts=len(texts), tokens=used, requests=0, estimated=is_estimated)
         return answered.vectors
 
-    def _checked(self, answer: object, count: int) -> Answered:
-        try:
-            answered = vectors_in(self.plan.service, answer, count, self._dimensions)
-            found = int(answered.vectors.shape[1])
-            with self._lock:
-                if self._dimensions not in (None, found):
-                    words = f"the answer holds vectors of {found} dimensions"
-                    raise WrongAnswer(words, Failure.DIMENSIONS_DIFFER)
-                self._dimensions = found
-        except WrongAnswer as error:
-            raise wrong_answer(error, self.connection.asked()) from None
-        return answered
+
+def create(name: str, choice: EmbeddingChoice) -> RemoteProvider:
+    """Make the provider; no connection is opened yet.
+
+    Raises `SettingsError` for settings that the service cannot follow, and `ProviderError`
+    (`no_key`) where it wants a key and none is found.
+    """
+    plan = plan_of(name, choice)
+    plan.look_for_key()
+    traffic = choice.traffic
+    client = ServiceClient(plan.address, traffic.ca_file)
+    pacer = Pacer(traffic.requests_per_minute, traffic.tokens_per_minute)
+    return RemoteProvider(Connection(plan, client), Sender(pacer))
 
 
-def _never() -> bool:
-    return False
+def look(name: str, choice: EmbeddingChoice) -> Availability:
+    """Whether the settings and the key are there; asks nobody."""
+    try:
+        plan = plan_of(name, choice)
+        key = plan.look_for_key()
+    except SettingsError as error:
+        return Availability(False, error.message, error.hint, Failure.BAD_SETTING)
+    except ProviderError as error:
+        return Availability(False, error.message, error.hint, Failure.NO_KEY)
+    host = plan.address.shown
+    detail = f"key of {key.origin}, for {host}" if key.origin else f"without a key, at {host}"
+    return Availability(True, detail)
+
+
+def identity(name: str, choice: EmbeddingChoice) -> ProviderIdentity:
+    """Tell what `create` gives; raises `SettingsError` as it does."""
+    return plan_of(name, choice).identity
+
+
+REGISTRATIONS: Final[Mapping[str, Registration]] = {
+    service.name: Registration(
+        name=service.name,
+        remote=service.name != "ollama",
+        create=partial(create, service.name),
+        look=partial(look, service.name),
+        identity=partial(identity, service.name),
+        summary=service.summary,
+    )
+    for service in SERVICES.values()
+    if service.summary
+}
