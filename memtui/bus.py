@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from memtui.model import Leg, Ranked, Reason, SyncStats
+from memtui.model import Leg, Progress, Ranked, Reason, SyncStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,8 @@ class SyncStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class SyncProgressed(Event):
-    """Progress of a sync phase (`files` then `vectors`); `eta` in seconds once it can be told."""
-
-    phase: str
-    done: int
-    total: int
-    rate: float
-    eta: float | None
-    current: str = ""
+class SyncProgressed(Progress, Event):
+    """A sync came further in its phase, `files` or `vectors`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from memtui.engine.own_reading import indexed_note, moment
 from memtui.engine.ports import FileStanding
 from memtui.engine.source import SourceText, read_source
 from memtui.errors import Cancelled
-from memtui.index.scan import KnownFile, known_file, plan_changes
+from memtui.index.reader import KnownFile, known_file, plan_changes
 from memtui.index.transcripts.discovery import SOURCE as SESSIONS
 from memtui.index.transcripts.discovery import file_at, with_transcripts
 from memtui.index.transcripts.reading import format_for

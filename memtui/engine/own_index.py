@@ -24,7 +24,7 @@ from memtui.engine.search import EngineThread, Partial, SearchRequest
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import DatabaseError, mapped_errors, number, open_database
 from memtui.index.generations import IndexFolder, WriterLock
-from memtui.index.indexer_state import IndexerSnapshot
+from memtui.index.indexer import IndexerSnapshot
 from memtui.index.reader import LiveIndex
 from memtui.index.transcripts.scope import TranscriptHomes, transcript_scope_of
 from memtui.memory.discover import Discovery, Scope, discover

@@ -13,8 +13,7 @@ from memtui.engine.inquiry import ChunkFacts, refused
 from memtui.engine.ports import IndexedFile, StoredVector, Vectors, Words
 from memtui.engine.source import RecentFile
 from memtui.index.database import number
-from memtui.index.reader import ChunkRange, chunk_ranges, file_row, recent_files
-from memtui.index.scan import known_file
+from memtui.index.reader import ChunkRange, chunk_ranges, known_file, recent_files
 from memtui.index.schema import NO_MODEL, has_vector_table, read_meta
 from memtui.index.writer import within_limit
 from memtui.model import CandidatePool, Chunk, ChunkSpan, Leg, Ranked, Reason
@@ -292,7 +291,7 @@ def indexed_note(connection: Connection, path: str) -> tuple[str | None, str]:
 
     Lines that no chunk holds (blank ones between chunks) are empty.
     """
-    row = file_row(connection, path)
+    row = known_file(connection, path)
     if row is None:
         return None, ""
     rows = connection.execute(

@@ -10,9 +10,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from memtui.index.database import Connection, vector_extension
-from memtui.index.indexer_state import IndexerSnapshot, Work
-from memtui.index.reader import IndexCounts, counts
-from memtui.index.scan import known_files, plan_changes
+from memtui.index.indexer import IndexerSnapshot, Work
+from memtui.index.reader import IndexCounts, counts, known_files, plan_changes
 from memtui.memory.discover import Discovery
 from memtui.model import (
     IndexState,

@@ -19,8 +19,7 @@ from memtui.bus import (
     SyncFinished,
 )
 from memtui.engine.providers.timer import PendingVectors
-from memtui.index.indexer import CacheBound, Indexer
-from memtui.index.indexer_state import IndexerSnapshot
+from memtui.index.indexer import CacheBound, Indexer, IndexerSnapshot
 from memtui.index.job import Courtesy
 from memtui.index.schema import Recipe
 from memtui.model import Reason, WatcherState

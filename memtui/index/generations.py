@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from memtui.errors import IndexUnusable, WriterLocked
@@ -34,13 +33,17 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 _CURRENT = "CURRENT"
-_CURRENT_NEW = "CURRENT.tmp"
+_OWNER = "writer.json"
 # What a crash leaves of the small files that only the holder of the lock replaces.
-_HALF_WRITTEN = (_CURRENT_NEW, "batches.json.tmp", "provider.json.tmp")
+_HALF_WRITTEN = tuple(f"{name}.tmp" for name in (_CURRENT, _OWNER, "batches.json", "provider.json"))
 _BUILDING = ".building"
 _GENERATION = re.compile(r"index-(\d{1,15})\.db(\.building)?(-wal|-shm|-journal)?")
 # Long enough to outlast another process that only asks who holds the lock.
 _LOCK_SECONDS = 0.3
+
+
+def _never() -> bool:
+    return False
 
 
 class IndexFolder:
@@ -51,7 +54,7 @@ class IndexFolder:
         self.current_path = folder / _CURRENT
         self.cache_path = folder / "cache.db"
         self.lock_path = folder / "writer.lock"
-        self.owner_path = folder / "writer.json"
+        self.owner_path = folder / _OWNER
 
     def create(self) -> None:
         """Make the folder, for its owner only; raises `IndexUnusable` where that is impossible."""
@@ -69,20 +72,18 @@ class IndexFolder:
                 sync_folder(path.parent)
 
     def path(self, generation: int) -> Path:
-        """Name the database file of a generation."""
+        """Return the database file of a generation."""
         return self.folder / f"index-{generation}.db"
 
     def current(self) -> int | None:
-        """Tell the live generation; `None` before the first one, or when its file is gone."""
+        """Return the live generation; `None` before the first one, or when its file is gone."""
         generation = self.named()
-        if generation is None or not self.path(generation).exists():
-            return None
-        return generation
+        return generation if generation is not None and self.path(generation).exists() else None
 
     def named(self) -> int | None:
-        """Tell the generation that `CURRENT` names, whether or not its file is there."""
+        """Return the generation that `CURRENT` names, whether or not its file is there."""
         try:
-            named = self.current_path.read_bytes()[:100].decode("ascii", "replace").strip()
+            name = self.current_path.read_bytes()[:100].decode("ascii", "replace").strip()
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -90,18 +91,18 @@ class IndexFolder:
                 f"{self.current_path} cannot be read: {error.strerror}",
                 hint="check the folder's permissions",
             ) from error
-        match = re.fullmatch(r"index-(\d{1,18})\.db", named)
+        match = re.fullmatch(r"index-(\d{1,18})\.db", name)
         return None if match is None else int(match[1])
 
     def begin(self) -> Path:
-        """Name the file in which the next generation is built; nothing is there yet."""
+        """Return the file in which the next generation is built; nothing is there yet."""
         self.create()
-        numbers = [number for number, _ in self._generation_files()]
-        building = self.folder / f"index-{max(numbers, default=0) + 1}.db{_BUILDING}"
-        _remove_database(building)
+        newest = max((generation for generation, _ in self._generation_files()), default=0)
+        building = self.folder / f"index-{newest + 1}.db{_BUILDING}"
+        self.discard(building)
         return building
 
-    def commit(self, building: Path, *, cancelled: Callable[[], bool] | None = None) -> int:
+    def commit(self, building: Path, *, cancelled: Callable[[], bool] = _never) -> int:
         """Check a built file and make it the live generation; its connections must be closed.
 
         Raises `IndexDamaged` when the file does not pass SQLite's check, `Interrupted` when
@@ -114,15 +115,21 @@ class IndexFolder:
         with mapped_errors(building):
             _seal(building, cancelled)
             live = self.path(generation)
-            _sync_file(building)
+            descriptor = os.open(building, os.O_RDWR)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
             os.replace(building, live)
             sync_folder(self.folder)
-            self._point_to(live.name)
+            _replace_text(self.current_path, f"{live.name}\n", sync=True)
+            sync_folder(self.folder)
         return generation
 
     def discard(self, building: Path) -> None:
         """Remove a file that was being built, with its journals."""
-        _remove_database(building)
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            building.with_name(building.name + suffix).unlink(missing_ok=True)
 
     def clean(self) -> tuple[str, ...]:
         """Remove what crashes and swaps left behind; returns the names. Hold the writer lock.
@@ -130,20 +137,16 @@ class IndexFolder:
         Files that another program keeps open (Windows) stay until the next time.
         """
         live = self.current()
+        superfluous = [self.folder / name for name in _HALF_WRITTEN]
+        for generation, path in self._generation_files():
+            # Without a pointer no generation is known to be superfluous.
+            if _BUILDING in path.name or (live is not None and generation != live):
+                superfluous.append(path)
         removed = []
-        for number, path in self._generation_files():
-            if number == live and _BUILDING not in path.name:
-                continue
-            if live is None and _BUILDING not in path.name:
-                # Without a pointer no generation is known to be superfluous.
-                continue
+        for path in superfluous:
             with suppress(OSError):
                 path.unlink()
                 removed.append(path.name)
-        for name in _HALF_WRITTEN:
-            with suppress(OSError):
-                (self.folder / name).unlink()
-                removed.append(name)
         return tuple(sorted(removed))
 
     def _generation_files(self) -> list[tuple[int, Path]]:
@@ -154,15 +157,31 @@ class IndexFolder:
         matched = [(_GENERATION.fullmatch(path.name), path) for path in paths]
         return [(int(match[1]), path) for match, path in matched if match is not None]
 
-    def _point_to(self, name: str) -> None:
-        new = self.folder / _CURRENT_NEW
-        descriptor = os.open(new, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-            stream.write(f"{name}\n")
+
+def _seal(building: Path, cancelled: Callable[[], bool]) -> None:
+    connection = open_database(building)
+    try:
+        with interruptible(connection, cancelled):
+            wrong = damage(connection)
+        if wrong is not None:
+            raise IndexDamaged(f"the new index is damaged: {wrong}", hint="check the disk")
+        checkpoint(connection)
+    finally:
+        connection.close()
+    journal = building.with_name(f"{building.name}-wal")
+    if journal.exists() and journal.stat().st_size:
+        raise IndexUnusable(f"{building.name} is still in use", hint="try again")
+
+
+def _replace_text(path: Path, text: str, *, sync: bool = False) -> None:
+    new = path.with_name(f"{path.name}.tmp")
+    descriptor = os.open(new, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+        stream.write(text)
+        if sync:
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(new, self.current_path)
-        sync_folder(self.folder)
+    os.replace(new, path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,23 +200,19 @@ class WriterLock:
     """
 
     def __init__(self, folder: IndexFolder) -> None:
+        self.held = False
+        """Whether this object holds the lock."""
         self._folder = folder
         self._guard = threading.Lock()
-        self._held = False
         self._identity: tuple[int, int] | None = None
         self._lock = _file_lock(folder.lock_path)
-
-    @property
-    def held(self) -> bool:
-        """Whether this object holds the lock."""
-        return self._held
 
     def try_acquire(self, *, seconds: float = _LOCK_SECONDS) -> bool:
         """Take the lock unless somebody has it for `seconds` still; whether it is held now."""
         from filelock import Timeout
 
         with self._guard:
-            if self._held:
+            if self.held:
                 return True
             self._folder.create()
             try:
@@ -209,8 +224,10 @@ class WriterLock:
                     f"the lock {self._folder.lock_path} cannot be taken: {error}",
                     hint="check the folder's permissions",
                 ) from error
+            started = datetime.now(UTC).isoformat(timespec="seconds")
             try:
-                self._write_owner()
+                owner = json.dumps({"pid": os.getpid(), "started": started})
+                _replace_text(self._folder.owner_path, owner)
             except OSError as error:
                 self._lock.release()
                 raise IndexUnusable(
@@ -218,62 +235,54 @@ class WriterLock:
                     hint="check the disk and the folder's permissions",
                 ) from error
             self._identity = _identity(self._folder.lock_path)
-            self._held = True
+            self.held = True
             return True
 
     def confirm(self) -> bool:
-        """Tell whether the lock is held, taking it again where its file was deleted or replaced.
+        """Whether the lock is held, taking it again where its file was deleted or replaced.
 
         Another process can lock a new file of that name, and both would write.
         """
         with self._guard:
-            if not self._held:
+            if not self.held:
                 return False
             if _identity(self._folder.lock_path) == self._identity:
                 return True
-            self._held = False
+            self.held = False
             self._lock.release()
         return self.try_acquire()
-
-    def acquire(self) -> None:
-        """Take the lock; raises `WriterLocked` naming the process that has it."""
-        if not self.try_acquire():
-            raise self.refusal()
 
     def release(self) -> None:
         """Give the lock back; without effect when it is not held."""
         with self._guard:
-            if not self._held:
-                return
-            with suppress(OSError):
-                self._folder.owner_path.unlink()
-            self._held = False
-            self._lock.release()
+            if self.held:
+                with suppress(OSError):
+                    self._folder.owner_path.unlink()
+                self.held = False
+                self._lock.release()
 
     def refusal(self) -> WriterLocked:
         """Make the error that says who is writing."""
-        owner = self.written_owner()
+        owner = self._written_owner()
         who = f"process {owner.pid} (since {owner.started})" if owner else "another process"
         return WriterLocked(
             f"{who} is writing to the index in {self._folder.folder}",
             hint="searching works meanwhile; close the other memtui to write from here",
         )
 
-    def written_owner(self) -> Owner | None:
+    def owner(self) -> Owner | None:
+        """Return who holds the lock; `None` when nobody does (a crashed owner holds nothing)."""
+        if not self.held and (not self._folder.lock_path.exists() or self._is_free()):
+            return None
+        return self._written_owner()
+
+    def _written_owner(self) -> Owner | None:
         """Read who wrote itself down last: the holder, if the lock is held at all."""
         try:
-            found = json.loads(self._folder.owner_path.read_bytes())
-            return Owner(int(found["pid"]), str(found["started"]))
+            owner = json.loads(self._folder.owner_path.read_bytes())
+            return Owner(int(owner["pid"]), str(owner["started"]))
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
-
-    def owner(self) -> Owner | None:
-        """Tell who holds the lock; `None` when nobody does (a crashed owner holds nothing)."""
-        if self._held:
-            return self.written_owner()
-        if not self._folder.lock_path.exists() or self._is_free():
-            return None
-        return self.written_owner()
 
     def _is_free(self) -> bool:
         from filelock import Timeout
@@ -286,34 +295,21 @@ class WriterLock:
         probe.release()
         return True
 
-    def _write_owner(self) -> None:
-        started = datetime.now(UTC).isoformat(timespec="seconds")
-        text = json.dumps({"pid": os.getpid(), "started": started})
-        new = self._folder.owner_path.with_suffix(".json.tmp")
-        descriptor = os.open(new, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-            stream.write(text)
-        os.replace(new, self._folder.owner_path)
-
     def __enter__(self) -> WriterLock:
-        self.acquire()
+        if not self.try_acquire():
+            raise self.refusal()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self.release()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return stat.st_dev, stat.st_ino
 
 
 def _file_lock(path: Path) -> BaseFileLock:
@@ -321,34 +317,3 @@ def _file_lock(path: Path) -> BaseFileLock:
 
     # The index thread releases what another thread may have taken.
     return FileLock(path, mode=0o600, thread_local=False)
-
-
-def _seal(building: Path, cancelled: Callable[[], bool] | None) -> None:
-    connection = open_database(building)
-    try:
-        if cancelled is None:
-            wrong = damage(connection)
-        else:
-            with interruptible(connection, cancelled):
-                wrong = damage(connection)
-        if wrong is not None:
-            raise IndexDamaged(f"the new index is damaged: {wrong}", hint="check the disk")
-        checkpoint(connection)
-    finally:
-        connection.close()
-    journal = building.with_name(f"{building.name}-wal")
-    if journal.exists() and journal.stat().st_size:
-        raise IndexUnusable(f"{building.name} is still in use", hint="try again")
-
-
-def _sync_file(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _remove_database(path: Path) -> None:
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memtui.bus import (
     Bus,
@@ -22,10 +24,9 @@ from memtui.bus import (
 )
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import ProviderIdentity
-from memtui.errors import Cancelled, IndexMissing, MemtuiError
-from memtui.index.database import IndexDamaged
+from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
+from memtui.index.database import IndexDamaged, mapped_errors, vector_extension
 from memtui.index.generations import IndexFolder, WriterLock
-from memtui.index.indexer_state import COUNT_SHARE, IndexerSnapshot, IndexerState, LiveCounter, Work
 from memtui.index.job import (
     Courtesy,
     Job,
@@ -33,18 +34,25 @@ from memtui.index.job import (
     ProviderFactory,
     RefusedTexts,
     SyncResult,
+    VectorProblem,
 )
-from memtui.index.reader import LiveIndex
-from memtui.index.scan import known_files, plan_changes
-from memtui.index.schema import NO_MODEL, Recipe, read_meta
+from memtui.index.reader import IndexCounts, LiveIndex, Stamp, counts, known_files, plan_changes
+from memtui.index.schema import Recipe, made_by, read_meta
 from memtui.index.sync import rebuild, sync
 from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.memory.discover import Scope, discover
-from memtui.model import Leg
+from memtui.model import ErrorRecord, Leg, Progress, ProviderState, SkippedFile, SyncStats, Usage
 
 if TYPE_CHECKING:
     from memtui.index.database import Connection
+
+_ERRORS_KEPT = 20
+PENDING_SHOWN = 200
+_POLL_SECONDS = 1.0
+# What looks at a large index takes a while; it may take this part of the time at most.
+_LOOK_SHARE = 0.05
+_COUNT_SECONDS = 1.0
 
 
 def _nobody() -> ProviderIdentity | None:
@@ -78,23 +86,53 @@ class CacheBound:
         except IndexMissing:
             return cache.trim(self.limit, {}, cancelled=cancelled).excess
         hashes = [str(row[0]) for row in connection.execute("SELECT hash FROM chunks").fetchall()]
-        makers = [who for who in (_made_by(connection), wanted) if who is not None]
-        spared = self.spared()
+        maker, spared = made_by(read_meta(connection)), self.spared()
+        current = {who: hashes for who in (maker, wanted) if who is not None}
         last = {spared: hashes} if spared is not None else {}
-        trimmed = cache.trim(self.limit, dict.fromkeys(makers, hashes), last, cancelled=cancelled)
-        return trimmed.excess
+        return cache.trim(self.limit, current, last, cancelled=cancelled).excess
 
 
-def _made_by(connection: Connection) -> ProviderIdentity | None:
-    meta = read_meta(connection)
-    if meta.get("provider", NO_MODEL) == NO_MODEL:
-        return None
-    return ProviderIdentity(meta["provider"], meta["model"], None, meta["fingerprint"])
+class Work(Enum):
+    """What the index thread is asked for or busy with."""
+
+    NONE = "none"
+    SYNC = "sync"
+    REBUILD = "rebuild"
 
 
-__all__ = ["Indexer", "IndexerSnapshot", "Work"]
+@dataclass(frozen=True, slots=True)
+class IndexerSnapshot:
+    """What the index thread knows, at one moment."""
 
-_POLL_SECONDS = 1.0
+    running: Work = Work.NONE
+    progress: Progress | None = None
+    pending: tuple[str, ...] = ()
+    """Files whose change is seen and not yet indexed, at most 200."""
+    pending_count: int = 0
+    last_sync: SyncStats | None = None
+    errors: tuple[ErrorRecord, ...] = ()
+    """The last 20, oldest first."""
+    failure: str | None = None
+    """Why the last sync or rebuild failed; `None` when it ended well or was stopped."""
+    stopped: str | None = None
+    """How far the last sync or rebuild came when somebody stopped it; else `None`."""
+    skipped: tuple[SkippedFile, ...] = ()
+    cache_hits: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cache_misses: int = 0
+    cache_excess: int = 0
+    """By how many bytes live vectors alone exceed the bound of the cache."""
+    writer: str = "none"
+    """`this process`, `process 1234`, or `none`."""
+    generation: int = 0
+    """The live generation; 0 when there is none."""
+    counts: IndexCounts = field(default_factory=IndexCounts)
+    problem: VectorProblem | None = None
+    """Why vectors are missing although they should be there."""
+    provider: ProviderState | None = None
+    """What the provider said when it was asked last; `None` before."""
+    vector_extension: str | None = None
+    """The version of sqlite-vec; `None` when it cannot be loaded or was not tried yet."""
 
 
 class Indexer:
@@ -122,6 +160,8 @@ class Indexer:
         transcripts: TranscriptScope | None = None,
         courtesy: Courtesy | None = None,
     ) -> None:
+        self.has_run = False
+        """Whether a sync or rebuild runs, waits or has ended."""
         self._folder = folder
         self._scope = scope
         self._transcripts = transcripts
@@ -134,24 +174,30 @@ class Indexer:
         self._poll_seconds = poll_seconds
         self._bound = bound
         self._courtesy = courtesy or Courtesy()
+        self._refused = RefusedTexts()
         self._lock = WriterLock(folder)
         self._live = LiveIndex(folder)
-        self._settle_again = 0.0
-        self._refused = RefusedTexts()
-        self._degraded = False
-        self._has_run = False
+        self._stamp: Stamp | None = None
+        self._next_count = self._next_settling = 0.0
         self._cancelled = threading.Event()
-        self._state = IndexerState()
-        self._counter = LiveCounter(folder, self._live, self._state)
+        # Guards what follows.
+        self._condition = threading.Condition()
+        self._snapshot = IndexerSnapshot()
+        self._errors: deque[ErrorRecord] = deque(maxlen=_ERRORS_KEPT)
+        self._wanted = self._running = Work.NONE
+        self._closing = False
+        self._reporter: ProgressReporter | None = None
+        self._seen: dict[str, None] = {}
+        self._in_work: dict[str, None] = {}
         self._thread = threading.Thread(target=self._run, name="memtui-index", daemon=True)
 
-    # --- called from any thread -----------------------------------------------------------
+    # --- called from any thread -----------------------------------------------------------------
 
     def start(self) -> None:
         """Try for the writer lock and start the thread; raises `IndexUnusable`."""
         if self._write:
             self._lock.try_acquire()
-        self._state.update(writer=self._writer_name())
+        self._update(writer=self._writer_name())
         self._thread.start()
 
     @property
@@ -165,35 +211,37 @@ class Indexer:
             raise self._lock.refusal()
 
     def record(self, where: str, message: str) -> None:
-        """Add to the errors that the status lists."""
-        self._state.record(where, message, self._now())
+        """Add to the errors that the status lists, unless it is the last one again."""
+        with self._condition:
+            last = self._errors[-1] if self._errors else None
+            if last is not None and (last.where, last.message) == (where, message):
+                self._errors.pop()
+            self._errors.append(ErrorRecord(self._now(), where, message))
 
     def expect(self, paths: Sequence[str]) -> None:
         """Show files as pending that a sync, asked for later, will read."""
-        self._state.saw(paths)
+        with self._condition:
+            self._seen.update(dict.fromkeys(paths))
 
     def use(self, recipe: Recipe) -> None:
         """Make indexes by another recipe from now on; a run by the former one begins again."""
-        if not recipe.equals(self._recipe):
+        # Either may not know the dimensions yet.
+        is_same = recipe.matches(self._recipe.meta()) or self._recipe.matches(recipe.meta())
+        if not is_same:
             self._recipe = recipe
 
     def use_transcripts(self, scope: TranscriptScope) -> None:
         """Index these conversations from the next sync on, and no others."""
         self._transcripts = scope
 
-    @property
-    def has_run(self) -> bool:
-        """Whether a sync or rebuild runs, waits or has ended."""
-        return self._has_run
-
     def sync(self, paths: Sequence[str] = ()) -> None:
         """Ask for a sync; `paths` are files known to have changed, shown as pending until then."""
-        self._state.saw(paths)
-        self._has_run = True
-        with self._state.condition:
-            if self._state.wanted is Work.NONE:
-                self._state.wanted = Work.SYNC
-            self._state.condition.notify_all()
+        self.expect(paths)
+        with self._condition:
+            self.has_run = True
+            if self._wanted is Work.NONE:
+                self._wanted = Work.SYNC
+            self._condition.notify_all()
 
     def ask_again(self) -> None:
         """Send texts again that a provider refused before."""
@@ -201,41 +249,61 @@ class Indexer:
 
     def rebuild(self) -> None:
         """Ask for a rebuild; it takes the place of a sync that waits."""
-        self._has_run = True
-        with self._state.condition:
-            self._state.wanted = Work.REBUILD
-            self._state.condition.notify_all()
+        with self._condition:
+            self.has_run = True
+            self._wanted = Work.REBUILD
+            self._condition.notify_all()
 
     def cancel(self) -> None:
         """Stop what runs and forget what waits; what was committed stays."""
-        with self._state.condition:
-            self._state.wanted = Work.NONE
-            if self._state.running is not Work.NONE:
+        with self._condition:
+            self._wanted = Work.NONE
+            if self._running is not Work.NONE:
                 self._cancelled.set()
-            self._state.condition.notify_all()
+            self._condition.notify_all()
 
     def wait_idle(self, timeout: float = 30.0) -> bool:
         """Wait until nothing runs and nothing waits that this process can do; whether it is so."""
-        with self._state.condition:
-            return self._state.condition.wait_for(self._idle, timeout)
+        with self._condition:
+            return self._condition.wait_for(self._is_idle, timeout)
 
     def snapshot(self) -> IndexerSnapshot:
-        """Tell how things are; never waits for the disk."""
-        return self._state.snapshot()
+        """Return how things are; never waits for the disk."""
+        with self._condition:
+            pending = tuple({**self._in_work, **self._seen})
+            return replace(
+                self._snapshot,
+                running=self._running,
+                progress=self._reporter.last if self._reporter else None,
+                pending=pending[:PENDING_SHOWN],
+                pending_count=len(pending),
+                errors=tuple(self._errors),
+            )
 
     def close(self, timeout: float = 10.0) -> None:
         """Stop what runs, end the thread, give the lock back."""
-        with self._state.condition:
-            self._state.closing = True
-            self._state.wanted = Work.NONE
+        with self._condition:
+            self._closing = True
+            self._wanted = Work.NONE
             self._cancelled.set()
-            self._state.condition.notify_all()
+            self._condition.notify_all()
         if self._thread.ident is not None:
             self._thread.join(timeout)
         else:
             self._lock.release()
 
-    # --- the thread -----------------------------------------------------------------------
+    def _update(self, **changes: Any) -> None:
+        with self._condition:
+            self._snapshot = replace(self._snapshot, **changes)
+
+    def _can_work(self) -> bool:
+        return self._lock.held and self._wanted is not Work.NONE
+
+    def _is_idle(self) -> bool:
+        ended = self._thread.ident is not None and not self._thread.is_alive()
+        return ended or (self._running is Work.NONE and not self._can_work())
+
+    # --- the thread -----------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
@@ -245,16 +313,18 @@ class Indexer:
                     self._guard(self._follow)
                 else:
                     self._guard(partial(self._work, work))
-                    self._guard(self._counter.count)
+                    self._guard(self._count)
                     self._guard(self._trim)
-                self._finish()
+                with self._condition:
+                    self._running, self._reporter = Work.NONE, None
+                    self._condition.notify_all()
         finally:
             try:
                 self._guard(self._live.close)
             finally:
                 self._lock.release()
-            with self._state.condition:
-                self._state.condition.notify_all()
+            with self._condition:
+                self._condition.notify_all()
 
     def _guard(self, action: Callable[[], None]) -> None:
         """Run one step; whatever goes wrong in it is recorded and the thread lives on."""
@@ -262,52 +332,40 @@ class Indexer:
             action()
         except Exception as error:
             text = str(error) if isinstance(error, MemtuiError) else _describe(error)
-            if self._state.snapshot().failure == text and action == self._follow:
+            if self._snapshot.failure == text and action == self._follow:
                 return
-            self._state.record("index", text, self._now())
-            self._state.update(failure=text)
+            self.record("index", text)
+            self._update(failure=text)
             exit_code = error.exit_code if isinstance(error, MemtuiError) else 1
             self._bus.publish(SyncFailed(text, self._now(), exit_code))
 
     def _next(self) -> Work | None:
         """Wait for something to do: work, `Work.NONE` to look around, `None` to end."""
-        state = self._state
-        with state.condition:
-            state.condition.wait_for(
-                lambda: state.closing or self._can_work(),
+        with self._condition:
+            self._condition.wait_for(
+                lambda: self._closing or self._can_work(),
                 None if self._lock.held else self._poll_seconds,
             )
-            if state.closing:
+            if self._closing:
                 return None
             if not self._can_work():
                 return Work.NONE
             self._cancelled.clear()
-            state.running, state.wanted = state.wanted, Work.NONE
-            return state.running
-
-    def _finish(self) -> None:
-        with self._state.condition:
-            self._state.running = Work.NONE
-            self._state.reporter = None
-            self._state.condition.notify_all()
-
-    def _can_work(self) -> bool:
-        return self._lock.held and self._state.wanted is not Work.NONE
-
-    def _idle(self) -> bool:
-        ended = self._thread.ident is not None and not self._thread.is_alive()
-        return ended or (self._state.running is Work.NONE and not self._can_work())
+            self._running, self._wanted = self._wanted, Work.NONE
+            return self._running
 
     def _work(self, work: Work) -> None:
-        reporter = ProgressReporter(self._bus, published=self._counter.count_sometimes)
-        self._state.reporter = reporter
-        self._state.take()
+        reporter = ProgressReporter(self._bus, published=self._count_sometimes)
+        with self._condition:
+            self._reporter = reporter
+            self._in_work.update(self._seen)
+            self._seen.clear()
         self._bus.publish(SyncStarted(work is Work.REBUILD))
         try:
-            result = self._perform_latest(work, reporter)
+            result = self._perform(work, reporter)
         except Cancelled:
             text = reporter.stopped(rebuild=work is Work.REBUILD)
-            self._state.update(failure=None, stopped=text)
+            self._update(failure=None, stopped=text)
             self._bus.publish(SyncFailed(text, self._now()))
             return
         self._note(result)
@@ -316,29 +374,28 @@ class Indexer:
             self.sync()
         self._bus.publish(SyncFinished(result.stats))
 
-    def _perform_latest(self, work: Work, reporter: ProgressReporter) -> SyncResult:
-        """Perform, and again from the start when the recipe changes meanwhile."""
+    def _perform(self, work: Work, reporter: ProgressReporter) -> SyncResult:
+        """Do the work, and again from the start when the recipe changes meanwhile."""
         while True:
             recipe = self._recipe
+            job = self._job(reporter, recipe)
+            if not self._lock.confirm():
+                raise self._lock.refusal()
             try:
-                return self._perform(work, self._job(reporter, recipe))
+                if work is Work.REBUILD:
+                    return rebuild(job)
+                self._folder.clean()
+                return sync(job)
+            except IndexDamaged as error:
+                # The files are the truth: a damaged index is named, and made again.
+                if work is Work.REBUILD:
+                    raise
+                work = Work.REBUILD
+                self.record("index", error.message)
+                self._bus.publish(StatusChanged())
             except Cancelled:
                 if self._cancelled.is_set() or self._recipe is recipe:
                     raise
-
-    def _perform(self, work: Work, job: Job) -> SyncResult:
-        if not self._lock.confirm():
-            raise self._lock.refusal()
-        if work is Work.REBUILD:
-            return rebuild(job)
-        self._folder.clean()
-        try:
-            return sync(job)
-        except IndexDamaged as error:
-            # The files are the truth: a damaged index is named, and made again.
-            self._state.record("index", error.message, self._now())
-            self._bus.publish(StatusChanged())
-            return rebuild(job)
 
     def _job(self, reporter: ProgressReporter, recipe: Recipe) -> Job:
         return Job(
@@ -351,25 +408,34 @@ class Indexer:
             progress=reporter,
             cancelled=lambda: self._cancelled.is_set() or self._recipe is not recipe,
             now=self._now,
-            planned=self._state.planned,
-            done=self._state.done,
-            wanted=lambda: self._state.wanted is not Work.NONE,
+            planned=self._planned,
+            done=self._done,
+            wanted=lambda: self._wanted is not Work.NONE,
             note=partial(self.record, "embedding"),
             refused=self._refused,
             transcripts=self._transcripts,
             courtesy=self._courtesy,
         )
 
+    def _planned(self, paths: Iterable[str]) -> None:
+        """Note what the scan found; files it found unchanged wait no longer."""
+        with self._condition:
+            self._in_work = dict.fromkeys(paths)
+
+    def _done(self, paths: Iterable[str]) -> None:
+        with self._condition:
+            for path in paths:
+                self._in_work.pop(path, None)
+
     def _note(self, result: SyncResult) -> None:
+        before = self._snapshot
         if result.problem is not None:
-            self._state.record("embedding", result.problem.detail, self._now())
-        elif self._degraded:
+            self.record("embedding", result.problem.detail)
+        elif before.problem is not None:
             self._bus.publish(LegRecovered(Leg.VECTOR))
-        self._degraded = result.problem is not None
-        self._state.ended_well()
-        before = self._state.snapshot()
-        self._counter.count()
-        self._state.update(
+        self._planned(())
+        self._count()
+        self._update(
             last_sync=result.stats,
             failure=None,
             stopped=None,
@@ -381,47 +447,78 @@ class Indexer:
             provider=result.provider or before.provider,
         )
 
+    def _count(self) -> None:
+        """Count, when the index is another than at the last count; raises `IndexUnusable`."""
+        try:
+            connection = self._live.connection()
+            stamp = self._live.stamp()
+        except IndexMissing:
+            self._stamp = None
+            self._update(generation=0)
+            return
+        if stamp == self._stamp:
+            return
+        with mapped_errors(self._folder.path(stamp.generation)):
+            counted = counts(connection)
+            extension = vector_extension(connection)
+        self._stamp = stamp
+        self._update(generation=stamp.generation, counts=counted, vector_extension=extension)
+
+    def _count_sometimes(self) -> None:
+        """Count, but at most once a second, and not all the time."""
+        now = time.monotonic()
+        if now < self._next_count:
+            return
+        try:
+            self._count()
+        except IndexUnusable:
+            # The work that goes on is what repairs it; the count after it speaks up.
+            self._stamp = None
+        took = time.monotonic() - now
+        self._next_count = now + max(_COUNT_SECONDS, took / _LOOK_SHARE)
+
     def _follow(self) -> None:
         """Look whether the writing process changed something, or left the lock to this one."""
         if self._write and self._lock.try_acquire(seconds=0.0):
-            self._state.update(writer=self._writer_name(), failure=None)
+            self._update(writer=self._writer_name(), failure=None)
             self._bus.publish(StatusChanged())
             # Whatever the former owner left undone.
             self.sync()
             return
         self._settle()
-        before, generation = self._counter.stamp, self._state.snapshot().generation
-        writer = self._state.snapshot().writer
-        self._counter.count()
-        now = self._counter.stamp
-        if now is not None and now.generation != generation:
+        before, snapshot = self._stamp, self._snapshot
+        self._count()
+        now, writer = self._stamp, self._writer_name()
+        if now is not None and now.generation != snapshot.generation:
             self._bus.publish(IndexSwapped(now.generation))
         elif now != before:
             self._bus.publish(IndexChanged())
-        if now != before or self._writer_name() != writer:
-            self._state.update(failure=None, writer=self._writer_name())
+        if now != before or writer != snapshot.writer:
+            self._update(failure=None, writer=writer)
             self._bus.publish(StatusChanged())
 
     def _settle(self) -> None:
         """Forget the files that wait here when the writing process has taken them in."""
-        now = time.monotonic()
-        waiting = self._state.waiting()
-        if not waiting or now < self._settle_again:
+        now, waiting = time.monotonic(), tuple(self._seen)
+        if not waiting or now < self._next_settling:
             return
         try:
-            notes = discover(self._scope, cancelled=lambda: self._state.closing)
-            found = with_transcripts(notes, self._transcripts)
-            plan = plan_changes(found.files, known_files(self._live.connection()), found.unread)
+            notes = discover(self._scope, cancelled=lambda: self._closing)
+            discovery = with_transcripts(notes, self._transcripts)
+            known = known_files(self._live.connection())
         except (Cancelled, IndexMissing):
             return
-        differing = {*plan.changed, *plan.removed}
-        if settled := [path for path in waiting if path not in differing]:
-            self._state.settled(settled)
+        plan = plan_changes(discovery.files, known, discovery.unread)
+        settled = set(waiting).difference(plan.changed, plan.removed)
+        with self._condition:
+            for path in settled:
+                self._seen.pop(path, None)
+        if settled:
             self._bus.publish(StatusChanged())
-        self._settle_again = now + (time.monotonic() - now) / COUNT_SHARE
+        self._next_settling = now + (time.monotonic() - now) / _LOOK_SHARE
 
     def _look(self) -> None:
-        self._counter.count()
+        self._count()
         self._bus.publish(StatusChanged())
 
     def _trim(self) -> None:
@@ -436,7 +533,7 @@ class Indexer:
             self.record("cache", f"cannot be kept within its bound: {_describe(error)}")
             return
         if not self._cancelled.is_set():
-            self._state.update(cache_excess=excess)
+            self._update(cache_excess=excess)
 
     def _writer_name(self) -> str:
         if self._lock.held:

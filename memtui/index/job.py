@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from time import monotonic, sleep
 from typing import Final
 
 from memtui.bus import Bus, SyncProgressed
@@ -19,7 +18,7 @@ from memtui.index.schema import Recipe
 from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.memory.discover import Discovery, Scope, discover
-from memtui.model import Failure, Progress, ProviderState, Reason, SkippedFile, SyncStats, Usage
+from memtui.model import Failure, ProviderState, Reason, SkippedFile, SyncStats, Usage
 
 PROBE_TEXT = "memory"
 """What a provider is asked for to see whether it answers."""
@@ -81,23 +80,23 @@ class RefusedTexts:
     """Refusals by provider and text hash; lives as long as the program, any thread may `clear`."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str, str, str], Refusal] = {}
+        self._refusals: dict[tuple[str, str, str, str], Refusal] = {}
 
     def of(self, identity: ProviderIdentity, text_hash: str) -> Refusal | None:
-        """What is known of a text; `None` for one that was not refused."""
-        return self._known.get(_key(identity, text_hash))
+        """Return what is known of a text; `None` for one that was not refused."""
+        return self._refusals.get(_key(identity, text_hash))
 
     def note(self, identity: ProviderIdentity, text_hash: str, error: ProviderError) -> Refusal:
         """Remember that a text was refused once more."""
-        known = self.of(identity, text_hash)
-        tries = 1 + (known.tries if known is not None else 0)
+        before = self.of(identity, text_hash)
+        tries = 1 + (before.tries if before is not None else 0)
         refusal = Refusal(str(error), Failure(error.failure), tries)
-        self._known[_key(identity, text_hash)] = refusal
+        self._refusals[_key(identity, text_hash)] = refusal
         return refusal
 
     def clear(self) -> None:
         """Forget all of it: the user has asked for work."""
-        self._known.clear()
+        self._refusals.clear()
 
 
 def _key(identity: ProviderIdentity, text_hash: str) -> tuple[str, str, str, str]:
@@ -106,48 +105,29 @@ def _key(identity: ProviderIdentity, text_hash: str) -> tuple[str, str, str, str
 
 PAUSE_SECONDS = 1.0
 """So long after the last key the index goes on: longer than from one key to the next."""
-MOST_SECONDS = 15.0
-"""So long it waits at most, however much is typed."""
-TURN_SECONDS = 0.5
-"""So long it then works before it waits again."""
+MOST_SECONDS = 2.0
+"""So long a step of the work waits at most, however much is typed."""
 _LOOK_SECONDS = 0.02
 
 
 class Courtesy:
-    """Lets the index thread wait while keys come in, as the threads share one interpreter.
+    """Lets the index thread wait while keys come in, as the threads share one interpreter."""
 
-    `clock` counts seconds. Of work that never ends for typing, `TURN_SECONDS` of every
-    `MOST_SECONDS` are left.
-    """
-
-    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._until = 0.0
-        self._since: float | None = None
-        self._turn_ends = 0.0
 
     def typed(self) -> None:
         """Note a key; from any thread, never waits."""
         self._until = self._clock() + PAUSE_SECONDS
 
     def wait(self, stopped: Callable[[], bool]) -> None:
-        """Wait, on the thread that works, until nobody types, `stopped()` or it is its turn."""
-        while self._waits() and not stopped():
-            sleep(_LOOK_SECONDS)
-
-    def _waits(self) -> bool:
-        now = self._clock()
-        if now >= self._until:
-            self._since = None
-            return False
-        if now < self._turn_ends:
-            return False
-        if self._since is None:
-            self._since = now
-        elif now - self._since >= MOST_SECONDS:
-            self._since, self._turn_ends = None, now + TURN_SECONDS
-            return False
-        return True
+        """Wait, on the thread that works, until nobody types, `stopped()` or 2 s have passed."""
+        began = self._clock()
+        while (now := self._clock()) < self._until and not stopped():
+            if now - began >= MOST_SECONDS:
+                return
+            time.sleep(_LOOK_SECONDS)
 
 
 FILES = "files"
@@ -172,15 +152,13 @@ class ProgressReporter:
         clock: Callable[[], float] = time.monotonic,
         published: Callable[[], None] | None = None,
     ) -> None:
-        self.last: Progress | None = None
+        self.last: SyncProgressed | None = None
         self._bus = bus
         self._after_publishing = published
         self._clock = clock
         self._phase = FILES
-        self._done = 0
-        self._total = 0
-        self._started = 0.0
-        self._published = 0.0
+        self._done = self._total = 0
+        self._started = self._published = 0.0
         self._samples: deque[tuple[float, int]] = deque()
 
     def start(self, phase: str, total: int) -> None:
@@ -195,44 +173,37 @@ class ProgressReporter:
         """Note that `steps` more are done; `current` names what is being worked on."""
         self._done += steps
         now = self._clock()
-        last = self._done >= self._total
-        if last or now - self._published >= _EVENT_SECONDS:
+        if self._done >= self._total or now - self._published >= _EVENT_SECONDS:
             self._samples.append((now, self._done))
             while now - self._samples[0][0] > _WINDOW_SECONDS and len(self._samples) > 2:
                 self._samples.popleft()
             self._publish(now, current)
+
+    def reach(self, phase: str, done: int, total: int) -> None:
+        """Begin a phase, or go on in it as far as `done`."""
+        if self.last is None or self.last.phase != phase:
+            self.start(phase, total)
+        self.advance(done - self._done)
 
     @property
     def remaining(self) -> int:
         """How many steps of the phase are still to be done."""
         return self._total - self._done
 
-    def kept_percent(self) -> int:
-        """Tell how much of the phase is done, 0 to 100."""
-        return 100 * self._done // self._total if self._total else 100
-
     def stopped(self, *, rebuild: bool) -> str:
         """Say what is left of a run that was stopped."""
         if rebuild and (self.last is None or self.last.phase != VECTORS):
             return "stopped; the index is as it was"
-        return f"stopped; {self.kept_percent()} % kept"
+        return f"stopped; {100 * self._done // self._total if self._total else 100} % kept"
 
     def _publish(self, now: float, current: str) -> None:
         self._published = now
         begin, done_then = self._samples[0]
-        elapsed = now - begin
-        rate = (self._done - done_then) / elapsed if elapsed > 0 else 0.0
-        eta = None
-        enough = len(self._samples) > _ETA_SAMPLES and now - self._started >= _ETA_SECONDS
-        if enough and rate > 0:
-            eta = (self._total - self._done) / rate
-        progress = Progress(self._phase, self._done, self._total, rate, eta, current)
-        self.last = progress
-        self._bus.publish(
-            SyncProgressed(
-                progress.phase, progress.done, progress.total, rate, eta, progress.current
-            )
-        )
+        rate = (self._done - done_then) / (now - begin) if now > begin else 0.0
+        is_told = len(self._samples) > _ETA_SAMPLES and now - self._started >= _ETA_SECONDS
+        eta = (self._total - self._done) / rate if is_told and rate > 0 else None
+        self.last = SyncProgressed(self._phase, self._done, self._total, rate, eta, current)
+        self._bus.publish(self.last)
         if self._after_publishing is not None:
             self._after_publishing()
 
@@ -247,16 +218,8 @@ def _never() -> bool:
     return False
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
-def _ignore(paths: Sequence[str]) -> None:
-    """Drop the names: nobody shows what is pending."""
-
-
-def _drop(line: str) -> None:
-    """Drop it: nobody lists what went wrong."""
+def _ignore(said: object) -> None:
+    """Drop it: nobody shows what is pending or lists what went wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,27 +235,23 @@ class Job:
     bus: Bus
     progress: ProgressReporter
     cancelled: Callable[[], bool] = _never
-    now: Callable[[], datetime] = _utc_now
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
     planned: Callable[[Sequence[str]], None] = _ignore
     """Told the paths that will be read or removed, before that begins."""
     done: Callable[[Sequence[str]], None] = _ignore
     """Told the paths whose rows are committed."""
     wanted: Callable[[], bool] = _never
     """Whether other work is asked for, which waiting for a service gives way to."""
-    note: Callable[[str], None] = _drop
+    note: Callable[[str], None] = _ignore
     """Told in one line what went wrong without stopping the job."""
     refused: RefusedTexts = field(default_factory=RefusedTexts)
     """The texts that a provider would not take, of this job and those before it."""
-
     spent: Usage = field(default_factory=Usage)
     """What was asked of the provider for this job before it began."""
-
     transcripts: TranscriptScope | None = None
     """The conversations that are indexed beside the notes; `None`: none are."""
-
     awaits_batch: bool = False
     """Whether the index is of another model and only kept while a batch for its own is made."""
-
     courtesy: Courtesy = field(default_factory=Courtesy)
     """Whom the job waits for."""
 
@@ -315,8 +274,8 @@ class Job:
 
         An unmounted folder must not read as "every note was deleted".
         """
-        found = discover(self.scope, cancelled=self.cancelled)
-        refused = [skipped for skipped in found.skipped if skipped.path == "."]
+        notes = discover(self.scope, cancelled=self.cancelled)
+        refused = [skipped for skipped in notes.skipped if skipped.path == "."]
         if refused:
             here = self.scope.root.is_dir()
             why = f"cannot be read: {refused[0].detail}" if here else "is not there"
@@ -324,7 +283,7 @@ class Job:
                 f"the memory folder {self.scope.root} {why}",
                 hint="the index is kept as it is until the folder is back",
             )
-        return with_transcripts(found, self.transcripts, cancelled=self.cancelled)
+        return with_transcripts(notes, self.transcripts, cancelled=self.cancelled)
 
 
 @dataclass(slots=True)
@@ -342,29 +301,11 @@ class Counts:
     usage: Usage = field(default_factory=Usage)
     skipped: list[SkippedFile] = field(default_factory=list)
 
-    def stats(self, *, rebuild: bool, finished_at: datetime, seconds: float) -> SyncStats:
-        """Sum up."""
-        return SyncStats(
-            rebuild=rebuild,
-            finished_at=finished_at,
-            seconds=seconds,
-            files_seen=self.seen,
-            files_added=self.added,
-            files_changed=self.changed,
-            files_removed=self.removed,
-            files_skipped=len(self.skipped),
-            chunks_written=self.chunks_written,
-            chunks_embedded=self.embedded,
-            cache_hits=self.cache_hits,
-            usage=self.usage,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class SyncResult:
     """How a job ended."""
 
-    generation: int
     stats: SyncStats
     skipped: tuple[SkippedFile, ...]
     cache_misses: int
@@ -372,5 +313,3 @@ class SyncResult:
     """`None` when every chunk that should have a vector has one."""
     provider: ProviderState | None
     """`None` when the provider was not needed."""
-    swapped: bool = False
-    """Whether another generation went live."""

@@ -1,57 +1,24 @@
-"""Rows out of an index file, and a connection that follows the live generation."""
+"""A connection that follows the live generation, and what is read through it."""
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import TYPE_CHECKING, NamedTuple
 
 from memtui.errors import IndexMissing, IndexUnusable
 from memtui.index.database import mapped_errors, number, open_database
 from memtui.index.generations import IndexFolder
 from memtui.index.schema import check_version, read_meta
-from memtui.model import Reason, SourceCount
+from memtui.model import SourceCount, SourceFile
 from memtui.settings.storage import NO_FILE, file_state
 
 if TYPE_CHECKING:
     from memtui.index.database import Connection
 
-
-@dataclass(frozen=True, slots=True)
-class FileRow:
-    """A file as the index holds it."""
-
-    path: str
-    source: str
-    hash: str
-    size: int
-    mtime_ns: int
-    day: date | None
-    day_from: Reason | None
-    importance: float | None
-    lines: int
-    warnings: tuple[str, ...]
-
-
-class ChunkRange(NamedTuple):
-    """Where a chunk is in its file; lines are 1-based and inclusive."""
-
-    start_line: int
-    end_line: int
-    chunk_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class IndexCounts:
-    """How much an index holds."""
-
-    files: int = 0
-    chunks: int = 0
-    vectors: int = 0
-    """Chunks whose vector was made, in the vector table or in the cache."""
-    sources: tuple[SourceCount, ...] = ()
+# Within this time of a scan, a second write may leave size and modification time as they were.
+RACY_NS = 2 * 10**9
 
 
 class Stamp(NamedTuple):
@@ -69,35 +36,41 @@ class LiveIndex:
     """
 
     def __init__(self, folder: IndexFolder) -> None:
+        self.generation = 0
+        """The generation of the last `connection`; 0 before the first."""
         self._folder = folder
         self._connection: Connection | None = None
-        self._generation = 0
         self._pointer: tuple[int, int] | None = None
         self._file = NO_FILE
-
-    @property
-    def generation(self) -> int:
-        """The generation of the last `connection`; 0 before the first."""
-        return self._generation
 
     def connection(self) -> Connection:
         """Return a connection to the live generation.
 
         Raises `IndexMissing` when there is none, `IndexUnusable` when it cannot be read.
         """
-        pointer = self._look()
-        if self._connection is None or pointer != self._pointer or self._is_another():
-            self._open()
-        if self._connection is None:
-            raise IndexMissing("the index is closed")
-        return self._connection
+        before, self._file = self._file, file_state(self._folder.path(self.generation))
+        # Another file, or one that was cut: read through the old mapping, that kills.
+        is_same = self._file.continues(before) and self._look() == self._pointer
+        if self._connection is not None and is_same:
+            return self._connection
+        self.close()
+        missed: int | None = None
+        while (connection := self._open_current()) is None:
+            generation = self._folder.named()
+            # Where another generation went live between the two looks, that one is opened.
+            if generation == missed:
+                raise IndexMissing(
+                    f"there is no index in {self._folder.folder}", hint="memtui index builds it"
+                )
+            missed = generation
+        self._connection = connection
+        return connection
 
     def stamp(self) -> Stamp:
-        """Tell whether anything was committed since the last stamp, by comparing the two."""
+        """Return a value to compare: was anything committed since the last stamp?"""
         connection = self.connection()
-        with mapped_errors(self._folder.path(self._generation)):
-            version = number(connection, "PRAGMA data_version")
-        return Stamp(self._generation, version)
+        with mapped_errors(self._folder.path(self.generation)):
+            return Stamp(self.generation, number(connection, "PRAGMA data_version"))
 
     def close(self) -> None:
         """Close the connection; the next use opens it again."""
@@ -106,14 +79,9 @@ class LiveIndex:
         self._connection = None
         self._pointer = None
 
-    def _is_another(self) -> bool:
-        """Whether the file is not the one that was opened, or was cut: read mapped, that kills."""
-        before, self._file = self._file, file_state(self._folder.path(self._generation))
-        return not self._file.continues(before)
-
     def _look(self) -> tuple[int, int] | None:
         try:
-            found = os.stat(self._folder.current_path)
+            stat = os.stat(self._folder.current_path)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -121,57 +89,114 @@ class LiveIndex:
                 f"{self._folder.current_path} cannot be read: {error.strerror}",
                 hint="check the folder's permissions",
             ) from error
-        return found.st_ino, found.st_mtime_ns
+        return stat.st_ino, stat.st_mtime_ns
 
-    def _open(self) -> None:
-        self.close()
-        missed: int | None = None
-        while not self._open_current():
-            named = self._folder.named()
-            # Where another generation went live between the two looks, that one is opened.
-            if named == missed:
-                raise IndexMissing(
-                    f"there is no index in {self._folder.folder}", hint="memtui index builds it"
-                )
-            missed = named
-
-    def _open_current(self) -> bool:
-        """Open what `CURRENT` names; false when no such file is there."""
-        pointer = self._look()
+    def _open_current(self) -> Connection | None:
+        """Open what `CURRENT` names; `None` when no such file is there."""
+        self._pointer = self._look()
         generation = self._folder.current()
         if generation is None:
-            return False
+            return None
         path = self._folder.path(generation)
         try:
             connection = open_database(path, readonly=True)
         except IndexMissing:
-            return False
+            return None
         try:
             with mapped_errors(path):
                 check_version(read_meta(connection), path)
         except BaseException:
             connection.close()
             raise
-        self._connection, self._generation, self._pointer = connection, generation, pointer
-        self._file = file_state(path)
-        return True
+        self.generation, self._file = generation, file_state(path)
+        return connection
 
 
-def file_rows(connection: Connection) -> list[FileRow]:
-    """Read every file, by path."""
-    return [_file_row(row) for row in connection.execute(f"{_FILES} ORDER BY path").fetchall()]
+# --- files --------------------------------------------------------------------------------------
 
 
-def file_row(connection: Connection, path: str) -> FileRow | None:
-    """Read one file; `None` when the index does not hold it."""
+class KnownFile(NamedTuple):
+    """A file as the index holds it: the stat it had, and when it was seen."""
+
+    path: str
+    source: str
+    hash: str
+    size: int
+    mtime_ns: int
+    inode: int
+    seen_ns: int
+    lines: int = 0
+    day: str | None = None
+    """The day that it is about, ISO 8601."""
+    warnings: str = "[]"
+    """What was wrong with it, as a JSON list of lines."""
+
+
+_FILES = (
+    "SELECT path, source, hash, size, mtime_ns, inode, seen_ns, lines, day, warnings FROM files"
+)
+
+
+def known_files(connection: Connection) -> dict[str, KnownFile]:
+    """Read what the index knows about its files, by path."""
+    rows = connection.execute(_FILES).fetchall()
+    return {str(row[0]): KnownFile._make(row) for row in rows}
+
+
+def known_file(connection: Connection, path: str) -> KnownFile | None:
+    """Read what the index knows about one file; `None` when it does not hold it."""
     rows = connection.execute(f"{_FILES} WHERE path = ?", (path,)).fetchall()
-    return _file_row(rows[0]) if rows else None
+    return KnownFile._make(rows[0]) if rows else None
 
 
-def recent_files(connection: Connection, limit: int) -> list[FileRow]:
+def recent_files(connection: Connection, limit: int) -> list[KnownFile]:
     """Read the files that were written last, newest first."""
     query = f"{_FILES} ORDER BY mtime_ns DESC, path LIMIT ?"
-    return [_file_row(row) for row in connection.execute(query, (limit,)).fetchall()]
+    return [KnownFile._make(row) for row in connection.execute(query, (limit,)).fetchall()]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a scan says has to be done."""
+
+    read: tuple[SourceFile, ...]
+    """New files, files with another stat, and files written too close to the last scan."""
+    changed: tuple[str, ...]
+    """The paths in `read` that are new or have another stat."""
+    removed: tuple[str, ...]
+
+
+def plan_changes(
+    files: Sequence[SourceFile], known: Mapping[str, KnownFile], unread: tuple[str, ...] = ()
+) -> Plan:
+    """Compare a scan with the index by stat alone; nothing is read.
+
+    `unread` are beginnings of paths below which the scan could not look: nothing there is gone.
+    """
+    read = []
+    changed = []
+    for file in files:
+        row = known.get(file.path)
+        stat = (file.size, file.mtime_ns, file.inode, file.source)
+        if row is None or stat != (row.size, row.mtime_ns, row.inode, row.source):
+            read.append(file)
+            changed.append(file.path)
+        elif file.mtime_ns >= row.seen_ns - RACY_NS:
+            read.append(file)
+    here = {file.path for file in files}
+    removed = sorted(path for path in known if path not in here and not path.startswith(unread))
+    return Plan(tuple(read), tuple(changed), tuple(removed))
+
+
+# --- chunks -------------------------------------------------------------------------------------
+
+
+class ChunkRange(NamedTuple):
+    """Where a chunk is in its file; lines are 1-based and inclusive."""
+
+    start_line: int
+    end_line: int
+    chunk_id: str
 
 
 def chunk_ranges(connection: Connection, path: str) -> list[ChunkRange]:
@@ -185,61 +210,33 @@ def chunk_ranges(connection: Connection, path: str) -> list[ChunkRange]:
     return [ChunkRange._make(row) for row in rows]
 
 
-def pending_count(connection: Connection) -> int:
-    """Count the chunks that have no vector yet."""
-    return number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
+@dataclass(frozen=True, slots=True)
+class IndexCounts:
+    """How much an index holds."""
+
+    files: int = 0
+    chunks: int = 0
+    vectors: int = 0
+    """Chunks whose vector was made, in the vector table or in the cache."""
+    sources: tuple[SourceCount, ...] = ()
 
 
 def counts(connection: Connection) -> IndexCounts:
     """Count what the index holds, by source."""
-    files: dict[str, int] = {}
-    for source, count in connection.execute(
-        "SELECT source, count(*) FROM files GROUP BY source"
-    ).fetchall():
-        files[str(source)] = int(str(count))
+    files = connection.execute("SELECT source, count(*) FROM files GROUP BY source").fetchall()
     if len(files) == 1:
         # Then all chunks are of that source, and no row has to be read to count them.
-        chunks = dict.fromkeys(files, number(connection, "SELECT count(*) FROM chunks"))
+        chunks = {files[0][0]: number(connection, "SELECT count(*) FROM chunks")}
     else:
-        chunks = _chunks_by_source(connection)
-    total = sum(chunks.values())
-    return IndexCounts(
-        files=sum(files.values()),
-        chunks=total,
-        vectors=total - pending_count(connection),
-        sources=tuple(
-            SourceCount(source, files[source], chunks.get(source, 0)) for source in sorted(files)
-        ),
+        rows = connection.execute(
+            "SELECT f.source, sum(c.number) FROM (SELECT file_id, count(*) AS number FROM chunks "
+            "GROUP BY file_id) c JOIN files f ON f.id = c.file_id GROUP BY f.source"
+        ).fetchall()
+        chunks = {source: int(str(count)) for source, count in rows}
+    sources = tuple(
+        SourceCount(str(source), int(str(count)), chunks.get(source, 0))
+        for source, count in sorted(files)
     )
-
-
-def _chunks_by_source(connection: Connection) -> dict[str, int]:
-    chunks: dict[str, int] = {}
-    for source, count in connection.execute(
-        "SELECT f.source, sum(c.number) FROM (SELECT file_id, count(*) AS number FROM chunks "
-        "GROUP BY file_id) c JOIN files f ON f.id = c.file_id GROUP BY f.source"
-    ).fetchall():
-        chunks[str(source)] = int(str(count))
-    return chunks
-
-
-_FILES = (
-    "SELECT path, source, hash, size, mtime_ns, day, day_from, importance, lines, warnings "
-    "FROM files"
-)
-
-
-def _file_row(row: tuple[object, ...]) -> FileRow:
-    path, source, text_hash, size, mtime_ns, day, day_from, importance, lines, warnings = row
-    return FileRow(
-        path=str(path),
-        source=str(source),
-        hash=str(text_hash),
-        size=int(str(size)),
-        mtime_ns=int(str(mtime_ns)),
-        day=date.fromisoformat(str(day)) if day else None,
-        day_from=Reason(str(day_from)) if day_from else None,
-        importance=importance if isinstance(importance, float) else None,
-        lines=int(str(lines)),
-        warnings=tuple(json.loads(str(warnings))),
-    )
+    total = sum(source.chunks for source in sources)
+    missing = number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
+    return IndexCounts(sum(source.files for source in sources), total, total - missing, sources)

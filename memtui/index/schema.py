@@ -114,14 +114,13 @@ def has_vector_table(connection: Connection) -> bool:
     """Whether vectors can be read from and written to this file (else they are in the cache)."""
     if vector_extension(connection) is None:
         return False
-    found = "SELECT count(*) FROM sqlite_master WHERE name = 'chunks_vec'"
-    return bool(number(connection, found))
+    query = "SELECT count(*) FROM sqlite_master WHERE name = 'chunks_vec'"
+    return bool(number(connection, query))
 
 
 def read_meta(connection: Connection) -> dict[str, str]:
     """Read what the file says about itself; empty for a file without tables."""
-    found = "SELECT count(*) FROM sqlite_master WHERE name = 'meta'"
-    if not number(connection, found):
+    if not number(connection, "SELECT count(*) FROM sqlite_master WHERE name = 'meta'"):
         return {}
     rows = connection.execute("SELECT key, value FROM meta").fetchall()
     return {str(key): str(value) for key, value in rows}
@@ -155,6 +154,21 @@ NO_MODEL = "none"
 INPUT_BYTES = "input_bytes"
 
 
+def made_by(meta: Mapping[str, str]) -> ProviderIdentity | None:
+    """Return who made the vectors of an index; `None` for one that is to hold none."""
+    name = meta.get("provider", NO_MODEL)
+    if name in ("", NO_MODEL):
+        return None
+    dimensions, limit = meta.get("dimensions", ""), meta.get(INPUT_BYTES, "")
+    return ProviderIdentity(
+        name,
+        meta.get("model", NO_MODEL),
+        int(dimensions) if dimensions.isdecimal() else None,
+        meta.get("fingerprint", ""),
+        int(limit) if limit.isdecimal() else None,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How an index is to be made; two indexes of one folder and one recipe are equal."""
@@ -170,11 +184,6 @@ class Recipe:
         return self.identity.model if self.identity else NO_MODEL
 
     @property
-    def dimensions(self) -> int | None:
-        """The length of a vector; `None` while only the provider's first answer can tell."""
-        return self.identity.dimensions if self.identity else None
-
-    @property
     def input_bytes(self) -> int | None:
         """The most UTF-8 bytes of a chunk, which is split above; `None`: never split."""
         return self.identity.input_bytes if self.identity else None
@@ -187,7 +196,7 @@ class Recipe:
             "provider": identity.name if identity else NO_MODEL,
             "model": self.model,
             "fingerprint": identity.fingerprint if identity else "",
-            "dimensions": str(self.dimensions or ""),
+            "dimensions": str((identity and identity.dimensions) or ""),
             "tokenizer": FTS5_TOKENIZE,
             "chunk_tokens": str(self.chunk_tokens),
             "chunk_overlap": str(self.chunk_overlap),
@@ -196,34 +205,17 @@ class Recipe:
         }
 
     def of_model_in(self, meta: Mapping[str, str]) -> Recipe | None:
-        """The recipe of an index that differs from this one by its model alone; else `None`."""
-        dimensions, limit = meta.get("dimensions", ""), meta.get(INPUT_BYTES, "")
-        identity = ProviderIdentity(
-            meta.get("provider", NO_MODEL),
-            meta.get("model", NO_MODEL),
-            int(dimensions) if dimensions.isdecimal() else None,
-            meta.get("fingerprint", ""),
-            int(limit) if limit.isdecimal() else None,
-        )
-        found = replace(self, identity=identity)
-        return found if identity.name != NO_MODEL and found.matches(meta) else None
-
-    def equals(self, other: Recipe) -> bool:
-        """Whether both make the same index, though one may not know the dimensions yet."""
-        ours, theirs = self.meta(), other.meta()
-        if not (ours["dimensions"] and theirs["dimensions"]):
-            ours["dimensions"] = theirs["dimensions"]
-        return ours == theirs
+        """Return the recipe of an index that differs by its model alone; else `None`."""
+        identity = made_by(meta)
+        recipe = replace(self, identity=identity)
+        return recipe if identity is not None and recipe.matches(meta) else None
 
     def matches(self, meta: Mapping[str, str]) -> bool:
         """Whether an index that says `meta` about itself was made by this recipe."""
-        return not self.differences(meta)
-
-    def differences(self, meta: Mapping[str, str]) -> tuple[str, ...]:
-        """Name the keys in which an index differs from this recipe."""
-        wanted = self.meta()
-        if not wanted["dimensions"]:
-            del wanted["dimensions"]
+        expected = self.meta()
+        if not expected["dimensions"]:
+            # Only the provider's first answer can tell.
+            del expected["dimensions"]
         # An index that says nothing of it is of a time when no chunk was split.
-        found = {INPUT_BYTES: "", **meta}
-        return tuple(key for key, value in wanted.items() if found.get(key) != value)
+        stored = {INPUT_BYTES: "", **meta}
+        return all(stored.get(key) == value for key, value in expected.items())

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from memtui.bus import IndexSwapped, LegDegraded
-from memtui.embedding.provider import ProviderIdentity, identity_of, maker_of
-from memtui.errors import Cancelled, ProviderError
+from memtui.bus import FileIndexed, FileSkipped, IndexSwapped, LegDegraded
+from memtui.embedding.provider import identity_of, maker_of
+from memtui.errors import Cancelled, ProviderError, WorkspaceNotFound
 from memtui.index.database import (
-    DiskFull,
     Interrupted,
     checkpoint,
-    copy_without_gaps,
     interruptible,
     let_log_grow,
     mapped_errors,
@@ -23,22 +24,36 @@ from memtui.index.database import (
     open_database,
     transaction,
 )
-from memtui.index.files import FilesPhase
-from memtui.index.job import MOST_FAILURES, PROBE_TEXT, Counts, Job, SyncResult
-from memtui.index.scan import is_another_root, require_mounted
+from memtui.index.job import FILES, MOST_FAILURES, PROBE_TEXT, Counts, Job, SyncResult
+from memtui.index.reader import known_files, plan_changes
 from memtui.index.schema import check_version, create, read_meta, write_meta
+from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
+from memtui.index.transcripts.scope import TranscriptScope
 from memtui.index.vectors import Batched, VectorsPhase, compact_vectors, embed_by_batches
-from memtui.model import Leg, Usage
+from memtui.index.writer import IndexWriter, within_limit
+from memtui.memory.discover import Discovery
+from memtui.memory.documents import read_document, reason_of
+from memtui.model import Leg, SkippedFile, SourceFile, SyncStats
+from memtui.retrieval.pool import UNMASKED
 
 if TYPE_CHECKING:
     from memtui.index.database import Connection
 
+T = TypeVar("T")
 
 _BULK = {"automerge": 0, "crisismerge": 64}
 _NORMAL = {"automerge": 4, "crisismerge": 16}
-# Merging full-text data that did not fit into memory leaves as many pages free, which vectors fill
-# where there are any.
-_MOST_FREE = 0.125
+# A commit costs the same for few files and for many, and until it, nothing of them is found.
+_FILES_AT_ONCE = 256
+_BYTES_AT_ONCE = 2 * 2**20
+
+# Keys of the index's meta table: which folder the notes were found in; what decides, besides the
+# files, what is read of transcripts; the state of the programs' lists of sessions at the last look.
+_ROOT = "root"
+_RECIPE = "transcripts"
+_REGISTRIES = "transcript_registries"
+# The recipe of transcripts that were read in part by one and in part by another.
+_MIXED = "mixed"
 
 
 def rebuild(job: Job) -> SyncResult:
@@ -48,69 +63,32 @@ def rebuild(job: Job) -> SyncResult:
     Raises `Cancelled` and everything `sync` raises; the live generation is then as before.
     """
     began = time.monotonic()
-    files = [job.folder.begin()]
+    building = job.folder.begin()
     counts = Counts(usage=job.spent)
     try:
-        with mapped_errors(files[0]):
-            connection = open_database(files[0], bulk=True)
+        with mapped_errors(building):
+            connection = open_database(building, bulk=True)
             try:
                 vectors = _fill(job, connection, counts)
-                _close_gaps(job, connection, files)
             finally:
                 connection.close()
-            _discard(job, files[:-1])
             job.check()
-            generation = job.folder.commit(files[-1], cancelled=job.cancelled)
+            generation = job.folder.commit(building, cancelled=job.cancelled)
     except Interrupted as error:
-        _discard(job, files)
+        job.folder.discard(building)
         raise Cancelled from error
     except BaseException:
-        _discard(job, files)
+        job.folder.discard(building)
         raise
     job.folder.clean()
     job.bus.publish(IndexSwapped(generation))
-    if vectors.problem is not None:
-        problem = vectors.problem
-        job.bus.publish(LegDegraded(Leg.VECTOR, problem.reason, problem.detail))
-    return SyncResult(
-        generation=generation,
-        stats=counts.stats(rebuild=True, finished_at=job.now(), seconds=time.monotonic() - began),
-        skipped=tuple(counts.skipped),
-        cache_misses=counts.cache_misses,
-        problem=vectors.problem,
-        provider=vectors.state,
-        swapped=True,
-    )
-
-
-def _close_gaps(job: Job, connection: Connection, files: list[Path]) -> None:
-    """Add a copy without free pages to the files where many are free and the disk has room."""
-    if free_share(connection) <= _MOST_FREE:
-        return
-    files.append(job.folder.begin())
-    try:
-        with interruptible(connection, job.cancelled):
-            copy_without_gaps(connection, files[-1])
-    except DiskFull:
-        # The file with the gaps is as good.
-        job.folder.discard(files.pop())
-
-
-def free_share(connection: Connection) -> float:
-    """How much of the file holds nothing, 0 to 1."""
-    pages = number(connection, "PRAGMA page_count")
-    return number(connection, "PRAGMA freelist_count") / pages if pages else 0.0
-
-
-def _discard(job: Job, files: Sequence[Path]) -> None:
-    for file in files:
-        job.folder.discard(file)
+    return _result(job, counts, vectors, began, rebuild=True)
 
 
 def _fill(job: Job, connection: Connection, counts: Counts) -> VectorsPhase:
-    create(connection, job.recipe.dimensions)
-    write_meta(connection, job.recipe.meta())
     seen_ns = time.time_ns()
+    create(connection, job.recipe.identity.dimensions if job.recipe.identity else None)
+    write_meta(connection, job.recipe.meta())
     discovery = job.discover()
     _configure_fts(connection, _BULK)
     connection.execute("BEGIN IMMEDIATE")
@@ -142,9 +120,8 @@ def sync(job: Job) -> SyncResult:
     """
     began = time.monotonic()
     generation = job.folder.current()
-    first = generation is None
     if generation is None:
-        generation = create_generation(job)
+        generation = _create_generation(job)
         job.bus.publish(IndexSwapped(generation))
     path = job.folder.path(generation)
     with mapped_errors(path):
@@ -154,39 +131,100 @@ def sync(job: Job) -> SyncResult:
             meta = read_meta(connection)
             check_version(meta, path)
             if not job.recipe.matches(meta):
-                kept, spent = _kept(job, connection, meta)
-                job = kept or replace(job, spent=spent)
+                job = _kept_meanwhile(job, connection, meta)
+            # Before the scan, so that a write during it counts as too close to be trusted.
+            seen_ns = time.time_ns()
             if job.recipe.matches(meta):
-                return _sync_into(job, connection, generation, began=began, swapped=first)
-            if is_another_root(meta, job.scope.root):
-                require_mounted(connection, meta, job.scope.root, job.discover())
+                discovery = job.discover()
+                _require_mounted(job, connection, discovery)
+                return _sync_into(job, connection, discovery, seen_ns, began)
+            _require_mounted(job, connection, None)
         finally:
             connection.close()
     return rebuild(job)
 
 
-def _kept(job: Job, connection: Connection, meta: Mapping[str, str]) -> tuple[Job | None, Usage]:
-    """The job of an index of another model, which stays; `None` when a new one is to be made.
+def _create_generation(job: Job) -> int:
+    """Make an empty generation and let it go live."""
+    building = job.folder.begin()
+    with mapped_errors(building):
+        connection = open_database(building)
+        try:
+            create(connection, job.recipe.identity.dimensions if job.recipe.identity else None)
+            write_meta(connection, {**job.recipe.meta(), "complete": "0"})
+        finally:
+            connection.close()
+    generation = job.folder.commit(building)
+    job.folder.clean()
+    return generation
+
+
+def _sync_into(
+    job: Job, connection: Connection, discovery: Discovery, seen_ns: int, began: float
+) -> SyncResult:
+    counts, before = Counts(), connection.total_changes()
+    FilesPhase(job, connection, counts).run(discovery, seen_ns=seen_ns)
+    if read_meta(connection).get("complete") != "1":
+        with transaction(connection):
+            write_meta(connection, {"complete": "1"})
+    vectors = VectorsPhase(job, connection, counts, gives_way=True)
+    vectors.run()
+    if connection.total_changes() != before:
+        compact_vectors(connection)
+        checkpoint(connection)
+    return _result(job, counts, vectors, began, rebuild=False)
+
+
+def _result(
+    job: Job, counts: Counts, vectors: VectorsPhase, began: float, *, rebuild: bool
+) -> SyncResult:
+    problem = vectors.problem
+    if problem is not None:
+        job.bus.publish(LegDegraded(Leg.VECTOR, problem.reason, problem.detail))
+    stats = SyncStats(
+        rebuild=rebuild,
+        finished_at=job.now(),
+        seconds=time.monotonic() - began,
+        files_seen=counts.seen,
+        files_added=counts.added,
+        files_changed=counts.changed,
+        files_removed=counts.removed,
+        files_skipped=len(counts.skipped),
+        chunks_written=counts.chunks_written,
+        chunks_embedded=counts.embedded,
+        cache_hits=counts.cache_hits,
+        usage=counts.usage,
+    )
+    return SyncResult(stats, tuple(counts.skipped), counts.cache_misses, problem, vectors.state)
+
+
+# --- an index of another model ------------------------------------------------------------------
+
+
+def _kept_meanwhile(job: Job, connection: Connection, meta: Mapping[str, str]) -> Job:
+    """Return the job of keeping the index of another model as it is; else the job as it was.
 
     It stays while it holds vectors, and nobody would make those of the new one, or a batch that
-    makes them is under way. Tells what was asked for in batches, too.
+    makes them is under way. What was asked for in batches is noted in the job.
     """
     if job.recipe.identity is None:
-        return None, Usage()
+        return job
     answers = _answers(job)
     recipe = job.recipe.of_model_in(meta)
     if recipe is None or not number(connection, "SELECT count(*) FROM chunks WHERE embedded = 1"):
-        return None, Usage()
-    batched = _batched(job, connection, job.recipe.identity) if answers else Batched()
-    stays = batched.waiting or not answers
-    kept = replace(job, recipe=recipe, awaits_batch=batched.waiting)
-    return (kept if stays else None), batched.spent
+        return job
+    batched = _batched(job, connection) if answers else Batched()
+    if answers and not batched.waiting:
+        return replace(job, spent=batched.spent)
+    return replace(job, recipe=recipe, awaits_batch=batched.waiting)
 
 
-def _batched(job: Job, connection: Connection, identity: ProviderIdentity) -> Batched:
+def _batched(job: Job, connection: Connection) -> Batched:
     """Have the texts of the live index embedded for a new one, where that is done in batches."""
+    identity = job.recipe.identity
     provider, _ = job.provider()
     job.check()
+    assert identity is not None
     if provider is None or maker_of(identity_of(provider)) != maker_of(identity):
         return Batched()
     identity = identity._replace(dimensions=identity.dimensions or provider.dimensions)
@@ -200,62 +238,206 @@ def _answers(job: Job) -> bool:
     """
     provider, _ = job.provider()
     job.check()
+    if provider is None or not provider.address:
+        return provider is not None
     for _ in range(MOST_FAILURES):
-        if provider is None or not provider.address:
-            break
         try:
             provider.embed_query(PROBE_TEXT, cancelled=job.cancelled)
             return True
         except ProviderError:
             # Who hands the provider out has noted it.
             job.check()
-    return provider is not None and not provider.address
+    return False
 
 
-def create_generation(job: Job) -> int:
-    """Make an empty generation and let it go live."""
-    building = job.folder.begin()
-    with mapped_errors(building):
-        connection = open_database(building)
-        try:
-            create(connection, job.recipe.dimensions)
-            write_meta(connection, {**job.recipe.meta(), "complete": "0"})
-        finally:
-            connection.close()
-    generation = job.folder.commit(building)
-    job.folder.clean()
-    return generation
+# --- files --------------------------------------------------------------------------------------
 
 
-def _sync_into(
-    job: Job, connection: Connection, generation: int, *, began: float, swapped: bool
-) -> SyncResult:
-    counts = Counts()
-    # Before the scan, so that a write during it counts as too close to be trusted.
-    seen_ns = time.time_ns()
-    meta = read_meta(connection)
-    discovery = job.discover()
-    require_mounted(connection, meta, job.scope.root, discovery)
-    before = connection.total_changes()
-    FilesPhase(job, connection, counts).run(discovery, seen_ns=seen_ns)
-    if read_meta(connection).get("complete") != "1":
-        with transaction(connection):
-            write_meta(connection, {"complete": "1"})
-    vectors = VectorsPhase(job, connection, counts, gives_way=True)
-    vectors.run()
-    if vectors.problem is not None:
-        problem = vectors.problem
-        job.bus.publish(LegDegraded(Leg.VECTOR, problem.reason, problem.detail))
-    if connection.total_changes() != before:
-        compact_vectors(connection)
-        checkpoint(connection)
-    stats = counts.stats(rebuild=False, finished_at=job.now(), seconds=time.monotonic() - began)
-    return SyncResult(
-        generation=generation,
-        stats=stats,
-        skipped=tuple(counts.skipped),
-        cache_misses=counts.cache_misses,
-        problem=vectors.problem,
-        provider=vectors.state,
-        swapped=swapped,
-    )
+def _identity_of_root(root: Path) -> str:
+    """Tell a folder from another one that takes its place, by device and inode; empty without."""
+    try:
+        stat = os.stat(root)
+    except OSError:
+        return ""
+    return f"{stat.st_dev}:{stat.st_ino}"
+
+
+def _require_mounted(job: Job, connection: Connection, discovery: Discovery | None) -> None:
+    """Raise `WorkspaceNotFound` where another, empty folder is in the place of the indexed one.
+
+    The folder on which a file system was mounted is there without it, and has no notes.
+    """
+    root = job.scope.root
+    if read_meta(connection).get(_ROOT, "") in ("", _identity_of_root(root)):
+        return
+    files = (discovery or job.discover()).files
+    is_empty = all(file.source == TRANSCRIPTS for file in files)
+    query = "SELECT count(*) FROM files WHERE source <> ?"
+    if is_empty and number(connection, query, TRANSCRIPTS):
+        raise WorkspaceNotFound(
+            f"the memory folder {root} is empty and not the one that was indexed: not mounted?",
+            hint="the index is kept until the notes are back; memtui index --force empties it",
+        )
+
+
+def _groups(files: Iterable[SourceFile]) -> Iterator[list[SourceFile]]:
+    """Divide files into what is written in one transaction."""
+    group: list[SourceFile] = []
+    size = 0
+    for file in files:
+        group.append(file)
+        size += file.size
+        if len(group) == _FILES_AT_ONCE or size >= _BYTES_AT_ONCE:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+class FilesPhase:
+    """Reads files and writes their rows, in small transactions unless `bulk`.
+
+    A file that cannot be read is reported and loses its rows, so that the index is what a fresh
+    one would be. Nothing that was committed is lost when the job stops.
+    """
+
+    def __init__(
+        self, job: Job, connection: Connection, counts: Counts, *, bulk: bool = False
+    ) -> None:
+        self._job = job
+        self._connection = connection
+        self._counts = counts
+        self._bulk = bulk
+        self._writer = IndexWriter(connection, model=job.recipe.model)
+        self._known = known_files(connection)
+
+    def run(self, discovery: Discovery, *, seen_ns: int) -> None:
+        """Make the rows those of the files that were found at `seen_ns` (Unix time)."""
+        job, counts, known = self._job, self._counts, self._known
+        # Both are imported when they are needed: a search does without.
+        from memtui.index.transcripts.phase import TranscriptsPhase
+        from memtui.index.transcripts.reading import registered_as
+        from memtui.index.transcripts.streams import look_at_registries
+
+        meta = read_meta(self._connection)
+        scope = job.transcripts or TranscriptScope(job.scope.root)
+        anew = meta.get(_RECIPE, scope.recipe) != scope.recipe
+        plan = plan_changes(discovery.files, known, discovery.unread)
+        sessions = [file for file in discovery.files if file.source == TRANSCRIPTS]
+        # Sessions of which the program's list of them tells something else than before.
+        registered = look_at_registries(
+            sessions,
+            partial(registered_as, self._connection),
+            meta.get(_REGISTRIES, ""),
+            scope.rules,
+        )
+        read = {file.path: file for file in (*plan.read, *(sessions if anew else ()))}
+        others = [file.path for file in registered.differing if file.path not in read]
+        read |= {file.path: file for file in registered.differing}
+        notes = [file for file in read.values() if file.source != TRANSCRIPTS]
+        transcripts = [file for file in read.values() if file.source == TRANSCRIPTS]
+        counts.seen = len(discovery.files)
+        for skipped in discovery.skipped:
+            self._skip(skipped)
+        job.planned((*plan.changed, *others, *plan.removed))
+        for start in range(0, len(plan.removed), _FILES_AT_ONCE):
+            self._remove(plan.removed[start : start + _FILES_AT_ONCE])
+        if read:
+            self._begin(scope, meta, anew=anew)
+            job.progress.start(FILES, len(read))
+            for group in _groups(notes):
+                self._take(group, seen_ns)
+            phase = TranscriptsPhase(
+                job, scope, self._connection, counts, bulk=self._bulk, seen_ns=seen_ns
+            )
+            phase.run(transcripts, known, anew=anew)
+        if discovery.files:
+            self._note(
+                {
+                    _RECIPE: scope.recipe,
+                    _REGISTRIES: registered.stamps,
+                    UNMASKED[0]: scope.rules.redaction,
+                    _ROOT: _identity_of_root(job.scope.root),
+                }
+            )
+
+    def _begin(self, scope: TranscriptScope, meta: Mapping[str, str], *, anew: bool) -> None:
+        """Note before the first transcript what a job that stops in between leaves behind.
+
+        What was read in part by one recipe and in part by another is read anew by any.
+        """
+        self._note({_RECIPE: _MIXED if anew else scope.recipe})
+        if not scope.rules.masks_more:
+            self._note({UNMASKED[0]: UNMASKED[1]})
+
+    def _note(self, values: Mapping[str, str]) -> None:
+        meta = read_meta(self._connection)
+        if any(meta.get(key) != value for key, value in values.items()):
+            with self._transaction():
+                write_meta(self._connection, values)
+
+    def _take(self, files: Sequence[SourceFile], seen_ns: int) -> None:
+        """Read some notes and write their rows, in one piece."""
+        job, counts = self._job, self._counts
+        indexed: list[tuple[str, int]] = []
+        unread: list[SkippedFile] = []
+        written = removed = 0
+        with self._transaction():
+            for file in files:
+                job.check()
+                try:
+                    new, chunks = self._write(file, seen_ns)
+                except OSError as error:
+                    said = error.strerror or str(error)
+                    unread.append(SkippedFile(file.path, reason_of(error), said))
+                    removed += self._writer.remove_files([file.path], job.cancelled)
+                    continue
+                if chunks is not None:
+                    indexed.append((file.path, chunks))
+                    written += new
+        for skipped in unread:
+            self._skip(skipped)
+        counts.chunks_written += written
+        counts.removed += removed
+        counts.changed += sum(path in self._known for path, _ in indexed)
+        counts.added += sum(path not in self._known for path, _ in indexed)
+        for path, chunks in indexed:
+            job.bus.publish(FileIndexed(path, chunks))
+        job.done([file.path for file in files])
+        job.progress.advance(len(files), indexed[-1][0] if indexed else "")
+
+    def _write(self, file: SourceFile, seen_ns: int) -> tuple[int, int | None]:
+        """Write the rows of a note; how many chunks are new, and how many there are.
+
+        `None` where its content is what the index holds. Raises `OSError`.
+        """
+        from memtui.memory.chunking import chunk_document
+
+        recipe, cancelled = self._job.recipe, self._job.cancelled
+        document = read_document(file, max_bytes=self._job.scope.max_file_bytes)
+        known = self._known.get(file.path)
+        if known is not None and (known.hash, known.source) == (document.hash, file.source):
+            self._writer.touch(file, seen_ns=seen_ns)
+            return 0, None
+        spans = chunk_document(
+            document,
+            tokens=recipe.chunk_tokens,
+            overlap=recipe.chunk_overlap,
+            cancelled=cancelled,
+        )
+        spans = within_limit(spans, recipe.input_bytes)
+        new = self._writer.write_document(document, spans, seen_ns=seen_ns, cancelled=cancelled)
+        return new, len(spans)
+
+    def _remove(self, paths: Sequence[str]) -> None:
+        self._job.check()
+        with self._transaction():
+            self._counts.removed += self._writer.remove_files(paths, self._job.cancelled)
+        self._job.done(paths)
+
+    def _skip(self, skipped: SkippedFile) -> None:
+        self._counts.skipped.append(skipped)
+        self._job.bus.publish(FileSkipped(skipped.path, skipped.reason))
+
+    def _transaction(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._bulk else transaction(self._connection)

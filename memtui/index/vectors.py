@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memtui.embedding.provider import (
     Provider,
@@ -27,7 +27,7 @@ from memtui.index.job import (
     VectorProblem,
     is_for_good,
 )
-from memtui.index.schema import create_vector_table, has_vector_table, read_meta, write_meta
+from memtui.index.schema import has_vector_table, made_by, read_meta, write_meta
 from memtui.index.writer import IndexWriter
 from memtui.model import Failure, ProviderState, Reason, Usage
 from memtui.text.sanitize import safe_line
@@ -79,17 +79,15 @@ class MissingTexts(Mapping[str, str]):
         while page := self._page(last):
             check()
             last = max(page.values())
-            known = cache.get_many(identity, page)
+            cached = cache.get_many(identity, page)
             self._rows |= {
                 name: row
                 for name, row in page.items()
-                if name not in known and not is_refused(name)
+                if name not in cached and not is_refused(name)
             }
 
     def __getitem__(self, text_hash: str) -> str:
-        row = self._rows[text_hash]
-        found = self._connection.execute("SELECT text FROM chunks WHERE id = ?", (row,))
-        return str(found.fetchall()[0][0])
+        return _text(self._connection, self._rows[text_hash])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._rows)
@@ -140,7 +138,7 @@ def embed_by_batches(
             job.cache,
             cancelled=job.cancelled,
             interrupted=job.wanted if gives_way else _never,
-            progress=_Reported(job).tell,
+            progress=job.progress.reach,
         ).run()
     except ProviderError as error:
         job.note(f"batch: {error}")
@@ -151,23 +149,6 @@ def embed_by_batches(
     if outcome.note:
         job.note(outcome.note)
     return Batched(frozenset(texts), outcome.waiting, outcome.spent)
-
-
-class _Reported:
-    """Turns what batches tell into phases of the progress."""
-
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._phase = ""
-        self._done = 0
-
-    def tell(self, phase: str, done: int, total: int) -> None:
-        """Begin a phase, or go on in it."""
-        if phase != self._phase:
-            self._phase, self._done = phase, 0
-            self._job.progress.start(phase, total)
-        self._job.progress.advance(done - self._done)
-        self._done = done
 
 
 def _never() -> bool:
@@ -181,13 +162,15 @@ _NAMED = 3
 _SLACK_FACTOR = 2
 _SLACK_ROWS = 4096
 
+# A key of the meta table: where the vectors are, as a platform without sqlite-vec may write last.
 _MARK = "vectors"
 _IN_TABLE = "table"
 _IN_CACHE = "cache"
 
 
-@dataclass(frozen=True, slots=True)
-class _Pending:
+class _Pending(NamedTuple):
+    """A chunk without a vector."""
+
     row: int
     hash: str
 
@@ -219,16 +202,16 @@ class VectorsPhase:
         self._refused: dict[int, Refusal] = {}
         self._gives_way = gives_way
         self._asked_of_batches: frozenset[str] | None = None
-        self._identity: ProviderIdentity | None = job.recipe.identity
-        noted = read_meta(connection).get("dimensions", "")
-        self._dims = job.recipe.dimensions or (int(noted) if noted.isdecimal() else None)
-        self._dims_noted = bool(noted)
+        maker = made_by(read_meta(connection))
+        self._are_dims_noted = maker is not None and maker.dimensions is not None
+        self._dims = maker.dimensions if maker is not None else None
 
     def run(self) -> None:
         """Embed every chunk without a vector; raises `Cancelled`, what was made stays."""
-        identity = self._identity
+        identity = self._job.recipe.identity
         if identity is None:
             return
+        self._dims = identity.dimensions or self._dims
         self._settle_table()
         pending = self._count_pending()
         if not pending:
@@ -272,53 +255,43 @@ class VectorsPhase:
     def _settle_table(self) -> None:
         """Bring the vector table back when sqlite-vec was missing while vectors were written."""
         connection = self._connection
-        where = read_meta(connection).get(_MARK, _IN_TABLE)
+        place = read_meta(connection).get(_MARK, _IN_TABLE)
         if vector_extension(connection) is None:
-            if where != _IN_CACHE:
+            if place != _IN_CACHE:
                 with transaction(connection):
                     write_meta(connection, {_MARK: _IN_CACHE})
-        elif where == _IN_CACHE:
+        elif place == _IN_CACHE:
             with transaction(connection):
-                if has_vector_table(connection):
-                    connection.execute("DROP TABLE chunks_vec")
+                connection.execute("DROP TABLE IF EXISTS chunks_vec")
                 connection.execute("UPDATE chunks SET embedded = 0 WHERE embedded <> 0")
                 write_meta(connection, {_MARK: _IN_TABLE})
-            if self._dims is not None:
-                create_vector_table(connection, self._dims)
             self._writer = IndexWriter(connection, model=self._job.recipe.model)
 
     def _count_pending(self) -> int:
         return number(self._connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
 
     def _pages(self) -> Iterator[list[_Pending]]:
+        query = "SELECT id, hash FROM chunks WHERE embedded = 0 AND id > ? ORDER BY id LIMIT ?"
         last = -1
-        while True:
-            rows = self._connection.execute(
-                "SELECT id, hash FROM chunks WHERE embedded = 0 AND id > ? ORDER BY id LIMIT ?",
-                (last, _PAGE),
-            ).fetchall()
-            if not rows:
-                return
-            page = [_Pending(int(str(row)), str(text_hash)) for row, text_hash in rows]
+        while rows := self._connection.execute(query, (last, _PAGE)).fetchall():
+            page = [_Pending._make(row) for row in rows]
             last = page[-1].row
             yield page
 
     def _from_cache(self, page: list[_Pending], identity: ProviderIdentity) -> list[_Pending]:
-        known = self._job.cache.get_many(identity, [pending.hash for pending in page])
-        found = {
-            pending.row: known[pending.hash]
-            for pending in page
-            if pending.hash in known and self._fits(known[pending.hash])
-        }
-        if found:
-            self._write(found)
+        """Write the vectors of a page that the cache has; return the rest of it."""
+        cached = self._job.cache.get_many(identity, [pending.hash for pending in page])
+        usable = {name: vector for name, vector in cached.items() if self._fits(vector)}
+        hits = [pending for pending in page if pending.hash in usable]
+        if hits:
+            self._write({pending.row: usable[pending.hash] for pending in hits})
             asked = self._asked_of_batches or frozenset()
-            made = sum(pending.hash in asked for pending in page if pending.row in found)
+            made = sum(pending.hash in asked for pending in hits)
             self._counts.embedded += made
             self._counts.cache_misses += made
-            self._counts.cache_hits += len(found) - made
-            self._job.progress.advance(len(found))
-        return [pending for pending in page if pending.row not in found]
+            self._counts.cache_hits += len(hits) - made
+            self._job.progress.advance(len(hits))
+        return [pending for pending in page if pending.hash not in usable]
 
     def _waits_for_batches(self, identity: ProviderIdentity) -> bool:
         """Have missing texts embedded by batches, where there are any; whether one is under way."""
@@ -341,34 +314,32 @@ class VectorsPhase:
         rows: dict[str, list[int]] = {}
         for pending in missing:
             rows.setdefault(pending.hash, []).append(pending.row)
-        texts = {text_hash: self._text(some[0]) for text_hash, some in rows.items()}
+        texts = {name: _text(self._connection, places[0]) for name, places in rows.items()}
         # Texts of like length share a batch, because a model pads all to the longest.
-        order = sorted(texts, key=lambda text_hash: len(texts[text_hash]))
+        order = sorted(texts, key=lambda name: len(texts[name]))
         size = max(1, provider.batch_size or _BATCH)
         for start in range(0, len(order), size):
             self._job.check()
             hashes = order[start : start + size]
-            batch = {name: texts[name] for name in hashes}
             try:
-                made = self._embed(provider, batch)
+                made = self._embed(provider, {name: texts[name] for name in hashes})
             except TextsRefused as error:
-                for place in error.refused:
-                    refusal = self._job.refused.note(identity, hashes[place], error.refused[place])
+                for place, refused in error.refused.items():
+                    refusal = self._job.refused.note(identity, hashes[place], refused)
                     self._refused |= dict.fromkeys(rows[hashes[place]], refusal)
-                found = {hashes[place]: vector for place, vector in error.made.items()}
-                made = self._checked(provider, found)
+                vectors = {hashes[place]: vector for place, vector in error.made.items()}
+                made = self._checked(provider, vectors)
             if self._gave_up:
                 return
-            if not made:
-                continue
-            self._job.cache.put_many(identity, made)
-            self._write({row: made[name] for name in made for row in rows[name]})
-            count = sum(len(rows[name]) for name in made)
-            self._counts.embedded += count
-            self._job.progress.advance(count)
+            if made:
+                self._job.cache.put_many(identity, made)
+                self._write({row: vector for name, vector in made.items() for row in rows[name]})
+                count = sum(len(rows[name]) for name in made)
+                self._counts.embedded += count
+                self._job.progress.advance(count)
 
-    def _embed(self, provider: Provider, texts: dict[str, str]) -> dict[str, Vector] | None:
-        """Ask for the vectors of a batch; `None` when it failed, which is noted.
+    def _embed(self, provider: Provider, texts: dict[str, str]) -> dict[str, Vector]:
+        """Ask for the vectors of a batch; none when it failed, which is noted.
 
         Raises `TextsRefused` when only some of them failed.
         """
@@ -380,34 +351,34 @@ class VectorsPhase:
             raise
         except ProviderError as error:
             self._fail(Reason.PROVIDER_FAILED, str(error), Failure(error.failure))
-            return None
+            return {}
         if len(vectors) != len(texts):
             detail = f"{provider.name} gave {len(vectors)} vectors for {len(texts)} texts"
             self._fail(Reason.PROVIDER_FAILED, detail, Failure.BAD_ANSWER)
-            return None
+            return {}
         return self._checked(provider, dict(zip(texts, vectors, strict=True)))
 
-    def _checked(self, provider: Provider, vectors: dict[str, Vector]) -> dict[str, Vector] | None:
-        """The vectors of a batch; `None` when they are not of the length that they should have."""
+    def _checked(self, provider: Provider, vectors: dict[str, Vector]) -> dict[str, Vector]:
+        """Return the vectors of a batch; none when they are not of the length of the others."""
         lengths = {vector.shape[0] for vector in vectors.values()}
         dims = self._dims or provider.dimensions or min(lengths, default=0)
         if other := lengths - {dims}:
-            found = f"{provider.name} gave vectors of {min(other)} numbers, not of {dims}"
-            detail = f"{found} (a rebuild makes all of them anew)"
+            given = f"{provider.name} gave vectors of {min(other)} numbers, not of {dims}"
+            detail = f"{given} (a rebuild makes all of them anew)"
             self._fail(Reason.DIMENSIONS_DIFFER, detail, Failure.DIMENSIONS_DIFFER)
-            return None
+            return {}
         self._failed_in_a_row = 0
         return vectors
 
     def _is_refused(self, pending: _Pending, identity: ProviderIdentity) -> bool:
         """Whether a text was refused in this run, or so often that it is not sent again."""
-        known = self._job.refused.of(identity, pending.hash)
-        if known is not None and known.is_final:
-            self._refused.setdefault(pending.row, known)
+        refusal = self._job.refused.of(identity, pending.hash)
+        if refusal is not None and refusal.is_final:
+            self._refused.setdefault(pending.row, refusal)
         return pending.row in self._refused
 
     def _problem_of_texts(self) -> VectorProblem | None:
-        """Which chunks have no vector because the provider refuses their text, and why."""
+        """Return which chunks have no vector because the provider refuses their text, and why."""
         if not self._refused:
             return None
         first = next(iter(self._refused.values()))
@@ -423,7 +394,7 @@ class VectorsPhase:
         )
 
     def _place(self, row: int) -> str:
-        """The path and the lines of a chunk."""
+        """Return the path and the lines of a chunk."""
         rows = self._connection.execute(
             "SELECT f.path, c.start_line, c.end_line FROM chunks c "
             "JOIN files f ON f.id = c.file_id WHERE c.id = ?",
@@ -451,9 +422,9 @@ class VectorsPhase:
         return None if self._gave_up else self._provider
 
     def _is_of_recipe(self, provider: Provider) -> bool:
-        wanted = self._identity
-        assert wanted is not None
-        return maker_of(identity_of(provider)) == maker_of(wanted)
+        identity = self._job.recipe.identity
+        assert identity is not None
+        return maker_of(identity_of(provider)) == maker_of(identity)
 
     def _fail(self, reason: Reason, detail: str, failure: Failure | None) -> None:
         # Another provider may have taken over: its run begins anew.
@@ -465,12 +436,13 @@ class VectorsPhase:
         self._gave_up = for_good or self._failed_in_a_row >= MOST_FAILURES
 
     def _fits(self, vector: Vector) -> bool:
+        """Whether a vector out of the cache is as long as those of the index."""
         if self._dims is None:
-            self._dims = self._told_dimensions() or vector.shape[0]
+            self._dims = self._dimensions_now() or vector.shape[0]
         return bool(vector.shape[0] == self._dims)
 
-    def _told_dimensions(self) -> int | None:
-        """How many numbers the provider gives now: what the cache holds may be of before.
+    def _dimensions_now(self) -> int | None:
+        """Ask how many numbers the provider gives now: what the cache holds may be of before.
 
         `None` when it does not answer.
         """
@@ -488,36 +460,35 @@ class VectorsPhase:
     def _write(self, vectors: dict[int, Vector]) -> None:
         with transaction(self._connection):
             self._writer.write_vectors(vectors)
-            if not self._dims_noted:
+            if not self._are_dims_noted:
                 # The first answer of a provider that could not tell before.
                 self._dims = next(iter(vectors.values())).shape[0]
                 write_meta(self._connection, {"dimensions": str(self._dims)})
-                self._dims_noted = True
-
-    def _text(self, row: int) -> str:
-        rows = self._connection.execute("SELECT text FROM chunks WHERE id = ?", (row,)).fetchall()
-        return str(rows[0][0])
+                self._are_dims_noted = True
 
 
-def compact_vectors(connection: Connection) -> bool:
+def _text(connection: Connection, row: int) -> str:
+    rows = connection.execute("SELECT text FROM chunks WHERE id = ?", (row,)).fetchall()
+    return str(rows[0][0])
+
+
+def compact_vectors(connection: Connection) -> None:
     """Write the vector table anew when it is mostly holes, which it does not fill by itself."""
     if not has_vector_table(connection):
-        return False
+        return
     allocated = number(connection, "SELECT ifnull(sum(size), 0) FROM chunks_vec_chunks")
     live = number(connection, "SELECT count(*) FROM chunks_vec_rowids")
     if allocated <= _SLACK_FACTOR * live + _SLACK_ROWS:
-        return False
-    recipe = connection.execute(
-        "SELECT sql FROM sqlite_master WHERE name = 'chunks_vec'"
-    ).fetchall()[0][0]
+        return
+    query = "SELECT sql FROM sqlite_master WHERE name = 'chunks_vec'"
+    definition = str(connection.execute(query).fetchall()[0][0])
     with transaction(connection):
         connection.execute(
             "CREATE TEMP TABLE kept AS SELECT rowid AS row, embedding FROM chunks_vec"
         )
         connection.execute("DROP TABLE chunks_vec")
-        connection.execute(str(recipe))
+        connection.execute(definition)
         connection.execute(
             "INSERT INTO chunks_vec(rowid, embedding) SELECT row, embedding FROM temp.kept"
         )
         connection.execute("DROP TABLE temp.kept")
-    return True

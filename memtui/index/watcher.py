@@ -2,36 +2,244 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from memtui.bus import Bus, FilesChanged, StatusChanged
 from memtui.errors import Cancelled
-from memtui.index.events import (
-    Change,
-    EventSource,
-    WatchedFolder,
-    start_events,
-    watched_folders,
-)
-from memtui.memory.discover import Scope, discover, is_candidate, may_contain
-from memtui.memory.paths import stored_path
+from memtui.memory.discover import Scope, absolute_extra, discover, is_candidate, may_contain
+from memtui.memory.paths import Glob, has_magic, stored_path
 from memtui.model import WatcherState
+
+if TYPE_CHECKING:
+    from watchdog.events import FileSystemEvent
 
 EVENTS = "events"
 POLLING = "polling"
 OFF = "off"
 
+ANYTHING: tuple[str, ...] = ()
+"""Paths of a change that may be anywhere."""
+
+_MAX_WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")
+_DESCRIPTORS = Path("/proc/self/fdinfo")
 # Looking at very many files takes a while; it may take this part of the time at most.
 _SCAN_SHARE = 0.05
+# More names than this are no longer worth keeping apart.
+_MOST_PATHS = 10_000
 
-Scan = dict[str, tuple[int, int, int]]
-Places = frozenset[tuple[WatchedFolder, tuple[int, int] | None]]
+
+# --- file events of the operating system --------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedFolder:
+    """A folder to watch: the real path that events carry, and the path that memtui knows."""
+
+    real: str
+    shown: str
+    recursive: bool
+
+    def to_shown(self, path: str) -> str | None:
+        """Translate the path of an event; `None` when it is not of this folder."""
+        if path == self.real:
+            return self.shown
+        prefix = self.real.rstrip(os.sep) + os.sep
+        return os.path.join(self.shown, path[len(prefix) :]) if path.startswith(prefix) else None
+
+
+class Change(NamedTuple):
+    """Something that happened to a path, as memtui knows it."""
+
+    path: str
+    folder: bool
+
+
+class WatchLimitReached(OSError):
+    """The operating system cannot watch this many folders."""
+
+
+def watched_folders(scope: Scope) -> tuple[WatchedFolder, ...]:
+    """Name the folders that exist now and cover the scope, none of them inside another."""
+    root = os.path.abspath(scope.root)
+    covering = [(root, True)]
+    for extra in filter(str.strip, scope.extra_paths):
+        path = absolute_extra(extra, root)
+        if has_magic(extra) and not os.path.lexists(path):
+            path = Glob.parse(path).base
+        covering.append((path, True) if os.path.isdir(path) else (os.path.dirname(path), False))
+    by_place: dict[str, WatchedFolder] = {}
+    for path, recursive in covering:
+        real = os.path.realpath(path)
+        if os.path.isdir(real):
+            recursive = recursive or (real in by_place and by_place[real].recursive)
+            by_place[real] = WatchedFolder(real, path, recursive)
+    folders = sorted(by_place.values(), key=lambda folder: folder.real)
+    return tuple(
+        folder
+        for folder in folders
+        if not any(
+            other.recursive and other is not folder and other.to_shown(folder.real) is not None
+            for other in folders
+        )
+    )
+
+
+def inotify_limit() -> int | None:
+    """Read how many folders this user may watch; `None` where there is no such limit."""
+    try:
+        return int(_MAX_WATCHES.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+class FileEvents:
+    """The events of some folders, by watchdog; `changed` runs on its thread and must be quick."""
+
+    def __init__(
+        self,
+        folders: Iterable[WatchedFolder],
+        changed: Callable[[Change], None],
+        *,
+        limit: Callable[[], int | None] = inotify_limit,
+    ) -> None:
+        """Watch the folders.
+
+        Raises `WatchLimitReached` when there are more folders than the system watches (which it
+        would not report), and `OSError` when it refuses.
+        """
+        from watchdog.observers import Observer
+
+        self._folders = tuple(folders)
+        self._changed = changed
+        self._stopped = False
+        most = limit()
+        count = _count_folders(self._folders, most) if most is not None else 0
+        if most is not None and count > most:
+            raise WatchLimitReached(
+                f"more than {most} folders, the limit of fs.inotify.max_user_watches"
+            )
+        self._observer = Observer()
+        self._log = _WatchdogLog(self._overflowed)
+        # A folder made while its parent is being added is added twice, which does no harm.
+        warnings.filterwarnings("ignore", message="Callback with id", category=RuntimeWarning)
+        logging.getLogger("watchdog").addHandler(self._log)
+        try:
+            self._start()
+        except BaseException:
+            # The folders before the one that was refused are watched already.
+            logging.getLogger("watchdog").removeHandler(self._log)
+            self._observer.stop()
+            raise
+        if most is not None and (watched := _inotify_watches()) is not None and watched < count:
+            self.stop()
+            raise WatchLimitReached(f"only {watched} of {count} folders can be watched")
+
+    def _start(self) -> None:
+        from watchdog import events
+
+        # Without it, watchdog's own scans make events of opened and closed folders.
+        kinds: list[type[FileSystemEvent]] = [
+            events.FileCreatedEvent,
+            events.FileModifiedEvent,
+            events.FileMovedEvent,
+            events.FileDeletedEvent,
+            events.FileClosedEvent,
+            events.DirCreatedEvent,
+            events.DirMovedEvent,
+            events.DirDeletedEvent,
+        ]
+        handler = events.FileSystemEventHandler()
+        handler.on_any_event = self._hand_over  # type: ignore[method-assign]
+        for folder in self._folders:
+            self._observer.schedule(
+                handler, folder.real, recursive=folder.recursive, event_filter=kinds
+            )
+        self._observer.start()
+
+    def alive(self) -> bool:
+        """Whether the observer, its emitters and the threads that these read from all run."""
+        emitters = tuple(self._observer.emitters)
+        parts = [part for emitter in emitters for part in vars(emitter).values()]
+        threads = [part for part in parts if isinstance(part, threading.Thread)]
+        return all(thread.is_alive() for thread in (self._observer, *emitters, *threads))
+
+    def stop(self) -> None:
+        """Stop and wait for the threads; no event is handed over afterwards."""
+        self._stopped = True
+        logging.getLogger("watchdog").removeHandler(self._log)
+        self._observer.stop()
+        self._observer.join()
+
+    def _overflowed(self) -> None:
+        for folder in self._folders:
+            self._changed(Change(folder.shown, True))
+
+    def _hand_over(self, event: FileSystemEvent) -> None:
+        """Tell both ends of a move: editors save by renaming a temporary file."""
+        for path in (event.src_path, event.dest_path):
+            if not path or self._stopped:
+                continue
+            places = (folder.to_shown(os.fsdecode(path)) for folder in self._folders)
+            shown = next((place for place in places if place is not None), None)
+            if shown is not None:
+                self._changed(Change(shown, bool(event.is_directory)))
+
+
+class _WatchdogLog(logging.Handler):
+    """Keeps watchdog's messages off the terminal; one is its only sign that events were lost."""
+
+    def __init__(self, overflowed: Callable[[], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._overflowed = overflowed
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a message in."""
+        if "overflow" in record.getMessage().lower():
+            self._overflowed()
+
+
+def _count_folders(folders: Iterable[WatchedFolder], most: int) -> int:
+    """Count the folders that watching takes, no further than one beyond the limit."""
+    count = 0
+    for folder in folders:
+        for _ in os.walk(folder.real):
+            count += 1
+            if count > most:
+                return count
+            if not folder.recursive:
+                break
+    return count
+
+
+def _inotify_watches() -> int | None:
+    """Count the watches that this process really has; `None` where that cannot be seen."""
+    try:
+        return sum(
+            info.read_text(encoding="ascii", errors="replace").count("inotify wd:")
+            for info in _DESCRIPTORS.iterdir()
+            if _is_inotify(info.name)
+        )
+    except OSError:
+        return None
+
+
+def _is_inotify(descriptor: str) -> bool:
+    try:
+        return "inotify" in os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        return False
+
+
+# --- following a memory -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +260,42 @@ class WatchTimes:
     """Before events are tried again after they could not be had."""
 
 
+class Debouncer:
+    """Gathers changed paths until it was quiet for `quiet` seconds, or `longest` have passed."""
+
+    def __init__(self, *, quiet: float, longest: float) -> None:
+        self.is_anywhere = False
+        """Whether this burst may be anywhere: more names tell nothing."""
+        self._quiet = quiet
+        self._longest = longest
+        self._first: float | None = None
+        self._last = 0.0
+        self._paths: dict[str, None] = {}
+
+    def note(self, paths: Sequence[str], now: float) -> tuple[str, ...] | None:
+        """Add changed paths (none: anything); returns what is new about it, `None` for nothing."""
+        self._first = now if self._first is None else self._first
+        self._last = now
+        if not paths or len(self._paths) + len(paths) > _MOST_PATHS:
+            was_anywhere, self.is_anywhere = self.is_anywhere, True
+            return None if was_anywhere else ANYTHING
+        new = tuple(path for path in paths if path not in self._paths)
+        self._paths.update(dict.fromkeys(new))
+        return new or None
+
+    def due(self) -> float | None:
+        """Return when the burst counts as over; `None` without one."""
+        if self._first is None:
+            return None
+        return min(self._last + self._quiet, self._first + self._longest)
+
+    def take(self) -> tuple[str, ...]:
+        """End the burst and return its paths; none when anything may have changed."""
+        paths = ANYTHING if self.is_anywhere else tuple(self._paths)
+        self._first, self._paths, self.is_anywhere = None, {}, False
+        return paths
+
+
 class Watcher:
     """One daemon thread that publishes `FilesChanged` and calls `changed` after each burst.
 
@@ -66,7 +310,7 @@ class Watcher:
         changed: Callable[[tuple[str, ...]], None],
         *,
         times: WatchTimes | None = None,
-        watch_limit: Callable[[], int | None] | None = None,
+        watch_limit: Callable[[], int | None] = inotify_limit,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._scope = scope
@@ -76,18 +320,15 @@ class Watcher:
         self._watch_limit = watch_limit
         self._now = now
         self._root = os.path.abspath(scope.root)
-        self._everywhere = Change(self._root, True)
         self._condition = threading.Condition()
         self._incoming: dict[Change, None] = {}
         self._closing = False
         self._state = WatcherState(OFF, "not started")
-        self._debouncer = Debouncer(quiet=self._times.quiet, longest=self._times.longest)
-        self._events: EventSource | None = None
-        self._places: Places | None = None
-        self._known: Scan | None = None
-        self._next_scan = 0.0
-        self._next_check = 0.0
-        self._next_retry = 0.0
+        self._burst = Debouncer(quiet=self._times.quiet, longest=self._times.longest)
+        self._events: FileEvents | None = None
+        self._places: object = None
+        self._stats: dict[str, tuple[int, int, int]] | None = None
+        self._next_scan = self._next_check = self._next_retry = 0.0
         self._thread = threading.Thread(target=self._run, name="memtui-watch", daemon=True)
 
     def start(self) -> None:
@@ -95,7 +336,7 @@ class Watcher:
         self._thread.start()
 
     def state(self) -> WatcherState:
-        """Tell how changes are noticed; from any thread."""
+        """Return how changes are noticed; from any thread."""
         with self._condition:
             return self._state
 
@@ -112,14 +353,13 @@ class Watcher:
         if self._thread.ident is not None:
             self._thread.join(timeout)
 
-    # --- events, on watchdog's thread -----------------------------------------------------
-
     def _arrived(self, change: Change) -> None:
+        """Take an event in, on watchdog's thread."""
         if change in self._incoming:
             return
-        if self._debouncer.anything:
+        if self._burst.is_anywhere:
             # In a flood, asking of each file whether it counts takes longer than what it saves.
-            change = self._everywhere
+            change = Change(self._root, True)
         else:
             belongs = may_contain if change.folder else is_candidate
             if not belongs(Path(change.path), self._scope):
@@ -128,7 +368,7 @@ class Watcher:
             self._incoming[change] = None
             self._condition.notify_all()
 
-    # --- the watcher's thread -------------------------------------------------------------
+    # --- the watcher's thread -------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
@@ -144,14 +384,12 @@ class Watcher:
             action()
         except Exception as error:
             # Watching goes on by looking again; the status says why.
-            self._close_events()
             self._fall_back(f"watching failed: {type(error).__name__}: {error}")
 
     def _wait(self) -> bool:
         """Sleep until something is due or arrives; `False` when it is time to end."""
-        deadlines = [self._next_scan, self._next_check]
-        if (due := self._debouncer.due()) is not None:
-            deadlines.append(due)
+        due = self._burst.due()
+        deadlines = (self._next_scan, self._next_check, *(() if due is None else (due,)))
         with self._condition:
             self._condition.wait_for(
                 lambda: self._closing or self._incoming,
@@ -159,56 +397,37 @@ class Watcher:
             )
             return not self._closing
 
+    def _open(self) -> None:
+        """Try for events; look at all files for the first time; ask for a first sync."""
+        now = time.monotonic()
+        self._burst.note(ANYTHING, now)
+        self._next_check = now + self._times.check
+        self._try_events(now)
+        self._stats = self._scan()
+        self._schedule_scan(now)
+
     def _step(self, now: float) -> None:
         with self._condition:
             incoming, self._incoming = tuple(self._incoming), {}
-        if incoming:
-            folder = any(change.folder for change in incoming)
-            self._note(
-                ANYTHING
-                if folder
-                else tuple(stored_path(change.path, self._root) for change in incoming),
-                now,
-            )
+        if any(change.folder for change in incoming):
+            self._note(ANYTHING, now)
+        elif incoming:
+            self._note([stored_path(change.path, self._root) for change in incoming], now)
         if now >= self._next_check:
             self._next_check = now + self._times.check
             self._check(now)
         if now >= self._next_scan:
             self._look_at_all(now)
-        due = self._debouncer.due()
+        due = self._burst.due()
         if due is not None and now >= due:
-            self._changed(self._debouncer.take())
+            self._changed(self._burst.take())
 
-    def _note(self, paths: tuple[str, ...], now: float) -> None:
+    def _note(self, paths: Sequence[str], now: float) -> None:
         with self._condition:
             self._state = replace(self._state, last_event=self._now())
-        new = self._debouncer.note(paths, now)
+        new = self._burst.note(paths, now)
         if new is not None:
             self._bus.publish(FilesChanged(new))
-
-    def _open(self) -> None:
-        """Try for events; look at all files for the first time; ask for a first sync."""
-        now = time.monotonic()
-        self._debouncer.note(ANYTHING, now)
-        self._next_check = now + self._times.check
-        self._try_events(now)
-        self._known = self._scan()
-        self._schedule_scan(now)
-
-    def _try_events(self, now: float) -> None:
-        self._next_retry = now + self._times.retry
-        self._places = self._places_now()
-        if self._places is None:
-            self._fall_back("the folder is not there")
-            return
-        try:
-            self._events = start_events(
-                watched_folders(self._scope), self._arrived, limit=self._watch_limit
-            )
-        except OSError as error:
-            self._fall_back(error.strerror or str(error))
-            return
-        self._set_state(EVENTS, "")
 
     def _check(self, now: float) -> None:
         """See whether the folders are still the same ones and events still flow."""
@@ -220,24 +439,50 @@ class Watcher:
             # In a folder that came or came back, everything may have changed.
             self._note(ANYTHING, now)
         elif self._events is not None and not self._events.alive():
-            self._close_events()
             self._fall_back("file events stopped")
         elif self._events is None and places is not None and now >= self._next_retry:
             self._try_events(now)
 
-    def _look_at_all(self, now: float) -> None:
-        began = time.monotonic()
-        found = self._scan()
-        before = self._known
-        if found is not None:
-            self._known = found
-            if before is not None:
-                changed = _differences(before, found)
-                if changed:
-                    self._note(changed, now)
-        self._schedule_scan(time.monotonic(), took=time.monotonic() - began)
+    def _try_events(self, now: float) -> None:
+        self._next_retry = now + self._times.retry
+        self._places = self._places_now()
+        if self._places is None:
+            self._fall_back("the folder is not there")
+            return
+        try:
+            self._events = FileEvents(
+                watched_folders(self._scope), self._arrived, limit=self._watch_limit
+            )
+        except OSError as error:
+            self._fall_back(error.strerror or str(error))
+            return
+        self._set_state(EVENTS, "")
 
-    def _scan(self) -> Scan | None:
+    def _fall_back(self, detail: str) -> None:
+        self._close_events()
+        self._schedule_scan(time.monotonic())
+        self._set_state(POLLING, f"{detail}; looking every {self._times.poll:g} s")
+
+    def _close_events(self) -> None:
+        events, self._events = self._events, None
+        if events is not None:
+            events.stop()
+
+    def _places_now(self) -> object:
+        """Return which folders there are to watch, comparable; `None` while there is no root."""
+        if _identity(self._root) is None:
+            return None
+        return {(folder, _identity(folder.real)) for folder in watched_folders(self._scope)}
+
+    def _look_at_all(self, now: float) -> None:
+        stats, before = self._scan(), self._stats
+        if stats is not None:
+            self._stats = stats
+            if before is not None and (changes := before.items() ^ stats.items()):
+                self._note(sorted({path for path, _ in changes}), now)
+        self._schedule_scan(time.monotonic(), took=time.monotonic() - now)
+
+    def _scan(self) -> dict[str, tuple[int, int, int]] | None:
         """Look at the stat of all files; `None` when the folder is gone or it is time to end."""
         if _identity(self._root) is None:
             return None
@@ -248,26 +493,8 @@ class Watcher:
         return {file.path: (file.size, file.mtime_ns, file.inode) for file in discovery.files}
 
     def _schedule_scan(self, now: float, *, took: float = 0.0) -> None:
-        times = self._times
-        wait = times.poll if self._events is None else times.rescan
+        wait = self._times.poll if self._events is None else self._times.rescan
         self._next_scan = now + max(wait, took / _SCAN_SHARE)
-
-    def _fall_back(self, detail: str) -> None:
-        self._events = None
-        self._schedule_scan(time.monotonic())
-        self._set_state(POLLING, f"{detail}; looking every {self._times.poll:g} s")
-
-    def _close_events(self) -> None:
-        events, self._events = self._events, None
-        if events is not None:
-            events.stop()
-
-    def _places_now(self) -> Places | None:
-        """Tell which folders there are to watch; `None` while the root is not there."""
-        if _identity(self._root) is None:
-            return None
-        folders = watched_folders(self._scope)
-        return frozenset((folder, _identity(folder.real)) for folder in folders)
 
     def _set_state(self, mode: str, detail: str) -> None:
         with self._condition:
@@ -280,62 +507,7 @@ class Watcher:
 
 def _identity(folder: str) -> tuple[int, int] | None:
     try:
-        found = os.stat(folder)
+        stat = os.stat(folder)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
-
-
-def _differences(before: Scan, after: Scan) -> tuple[str, ...]:
-    return tuple(sorted(path for path, _ in before.items() ^ after.items()))
-
-
-ANYTHING: tuple[str, ...] = ()
-"""Paths of a change that may be anywhere."""
-
-# More names than this are no longer worth keeping apart.
-_MOST_PATHS = 10_000
-
-
-class Debouncer:
-    """Gathers changed paths until it was quiet for `quiet` seconds, or `longest` have passed."""
-
-    def __init__(self, *, quiet: float, longest: float) -> None:
-        self._quiet = quiet
-        self._longest = longest
-        self._first: float | None = None
-        self._last = 0.0
-        self._paths: dict[str, None] = {}
-        self._anything = False
-
-    @property
-    def anything(self) -> bool:
-        """Whether this burst is known to be anywhere: more names tell nothing."""
-        return self._anything
-
-    def note(self, paths: Iterable[str], now: float) -> tuple[str, ...] | None:
-        """Add changed paths (none: anything); returns what is new about it, `None` for nothing."""
-        if self._first is None:
-            self._first = now
-        self._last = now
-        wanted = tuple(paths)
-        if not wanted or len(self._paths) + len(wanted) > _MOST_PATHS:
-            known, self._anything = self._anything, True
-            return None if known else ANYTHING
-        new = tuple(path for path in wanted if path not in self._paths)
-        self._paths.update(dict.fromkeys(new))
-        return new or None
-
-    def due(self) -> float | None:
-        """Tell when the burst counts as over; `None` without one."""
-        if self._first is None:
-            return None
-        return min(self._last + self._quiet, self._first + self._longest)
-
-    def take(self) -> tuple[str, ...]:
-        """End the burst and return its paths; none when anything may have changed."""
-        paths = ANYTHING if self._anything else tuple(self._paths)
-        self._first = None
-        self._paths = {}
-        self._anything = False
-        return paths
+    return stat.st_dev, stat.st_ino

@@ -6,8 +6,9 @@ Nothing here begins or ends a transaction; the caller decides what belongs toget
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from memtui.embedding.limits import byte_size, split_input
 from memtui.errors import Cancelled
@@ -24,27 +25,22 @@ if TYPE_CHECKING:
 
     from memtui.index.database import Connection
 
-T = TypeVar("T")
-
-_FileRow = tuple[str | int | float | None, ...]
-
 _CHECK_EVERY = 50
 
-_FILE_COLUMNS = (
-    "path, source, hash, size, mtime_ns, inode, day, day_from, importance, lines, warnings, seen_ns"
-)
+# Neither returns what it wrote: a statement that does has a journal of its own, for which the
+# full-text rows that are gathered in memory would be written out.
 _INSERT_FILE = (
-    f"INSERT INTO files(id, {_FILE_COLUMNS}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO files(source, hash, size, mtime_ns, inode, day, day_from, importance, lines, "
+    "warnings, seen_ns, path) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-_UPSERT_FILE = f"""
-INSERT INTO files({_FILE_COLUMNS})
-VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT(path) DO UPDATE SET source = excluded.source, hash = excluded.hash,
-  size = excluded.size, mtime_ns = excluded.mtime_ns, inode = excluded.inode, day = excluded.day,
-  day_from = excluded.day_from, importance = excluded.importance, lines = excluded.lines,
-  warnings = excluded.warnings, seen_ns = excluded.seen_ns
-RETURNING id
-"""
+_UPDATE_FILE = (
+    "UPDATE files SET source = ?, hash = ?, size = ?, mtime_ns = ?, inode = ?, day = ?, "
+    "day_from = ?, importance = ?, lines = ?, warnings = ?, seen_ns = ? WHERE path = ?"
+)
+_INSERT_CHUNK = (
+    "INSERT INTO chunks(chunk_id, file_id, start_line, end_line, text, hash, model) "
+    "VALUES(?, ?, ?, ?, ?, ?, ?)"
+)
 
 
 class IndexWriter:
@@ -63,61 +59,74 @@ class IndexWriter:
         seen_ns: int,
         cancelled: Callable[[], bool],
     ) -> int:
-        """Do what `write_documents` does for one."""
-        return self.write_documents([(document, spans)], seen_ns=seen_ns, cancelled=cancelled)
+        """Make the rows of a file those of its document; how many chunks are new.
 
-    def write_documents(
-        self,
-        documents: Iterable[tuple[Document, Sequence[ChunkSpan]]],
-        *,
-        seen_ns: int,
-        cancelled: Callable[[], bool],
-        may_be_held: Callable[[str], bool] = lambda path: True,
-    ) -> int:
-        """Make the rows of files those of their documents; how many chunks are new.
-
-        Files for whose path `may_be_held` is false are known to have no row. A chunk whose id
-        stays keeps its row and its vector. `seen_ns` is the time of the scan that found the files.
-        Raises `Cancelled` in mid-work: roll back.
+        A chunk whose id stays keeps its row and its vector. `seen_ns` is the time of the scan that
+        found the file. Raises `Cancelled` in mid-work: roll back.
         """
-        last = number(self._connection, "SELECT ifnull(max(id), 0) FROM files")
-        pairs = list(documents)
-        held = {document.file.path for document, _ in pairs if may_be_held(document.file.path)}
-        held = {path for path in held if self.file_id(path) is not None} if last else set()
-        rows = self._write_document_rows([document for document, _ in pairs], last, held, seen_ns)
-        new: list[tuple[int, str, ChunkSpan]] = []
-        for file_id, (document, spans) in zip(rows, pairs, strict=True):
-            wanted = {self.chunk_name(document.file, span): span for span in spans}
-            before = self.chunks_of(file_id) if file_id <= last else {}
-            if gone := [before[name] for name in before if name not in wanted]:
-                self.delete_chunks(gone, cancelled)
-            new += [(file_id, name, span) for name, span in wanted.items() if name not in before]
-        self._insert_chunks(new, cancelled)
+        text = document.text
+        file_id = self.write_file(
+            document.file,
+            text_hash=document.hash,
+            lines=text.count("\n") + (0 if not text or text.endswith("\n") else 1),
+            warnings=json.dumps(document.warnings, ensure_ascii=False),
+            seen_ns=seen_ns,
+            document=document,
+        )
+        chunks = {self.chunk_name(document.file, span): span for span in spans}
+        before = self.chunks_of(file_id)
+        self.delete_chunks([row for name, row in before.items() if name not in chunks], cancelled)
+        new = [(name, span) for name, span in chunks.items() if name not in before]
+        for place, (name, span) in enumerate(new):
+            if place % _CHECK_EVERY == 0 and cancelled():
+                raise Cancelled
+            self.insert_chunk(file_id, name, span)
         return len(new)
 
     def write_file(
-        self, file: SourceFile, *, text_hash: str, lines: int, warnings: str, seen_ns: int
+        self,
+        file: SourceFile,
+        *,
+        text_hash: str,
+        lines: int,
+        warnings: str,
+        seen_ns: int,
+        document: Document | None = None,
     ) -> int:
-        """Make the row of a file without a date of its own; its number."""
-        stat = (file.size, file.mtime_ns, file.inode)
-        undated = (None, None, None)
-        return self._upsert(
-            (file.path, file.source, text_hash, *stat, *undated, lines, warnings, seen_ns)
+        """Make the row of a file, dated as its document says; its number."""
+        day = document.day if document is not None else None
+        origin = document.day_from if document is not None else None
+        values = (
+            file.source,
+            text_hash,
+            file.size,
+            file.mtime_ns,
+            file.inode,
+            day.isoformat() if day else None,
+            origin.value if origin else None,
+            document.importance if document is not None else None,
+            lines,
+            warnings,
+            seen_ns,
+            file.path,
         )
+        file_id = self.file_id(file.path)
+        self._connection.execute(_INSERT_FILE if file_id is None else _UPDATE_FILE, values)
+        return self._connection.last_insert_rowid() if file_id is None else file_id
 
     def chunks_of(self, file_id: int) -> dict[str, int]:
-        """The rows of a file's chunks, by id."""
+        """Return the rows of a file's chunks, by id."""
         rows = self._connection.execute(
             "SELECT chunk_id, id FROM chunks WHERE file_id = ?", (file_id,)
         ).fetchall()
         return {str(name): int(str(row)) for name, row in rows}
 
     def file_id(self, path: str) -> int | None:
-        """The row of a file; `None` when there is none."""
+        """Return the row of a file; `None` when there is none."""
         return next(iter(self._numbers("SELECT id FROM files WHERE path = ?", path)), None)
 
     def chunk_count(self, path: str) -> int:
-        """How many chunks a file has."""
+        """Count the chunks of a file."""
         query = "SELECT count(*) FROM chunks WHERE file_id = (SELECT id FROM files WHERE path = ?)"
         return number(self._connection, query, path)
 
@@ -163,102 +172,33 @@ class IndexWriter:
             "UPDATE chunks SET embedded = 1 WHERE id = ?", [(row,) for row in vectors]
         )
 
-    def _numbers(self, query: str, value: str | int) -> list[int]:
-        return numbers(self._connection, query, value)
-
     def chunk_name(self, file: SourceFile, span: ChunkSpan) -> str:
-        """The id of a chunk of a file."""
+        """Return the id of a chunk of a file."""
         return chunk_id(
             file.source, file.path, span.start_line, span.end_line, span.hash, self._model
         )
 
-    def _write_document_rows(
-        self, documents: Sequence[Document], last: int, held: Container[str], seen_ns: int
-    ) -> list[int]:
-        """Make the rows of files, of those `held` from what there is, the others behind `last`."""
-        fresh: dict[str, _FileRow] = {}
-        rows: dict[str, int] = {}
-        for document in documents:
-            path, values = document.file.path, _document_row(document, seen_ns)
-            if path in held:
-                rows[path] = self._upsert(values)
-            else:
-                # Without a journal of its own, a statement leaves the full-text rows in memory.
-                row = rows.setdefault(path, last + len(fresh) + 1)
-                fresh[path] = (row, *values)
-        self._connection.executemany(_INSERT_FILE, list(fresh.values()))
-        return [rows[document.file.path] for document in documents]
-
-    def _upsert(self, values: _FileRow) -> int:
-        rows = self._connection.execute(_UPSERT_FILE, values).fetchall()
-        return int(str(rows[0][0]))
-
     def insert_chunk(self, file_id: int, name: str, span: ChunkSpan) -> None:
-        """Add a chunk that is not there yet."""
-        self._insert_chunks([(file_id, name, span)], lambda: False)
-
-    def _insert_chunks(
-        self, chunks: Sequence[tuple[int, str, ChunkSpan]], cancelled: Callable[[], bool]
-    ) -> None:
-        """Add chunks (row of the file, id, span) in rows that never had another chunk."""
-        if not chunks:
-            return
-        used = numbers(self._connection, "SELECT seq FROM sqlite_sequence WHERE name = 'chunks'")
-        first = max(used, default=0) + 1
-        self._connection.executemany(
-            "INSERT INTO chunks(id, chunk_id, file_id, start_line, end_line, text, hash, model) "
-            "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                (row, name, file_id, span.start_line, span.end_line, span.text, span.hash, model)
-                for model in (self._model,)
-                for row, (file_id, name, span) in _counted(chunks, first, cancelled)
-            ),
-        )
-        self._connection.executemany(
+        """Add a chunk that is not there yet, in a row that never had another one."""
+        values = (name, file_id, span.start_line, span.end_line, span.text, span.hash, self._model)
+        self._connection.execute(_INSERT_CHUNK, values)
+        self._connection.execute(
             "INSERT INTO chunks_fts(rowid, text) VALUES(?, ?)",
-            (
-                (row, index_text(span.text))
-                for row, (_, _, span) in _counted(chunks, first, cancelled)
-            ),
+            (self._connection.last_insert_rowid(), index_text(span.text)),
         )
 
     def delete_chunks(self, rows: Sequence[int], cancelled: Callable[[], bool]) -> None:
         """Remove chunks by their rows; raises `Cancelled` in mid-work: roll back."""
-        for position, row in enumerate(rows):
-            if position % _CHECK_EVERY == 0 and cancelled():
+        for place, row in enumerate(rows):
+            if place % _CHECK_EVERY == 0 and cancelled():
                 raise Cancelled
             self._connection.execute("DELETE FROM chunks_fts WHERE rowid = ?", (row,))
             if self._vectors:
                 self._connection.execute("DELETE FROM chunks_vec WHERE rowid = ?", (row,))
             self._connection.execute("DELETE FROM chunks WHERE id = ?", (row,))
 
-
-def _document_row(document: Document, seen_ns: int) -> _FileRow:
-    file, text = document.file, document.text
-    return (
-        file.path,
-        file.source,
-        document.hash,
-        file.size,
-        file.mtime_ns,
-        file.inode,
-        document.day.isoformat() if document.day else None,
-        document.day_from.value if document.day_from else None,
-        document.importance,
-        text.count("\n") + (0 if not text or text.endswith("\n") else 1),
-        json.dumps(document.warnings, ensure_ascii=False) if document.warnings else "[]",
-        seen_ns,
-    )
-
-
-def _counted(
-    chunks: Sequence[T], first: int, cancelled: Callable[[], bool]
-) -> Iterator[tuple[int, T]]:
-    """Number chunks from `first` on; raises `Cancelled` between two of them."""
-    for place, chunk in enumerate(chunks):
-        if place % _CHECK_EVERY == 0 and cancelled():
-            raise Cancelled
-        yield first + place, chunk
+    def _numbers(self, query: str, value: str | int) -> list[int]:
+        return numbers(self._connection, query, value)
 
 
 def within_limit(spans: Sequence[ChunkSpan], limit: int | None) -> list[ChunkSpan]:
@@ -268,17 +208,14 @@ def within_limit(spans: Sequence[ChunkSpan], limit: int | None) -> list[ChunkSpa
     Blank parts are left out, and of parts with the same lines and text all but the first, as
     they would have one id.
     """
-    if limit is None or all(byte_size(span.text) <= limit for span in spans):
+    if limit is None:
         return list(spans)
-    kept: dict[tuple[int, int, str], ChunkSpan] = {}
+    parts: dict[tuple[int, int, str], ChunkSpan] = {}
     for span in spans:
-        for part in _parts(span, limit):
-            kept.setdefault((part.start_line, part.end_line, part.hash), part)
-    return list(kept.values())
-
-
-def _parts(span: ChunkSpan, limit: int) -> list[ChunkSpan]:
-    if byte_size(span.text) <= limit:
-        return [span]
-    texts = [text for text in split_input(span.text, limit) if text.strip()]
-    return [ChunkSpan(span.start_line, span.end_line, text, text_hash(text)) for text in texts]
+        pieces = [span]
+        if byte_size(span.text) > limit:
+            texts = [text for text in split_input(span.text, limit) if text.strip()]
+            pieces = [replace(span, text=text, hash=text_hash(text)) for text in texts]
+        for part in pieces:
+            parts.setdefault((part.start_line, part.end_line, part.hash), part)
+    return list(parts.values())

@@ -11,7 +11,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from time import perf_counter
 
-from memtui.index.events import WatchedFolder, start_events
+from memtui.index.watcher import FileEvents, WatchedFolder
 from memtui.settings import Settings
 from tests.bench.corpus import Corpus
 from tests.bench.folders import copy, folder
@@ -46,7 +46,7 @@ def _saved(plan: Plan, notes: Path, root: Path, env: Mapping[str, str]) -> tuple
     shown, seen = Series(), Series()
     debounce = Settings().index.debounce_seconds
     noticed: SimpleQueue[tuple[str, float]] = SimpleQueue()
-    events = start_events(
+    events = FileEvents(
         [WatchedFolder(str(notes), str(notes), True)],
         lambda change: noticed.put((change.path, perf_counter())),
     )

@@ -1,4 +1,4 @@
-"""The index thread: coalescing, cancelling, following, taking over, and living on."""
+"""The index thread: coalescing, waiting, cancelling, following, taking over, living on."""
 
 from __future__ import annotations
 
@@ -25,30 +25,21 @@ from memtui.bus import (
 )
 from memtui.embedding.provider import Provider, ProviderIdentity, Vector
 from memtui.errors import WorkspaceNotFound, WriterLocked
-from memtui.index.database import IndexDamaged
 from memtui.index.generations import WriterLock
 from memtui.index.indexer import Indexer, IndexerSnapshot, Work
-from memtui.index.job import ProgressReporter
-from memtui.index.reader import LiveIndex, file_rows
+from memtui.index.job import (
+    MOST_SECONDS,
+    PAUSE_SECONDS,
+    WORTH_A_WAIT,
+    Courtesy,
+    ProgressReporter,
+)
+from memtui.index.reader import LiveIndex
 from memtui.model import ProviderState, Reason
 from tests.support.events import EventQueue, collect
 from tests.support.indexing import Workspace
 
 WAIT = 20.0
-
-WRITE_AND_WAIT = """
-import sys
-from pathlib import Path
-from tests.support.indexing import Workspace
-workspace = Workspace(Path(sys.argv[1]), Path(sys.argv[2]))
-indexer = workspace.indexer()
-indexer.start()
-indexer.sync()
-print(indexer.wait_idle(30), flush=True)
-for line in sys.stdin:
-    indexer.sync()
-    print(indexer.wait_idle(30), flush=True)
-"""
 
 
 @pytest.fixture
@@ -151,18 +142,6 @@ def test_pending_files_are_shown_until_they_are_indexed(
     assert indexer.snapshot().pending_count == 0
 
 
-def test_a_rebuild_is_followed_by_a_sync(workspace: Workspace, indexer: Indexer) -> None:
-    gate = Gate(workspace.bus, SyncProgressed, at_vectors)
-    indexer.rebuild()
-    assert gate.reached.wait(WAIT)
-    workspace.write("late.md", "written during the rebuild\n")
-    gate.open.set()
-    assert indexer.wait_idle(WAIT)
-    stats = [event.stats for event in workspace.of_type(SyncFinished)]
-    assert [one.rebuild for one in stats] == [True, False]
-    assert stats[1].files_added == 1
-
-
 def test_cancelling_keeps_what_was_made_and_says_how_much(
     workspace: Workspace, indexer: Indexer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,63 +175,6 @@ def test_cancelling_keeps_what_was_made_and_says_how_much(
     assert indexer.snapshot().stopped is None
 
 
-def test_a_cancelled_rebuild_leaves_the_index_as_it_was(
-    workspace: Workspace, indexer: Indexer
-) -> None:
-    indexer.sync()
-    assert indexer.wait_idle(WAIT)
-    gate = Gate(
-        workspace.bus, SyncProgressed, lambda event: indexer.snapshot().running is Work.REBUILD
-    )
-    indexer.rebuild()
-    assert gate.reached.wait(WAIT)
-    indexer.cancel()
-    gate.open.set()
-    assert indexer.wait_idle(WAIT)
-    assert indexer.snapshot().stopped == "stopped; the index is as it was"
-    assert indexer.snapshot().generation == 1
-    assert not list(workspace.data.glob("*.building"))
-
-
-def test_closing_stops_what_runs_and_frees_the_lock(workspace: Workspace) -> None:
-    indexer = workspace.indexer()
-    indexer.start()
-    gate = Gate(workspace.bus, SyncProgressed, at_vectors)
-    indexer.sync()
-    assert gate.reached.wait(WAIT)
-    closer = threading.Thread(target=indexer.close)
-    closer.start()
-    gate.open.set()
-    closer.join(WAIT)
-    assert not closer.is_alive()
-    assert indexer.wait_idle(0)
-    other = workspace.indexer()
-    other.start()
-    assert other.is_writer
-    other.close()
-
-
-def test_an_index_that_cannot_be_closed_does_not_keep_the_lock(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    indexer = workspace.indexer()
-    indexer.start()
-    assert indexer.wait_idle(WAIT)
-
-    def fail(live: LiveIndex) -> None:
-        raise RuntimeError("disk I/O error")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(LiveIndex, "close", fail)
-        indexer.close()
-    assert not indexer.is_writer
-    assert indexer.snapshot().failure == "RuntimeError: disk I/O error"
-    other = workspace.indexer()
-    other.start()
-    assert other.is_writer
-    other.close()
-
-
 def test_the_provider_is_asked_for_on_the_index_thread_and_only_once_needed(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,107 +196,6 @@ def test_the_provider_is_asked_for_on_the_index_thread_and_only_once_needed(
         assert loaded == ["memtui-index"] * 2
     finally:
         indexer.close()
-
-
-def test_a_provider_that_cannot_be_loaded_is_shown_and_tried_again(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    missing = ProviderState(
-        "minilm", None, "m", 64, Reason.PROVIDER_FAILED, "onnxruntime is not installed"
-    )
-    monkeypatch.setattr(workspace, "factory", lambda: (None, missing))
-    indexer = workspace.indexer()
-    indexer.start()
-    try:
-        indexer.sync()
-        assert indexer.wait_idle(WAIT)
-        snapshot = indexer.snapshot()
-        assert snapshot.provider == missing
-        assert snapshot.problem is not None
-        assert snapshot.problem.detail == "onnxruntime is not installed"
-        assert [record.where for record in snapshot.errors] == ["embedding"]
-        assert snapshot.counts.chunks == 20
-        assert snapshot.counts.vectors == 0
-        indexer._make_provider = lambda: Workspace.factory(workspace)
-        indexer.sync()
-        assert indexer.wait_idle(WAIT)
-        assert indexer.snapshot().problem is None
-        assert len(workspace.of_type(LegRecovered)) == 1
-    finally:
-        indexer.close()
-
-
-def test_the_thread_outlives_an_unexpected_error(
-    workspace: Workspace, indexer: Indexer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def explode(*arguments: object, **more: object) -> None:
-        raise RuntimeError("boom\nin two lines")
-
-    monkeypatch.setattr("memtui.memory.chunking.chunk_document", explode)
-    indexer.sync()
-    assert indexer.wait_idle(WAIT)
-    snapshot = indexer.snapshot()
-    assert snapshot.failure == "RuntimeError: boom in two lines"
-    assert [record.message for record in snapshot.errors] == [snapshot.failure]
-    assert [event.error for event in workspace.of_type(SyncFailed)] == [snapshot.failure]
-    monkeypatch.undo()
-    indexer.sync()
-    assert indexer.wait_idle(WAIT)
-    assert indexer.snapshot().failure is None
-    assert indexer.snapshot().counts.files == 20
-
-
-@pytest.mark.parametrize("damage", ["no database", "format of no release"])
-def test_a_damaged_index_is_named_and_made_again(workspace: Workspace, damage: str) -> None:
-    workspace.sync()
-    before = workspace.contents()
-    path = workspace.folder.path(1)
-    whole = path.read_bytes()
-    # The schema's format number is in the bytes 44 to 47 of the header.
-    unknown = whole[:44] + b"\0\0\0\x09" + whole[48:]
-    path.write_bytes(b"not a database " * 5000 if damage == "no database" else unknown)
-    indexer = workspace.indexer()
-    indexer.start()
-    try:
-        indexer.sync()
-        assert indexer.wait_idle(WAIT)
-        snapshot = indexer.snapshot()
-        assert snapshot.failure is None
-        assert "index-1.db is damaged" in snapshot.errors[0].message
-        assert snapshot.generation == 2
-        assert workspace.contents() == before
-    finally:
-        indexer.close()
-
-
-def test_an_index_deleted_under_a_running_program_comes_back(
-    workspace: Workspace, indexer: Indexer
-) -> None:
-    indexer.sync()
-    assert indexer.wait_idle(WAIT)
-    for path in workspace.data.glob("index-*"):
-        path.unlink()
-    indexer.sync()
-    assert indexer.wait_idle(WAIT)
-    assert indexer.snapshot().failure is None
-    assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
-
-
-def test_a_missing_root_is_a_failure_and_no_loss(workspace: Workspace, indexer: Indexer) -> None:
-    indexer.sync()
-    assert indexer.wait_idle(WAIT)
-    away = workspace.root.with_name("away")
-    workspace.root.rename(away)
-    indexer.sync()
-    assert indexer.wait_idle(WAIT)
-    snapshot = indexer.snapshot()
-    assert snapshot.failure is not None
-    assert "is not there" in snapshot.failure
-    assert snapshot.counts.files == 20
-    away.rename(workspace.root)
-    indexer.sync()
-    assert indexer.wait_idle(WAIT)
-    assert indexer.snapshot().failure is None
 
 
 def test_a_second_indexer_follows_the_first(workspace: Workspace, indexer: Indexer) -> None:
@@ -402,151 +223,325 @@ def test_a_second_indexer_follows_the_first(workspace: Workspace, indexer: Index
         follower.close()
 
 
-def test_a_reader_never_takes_the_lock(workspace: Workspace, indexer: Indexer) -> None:
+def test_a_rebuild_is_followed_by_a_sync_and_a_cancelled_one_leaves_the_index(
+    workspace: Workspace, indexer: Indexer
+) -> None:
+    gate = Gate(workspace.bus, SyncProgressed, at_vectors)
+    indexer.rebuild()
+    assert gate.reached.wait(WAIT)
+    workspace.write("late.md", "written during the rebuild\n")
+    gate.open.set()
+    assert indexer.wait_idle(WAIT)
+    stats = [event.stats for event in workspace.of_type(SyncFinished)]
+    assert [one.rebuild for one in stats] == [True, False]
+    assert stats[1].files_added == 1
+    gate = Gate(
+        workspace.bus, SyncProgressed, lambda event: indexer.snapshot().running is Work.REBUILD
+    )
+    indexer.rebuild()
+    assert gate.reached.wait(WAIT)
+    indexer.cancel()
+    gate.open.set()
+    assert indexer.wait_idle(WAIT)
+    assert indexer.snapshot().stopped == "stopped; the index is as it was"
+    assert indexer.snapshot().generation == 1
+    assert not list(workspace.data.glob("*.building"))
+
+
+def test_closing_stops_what_runs_and_frees_the_lock(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indexer = workspace.indexer()
+    indexer.start()
+    gate = Gate(workspace.bus, SyncProgressed, at_vectors)
+    indexer.sync()
+    assert gate.reached.wait(WAIT)
+
+    def fail(live: LiveIndex) -> None:
+        raise RuntimeError("disk I/O error")
+
+    with monkeypatch.context() as patched:
+        # What cannot be closed does not keep the lock either.
+        patched.setattr(LiveIndex, "close", fail)
+        closer = threading.Thread(target=indexer.close)
+        closer.start()
+        gate.open.set()
+        closer.join(WAIT)
+    assert not closer.is_alive()
+    assert indexer.wait_idle(0)
+    assert indexer.snapshot().failure == "RuntimeError: disk I/O error"
+    other = workspace.indexer()
+    other.start()
+    assert other.is_writer
+    other.close()
+
+
+def index_deleted(workspace: Workspace) -> None:
+    for path in workspace.data.glob("index-*"):
+        path.unlink()
+
+
+def folder_deleted(workspace: Workspace) -> None:
+    shutil.rmtree(workspace.data)
+
+
+def emptied(workspace: Workspace) -> None:
+    index_deleted(workspace)
+    (workspace.data / "index-1.db").touch()
+
+
+def overwritten(workspace: Workspace) -> None:
+    index_deleted(workspace)
+    (workspace.data / "index-1.db").write_bytes(b"not a database " * 5000)
+
+
+def of_no_release(workspace: Workspace) -> None:
+    whole = workspace.folder.path(1).read_bytes()
+    index_deleted(workspace)
+    # The schema's format number is in the bytes 44 to 47 of the header.
+    (workspace.data / "index-1.db").write_bytes(whole[:44] + b"\0\0\0\x09" + whole[48:])
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (index_deleted, ""),
+        (folder_deleted, ""),
+        (emptied, "index-1.db is no index of memtui"),
+        (overwritten, "index-1.db is damaged"),
+        (of_no_release, "index-1.db is damaged"),
+    ],
+)
+def test_a_broken_index_is_named_and_made_again(
+    workspace: Workspace, indexer: Indexer, damage: Callable[[Workspace], None], message: str
+) -> None:
     indexer.sync()
     assert indexer.wait_idle(WAIT)
-    bus = Bus()
-    queue = collect(bus, StatusChanged)
-    reader = workspace.indexer(write=False, bus=bus)
-    reader.start()
+    before = workspace.contents()
+    damage(workspace)
+    indexer.sync()
+    assert indexer.wait_idle(WAIT)
+    snapshot = indexer.snapshot()
+    assert snapshot.failure is None
+    errors = [record.message for record in snapshot.errors]
+    assert [message in error for error in errors] == ([True] if message else [])
+    assert workspace.contents() == before
+    assert not WriterLock(workspace.folder).try_acquire(seconds=0)
+
+
+def test_failures_are_named_and_the_thread_goes_on(
+    workspace: Workspace, indexer: Indexer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = collect(workspace.bus, SyncFailed)
+    indexer.sync()
+    assert indexer.wait_idle(WAIT)
+    away = workspace.root.with_name("away")
+    workspace.root.rename(away)
+    indexer.sync()
+    failed = queue.get(WAIT)
+    assert isinstance(failed, SyncFailed)
+    assert failed.exit_code == WorkspaceNotFound.exit_code
+    assert indexer.wait_idle(WAIT)
+    snapshot = indexer.snapshot()
+    assert snapshot.failure == failed.error
+    assert "is not there" in failed.error
+    assert snapshot.counts.files == 20
+    away.rename(workspace.root)
+    workspace.write("more.md", "more\n")
+
+    def explode(*arguments: object, **more: object) -> None:
+        raise RuntimeError("boom\nin two lines")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("memtui.memory.chunking.chunk_document", explode)
+        indexer.sync()
+        assert indexer.wait_idle(WAIT)
+    assert indexer.snapshot().failure == "RuntimeError: boom in two lines"
+    assert indexer.snapshot().errors[-1].message == "RuntimeError: boom in two lines"
+    indexer.sync()
+    assert indexer.wait_idle(WAIT)
+    assert indexer.snapshot().failure is None
+    assert indexer.snapshot().counts.files == 21
+
+
+def test_a_provider_that_cannot_be_loaded_is_shown_and_tried_again(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = ProviderState(
+        "minilm", None, "m", 64, Reason.PROVIDER_FAILED, "onnxruntime is not installed"
+    )
+    answers = [(None, missing)]
+    factory = workspace.factory
+    monkeypatch.setattr(workspace, "factory", lambda: answers.pop() if answers else factory())
+    indexer = workspace.indexer()
+    indexer.start()
     try:
-        indexer.close()
-        until(queue, lambda: reader.snapshot().writer == "none")
-        assert not reader.is_writer
+        indexer.sync()
+        assert indexer.wait_idle(WAIT)
+        snapshot = indexer.snapshot()
+        assert snapshot.provider == missing
+        assert snapshot.problem is not None
+        assert snapshot.problem.detail == "onnxruntime is not installed"
+        assert [record.where for record in snapshot.errors] == ["embedding"]
+        assert (snapshot.counts.chunks, snapshot.counts.vectors) == (20, 0)
+        indexer.sync()
+        assert indexer.wait_idle(WAIT)
+        assert indexer.snapshot().problem is None
+        assert len(workspace.of_type(LegRecovered)) == 1
     finally:
-        reader.close()
+        indexer.close()
 
 
-def test_a_follower_takes_over_from_a_killed_process(workspace: Workspace) -> None:
+def test_a_follower_waits_takes_over_from_a_killed_process_and_a_reader_does_not(
+    workspace: Workspace,
+) -> None:
+    program = (
+        "import sys; from pathlib import Path; from tests.support.indexing import Workspace\n"
+        "workspace = Workspace(Path(sys.argv[1]), Path(sys.argv[2]))\n"
+        "indexer = workspace.indexer(); indexer.start(); indexer.sync()\n"
+        "print(indexer.wait_idle(30), flush=True); sys.stdin.readline()\n"
+        "indexer.sync(); print(indexer.wait_idle(30), flush=True); sys.stdin.read()\n"
+    )
     owner = subprocess.Popen(
-        [sys.executable, "-c", WRITE_AND_WAIT, workspace.root, workspace.data],
+        [sys.executable, "-c", program, workspace.root, workspace.data],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
     assert owner.stdin is not None
     assert owner.stdout is not None
-    follower = workspace.indexer()
+    follower, reader = workspace.indexer(), workspace.indexer(write=False, bus=Bus())
     queue = collect(workspace.bus, Event)
     try:
         assert owner.stdout.readline() == "True\n"
         follower.start()
+        reader.start()
         assert not follower.is_writer
         until(queue, lambda: follower.snapshot().counts.files == 20)
         assert follower.snapshot().writer == f"process {owner.pid}"
         workspace.write("new.md", "a new note\n")
-        owner.stdin.write("\n")
+        follower.sync(("new.md",))
+        assert follower.snapshot().pending == ("new.md",)
+        owner.stdin.write("go\n")
         owner.stdin.flush()
-        assert owner.stdout.readline() == "True\n"
-        until(queue, lambda: follower.snapshot().counts.files == 21)
-        workspace.write("newer.md", "a newer note\n")
+        # The owner took it in: it no longer waits here.
+        until(queue, lambda: follower.snapshot().pending_count == 0)
+        workspace.write("newer.md", "another new note\n")
         owner.kill()
         owner.wait()
         until(queue, lambda: follower.snapshot().counts.files == 22)
         assert follower.is_writer
-        assert follower.snapshot().writer == "this process"
-        assert follower.wait_idle(WAIT)
-        assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
+        assert not reader.is_writer
     finally:
         follower.close()
+        reader.close()
         owner.kill()
         owner.wait()
         owner.stdin.close()
         owner.stdout.close()
 
 
-def test_searching_goes_on_while_the_index_thread_writes(
-    workspace: Workspace, indexer: Indexer
-) -> None:
-    indexer.sync()
-    assert indexer.wait_idle(WAIT)
-    live = LiveIndex(workspace.folder)
-    for round_ in range(3):
-        for index in range(20):
-            workspace.write(f"{index}.md", f"round {round_} note {index}\n" * 50)
-        indexer.rebuild() if round_ == 1 else indexer.sync()
-        while not indexer.wait_idle(0):
-            assert len(file_rows(live.connection())) == 20
-    live.close()
-    assert indexer.snapshot().errors == ()
-
-
-def test_the_end_is_told_after_five_seconds_and_three_samples() -> None:
-    bus, time = Bus(), [0.0]
+def test_progress_is_published_ten_times_a_second_with_the_time_left() -> None:
+    bus, seconds = Bus(), [0.0]
     events: list[SyncProgressed] = []
     bus.subscribe(SyncProgressed, events.append)
-    reporter = ProgressReporter(bus, clock=lambda: time[0])
-    reporter.start("vectors", 100)
-    for _ in range(40):
-        time[0] += 0.25
-        reporter.advance(1)
-    early = [event for event in events if event.done <= 19]
-    late = [event for event in events if event.done >= 20]
-    assert all(event.eta is None for event in early)
-    assert late[-1].rate == pytest.approx(4.0)
-    assert late[-1].eta == pytest.approx(15.0)
-    assert reporter.kept_percent() == 40
-
-
-def test_progress_is_published_ten_times_a_second_and_at_the_end() -> None:
-    bus, time = Bus(), [0.0]
-    events: list[SyncProgressed] = []
-    bus.subscribe(SyncProgressed, events.append)
-    reporter = ProgressReporter(bus, clock=lambda: time[0])
+    reporter = ProgressReporter(bus, clock=lambda: seconds[0])
     reporter.start("files", 1000)
     for _ in range(1000):
-        time[0] += 0.001
+        seconds[0] += 0.001
         reporter.advance(1, "a.md")
     assert 10 <= len(events) <= 12
     assert (events[-1].done, events[-1].total, events[-1].current) == (1000, 1000, "a.md")
+    events.clear()
+    reporter.start("vectors", 100)
+    for _ in range(40):
+        seconds[0] += 0.25
+        reporter.advance(1)
+    # Told after five seconds.
+    assert {event.eta is None for event in events if event.done <= 19} == {True}
+    assert events[-1].rate == pytest.approx(4.0)
+    assert events[-1].eta == pytest.approx(15.0)
+    assert reporter.stopped(rebuild=False) == "stopped; 40 % kept"
 
 
-def test_what_the_writer_indexed_no_longer_waits_in_a_follower(
-    workspace: Workspace, indexer: Indexer
+# --- while somebody types -----------------------------------------------------------------------
+
+
+class Ticking:
+    """A clock that goes on by a step whenever it is read; one of another thread stands still."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.125
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("keys", "stopped", "seconds"),
+    [
+        (0, False, 0.0),
+        (1, False, PAUSE_SECONDS),
+        (1, True, 0.0),
+        (4, False, PAUSE_SECONDS + 0.5),
+        # Who types without an end leaves the index a step now and then.
+        (1000, False, MOST_SECONDS),
+    ],
+)
+def test_a_step_waits_until_nobody_types(
+    monkeypatch: pytest.MonkeyPatch, keys: int, stopped: bool, seconds: float
 ) -> None:
-    bus = Bus()
-    queue = collect(bus, StatusChanged)
-    follower = workspace.indexer(bus=bus)
-    follower.start()
+    # Time goes on by itself here: nothing is waited for.
+    monkeypatch.setattr("memtui.index.job._LOOK_SECONDS", 0.0)
+    clock = Ticking()
+    courtesy = Courtesy(clock)
+    left = keys
+
+    def type_on() -> bool:
+        nonlocal left
+        left -= 1
+        if left > 0:
+            courtesy.typed()
+        return stopped
+
+    if keys:
+        courtesy.typed()
+    began = clock.now
+    courtesy.wait(type_on)
+    assert seconds <= clock.now - began <= seconds + 0.75
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_much_work_waits_while_keys_come_and_a_saved_note_does_not(
+    workspace: Workspace, closes: bool
+) -> None:
+    waited, goes = threading.Event(), threading.Event()
+
+    def clock() -> float:
+        if threading.current_thread().name == "memtui-index":
+            waited.set()
+        return 1000.0 if goes.is_set() else 0.0
+
+    courtesy = Courtesy(clock)
+    courtesy.typed()
+    indexer = workspace.indexer(courtesy=courtesy)
+    indexer.start()
     try:
-        workspace.write("new.md", "a new note\n")
-        follower.sync(("new.md",))
-        assert follower.snapshot().pending == ("new.md",)
-        indexer.sync(("new.md",))
-        until(queue, lambda: follower.snapshot().pending_count == 0)
+        indexer.sync()
+        assert indexer.wait_idle(WAIT)
+        assert len(workspace.of_type(FileIndexed)) == 20 < WORTH_A_WAIT
+        for index in range(WORTH_A_WAIT):
+            workspace.write(f"more/{index}.md", f"# Note {index}\n")
+        indexer.sync()
+        assert waited.wait(WAIT)
+        assert not indexer.wait_idle(0)
+        assert len(workspace.of_type(FileIndexed)) == 20
+        if closes:
+            return
+        goes.set()
+        assert indexer.wait_idle(WAIT)
+        assert len(workspace.of_type(FileIndexed)) == 20 + WORTH_A_WAIT
     finally:
-        follower.close()
-
-
-def test_a_failure_carries_its_exit_code(workspace: Workspace, indexer: Indexer) -> None:
-    queue = collect(workspace.bus, SyncFailed)
-    shutil.rmtree(workspace.root)
-    indexer.sync()
-    failed = queue.get(WAIT)
-    assert isinstance(failed, SyncFailed)
-    assert failed.exit_code == WorkspaceNotFound.exit_code
-
-
-def test_an_index_folder_that_was_deleted_has_one_writer(
-    workspace: Workspace, indexer: Indexer
-) -> None:
-    shutil.rmtree(workspace.data)
-    indexer.sync()
-    assert indexer.wait_idle(WAIT)
-    assert indexer.snapshot().counts.files > 0
-    assert not WriterLock(workspace.folder).try_acquire(seconds=0)
-
-
-def test_a_file_that_is_no_index_is_built_again(workspace: Workspace, indexer: Indexer) -> None:
-    indexer.sync()
-    assert indexer.wait_idle(WAIT)
-    for path in workspace.data.glob("index-*"):
-        path.unlink()
-    (workspace.data / "index-1.db").touch()
-    live = LiveIndex(workspace.folder)
-    with pytest.raises(IndexDamaged, match="no index of memtui"):
-        live.connection()
-    indexer.sync()
-    assert indexer.wait_idle(WAIT)
-    assert indexer.snapshot().failure is None
-    assert indexer.snapshot().generation == 2
+        indexer.close()
+        assert not indexer.is_writer

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from memtui.bus import FileIndexed, FileSkipped, IndexSwapped, LegDegraded, SyncProgressed
-from memtui.embedding.provider import ProviderIdentity
-from memtui.errors import Cancelled, WorkspaceNotFound
+from memtui.embedding.provider import ProviderIdentity, Vector
+from memtui.errors import Cancelled
 from memtui.index import database
-from memtui.index.database import number, numbers, open_database
-from memtui.index.reader import LiveIndex, counts, file_row, file_rows, pending_count
+from memtui.index.database import Connection, number, numbers, open_database
+from memtui.index.reader import LiveIndex, counts, known_file, known_files
 from memtui.index.schema import Recipe, has_vector_table, read_meta
 from memtui.index.vectors import compact_vectors
 from memtui.memory.discover import Scope
@@ -60,6 +60,10 @@ def matches(live: LiveIndex, word: str) -> int:
     )
 
 
+def pending(connection: Connection) -> int:
+    return number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
+
+
 def test_the_first_sync_indexes_everything(workspace: Workspace, live: LiveIndex) -> None:
     workspace.write("MEMORY.md", "# Home\n\nThe router is a Omada.\n")
     workspace.write("memory/2026-02-10.md", "Vendor call about invoices.\n")
@@ -68,11 +72,10 @@ def test_the_first_sync_indexes_everything(workspace: Workspace, live: LiveIndex
     stats = result.stats
     assert (stats.files_seen, stats.files_added, stats.chunks_written) == (2, 2, 2)
     assert (stats.chunks_embedded, stats.cache_hits, result.cache_misses) == (2, 0, 2)
-    assert result.swapped
     assert not stats.rebuild
     assert result.problem is None
-    rows = {row.path: row for row in file_rows(live.connection())}
-    assert rows["memory/2026-02-10.md"].day_from is Reason.FILE_NAME
+    rows = {row.path: row for row in known_files(live.connection()).values()}
+    assert rows["memory/2026-02-10.md"].day == "2026-02-10"
     assert rows["MEMORY.md"].lines == 3
     assert counts(live.connection()).sources == (SourceCount("memory", 2, 2),)
     assert matches(live, "omada") == 1
@@ -91,13 +94,13 @@ def test_keywords_are_found_while_vectors_are_being_made(
 
     def look(event: SyncProgressed) -> None:
         if event.phase == "vectors":
-            seen.append((matches(live, "word1"), pending_count(live.connection())))
+            seen.append((matches(live, "word1"), pending(live.connection())))
 
     workspace.bus.subscribe(SyncProgressed, look)
     workspace.sync()
     assert seen[0][0] >= 1
     assert seen[0][1] > 0
-    assert pending_count(live.connection()) == 0
+    assert pending(live.connection()) == 0
 
 
 def test_a_sync_without_changes_reads_and_writes_nothing(
@@ -111,7 +114,7 @@ def test_a_sync_without_changes_reads_and_writes_nothing(
     def refuse(file: SourceFile, *, max_bytes: int) -> Document:
         raise AssertionError(f"read {file.path}")
 
-    monkeypatch.setattr("memtui.index.files.read_document", refuse)
+    monkeypatch.setattr("memtui.index.sync.read_document", refuse)
     result = workspace.sync()
     assert live.stamp() == before
     stats = result.stats
@@ -133,20 +136,6 @@ def test_an_edit_that_stat_cannot_tell_is_found_while_it_is_fresh(
     assert workspace.sync().stats.files_changed == 1
     assert matches(live, "bravo") == 1
     assert matches(live, "alpha") == 0
-
-
-def test_a_touched_file_keeps_its_rows(workspace: Workspace, live: LiveIndex) -> None:
-    note = workspace.write("a.md", paragraphs(3))
-    age(note)
-    workspace.sync()
-    rows = numbers(live.connection(), "SELECT id FROM chunks ORDER BY id")
-    age(note, LONG_AGO + 5)
-    result = workspace.sync()
-    assert (result.stats.files_changed, result.stats.chunks_written) == (0, 0)
-    assert numbers(live.connection(), "SELECT id FROM chunks ORDER BY id") == rows
-    row = file_row(live.connection(), "a.md")
-    assert row is not None
-    assert row.mtime_ns == (LONG_AGO + 5) * 10**9
 
 
 def test_an_edit_keeps_the_chunks_it_leaves_alone(workspace: Workspace, live: LiveIndex) -> None:
@@ -172,32 +161,6 @@ def test_an_edit_keeps_the_chunks_it_leaves_alone(workspace: Workspace, live: Li
     assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
 
 
-def test_a_rename_embeds_nothing_again(workspace: Workspace, live: LiveIndex) -> None:
-    note = workspace.write("old.md", paragraphs(5))
-    workspace.sync()
-    texts = workspace.provider.texts
-    note.rename(workspace.root / "new.md")
-    result = workspace.sync()
-    assert (result.stats.files_added, result.stats.files_removed) == (1, 1)
-    assert result.stats.cache_hits == result.stats.chunks_written > 0
-    assert workspace.provider.texts == texts
-    assert [row.path for row in file_rows(live.connection())] == ["new.md"]
-    assert pending_count(live.connection()) == 0
-
-
-def test_a_removed_file_leaves_nothing_behind(workspace: Workspace, live: LiveIndex) -> None:
-    workspace.write("a.md", "alpha\n")
-    note = workspace.write("b.md", "bravo\n")
-    workspace.sync()
-    note.unlink()
-    assert workspace.sync().stats.files_removed == 1
-    connection = live.connection()
-    assert matches(live, "bravo") == 0
-    assert number(connection, "SELECT count(*) FROM chunks_terms WHERE term = 'bravo'") == 0
-    assert number(connection, "SELECT count(*) FROM chunks_vec") == 1
-    assert number(connection, "SELECT count(*) FROM chunks") == 1
-
-
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
@@ -221,23 +184,13 @@ def test_a_file_that_cannot_be_read_is_named_and_loses_its_rows(
             raise error
         return read_document(file, max_bytes=max_bytes)
 
-    monkeypatch.setattr("memtui.index.files.read_document", refuse)
+    monkeypatch.setattr("memtui.index.sync.read_document", refuse)
     result = workspace.sync()
     assert [(skipped.path, skipped.reason) for skipped in result.skipped] == [("a.md", reason)]
     assert FileSkipped("a.md", reason) in workspace.of_type(FileSkipped)
-    assert [row.path for row in file_rows(live.connection())] == ["b.md"]
+    assert [row.path for row in known_files(live.connection()).values()] == ["b.md"]
     monkeypatch.undo()
     assert workspace.sync().stats.files_added == 1
-
-
-def test_links_are_listed_as_skipped(workspace: Workspace) -> None:
-    target = workspace.write("a.md", "alpha\n")
-    (workspace.root / "link.md").symlink_to(target)
-    result = workspace.sync()
-    assert [(skipped.path, skipped.reason) for skipped in result.skipped] == [
-        ("link.md", Reason.SYMLINK)
-    ]
-    assert result.stats.files_skipped == 1
 
 
 @pytest.mark.parametrize(
@@ -262,59 +215,6 @@ def test_hostile_files_are_indexed_and_harm_nothing(
     assert result.stats.files_added == 2
     assert matches(live, "alpha") == 1
     assert workspace.sync().stats.chunks_written == 0
-    assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
-
-
-def test_a_missing_root_keeps_the_index(workspace: Workspace, live: LiveIndex) -> None:
-    workspace.write("a.md", "alpha\n")
-    workspace.sync()
-    workspace.root.rename(workspace.root.with_name("away"))
-    with pytest.raises(WorkspaceNotFound, match="notes"):
-        workspace.sync()
-    assert matches(live, "alpha") == 1
-    workspace.root.with_name("away").rename(workspace.root)
-    assert workspace.sync().stats.files_removed == 0
-
-
-def test_a_failing_provider_leaves_the_keyword_index(workspace: Workspace, live: LiveIndex) -> None:
-    workspace.write("a.md", paragraphs(60))
-    workspace.provider.fail_next = 3
-    result = workspace.sync()
-    assert result.problem is not None
-    assert result.problem.reason is Reason.PROVIDER_FAILED
-    assert "told to fail" in result.problem.detail
-    degraded = workspace.of_type(LegDegraded)
-    assert [(event.leg, event.reason) for event in degraded] == [
-        (Leg.VECTOR, Reason.PROVIDER_FAILED)
-    ]
-    assert matches(live, "word7") >= 1
-    assert pending_count(live.connection()) == result.stats.chunks_written
-    again = workspace.sync()
-    assert again.problem is None
-    assert pending_count(live.connection()) == 0
-
-
-def test_a_provider_that_fails_midway_keeps_what_was_made(
-    workspace: Workspace, live: LiveIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workspace.write("a.md", paragraphs(200))
-    written = 0
-    put_many = workspace.cache.put_many
-
-    def put(wanted: ProviderIdentity, made: dict[str, object]) -> None:
-        nonlocal written
-        put_many(wanted, made)  # type: ignore[arg-type]
-        written += len(made)
-        workspace.provider.fail_next = 3
-
-    monkeypatch.setattr(workspace.cache, "put_many", put)
-    result = workspace.sync()
-    assert result.problem is not None
-    assert result.stats.chunks_embedded == written == workspace.provider.batch_size
-    assert number(live.connection(), "SELECT count(*) FROM chunks_vec") == written
-    monkeypatch.undo()
-    workspace.provider.fail_next = 0
-    assert workspace.sync().problem is None
     assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
 
 
@@ -361,7 +261,7 @@ def test_zero_vectors_are_kept_out_of_the_vector_table(
     workspace.write("a.md", "alpha\n")
     workspace.sync()
     connection = live.connection()
-    assert pending_count(connection) == 0
+    assert pending(connection) == 0
     assert number(connection, "SELECT count(*) FROM chunks_vec") == 0
     assert workspace.cache.count() == 1
     calls = workspace.provider.calls
@@ -380,31 +280,11 @@ def test_another_model_makes_another_generation(workspace: Workspace, live: Live
     )
     result = workspace.sync()
     assert result.stats.rebuild
-    assert result.swapped
     assert set(during) == {1}
     assert read_meta(live.connection())["model"] == "other"
     assert live.generation == 2
     assert sorted(path.name for path in workspace.data.glob("index-*.db")) == ["index-2.db"]
     assert not workspace.sync().stats.rebuild
-
-
-def test_another_chunk_size_makes_another_generation(workspace: Workspace, live: LiveIndex) -> None:
-    workspace.write("a.md", paragraphs(10))
-    before = workspace.sync().stats.chunks_written
-    workspace.recipe = Recipe(identity("hashed-trigrams"), chunk_tokens=100, chunk_overlap=10)
-    result = workspace.sync()
-    assert result.stats.rebuild
-    assert result.stats.chunks_written > before
-
-
-def test_without_a_provider_there_are_keywords_alone(workspace: Workspace, live: LiveIndex) -> None:
-    workspace.recipe = Recipe(None)
-    workspace.write("a.md", "alpha\n")
-    result = workspace.sync()
-    assert result.problem is None
-    assert workspace.provider.calls == 0
-    assert matches(live, "alpha") == 1
-    assert not has_vector_table(live.connection())
 
 
 def test_dimensions_may_be_known_from_the_first_answer_on(
@@ -421,16 +301,6 @@ def test_dimensions_may_be_known_from_the_first_answer_on(
     assert number(live.connection(), "SELECT count(*) FROM chunks_vec") == 2
 
 
-def test_vectors_of_other_dimensions_are_refused(workspace: Workspace, live: LiveIndex) -> None:
-    workspace.write("a.md", "alpha\n")
-    workspace.provider.dimensions = 16
-    result = workspace.sync()
-    assert result.problem is not None
-    assert result.problem.reason is Reason.DIMENSIONS_DIFFER
-    assert "16" in result.problem.detail
-    assert pending_count(live.connection()) == 1
-
-
 def test_the_vector_table_comes_back_with_the_extension(
     workspace: Workspace, live: LiveIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -442,7 +312,7 @@ def test_the_vector_table_comes_back_with_the_extension(
     workspace.write("c.md", "charlie\n")
     result = workspace.sync()
     assert result.problem is None
-    assert pending_count(live.connection()) == 0
+    assert pending(live.connection()) == 0
     monkeypatch.undo()
     texts = workspace.provider.texts
     workspace.sync()
@@ -460,9 +330,10 @@ def test_a_vector_table_of_holes_is_written_anew(workspace: Workspace) -> None:
         "INSERT INTO chunks_vec(rowid, embedding) VALUES(?, ?)",
         [(row, vector) for row in range(100, 8100)],
     )
-    assert not compact_vectors(connection)
+    compact_vectors(connection)
+    assert number(connection, "SELECT sum(size) FROM chunks_vec_chunks") > 8000
     connection.execute("DELETE FROM chunks_vec WHERE rowid >= 100 AND rowid % 500 <> 0")
-    assert compact_vectors(connection)
+    compact_vectors(connection)
     connection.execute("DELETE FROM chunks_vec WHERE rowid >= 100")
     assert number(connection, "SELECT sum(size) FROM chunks_vec_chunks") == 1024
     connection.close()
@@ -482,13 +353,95 @@ def test_progress_reaches_its_total_and_is_not_published_too_often(workspace: Wo
         assert all(event.eta is None for event in events)
 
 
-def test_extra_paths_belong_to_the_index(workspace: Workspace, live: LiveIndex) -> None:
+def test_a_renamed_touched_or_removed_file_costs_no_new_vector(
+    workspace: Workspace, live: LiveIndex
+) -> None:
+    note = workspace.write("old.md", paragraphs(5))
+    gone = workspace.write("gone.md", "bravo\n")
+    age(note)
+    workspace.sync()
+    rows = numbers(live.connection(), "SELECT id FROM chunks WHERE text NOT LIKE 'bravo%'")
+    texts = workspace.provider.texts
+    age(note, LONG_AGO + 5)
+    gone.unlink()
+    result = workspace.sync()
+    assert (result.stats.files_changed, result.stats.files_removed) == (0, 1)
+    assert numbers(live.connection(), "SELECT id FROM chunks ORDER BY id") == rows
+    row = known_file(live.connection(), "old.md")
+    assert row is not None
+    assert row.mtime_ns == (LONG_AGO + 5) * 10**9
+    for table in ("chunks_terms WHERE term = 'bravo'", "files WHERE path = 'gone.md'"):
+        assert number(live.connection(), f"SELECT count(*) FROM {table}") == 0
+    assert number(live.connection(), "SELECT count(*) FROM chunks_vec") == len(rows)
+    note.rename(workspace.root / "new.md")
+    result = workspace.sync()
+    assert (result.stats.files_added, result.stats.files_removed) == (1, 1)
+    assert result.stats.cache_hits == result.stats.chunks_written == len(rows)
+    assert workspace.provider.texts == texts
+    assert list(known_files(live.connection())) == ["new.md"]
+
+
+@pytest.mark.parametrize("kind", ["sync", "rebuild"])
+@pytest.mark.parametrize("made", [0, 16])
+def test_a_provider_that_fails_leaves_the_keyword_index_and_what_it_made(
+    workspace: Workspace,
+    live: LiveIndex,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    made: int,
+) -> None:
+    workspace.write("a.md", paragraphs(200))
+    put_many = workspace.cache.put_many
+
+    def put(maker: ProviderIdentity, vectors: dict[str, Vector]) -> None:
+        put_many(maker, vectors)
+        workspace.provider.fail_next = 3
+
+    with monkeypatch.context() as patched:
+        patched.setattr(workspace.cache, "put_many", put)
+        workspace.provider.fail_next = 0 if made else 3
+        result = workspace.rebuild() if kind == "rebuild" else workspace.sync()
+    assert result.problem is not None
+    assert result.problem.reason is Reason.PROVIDER_FAILED
+    assert "told to fail" in result.problem.detail
+    degraded = workspace.of_type(LegDegraded)
+    assert [(one.leg, one.reason) for one in degraded] == [(Leg.VECTOR, Reason.PROVIDER_FAILED)]
+    assert matches(live, "word7") >= 1
+    assert result.stats.chunks_embedded == made
+    assert pending(live.connection()) == result.stats.chunks_written - made
+    workspace.provider.fail_next = 0
+    assert workspace.sync().problem is None
+    assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
+
+
+def test_vectors_of_other_dimensions_are_refused(workspace: Workspace, live: LiveIndex) -> None:
+    workspace.write("a.md", "alpha\n")
+    workspace.provider.dimensions = 16
+    result = workspace.sync()
+    assert result.problem is not None
+    assert result.problem.reason is Reason.DIMENSIONS_DIFFER
+    assert "16" in result.problem.detail
+    assert pending(live.connection()) == 1
+
+
+def test_the_scope_and_the_recipe_decide_what_is_indexed(
+    workspace: Workspace, live: LiveIndex
+) -> None:
     outside = workspace.root.parent / "outside"
     outside.mkdir()
     (outside / "plan.md").write_text("delta plan\n")
-    workspace.write("a.md", "alpha\n")
+    workspace.write("a.md", paragraphs(10)).with_name("link.md").symlink_to(outside / "plan.md")
     workspace.scope = Scope(workspace.root, extra_paths=("../outside",))
-    assert workspace.sync().stats.files_added == 2
-    assert matches(live, "delta") == 1
+    workspace.recipe = Recipe(None)
+    result = workspace.sync()
+    assert result.problem is None
+    assert (result.stats.files_added, result.stats.files_skipped) == (2, 1)
+    assert [(skip.path, skip.reason) for skip in result.skipped] == [("link.md", Reason.SYMLINK)]
+    assert workspace.provider.calls == 0
+    assert not has_vector_table(live.connection())
+    before = number(live.connection(), "SELECT count(*) FROM chunks")
     workspace.scope = Scope(workspace.root)
     assert workspace.sync().stats.files_removed == 1
+    workspace.recipe = Recipe(None, chunk_tokens=100, chunk_overlap=10)
+    assert workspace.sync().stats.rebuild
+    assert number(live.connection(), "SELECT count(*) FROM chunks") > before

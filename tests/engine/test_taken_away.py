@@ -14,10 +14,9 @@ from memtui.embedding.cache import EmbeddingCache
 from memtui.errors import IndexMissing, WorkspaceNotFound
 from memtui.index import watcher
 from memtui.index.database import PAGE_SIZE, IndexDamaged, open_database
-from memtui.index.events import Change
 from memtui.index.reader import LiveIndex, counts
 from memtui.index.schema import Recipe
-from memtui.index.watcher import Watcher
+from memtui.index.watcher import Change, Watcher
 from memtui.memory.discover import Scope
 from tests.support.embedding import HashedProvider
 from tests.support.indexing import Workspace, identity
@@ -140,7 +139,7 @@ def test_in_a_flood_of_events_no_name_is_looked_at_any_more(
 
     monkeypatch.setattr(watcher, "is_candidate", belongs)
     watching = Watcher(Scope(workspace.root), Bus(), lambda paths: None)
-    watching._debouncer.note((), 0.0)
+    watching._burst.note((), 0.0)
     for number in range(1000):
         watching._arrived(Change(f"{workspace.root}/memory/{number}.md", False))
     assert not looked

@@ -16,9 +16,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 from memtui.index.database import PAGE_SIZE, open_database
-from memtui.index.events import Change
 from memtui.index.schema import read_meta, write_meta
-from memtui.index.watcher import Watcher
+from memtui.index.watcher import Change, Watcher
 from memtui.memory import documents
 from memtui.model import SourceFile
 from tests.trust.faults_stage import Scene, Stage

@@ -501,7 +501,7 @@ def check_json_files(given: Given) -> None:
     folder.owner_path.write_bytes(data)
     folder.current_path.write_bytes(data)
     folder.current()
-    WriterLock(folder).written_owner()
+    WriterLock(folder).refusal()
 
 
 def _toml_seeds() -> list[bytes]:

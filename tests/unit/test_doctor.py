@@ -15,7 +15,7 @@ from memtui.engine.doctor import Area, Check, Grade, gravest
 from memtui.engine.doctor import checks as folders_module
 from memtui.engine.doctor import checks as memory_module
 from memtui.engine.doctor.checks import GRAVEST_FIRST
-from memtui.index.events import WatchLimitReached
+from memtui.index.watcher import WatchLimitReached
 from tests.support.command_line import command_line, own_home, set_up
 from tests.support.embedding import registered_hashed
 from tests.support.embedding_services import EmbeddingServer, embedding_server, repeated_key
@@ -315,7 +315,7 @@ def test_too_many_folders_to_watch(
     def refuse(*arguments: object) -> None:
         raise WatchLimitReached("more than 8192 folders, the limit of fs.inotify.max_user_watches")
 
-    monkeypatch.setattr(memory_module, "start_events", refuse)
+    monkeypatch.setattr(memory_module, "FileEvents", refuse)
     answer = memtui("doctor", "--json")
     assert answer.code == 1
     check = of_area(answer, "watcher")["watcher"]

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from memtui.index.foreign.opening import Opened
     from memtui.index.generations import IndexFolder
     from memtui.index.indexer import Indexer
-    from memtui.index.reader import LiveIndex
-    from memtui.index.scan import KnownFile
+    from memtui.index.reader import KnownFile, LiveIndex
     from memtui.index.transcripts.follow import TranscriptFollower
     from memtui.settings import Settings
 
@@ -204,7 +203,7 @@ class OwnTranscripts(TranscriptStore):
 
 
 def _known_transcripts(live: LiveIndex) -> Mapping[str, KnownFile]:
-    from memtui.index.scan import known_files
+    from memtui.index.reader import known_files
 
     try:
         known = known_files(live.connection())

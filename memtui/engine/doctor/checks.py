@@ -34,8 +34,8 @@ from memtui.index.database import (
     open_database,
     vector_extension,
 )
-from memtui.index.events import inotify_limit, start_events, watched_folders
 from memtui.index.generations import IndexFolder
+from memtui.index.watcher import FileEvents, inotify_limit, watched_folders
 from memtui.memory.discover import Discovery, Scope, discover
 from memtui.memory.workspace import Found
 from memtui.model import (
@@ -273,7 +273,7 @@ def watcher_check(scope: Scope, settings: Settings) -> Check:
     folders = watched_folders(scope)
     limit = inotify_limit()
     try:
-        start_events(folders, lambda change: None).stop()
+        FileEvents(folders, lambda change: None).stop()
     except OSError as error:
         why = error.strerror or str(error)
         seconds = f"{settings.index.rescan_seconds:g}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from memtui.errors import Cancelled, MemtuiError
 from memtui.index.database import DatabaseError
-from memtui.index.scan import KnownFile
+from memtui.index.reader import KnownFile
 from memtui.index.transcripts.discovery import listed_sessions
 from memtui.memory.discover import Discovery
 from memtui.memory.documents import open_regular

@@ -33,7 +33,7 @@ from memtui.model import ChunkSpan, Reason, SkippedFile, SourceFile
 
 if TYPE_CHECKING:
     from memtui.index.database import Connection
-    from memtui.index.scan import KnownFile
+    from memtui.index.reader import KnownFile
 
 _BATCH_CHARACTERS = 4 * 2**20
 UNFINISHED_NS = -1
