@@ -1,18 +1,17 @@
-"""Keeping the embedding cache within its bound: what was used longest ago goes first."""
+"""Vectors that were made before, kept in one database file within a bound."""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.errors import IndexUnusable
@@ -21,186 +20,9 @@ from memtui.settings.storage import NO_FILE, file_state, make_private
 if TYPE_CHECKING:
     import apsw
 
-
-# SQLITE_BUSY, SQLITE_LOCKED and SQLITE_INTERRUPT.
-_ANOTHER_TIME = frozenset({5, 6, 9})
-_STEPS_A_LOOK = 1000
-_INCREMENTAL = 2
-_HASHES_A_QUERY = 400
-_ROWS_A_STEP = 500
-_PAGES_A_STEP = 256
-# Free pages up to so many are left in the file, for the next vectors.
-_SPARE_PAGES = 64
-
-_OF_IDENTITY = "provider = ? AND model = ? AND fingerprint = ? AND text_hash IN ({marks})"
-# Holds all that is asked for, so that the vectors themselves need not be read.
-_BY_USE = "CREATE INDEX IF NOT EXISTS embedding_cache_by_use ON embedding_cache(used_at, dims)"
-_OLDEST = "SELECT rowid, dims FROM embedding_cache ORDER BY used_at, rowid"
-
-
-class Trimmed(NamedTuple):
-    """What came of trimming."""
-
-    evicted: int
-    """How many vectors went."""
-    excess: int
-    """By how many bytes the cache is still above its bound; live vectors alone are."""
-
-
-def prepare(connection: apsw.Connection) -> None:
-    """Let a new, empty file give back the pages that it no longer needs."""
-    if _number(connection, "SELECT count(*) FROM sqlite_master") == 0:
-        _make_incremental(connection)
-
-
-def touch(
-    connection: apsw.Connection, identity: ProviderIdentity, hashes: Sequence[str], now: int
-) -> None:
-    """Note that vectors were used at `now`, in seconds since 1970."""
-    where = _OF_IDENTITY.format(marks=",".join("?" * len(hashes)))
-    key = (identity.name, identity.model, identity.fingerprint)
-    with writing(connection):
-        connection.execute(
-            f"UPDATE embedding_cache SET used_at = ? WHERE {where}", (now, *key, *hashes)
-        )
-
-
-def used_bytes(connection: apsw.Connection) -> int:
-    """How much of the file holds something, in bytes."""
-    pages = _number(connection, "PRAGMA page_count") - _number(connection, "PRAGMA freelist_count")
-    return pages * _number(connection, "PRAGMA page_size")
-
-
-def trim(
-    connection: apsw.Connection,
-    limit: int,
-    live: Mapping[ProviderIdentity, Iterable[str]],
-    spared: Mapping[ProviderIdentity, Iterable[str]],
-    cancelled: Callable[[], bool],
-) -> Trimmed:
-    """Evict down to `limit` bytes and shrink the file; see `EmbeddingCache.trim`."""
-    evicted = 0
-    if used_bytes(connection) > limit:
-        kept, last = _rows_of(connection, live), _rows_of(connection, spared)
-        evicted = _evict(connection, limit, kept | last, cancelled)
-        # Only when nothing else is left: the next best thing to being live.
-        evicted += _evict(connection, limit, kept, cancelled)
-        _shrink(connection, cancelled)
-    return Trimmed(evicted, max(0, used_bytes(connection) - limit))
-
-
-@contextmanager
-def writing(connection: apsw.Connection) -> Iterator[None]:
-    """Write in one piece: all of the block is kept, or, when it raises, none of it."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _rows_of(
-    connection: apsw.Connection, wanted: Mapping[ProviderIdentity, Iterable[str]]
-) -> set[int]:
-    rows: set[int] = set()
-    for identity, hashes in wanted.items():
-        key = (identity.name, identity.model, identity.fingerprint)
-        rest = iter(hashes)
-        while some := list(islice(rest, _HASHES_A_QUERY)):
-            where = _OF_IDENTITY.format(marks=",".join("?" * len(some)))
-            found = connection.execute(
-                f"SELECT rowid FROM embedding_cache WHERE {where}", (*key, *some)
-            )
-            rows.update(int(str(row[0])) for row in found)
-    return rows
-
-
-def _evict(
-    connection: apsw.Connection, limit: int, kept: set[int], cancelled: Callable[[], bool]
-) -> int:
-    if used_bytes(connection) <= limit:
-        return 0
-    connection.execute(_BY_USE)
-    oldest = connection.execute(_OLDEST).fetchall()
-    rest = iter([(int(str(row)), _size_of(dims)) for row, dims in oldest if row not in kept])
-    evicted = 0
-    while not cancelled():
-        excess = used_bytes(connection) - limit
-        some = list(_enough(rest, excess)) if excess > 0 else []
-        if not some:
-            break
-        with writing(connection):
-            connection.executemany(
-                "DELETE FROM embedding_cache WHERE rowid = ?", [(row,) for row in some]
-            )
-        evicted += len(some)
-    return evicted
-
-
-def _size_of(dims: object) -> int:
-    """The numbers of a vector, as its row says; a damaged row says nothing."""
-    return dims if isinstance(dims, int) else 0
-
-
-def _enough(rest: Iterator[tuple[int, int]], excess: int) -> Iterator[int]:
-    """Rows whose vectors take `excess` bytes, a step's worth at most."""
-    taken = 0
-    for count, (row, dims) in enumerate(rest, start=1):
-        yield row
-        taken += 4 * dims
-        if taken >= excess or count >= _ROWS_A_STEP:
-            return
-
-
-def _shrink(connection: apsw.Connection, cancelled: Callable[[], bool]) -> None:
-    """Give free pages back to the file system, a few at a time; readers go on reading."""
-    try:
-        if _number(connection, "PRAGMA auto_vacuum") != _INCREMENTAL:
-            _rewrite(connection, cancelled)
-        while _number(connection, "PRAGMA freelist_count") > _SPARE_PAGES and not cancelled():
-            connection.execute(f"PRAGMA incremental_vacuum({_PAGES_A_STEP})").fetchall()
-        _checkpoint(connection)
-    except Exception as error:
-        # Another program writes just now, or it was stopped: the file shrinks another time.
-        if getattr(error, "result", None) not in _ANOTHER_TIME:
-            raise
-
-
-def _rewrite(connection: apsw.Connection, cancelled: Callable[[], bool]) -> None:
-    """Write the whole file anew, which takes a while for a large one; stops when `cancelled`."""
-    connection.set_progress_handler(cancelled, _STEPS_A_LOOK)
-    try:
-        _make_incremental(connection)
-    finally:
-        connection.set_progress_handler(None)
-
-
-def _checkpoint(connection: apsw.Connection) -> None:
-    """Empty the write-ahead log, unless a reader needs it: then it is emptied another time."""
-    patience = _number(connection, "PRAGMA busy_timeout")
-    connection.set_busy_timeout(0)
-    try:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    finally:
-        connection.set_busy_timeout(patience)
-
-
-def _make_incremental(connection: apsw.Connection) -> None:
-    connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}").fetchall()
-    # Only writing the file anew changes it; in write-ahead mode readers keep what they read.
-    connection.execute("VACUUM")
-
-
-def _number(connection: apsw.Connection, query: str) -> int:
-    return int(str(connection.execute(query).fetchall()[0][0]))
-
-
 T = TypeVar("T")
 
-_SCHEMA = """
+_SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS embedding_cache(
     provider TEXT NOT NULL,
     model TEXT NOT NULL,
@@ -212,42 +34,56 @@ CREATE TABLE IF NOT EXISTS embedding_cache(
     PRIMARY KEY(provider, model, fingerprint, text_hash)
 )
 """
-_SELECT = """
-SELECT text_hash, dims, vector, used_at FROM embedding_cache
-WHERE provider = ? AND model = ? AND fingerprint = ? AND text_hash IN ({marks})
-"""
-_UPSERT = "INSERT OR REPLACE INTO embedding_cache VALUES (?, ?, ?, ?, ?, ?, ?)"
+_UPSERT: Final = "INSERT OR REPLACE INTO embedding_cache VALUES (?, ?, ?, ?, ?, ?, ?)"
+_OF_IDENTITY: Final = "provider = ? AND model = ? AND fingerprint = ? AND text_hash IN ({marks})"
+# Holds all that eviction asks for, so that the vectors themselves need not be read.
+_BY_USE: Final = (
+    "CREATE INDEX IF NOT EXISTS embedding_cache_by_use ON embedding_cache(used_at, dims)"
+)
+_OLDEST: Final = "SELECT rowid, dims FROM embedding_cache ORDER BY used_at, rowid"
 
+_HASHES_A_QUERY: Final = 400
+_ROWS_A_STEP: Final = 500
+_PAGES_A_STEP: Final = 256
+_SPARE_PAGES: Final = 64
+"""Free pages up to so many are left in the file, for the next vectors."""
+_INCREMENTAL: Final = 2
+_OPERATIONS_A_LOOK: Final = 1000
+_USE_SECONDS: Final = 86_400
+"""A use is noted once a day: noting it writes the whole vector again."""
 
-# A use is noted once a day: noting it writes the whole vector again.
-_USE_SECONDS = 86_400
+# SQLITE_BUSY, SQLITE_LOCKED and SQLITE_INTERRUPT.
+_ANOTHER_TIME: Final = frozenset({5, 6, 9})
 # SQLITE_CORRUPT and SQLITE_NOTADB: what damaged database files answer.
-_DAMAGED = frozenset({11, 26})
-_DAMAGED_TEXTS = ("unsupported file format", "no such column", "no such table")
+_DAMAGED: Final = frozenset({11, 26})
+_DAMAGED_TEXTS: Final = ("unsupported file format", "no such column", "no such table")
 """What SQLite says, as errors of no kind, of a header that no release of it wrote and of a schema
 that this module did not write."""
 
 
-class Opener(Protocol):
-    """Opens a database file, with its journal mode and busy timeout set, making it if needed."""
+class Trimmed(NamedTuple):
+    """What came of trimming."""
 
-    def __call__(self, path: Path) -> apsw.Connection:
-        """Open `path` for reading and writing."""
+    evicted: int
+    """How many vectors went."""
+    excess: int
+    """By how many bytes the cache is still above its bound; live vectors alone are."""
 
 
 class EmbeddingCache:
     """Vectors by (provider, model, fingerprint, text hash), in one database file.
 
-    Usable from any thread: each gets its own connection, opened at its first call. A damaged
-    file is moved aside and a fresh one started, because everything in it can be made again;
-    `recovered` then holds one line that says so. Other database errors pass through. One that
-    is not `writable` changes no file, and is empty while there is none.
+    Usable from any thread, by one at a time. `open_database` opens a database file, with its
+    journal mode and busy timeout set, making it if needed. A damaged file is moved aside and a
+    fresh one started, because everything in it can be made again; `recovered` then holds one line
+    that says so. Other database errors pass through. One that is not `writable` changes no file,
+    and is empty while there is none.
     """
 
     def __init__(
         self,
         path: Path,
-        open_database: Opener,
+        open_database: Callable[[Path], apsw.Connection],
         *,
         writable: bool = True,
         now: Callable[[], float] = time.time,
@@ -258,10 +94,8 @@ class EmbeddingCache:
         self._writable = writable
         self._now = now
         self._lock = threading.Lock()
-        self._opening = threading.RLock()
-        self._local = threading.local()
-        self._connections: WeakSet[apsw.Connection] = WeakSet()
-        self._generation = 0
+        self._connection: apsw.Connection | None = None
+        self._file = NO_FILE
         self._closed = False
         self._used: dict[ProviderIdentity, set[str]] = {}
 
@@ -271,14 +105,18 @@ class EmbeddingCache:
         A vector of other dimensions than `identity` has, or with a number that is not finite,
         counts as unknown.
         """
-        found: dict[str, Vector] = {}
+        vectors: dict[str, Vector] = {}
         if not self._exists():
-            return found
-        for some in _slices(dict.fromkeys(hashes), _HASHES_A_QUERY):
+            return vectors
+        before = self._now() - _USE_SECONDS
+        for some in _slices(dict.fromkeys(hashes)):
             rows = self._run(partial(_select, identity=identity, hashes=some))
-            found |= {text_hash: vector for text_hash, (vector, _) in rows.items()}
-            self._remember(identity, rows)
-        return found
+            vectors |= {text_hash: vector for text_hash, (vector, _) in rows.items()}
+            stale = [text_hash for text_hash, (_, used_at) in rows.items() if used_at < before]
+            if stale and self._writable:
+                with self._lock:
+                    self._used.setdefault(identity, set()).update(stale)
+        return vectors
 
     def put_many(self, identity: ProviderIdentity, vectors: Mapping[str, Vector]) -> None:
         """Store vectors by text hash, all or none; raises `ValueError` for other dimensions.
@@ -292,11 +130,10 @@ class EmbeddingCache:
         for text_hash, vector in vectors.items():
             if vector.shape != (identity.dimensions or vector.size,):
                 raise ValueError(f"shape {vector.shape} does not fit {identity.dimensions} numbers")
-            key = (identity.name, identity.model, identity.fingerprint, text_hash)
             blob = np.ascontiguousarray(vector, dtype="<f4").tobytes()
-            rows.append((*key, vector.size, blob, used_at))
+            rows.append((*_key(identity), text_hash, vector.size, blob, used_at))
         if rows:
-            self._run(partial(_insert, rows=rows))
+            self._run(partial(_write_many, statement=_UPSERT, rows=rows))
 
     def note_uses(self) -> None:
         """Write down what was used since the last call, for `trim` to know; once a day each."""
@@ -304,8 +141,10 @@ class EmbeddingCache:
             used, self._used = self._used, {}
         now = int(self._now())
         for identity, hashes in used.items():
-            for some in _slices(hashes, _HASHES_A_QUERY):
-                self._run(partial(touch, identity=identity, hashes=some, now=now))
+            for some in _slices(hashes):
+                statement = f"UPDATE embedding_cache SET used_at = ? WHERE {_where(some)}"
+                rows = [(now, *_key(identity), *some)]
+                self._run(partial(_write_many, statement=statement, rows=rows))
 
     def trim(
         self,
@@ -318,119 +157,93 @@ class EmbeddingCache:
         """Evict what was used longest ago until the vectors take at most `limit` bytes on disk.
 
         The text hashes in `live` are never evicted, those in `spared` last of all. The file
-        shrinks; readers are not kept waiting. Without effect where nothing may be written.
+        shrinks; who reads it is not kept waiting. Without effect where nothing may be written.
         """
         if not self._writable or not self._path.exists():
             return Trimmed(0, 0)
-        return self._run(partial(trim, limit=limit, live=live, spared=spared, cancelled=cancelled))
+        return self._run(partial(_trim, limit=limit, live=live, spared=spared, cancelled=cancelled))
 
     def is_above(self, limit: int) -> bool:
         """Whether the vectors take more than `limit` bytes on disk; quick."""
-        return self._path.exists() and self._run(used_bytes) > limit
+        return self._path.exists() and self._run(_used_bytes) > limit
 
     def count(self) -> int:
         """How many vectors it holds, of all providers."""
-        return self._run(_count) if self._exists() else 0
+        query = "SELECT count(*) FROM embedding_cache"
+        return self._run(partial(_number, query=query)) if self._exists() else 0
 
     def size_bytes(self) -> int:
         """How much room the file and its journal take on disk, in bytes."""
-        return _size(self._path) + _size(self._journal("-wal"))
+        return file_state(self._path).size + file_state(self._journal("-wal")).size
 
     def close(self) -> None:
-        """Close the connections of all threads; none may be in a call."""
+        """Close the file; later calls raise `ValueError`."""
         with self._lock:
             self._closed = True
-            for connection in tuple(self._connections):
-                connection.close()
+            self._close_file()
 
-    def _remember(self, identity: ProviderIdentity, rows: Mapping[str, tuple[Vector, int]]) -> None:
-        if not self._writable:
-            return
-        before = self._now() - _USE_SECONDS
-        stale = [text_hash for text_hash, (_, used_at) in rows.items() if used_at < before]
-        if stale:
-            with self._lock:
-                self._used.setdefault(identity, set()).update(stale)
+    # --- the file -----------------------------------------------------------------------------
 
     def _run(self, action: Callable[[apsw.Connection], T]) -> T:
-        # A file that is damaged where no check looks shows it by failing again.
-        for is_certain in (False, True):
-            generation = self._generation
-            try:
-                return action(self._connection())
-            except Exception as error:
-                if not self._writable or not _is_damage(error):
-                    raise
-                self._start_anew(generation, is_certain=is_certain)
-        return action(self._connection())
+        with self._lock:
+            # A file that is damaged where no check looks shows it by failing again.
+            for is_certain in (False, True):
+                try:
+                    return action(self._opened())
+                except Exception as error:
+                    if not self._writable or not _is_damage(error):
+                        raise
+                    self._close_file()
+                    if is_certain or self._is_file_damaged():
+                        aside = self._move_aside()
+                        self.recovered = (
+                            "the embedding cache was damaged and starts anew; "
+                            f"it was kept as {aside}"
+                        )
+            return action(self._opened())
 
-    def _connection(self) -> apsw.Connection:
-        """Return this thread's connection to the file that is in place now."""
+    def _opened(self) -> apsw.Connection:
+        """Return the connection to the file that is in place now."""
         if self._closed:
             raise ValueError("the embedding cache is closed")
-        local = self._local
-        if getattr(local, "generation", None) != self._generation or self._is_another():
-            self._forget_connection()
-            generation = self._generation
-            local.connection = self._open()
-            local.generation = generation
-            local.file = file_state(self._path)
-        connection: apsw.Connection = local.connection
-        return connection
-
-    def _is_another(self) -> bool:
-        """Whether this thread's file was removed, replaced or cut: read mapped, that kills."""
-        before = getattr(self._local, "file", NO_FILE)
-        self._local.file = found = file_state(self._path)
-        if found == NO_FILE != before and self._writable:
-            self.recovered = "the embedding cache was deleted and starts anew"
-        return not found.continues(before)
+        file = file_state(self._path)
+        # One that was removed, replaced or cut: read as it is mapped, that kills.
+        if self._connection is not None and not file.continues(self._file):
+            if file == NO_FILE and self._writable:
+                self.recovered = "the embedding cache was deleted and starts anew"
+            self._close_file()
+        if self._connection is None:
+            self._connection = self._open()
+            file = file_state(self._path)
+        self._file = file
+        return self._connection
 
     def _open(self) -> apsw.Connection:
         if self._writable:
             make_private(self._path.parent)
-        # One at a time: two threads that turn a new file to WAL together are refused at once,
-        # whatever their busy timeout.
-        with self._opening:
-            connection = self._open_database(self._path)
-            try:
-                if self._writable:
-                    # An index is made again from the notes; vectors may have cost money.
-                    connection.execute("PRAGMA synchronous = FULL")
-                    prepare(connection)
-                    connection.execute(_SCHEMA)
-            except BaseException:
-                connection.close()
-                raise
-        with self._lock:
-            self._connections.add(connection)
+        connection = self._open_database(self._path)
+        try:
+            if self._writable:
+                # An index is made again from the notes; vectors may have cost money.
+                connection.execute("PRAGMA synchronous = FULL")
+                if _number(connection, "SELECT count(*) FROM sqlite_master") == 0:
+                    _make_incremental(connection)
+                connection.execute(_SCHEMA)
+        except BaseException:
+            connection.close()
+            raise
         return connection
+
+    def _close_file(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     def _exists(self) -> bool:
         return self._writable or self._path.exists()
 
-    def _forget_connection(self) -> None:
-        connection: apsw.Connection | None = getattr(self._local, "connection", None)
-        self._local.connection = self._local.generation = None
-        if connection is not None:
-            with self._lock:
-                self._connections.discard(connection)
-            connection.close()
-
-    def _start_anew(self, generation: int, *, is_certain: bool) -> None:
-        """Move the damaged file aside, unless another thread or process did so meanwhile."""
-        self._forget_connection()
-        with self._lock:
-            if generation != self._generation:
-                return
-            if is_certain or self._is_file_damaged():
-                aside = self._move_aside()
-                self.recovered = (
-                    f"the embedding cache was damaged and starts anew; it was kept as {aside}"
-                )
-            self._generation += 1
-
     def _is_file_damaged(self) -> bool:
+        """Whether it is, unless another process has put a fresh one in its place meanwhile."""
         try:
             connection = self._open_database(self._path)
             try:
@@ -460,15 +273,28 @@ class EmbeddingCache:
         return Path(os.fspath(self._path) + suffix)
 
 
+def _key(identity: ProviderIdentity) -> tuple[str, str, str]:
+    return identity.name, identity.model, identity.fingerprint
+
+
+def _where(hashes: list[str]) -> str:
+    return _OF_IDENTITY.format(marks=",".join("?" * len(hashes)))
+
+
+def _slices(items: Iterable[str]) -> Iterator[list[str]]:
+    rest = iter(items)
+    while some := list(islice(rest, _HASHES_A_QUERY)):
+        yield some
+
+
 def _select(
     connection: apsw.Connection, identity: ProviderIdentity, hashes: list[str]
 ) -> dict[str, tuple[Vector, int]]:
     import numpy as np
 
-    query = _SELECT.format(marks=",".join("?" * len(hashes)))
-    key = (identity.name, identity.model, identity.fingerprint)
-    rows: list[Any] = connection.execute(query, (*key, *hashes)).fetchall()
-    found: dict[str, tuple[Vector, int]] = {}
+    query = f"SELECT text_hash, dims, vector, used_at FROM embedding_cache WHERE {_where(hashes)}"
+    rows: list[Any] = connection.execute(query, (*_key(identity), *hashes)).fetchall()
+    vectors: dict[str, tuple[Vector, int]] = {}
     for text_hash, dims, blob, used_at in rows:
         if not isinstance(blob, bytes) or not isinstance(dims, int):
             continue
@@ -476,18 +302,30 @@ def _select(
             continue
         vector = np.frombuffer(blob, dtype="<f4")
         if np.isfinite(vector).all():
-            found[text_hash] = vector, used_at
-    return found
+            vectors[text_hash] = vector, used_at
+    return vectors
 
 
-def _insert(connection: apsw.Connection, rows: list[tuple[str | int | bytes, ...]]) -> None:
-    with writing(connection):
-        connection.executemany(_UPSERT, rows)
+def _number(connection: apsw.Connection, query: str) -> int:
+    return int(str(connection.execute(query).fetchall()[0][0]))
 
 
-def _count(connection: apsw.Connection) -> int:
-    rows: list[Any] = connection.execute("SELECT count(*) FROM embedding_cache").fetchall()
-    return int(rows[0][0])
+@contextmanager
+def _writing(connection: apsw.Connection) -> Iterator[None]:
+    """Write in one piece: all of the block is kept, or, when it raises, none of it."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _write_many(connection: apsw.Connection, statement: str, rows: list[tuple[Any, ...]]) -> None:
+    with _writing(connection):
+        connection.executemany(statement, rows)
 
 
 def _is_damage(error: BaseException | None) -> bool:
@@ -501,14 +339,96 @@ def _is_damage(error: BaseException | None) -> bool:
     return False
 
 
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
+# --- keeping within the bound ---------------------------------------------------------------------
+
+
+def _used_bytes(connection: apsw.Connection) -> int:
+    """How much of the file holds something, in bytes."""
+    pages = _number(connection, "PRAGMA page_count") - _number(connection, "PRAGMA freelist_count")
+    return pages * _number(connection, "PRAGMA page_size")
+
+
+def _trim(
+    connection: apsw.Connection,
+    limit: int,
+    live: Mapping[ProviderIdentity, Iterable[str]],
+    spared: Mapping[ProviderIdentity, Iterable[str]],
+    cancelled: Callable[[], bool],
+) -> Trimmed:
+    evicted = 0
+    if _used_bytes(connection) > limit:
+        kept, last = _rows_of(connection, live), _rows_of(connection, spared)
+        evicted = _evict(connection, limit, kept | last, cancelled)
+        # Only when nothing else is left: the next best thing to being live.
+        evicted += _evict(connection, limit, kept, cancelled)
+        _shrink(connection, cancelled)
+    return Trimmed(evicted, max(0, _used_bytes(connection) - limit))
+
+
+def _rows_of(
+    connection: apsw.Connection, vectors: Mapping[ProviderIdentity, Iterable[str]]
+) -> set[int]:
+    rows: set[int] = set()
+    for identity, hashes in vectors.items():
+        for some in _slices(hashes):
+            query = f"SELECT rowid FROM embedding_cache WHERE {_where(some)}"
+            listed = connection.execute(query, (*_key(identity), *some))
+            rows.update(int(str(row[0])) for row in listed)
+    return rows
+
+
+def _evict(
+    connection: apsw.Connection, limit: int, kept: set[int], cancelled: Callable[[], bool]
+) -> int:
+    """Delete the oldest rows but `kept` until `limit`, some at a time; how many went."""
+    if _used_bytes(connection) <= limit:
         return 0
+    connection.execute(_BY_USE)
+    oldest: list[Any] = connection.execute(_OLDEST).fetchall()
+    rest = iter([(row, dims) for row, dims in oldest if row not in kept])
+    evicted = 0
+    while not cancelled() and (excess := _used_bytes(connection) - limit) > 0:
+        some: list[tuple[int]] = []
+        for row, dims in islice(rest, _ROWS_A_STEP):
+            some.append((row,))
+            # A damaged row says nothing of its size.
+            excess -= 4 * dims if isinstance(dims, int) else 0
+            if excess <= 0:
+                break
+        if not some:
+            break
+        with _writing(connection):
+            connection.executemany("DELETE FROM embedding_cache WHERE rowid = ?", some)
+        evicted += len(some)
+    return evicted
 
 
-def _slices(items: Iterable[str], size: int) -> Iterator[list[str]]:
-    rest = iter(items)
-    while some := list(islice(rest, size)):
-        yield some
+def _shrink(connection: apsw.Connection, cancelled: Callable[[], bool]) -> None:
+    """Give free pages back to the file system, a few at a time; readers go on reading."""
+    try:
+        if _number(connection, "PRAGMA auto_vacuum") != _INCREMENTAL:
+            # Writing a large file anew takes a while: it can be stopped.
+            connection.set_progress_handler(cancelled, _OPERATIONS_A_LOOK)
+            try:
+                _make_incremental(connection)
+            finally:
+                connection.set_progress_handler(None)
+        while _number(connection, "PRAGMA freelist_count") > _SPARE_PAGES and not cancelled():
+            connection.execute(f"PRAGMA incremental_vacuum({_PAGES_A_STEP})").fetchall()
+        # The write-ahead log is emptied another time where a reader needs it.
+        patience = _number(connection, "PRAGMA busy_timeout")
+        connection.set_busy_timeout(0)
+        try:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            connection.set_busy_timeout(patience)
+    except Exception as error:
+        # Another program writes just now, or it was stopped: the file shrinks another time.
+        if getattr(error, "result", None) not in _ANOTHER_TIME:
+            raise
+
+
+def _make_incremental(connection: apsw.Connection) -> None:
+    connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}").fetchall()
+    # Only writing the file anew changes it; in write-ahead mode readers keep what they read.
+    connection.execute("VACUUM")

@@ -338,19 +338,10 @@ def _plan(choice: EmbeddingChoice) -> _Plan:
             hint="leave it empty for all of them",
         )
     name = safe_line(choice.model or file.path.name)
-    return _Plan(file, name, dimensions, _prefixes(choice, name, file.name))
-
-
-def _prefixes(choice: EmbeddingChoice, name: str, own_name: str) -> Templates:
-    """What is put before texts: as set, else what the model of that name wants."""
-    wanted = templates_of(name)
-    if wanted == Templates():
-        wanted = templates_of(own_name.replace(" ", "-"))
-    query, document = choice.query_prefix, choice.document_prefix
-    return Templates(
-        wanted.query if query is None else query,
-        wanted.document if document is None else document,
-    )
+    prefixes = templates_of(name)
+    if prefixes == Templates():
+        prefixes = templates_of(file.name.replace(" ", "-"))
+    return _Plan(file, name, dimensions, prefixes.overridden(choice))
 
 
 def _model_file(choice: EmbeddingChoice) -> ModelFile:

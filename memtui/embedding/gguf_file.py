@@ -150,22 +150,22 @@ def _read_pairs(file: BinaryIO) -> dict[str, str | int]:
     """Read the pairs up to the vocabulary, or all where what is needed comes behind it."""
     if file.read(4) != b"GGUF":
         raise _Broken("is not a GGUF file")
-    version = _unpack(file, "<I")
+    version = _number(file, "I")
     if version not in _VERSIONS:
         raise _Broken(f"has GGUF version {version}; 2 and 3 can be read")
-    tensors, pairs = _unpack(file, "<Q"), _unpack(file, "<Q")
+    tensors, pairs = _number(file, "Q"), _number(file, "Q")
     if tensors > _MOST_TENSORS or pairs > _MOST_PAIRS:
         raise _Broken("is damaged: it claims to have more parts than a model has")
     values: dict[str, str | int] = {}
     for _ in range(pairs):
-        length = _unpack(file, "<Q")
+        length = _number(file, "Q")
         if length > _MOST_TEXT_BYTES:
             raise _Broken("is damaged: the name of a value is too long")
         key = _take(file, length).decode("utf-8", "replace")
         needed = [f"{values.get('general.architecture')}.{name}_length" for name in _LENGTHS]
         if key.startswith("tokenizer.") and all(name in values for name in needed):
             break
-        value = _read_value(file, _unpack(file, "<I"))
+        value = _read_value(file, _number(file, "I"))
         if value is not None:
             values[key] = value
     return values
@@ -174,32 +174,33 @@ def _read_pairs(file: BinaryIO) -> dict[str, str | int]:
 def _read_value(file: BinaryIO, kind: int) -> str | int | None:
     """Read a value, or step over one that is too long or of a kind that is not needed."""
     if kind in _INTEGERS:
-        return _unpack(file, f"<{_INTEGERS[kind]}")
+        return _number(file, _INTEGERS[kind])
     if kind == _STRING:
-        length = _unpack(file, "<Q")
+        length = _number(file, "Q")
         if length <= _MOST_TEXT_BYTES:
             return _take(file, length).decode("utf-8", "replace")
         _skip(file, length)
     elif kind == _ARRAY:
-        element, count = _unpack(file, "<I"), _unpack(file, "<Q")
+        element, count = _number(file, "I"), _number(file, "Q")
         if count > _MOST_LISTED_TEXTS:
             raise _Broken("is damaged: a list in it is too long")
-        if element in _SIZES:
-            _skip(file, _SIZES[element] * count)
-        elif element == _STRING:
-            for _ in range(count):
-                _skip(file, _unpack(file, "<Q"))
-        else:
-            raise _Broken("is damaged: it holds a list of an unknown kind")
-    elif kind in _SIZES:
-        _skip(file, _SIZES[kind])
+        for _ in range(count if element == _STRING else 0):
+            _skip(file, _number(file, "Q"))
+        if element != _STRING:
+            _skip(file, count * _size(element))
     else:
-        raise _Broken("is damaged: it holds a value of an unknown kind")
+        _skip(file, _size(kind))
     return None
 
 
-def _unpack(file: BinaryIO, form: str) -> int:
-    (number,) = struct.unpack(form, _take(file, struct.calcsize(form)))
+def _size(kind: int) -> int:
+    if kind not in _SIZES:
+        raise _Broken("is damaged: it holds a value of an unknown kind")
+    return _SIZES[kind]
+
+
+def _number(file: BinaryIO, form: str) -> int:
+    (number,) = struct.unpack(f"<{form}", _take(file, struct.calcsize(f"<{form}")))
     return number if isinstance(number, bool) else int(number)
 
 

@@ -15,9 +15,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -25,19 +25,18 @@ from urllib.parse import urlsplit
 from memtui.embedding.payloads import sendable
 from memtui.embedding.services import address_of
 from memtui.errors import Cancelled
-from memtui.settings.shown import shown_command, shown_variable
+from memtui.settings.shown import KEY_COMMAND, shown_command, shown_variable
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
     from memtui.embedding.choice import EmbeddingChoice, KeyPlaces
     from memtui.embedding.services import Address, Service
-    from memtui.settings.openclaw import MemorySearchConfig
-    from memtui.settings.openclaw.secrets import RemoteAccess
 
 
-KEY_COMMAND: Final = "embedding.key_command"
 KEYRING: Final = "the keyring"
 AGENT_CONFIG: Final = "OpenClaw's configuration"
+_LOOK_EVERY: Final = 0.05
+"""Seconds between two looks at whether one who waits was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +73,13 @@ def find_key(
     else is looked at. Never raises but for `Cancelled`.
     """
     env = os.environ if env is None else env
-    if choice.keys.variable or choice.keys.command:
-        return _configured(choice.keys, env, lambda: _printed(choice.keys.command, env, cancelled))
-    in_keyring = _in_keyring(service, choice, cancelled)
-    return _first(chain(in_keyring, _lying_there(service, address, choice, env)))
+    places = choice.keys
+    if places.variable or places.command:
+        return _of_variable(places, env) or _of_command(places.command, env, cancelled)
+    in_keyring = _of_keyring(service.name, cancelled) if places.keyring else FoundKey()
+    if in_keyring.is_there:
+        return in_keyring
+    return _first(in_keyring.problem, _lying_there(service, address, choice, env))
 
 
 def has_key(
@@ -91,37 +93,41 @@ def has_key(
     A configured command counts as a place that holds one. So does the keyring of a desktop, after
     every other place, for a provider that is chosen by name: only asking tells whether it does.
     """
-
     env = os.environ if env is None else env
-    if choice.keys.variable or choice.keys.command:
-        return _configured(choice.keys, env, lambda: FoundKey(origin=KEY_COMMAND))
-    found = _first(_lying_there(service, address, choice, env))
-    named = choice.provider == service.name and choice.keys.keyring
-    if not found.is_there and named and may_hold_a_key(env):
-        return FoundKey("", f"{KEYRING}, if it holds one", found.problem, found.withheld)
-    return found
+    places = choice.keys
+    if places.variable or places.command:
+        return _of_variable(places, env) or FoundKey(origin=KEY_COMMAND)
+    key = _first("", _lying_there(service, address, choice, env))
+    is_named = choice.provider == service.name and places.keyring
+    if not key.is_there and is_named and may_hold_a_key(env):
+        return FoundKey("", f"{KEYRING}, if it holds one", key.problem, key.withheld)
+    return key
 
 
-def _configured(
-    places: KeyPlaces, env: Mapping[str, str], command: Callable[[], FoundKey]
-) -> FoundKey:
-    """A place that the settings name; that it holds nothing is a problem."""
-    if places.variable:
-        value = env.get(places.variable, "").strip()
-        if value or not places.command:
-            origin = f"the variable {shown_variable(places.variable)} (embedding.key_env)"
-            return _checked(value, origin) if value else FoundKey(problem=f"{origin} is not set")
-    return command()
+def _of_variable(places: KeyPlaces, env: Mapping[str, str]) -> FoundKey | None:
+    """The key of the named variable; `None` where it is not set and there is a command."""
+    value = env.get(places.variable, "").strip()
+    if not value and places.command:
+        return None
+    origin = f"the variable {shown_variable(places.variable)} (embedding.key_env)"
+    return _checked(value, origin) if value else FoundKey(problem=f"{origin} is not set")
 
 
-def _printed(
+def _of_command(
     command: str, env: Mapping[str, str], cancelled: Callable[[], bool] | None
 ) -> FoundKey:
-
     try:
         return _checked(key_of_command(command, env, cancelled=cancelled), KEY_COMMAND)
     except ValueError as error:
         return FoundKey(problem=f"{KEY_COMMAND} ({shown_command(command)}) {error}")
+
+
+def _of_keyring(name: str, cancelled: Callable[[], bool] | None) -> FoundKey:
+    try:
+        value = key_of_keyring(name, cancelled=cancelled)
+    except ValueError as error:
+        return FoundKey(problem=f"{KEYRING} {error}")
+    return _checked(value, KEYRING) if value else FoundKey()
 
 
 def _checked(value: str, origin: str) -> FoundKey:
@@ -130,62 +136,9 @@ def _checked(value: str, origin: str) -> FoundKey:
     return FoundKey(problem=f"{origin} holds characters that cannot be sent as a key")
 
 
-def _in_keyring(
-    service: Service, choice: EmbeddingChoice, cancelled: Callable[[], bool] | None
-) -> Iterator[FoundKey]:
-
-    if not (choice.keys.keyring and is_installed()):
-        return
-    try:
-        value = key_of_keyring(service.name, cancelled=cancelled)
-    except ValueError as error:
-        yield FoundKey(problem=f"{KEYRING} {error}")
-        return
-    if value:
-        yield _checked(value, KEYRING)
-
-
-def _lying_there(
-    service: Service, address: Address, choice: EmbeddingChoice, env: Mapping[str, str]
-) -> Iterator[FoundKey]:
-    """What each of the usual places holds, one after the other."""
-    for name in service.key_variables:
-        value = env.get(name, "").strip()
-        if value and is_at_home(address):
-            yield _checked(value, name)
-        elif value:
-            yield FoundKey(withheld=_withheld(name, service, address))
-    if choice.keys.agent_config:
-        home = Path(env.get("HOME") or os.path.expanduser("~"))
-        yield from _of_agent(service, address, env, home)
-
-
-def _of_agent(
-    service: Service, address: Address, env: Mapping[str, str], home: Path
-) -> Iterator[FoundKey]:
-    for key in keys_of_agent(service, env, home):
-        origin = f"{AGENT_CONFIG} ({key.place})" if key.place else AGENT_CONFIG
-        if key.problem:
-            yield FoundKey(problem=f"{origin}: {key.problem}")
-        elif key.may_go_to(service, address):
-            yield _checked(key.value, origin)
-        else:
-            yield FoundKey(withheld=_withheld(origin, service, address, key.base_url))
-
-
-def _withheld(origin: str, service: Service, address: Address, meant_for: str = "") -> str:
-    host = urlsplit(meant_for or service.base_url).hostname or "its own address"
-    if host == address.host:
-        return f"the key in {origin} is sent to {safe_line(host)} over https alone"
-    return (
-        f"the key in {origin} is meant for {safe_line(host)} and not sent to "
-        f"{safe_line(address.shown)}; embedding.key_env names one that is"
-    )
-
-
-def _first(looks: Iterator[FoundKey]) -> FoundKey:
+def _first(problem: str, looks: Iterator[FoundKey]) -> FoundKey:
     """The first key, with what was wrong at the places before it."""
-    problem = withheld = ""
+    withheld = ""
     for look in looks:
         problem, withheld = problem or look.problem, withheld or look.withheld
         if look.is_there:
@@ -193,48 +146,73 @@ def _first(looks: Iterator[FoundKey]) -> FoundKey:
     return FoundKey(problem=problem, withheld=withheld)
 
 
-FIRST_OF_AUTO: Final = "openai"
-"""The service that OpenClaw's `auto` asks with the one key that is configured for any."""
+# --- what lies there ------------------------------------------------------------------------------
 
+_FIRST_OF_AUTO: Final = "openai"
+"""The service that OpenClaw's `auto` asks with the one key that is configured for any."""
 _PROVIDERS: Final = "models.providers apiKey"
 _PORTS: Final = {"http": 80, "https": 443}
 
 
-@dataclass(frozen=True, slots=True)
-class AgentKey:
-    """A key of OpenClaw's, and where it may go."""
-
-    value: str = field(repr=False)
-    place: str
-    """Where it stands, for people; holds no value."""
-    base_url: str = field(default="", repr=False)
-    """The only address that it is meant for; empty: the service's own host."""
-    problem: str = ""
-    """One line, without any value, when something is there and cannot be read."""
-
-    def may_go_to(self, service: Service, address: Address) -> bool:
-        """Whether the key is meant for an address."""
-        if not self.base_url:
-            return is_at_home(address)
-        try:
-            return _origin(address_of(service, self.base_url)) == _origin(address)
-        except ValueError:
-            return False
+def _lying_there(
+    service: Service, address: Address, choice: EmbeddingChoice, env: Mapping[str, str]
+) -> Iterator[FoundKey]:
+    """What each of the usual places holds, one after the other."""
+    for name in service.key_variables:
+        if value := env.get(name, "").strip():
+            yield _for_address(service, address, value, name)
+    if choice.keys.agent_config:
+        home = Path(env.get("HOME") or os.path.expanduser("~"))
+        for value, place, base_url, problem in _of_agent(service, env, home):
+            origin = f"{AGENT_CONFIG} ({place})" if place else AGENT_CONFIG
+            if problem:
+                yield FoundKey(problem=f"{origin}: {problem}")
+            else:
+                yield _for_address(service, address, value, origin, base_url)
 
 
-def is_at_home(address: Address) -> bool:
-    """Whether an address is the service's own host, encrypted, or this machine."""
-    is_encrypted = urlsplit(address.url).scheme == "https"
-    return address.is_loopback or (address.is_own and is_encrypted)
+def _for_address(
+    service: Service, address: Address, value: str, origin: str, base_url: str = ""
+) -> FoundKey:
+    """A key that is meant for `base_url` alone, else for the service's own host."""
+    if _is_meant_for(service, address, base_url):
+        return _checked(value, origin)
+    host = urlsplit(base_url or service.base_url).hostname or "its own address"
+    words = f"the key in {origin} is sent to {safe_line(host)} over https alone"
+    if host != address.host:
+        words = (
+            f"the key in {origin} is meant for {safe_line(host)} and not sent to "
+            f"{safe_line(address.shown)}; embedding.key_env names one that is"
+        )
+    return FoundKey(withheld=words)
 
 
-def keys_of_agent(service: Service, env: Mapping[str, str], home: Path) -> Iterator[AgentKey]:
+def _is_meant_for(service: Service, address: Address, base_url: str) -> bool:
+    if not base_url:
+        # Its own host is asked by an encrypted connection alone.
+        is_encrypted = urlsplit(address.url).scheme == "https"
+        return address.is_loopback or (address.is_own and is_encrypted)
+    try:
+        return _origin(address_of(service, base_url)) == _origin(address)
+    except ValueError:
+        return False
+
+
+def _origin(address: Address) -> tuple[str, str, int | None]:
+    scheme = urlsplit(address.url).scheme
+    return scheme, address.host, address.port or _PORTS.get(scheme)
+
+
+def _of_agent(
+    service: Service, env: Mapping[str, str], home: Path
+) -> Iterator[tuple[str, str, str, str]]:
     """The keys for a service that OpenClaw has for its default agent, the nearest first.
 
     Of its configuration, the agent's `auth-profiles.json`, and the variables that it reads for
-    itself. Where the configuration cannot be read, nobody knows where a profile's key may go, so
-    the profiles are left alone. Reads the files anew at each call and keeps nothing of them. A
-    file that cannot be read is a problem without a value.
+    itself: each value, where it stands, the only address that it is meant for (empty: the
+    service's own host), and a problem, without any value, when something is there and cannot be
+    read. Where the configuration cannot be read, nobody knows where a profile's key may go, so
+    the profiles are left alone. Reads the files anew at each call and keeps nothing of them.
     """
     from memtui.settings.openclaw import read_config
     from memtui.settings.openclaw.document import state_dir_of
@@ -248,65 +226,42 @@ def keys_of_agent(service: Service, env: Mapping[str, str], home: Path) -> Itera
     own = own_variables(env, home)
     config = read_config(env, home)
     if config.broken:
-        yield AgentKey("", "", problem=config.problems[0])
+        yield "", "", "", config.problems[0]
     else:
         agent = config.default_agent
+        search = agent.search
         # A variable that is set and empty counts as not set.
-        known = {**env, **own}
-        access = AgentRemote(config, agent.name, known).read(service.name)
-        yield from _of_search(service, agent.search, access)
-        unknown = access.problems.get("file") or access.problems.get("provider_base_url")
+        variables = {**env, **own}
+        access = AgentRemote(config, agent.name, variables).read(service.name)
+        problems, provider_url = access.problems, access.provider_base_url
+        is_first = search.provider == "auto" and service.name == _FIRST_OF_AUTO
+        if search.provider == service.name or is_first:
+            base_url = search.remote_base_url
+            if not base_url and "remote.baseUrl" in search.set_keys:
+                yield "", "remote.apiKey", "", "remote.baseUrl cannot be read"
+            elif access.api_key or "api_key" in problems:
+                problem = problems.get("api_key", "")
+                yield access.api_key, "remote.apiKey", base_url or provider_url, problem
+        unknown = problems.get("file") or problems.get("provider_base_url")
         if unknown:
-            yield AgentKey("", _PROVIDERS, problem=unknown)
+            yield "", _PROVIDERS, "", unknown
         else:
-            for key in profile_keys(service.name, agent.name, state_dir_of(env, home), known):
-                yield AgentKey(key.value, AUTH_PROFILES, access.provider_base_url, key.problem)
-            yield from _of_provider(access)
+            for key in profile_keys(service.name, agent.name, state_dir_of(env, home), variables):
+                yield key.value, AUTH_PROFILES, provider_url, key.problem
+            if access.provider_api_key or "provider_api_key" in problems:
+                problem = problems.get("provider_api_key", "")
+                yield access.provider_api_key, _PROVIDERS, provider_url, problem
     for name in service.key_variables:
         if name in own:
-            yield AgentKey(own[name], name)
+            yield own[name], name, "", ""
 
 
-def _of_search(
-    service: Service, search: MemorySearchConfig, access: RemoteAccess
-) -> Iterator[AgentKey]:
-    if search.provider != service.name and not (
-        search.provider == "auto" and service.name == FIRST_OF_AUTO
-    ):
-        return
-    base_url = search.remote_base_url
-    if not base_url and "remote.baseUrl" in search.set_keys:
-        yield AgentKey("", "remote.apiKey", problem="remote.baseUrl cannot be read")
-    elif access.api_key or "api_key" in access.problems:
-        yield AgentKey(
-            access.api_key,
-            "remote.apiKey",
-            base_url or access.provider_base_url,
-            access.problems.get("api_key", ""),
-        )
-
-
-def _of_provider(access: RemoteAccess) -> Iterator[AgentKey]:
-    if access.provider_api_key or "provider_api_key" in access.problems:
-        yield AgentKey(
-            access.provider_api_key,
-            _PROVIDERS,
-            access.provider_base_url,
-            access.problems.get("provider_api_key", ""),
-        )
-
-
-def _origin(address: Address) -> tuple[str, str, int | None]:
-    scheme = urlsplit(address.url).scheme
-    return scheme, address.host, address.port or _PORTS.get(scheme)
-
+# --- a command ------------------------------------------------------------------------------------
 
 COMMAND_SECONDS: Final = 10.0
 """Seconds that the command may take."""
 MAX_OUTPUT: Final = 64 * 1024
 """Bytes that it may print."""
-
-_LOOK_EVERY: Final = 0.05
 
 
 def key_of_command(
@@ -332,20 +287,32 @@ def key_of_command(
     if not words:
         raise ValueError("is empty")
     try:
-        process = _start(words, env)
+        # In a session of its own it cannot write on the terminal, and ends with what it started.
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=dict(env),
+            start_new_session=os.name == "posix",
+        )
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else None
         raise ValueError(f"cannot be started: {why or 'it is no command'}") from None
     try:
-        output = _output(process, cancelled, limit)
+        output = _output(process, cancelled, time.monotonic() + limit)
         code = process.wait()
         if code:
             how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
             raise ValueError(how)
-        line = next(filter(None, map(str.strip, output.decode("utf-8", "replace").split("\n"))), "")
+        lines = map(str.strip, output.decode("utf-8", "replace").split("\n"))
+        line = next(filter(None, lines), "")
         if not line:
             raise ValueError("prints nothing")
         return line
+    except TimeoutError:
+        _end(process)
+        raise ValueError(f"took longer than {limit:g} s") from None
     except BaseException:
         _end(process)
         raise
@@ -354,45 +321,28 @@ def key_of_command(
             process.stdout.close()
 
 
-def _start(words: list[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    # In a session of its own it cannot write on the terminal, and ends with what it started.
-    return subprocess.Popen(
-        words,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=dict(env),
-        start_new_session=os.name == "posix",
-    )
-
-
 def _output(
-    process: subprocess.Popen[bytes], cancelled: Callable[[], bool] | None, limit: float
+    process: subprocess.Popen[bytes], cancelled: Callable[[], bool] | None, deadline: float
 ) -> bytes:
-    """Wait for a process to end, or for its output to; what it printed itself."""
-    deadline = time.monotonic() + limit
+    """What a process printed by the time that it, or its output, ended; raises `TimeoutError`."""
     has_ended = False
     while True:
         try:
             output, _ = process.communicate(timeout=_LOOK_EVERY)
-            return _short(output)
+            is_whole = True
         except subprocess.TimeoutExpired as late:
-            output = _short(late.output or b"")
-        if has_ended:
-            # What it has left running holds the pipe, and is not waited for.
+            output, is_whole = late.output or b"", has_ended
+        if len(output) > MAX_OUTPUT:
+            raise ValueError(f"prints more than {MAX_OUTPUT} bytes")
+        if is_whole:
+            # What it has left running may hold the pipe still, and is not waited for.
             return output
         # Once it has ended, all that it printed itself is there to be read in one more look.
         has_ended = process.poll() is not None
         if cancelled is not None and cancelled():
             raise Cancelled
         if time.monotonic() > deadline:
-            raise ValueError(f"took longer than {limit:g} s")
-
-
-def _short(output: bytes) -> bytes:
-    if len(output) > MAX_OUTPUT:
-        raise ValueError(f"prints more than {MAX_OUTPUT} bytes")
-    return output
+            raise TimeoutError
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -406,57 +356,29 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+# --- the keyring ----------------------------------------------------------------------------------
+
 SERVICE: Final = "memtui"
 """The name of the service in the keyring; the user name is that of the provider."""
 KEYRING_SECONDS: Final = 5.0
 """Seconds that the keyring may take: a locked one may wait for its owner."""
-
-
 _SIGNS: Final = ("DBUS_SESSION_BUS_ADDRESS", "PYTHON_KEYRING_BACKEND")
 
-
-def is_installed() -> bool:
-    """Whether there is a package that can ask; loads nothing."""
-    return importlib.util.find_spec("keyring") is not None
+_lock = threading.Lock()
+_questions: dict[str, Future[str]] = {}
+"""By provider, the questions that were still without an answer when they were last looked at."""
 
 
 def may_hold_a_key(env: Mapping[str, str]) -> bool:
     """Whether a keyring of the system is likely behind the package; loads and asks nothing."""
-    if not is_installed():
+    if importlib.util.find_spec("keyring") is None:
         return False
     # On Linux the keyrings of the desktops answer on the session's bus; others are chosen.
-    is_chosen = importlib.util.find_spec("keyrings") is not None or _is_configured(env)
-    return sys.platform != "linux" or is_chosen or any(map(env.get, _SIGNS))
-
-
-def _is_configured(env: Mapping[str, str]) -> bool:
     home = Path(env.get("HOME") or os.path.expanduser("~"))
     folder = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
-    return (folder / "python_keyring" / "keyringrc.cfg").is_file()
-
-
-@dataclass(slots=True)
-class _Asking:
-    """One question to the keyring, and what came of it."""
-
-    name: str
-    key: str = field(default="", repr=False)
-    problem: str = ""
-    done: threading.Event = field(default_factory=threading.Event)
-
-    def run(self) -> None:
-        try:
-            self.key = _password(self.name)
-        except Exception as error:
-            # Backends raise what they like; the text of it may hold anything.
-            self.problem = f"could not be asked: {type(error).__name__}"
-        finally:
-            self.done.set()
-
-
-_lock = threading.Lock()
-_open: dict[str, _Asking] = {}
-"""By provider, the questions that are still without an answer."""
+    is_configured = (folder / "python_keyring" / "keyringrc.cfg").is_file()
+    is_chosen = importlib.util.find_spec("keyrings") is not None or is_configured
+    return sys.platform != "linux" or is_chosen or any(map(env.get, _SIGNS))
 
 
 def key_of_keyring(
@@ -468,30 +390,38 @@ def key_of_keyring(
     than `limit` seconds, and `Cancelled` within 0.1 s. A question without an answer is not asked
     a second time.
     """
+    if importlib.util.find_spec("keyring") is None:
+        return ""
     with _lock:
-        asking = _open.get(name)
-        if asking is None or asking.done.is_set():
-            asking = _open[name] = _Asking(name)
-            threading.Thread(target=asking.run, name="memtui-keyring", daemon=True).start()
+        question = _questions.get(name)
+        if question is None:
+            question = _questions[name] = Future()
+            threading.Thread(
+                target=_ask, args=(name, question), name="memtui-keyring", daemon=True
+            ).start()
     deadline = time.monotonic() + limit
-    while not asking.done.wait(min(_LOOK_EVERY, limit)):
+    while not wait([question], min(_LOOK_EVERY, limit)).done:
         if cancelled is not None and cancelled():
             raise Cancelled
         if time.monotonic() >= deadline:
             raise ValueError(f"did not answer within {limit:g} s; it may be locked")
     with _lock:
-        _open.pop(name, None)
-    if asking.problem:
-        raise ValueError(asking.problem)
-    return asking.key
+        _questions.pop(name, None)
+    if error := question.exception():
+        # Backends raise what they like; the text of it may hold anything.
+        raise ValueError(f"could not be asked: {type(error).__name__}") from None
+    return question.result()
 
 
-def _password(name: str) -> str:
-    import keyring
-    from keyring.errors import NoKeyringError
-
+def _ask(name: str, question: Future[str]) -> None:
     try:
-        return (keyring.get_password(SERVICE, name) or "").strip()
-    except NoKeyringError:
+        import keyring
+        from keyring.errors import NoKeyringError
+
+        key = ""
         # The package without a keyring of the system behind it: there is none to hold a key.
-        return ""
+        with suppress(NoKeyringError):
+            key = (keyring.get_password(SERVICE, name) or "").strip()
+        question.set_result(key)
+    except BaseException as error:
+        question.set_exception(error)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import resources
 
 from memtui.errors import ProviderError
@@ -19,7 +19,6 @@ MAX_CHARACTERS = 65_536
 """How much of a text is looked at; 254 words of the longest kind need 25,654 characters."""
 
 _MAX_WORD = 100
-_SLICE = 2_048
 _FOLD_ENTRIES = 16_384
 
 # The blocks that BERT splits into single characters; kana and Hangul are words to it.
@@ -56,7 +55,7 @@ class WordPiece:
     def encode(self, text: str, max_ids: int = MAX_IDS) -> list[int]:
         """Turn text into 2 to `max_ids` ids, from `[CLS]` to `[SEP]`; what is over is cut off."""
         ids = [self._cls]
-        for word in _words(text):
+        for word in text[:MAX_CHARACTERS].translate(_FOLD).split():
             ids += self._pieces(word)
             if len(ids) >= max_ids - 1:
                 break
@@ -89,21 +88,6 @@ def load_wordpiece() -> WordPiece:
     return WordPiece(text.removesuffix("\n").split("\n"))
 
 
-def _words(text: str) -> Iterator[str]:
-    """Give the folded words and punctuation marks, reading no more text than the caller takes.
-
-    A word over the limit comes shortened, and still over it.
-    """
-    rest = ""
-    for start in range(0, min(len(text), MAX_CHARACTERS), _SLICE):
-        end = min(start + _SLICE, MAX_CHARACTERS)
-        *whole, rest = (rest + text[start:end].translate(_FOLD)).split(" ")
-        yield from filter(None, whole)
-        rest = rest[: _MAX_WORD + 1]
-    if rest:
-        yield rest
-
-
 class _Fold(dict[int, str]):
     """What each character becomes, found once: small letters without accents, blanks, nothing."""
 
@@ -118,24 +102,18 @@ _FOLD = _Fold()
 
 
 def _fold(char: str) -> str:
-    if _is_dropped(char):
-        return ""
-    if char in "\t\n\r" or unicodedata.category(char)[0] == "Z":
+    category = unicodedata.category(char)
+    if char in "\t\n\r" or category[0] == "Z":
         return " "
-    kept = [
+    if char == "\ufffd" or category in ("Cc", "Cf", "Co", "Cs"):
+        return ""
+    folded = "".join(
         f" {part} " if _is_punctuation(part) else part.lower()
         for part in unicodedata.normalize("NFD", char)
         if unicodedata.category(part) != "Mn"
-    ]
-    folded = "".join(kept)
-    alone = any(first <= ord(char) <= last for first, last in _IDEOGRAPHS)
-    return f" {folded} " if alone else folded
-
-
-def _is_dropped(char: str) -> bool:
-    if char in "\t\n\r":
-        return False
-    return char == "\ufffd" or unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs")
+    )
+    is_alone = any(first <= ord(char) <= last for first, last in _IDEOGRAPHS)
+    return f" {folded} " if is_alone else folded
 
 
 def _is_punctuation(char: str) -> bool:

@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memtui.embedding import cache as cache_module
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import ProviderIdentity, Vector, clean_vectors
 from memtui.engine import Engine
-from memtui.index.database import Connection, open_database
+from memtui.index.database import open_database
 from memtui.index.indexer import CacheBound
 from memtui.settings import EmbeddingSettings, IndexSettings, Settings
 from tests.support.indexing import Workspace
@@ -144,29 +143,14 @@ def test_a_file_of_an_earlier_version_shrinks_too(tmp_path: Path) -> None:
     stored = vectors("a", 1500)
     cache.put_many(IDENTITY, stored)
     before = cache.size_bytes()
+    # Stopped after the evictions, while the file is written anew.
+    evicted = iter([False] * 4)
+    cache.trim(1000 * KILO, {}, cancelled=lambda: next(evicted, True))
+    assert cache.size_bytes() >= before
+    cache.put_many(IDENTITY, stored)
     cache.trim(1000 * KILO, {})
     assert cache.size_bytes() < before / 2
     assert 100 < kept(cache, stored) < 300
-    cache.close()
-
-
-def test_writing_a_large_file_anew_can_be_stopped(tmp_path: Path) -> None:
-    path = tmp_path / "cache.db"
-    connection = open_database(path)
-    connection.execute("CREATE TABLE earlier(a)")
-    connection.close()
-    cache = EmbeddingCache(path, open_database)
-    cache.put_many(IDENTITY, vectors("a", 3000))
-    own = cache._connection()
-    own.execute("DELETE FROM embedding_cache WHERE rowid > 1000")
-    before = cache.size_bytes()
-    cache_module._shrink(own, lambda: True)
-    assert own.pragma("auto_vacuum") == 0
-    assert cache.count() == 1000
-    cache_module._shrink(own, lambda: False)
-    assert own.pragma("auto_vacuum") == 2
-    assert cache.size_bytes() < before / 2
-    assert cache.count() == 1000
     cache.close()
 
 
@@ -240,27 +224,17 @@ def test_the_status_says_when_live_vectors_alone_are_too_many(tmp_path: Path) ->
         assert engine.index.status().warnings == ()
 
 
-def test_a_program_that_writes_meanwhile_only_puts_the_shrinking_off(tmp_path: Path) -> None:
-    path = tmp_path / "cache.db"
-
-    def opener(path: Path) -> Connection:
-        connection = open_database(path)
-        connection.set_busy_timeout(0)
-        return connection
-
-    cache = EmbeddingCache(path, opener)
+def test_a_program_that_reads_meanwhile_only_puts_the_shrinking_off(
+    cache: EmbeddingCache, tmp_path: Path
+) -> None:
     cache.put_many(IDENTITY, vectors("a", 1000))
-    other = open_database(path)
-    connection = cache._connection()
-    evicted = cache_module.trim(connection, 400 * KILO, {}, {}, lambda: False).evicted
-    assert evicted > 800
-    connection.execute("DELETE FROM embedding_cache")
+    other = open_database(tmp_path / "cache.db")
+    rows = other.execute("SELECT rowid FROM embedding_cache")
+    next(rows)
+    assert cache.trim(400 * KILO, {}).evicted > 800
     before = cache.size_bytes()
-    other.execute("BEGIN IMMEDIATE")
-    cache_module._shrink(connection, lambda: False)
-    assert cache.size_bytes() >= before
-    other.execute("ROLLBACK")
-    cache_module._shrink(connection, lambda: False)
-    assert cache.size_bytes() <= 70 * 16384
+    assert sum(1 for _ in rows) == 999
+    cache.put_many(IDENTITY, vectors("other", 100))
+    cache.trim(400 * KILO, {})
+    assert cache.size_bytes() < before / 4
     other.close()
-    cache.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,26 +14,9 @@ import pytest
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import ProviderIdentity, Vector, clean_vectors
 from memtui.errors import IndexUnusable
+from memtui.index.database import Connection, open_database
 
 IDENTITY = ProviderIdentity("hashed", "trigrams", 8, "f" * 64)
-
-
-class Opener:
-    """Opens database files as the index does, and remembers who asked."""
-
-    def __init__(self) -> None:
-        self.threads: list[int] = []
-
-    def __call__(self, path: Path) -> apsw.Connection:
-        self.threads.append(threading.get_ident())
-        connection = apsw.Connection(str(path))
-        connection.set_busy_timeout(5_000)
-        try:
-            connection.execute("PRAGMA journal_mode=WAL").fetchall()
-        except apsw.Error:
-            connection.close()
-            raise
-        return connection
 
 
 def vectors(count: int, *, seed: int = 0, dimensions: int = 8) -> dict[str, Vector]:
@@ -53,13 +36,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def opener() -> Opener:
-    return Opener()
-
-
-@pytest.fixture
-def cache(path: Path, opener: Opener) -> Iterator[EmbeddingCache]:
-    cache = EmbeddingCache(path, opener)
+def cache(path: Path) -> Iterator[EmbeddingCache]:
+    cache = EmbeddingCache(path, open_database)
     yield cache
     cache.close()
 
@@ -79,11 +57,11 @@ def test_asks_for_many_hashes_in_slices(cache: EmbeddingCache) -> None:
     assert_same(cache.get_many(IDENTITY, [*stored, *stored]), stored)
 
 
-def test_outlives_its_process(cache: EmbeddingCache, path: Path, opener: Opener) -> None:
+def test_outlives_its_process(cache: EmbeddingCache, path: Path) -> None:
     stored = vectors(3)
     cache.put_many(IDENTITY, stored)
     cache.close()
-    again = EmbeddingCache(path, opener)
+    again = EmbeddingCache(path, open_database)
     assert_same(again.get_many(IDENTITY, stored), stored)
     again.close()
 
@@ -120,21 +98,19 @@ def test_vectors_of_other_dimensions_are_not_stored(cache: EmbeddingCache) -> No
 
 
 @pytest.mark.parametrize("blob", [b"", b"\0" * 31, np.full(8, np.nan, "<f4").tobytes()])
-def test_a_damaged_vector_is_unknown(
-    cache: EmbeddingCache, path: Path, opener: Opener, blob: bytes
-) -> None:
+def test_a_damaged_vector_is_unknown(cache: EmbeddingCache, path: Path, blob: bytes) -> None:
     stored = vectors(2)
     cache.put_many(IDENTITY, stored)
-    connection = opener(path)
+    connection = open_database(path)
     query = "UPDATE embedding_cache SET vector = ? WHERE text_hash = 'hash-0-0'"
     connection.execute(query, (blob,))
     connection.close()
     assert cache.get_many(IDENTITY, stored).keys() == {"hash-0-1"}
 
 
-def test_stores_all_or_none(cache: EmbeddingCache, path: Path, opener: Opener) -> None:
+def test_stores_all_or_none(cache: EmbeddingCache, path: Path) -> None:
     assert cache.count() == 0
-    connection = opener(path)
+    connection = open_database(path)
     connection.execute(
         "CREATE TRIGGER no BEFORE INSERT ON embedding_cache WHEN new.text_hash = 'hash-0-2' "
         "BEGIN SELECT raise(ABORT, 'refused'); END"
@@ -147,7 +123,7 @@ def test_stores_all_or_none(cache: EmbeddingCache, path: Path, opener: Opener) -
     assert cache.count() == 1
 
 
-def test_each_thread_has_its_own_connection(cache: EmbeddingCache, opener: Opener) -> None:
+def test_threads_may_use_it_at_once(cache: EmbeddingCache) -> None:
     barrier = threading.Barrier(4)
 
     def work(seed: int) -> None:
@@ -158,7 +134,6 @@ def test_each_thread_has_its_own_connection(cache: EmbeddingCache, opener: Opene
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
-    assert len(opener.threads) == len(set(opener.threads)) == 4
     assert cache.count() == 400
 
 
@@ -179,18 +154,16 @@ def test_a_file_that_is_no_database_is_moved_aside(
     assert path.with_name("cache.db.corrupt-1").read_bytes() == content
 
 
-def test_damage_met_while_in_use_is_moved_aside(
-    cache: EmbeddingCache, path: Path, opener: Opener
-) -> None:
+def test_damage_met_while_in_use_is_moved_aside(cache: EmbeddingCache, path: Path) -> None:
     damage(cache, path)
-    reader = EmbeddingCache(path, opener)
+    reader = EmbeddingCache(path, open_database)
     assert reader.get_many(IDENTITY, vectors(500)) == {}
     assert reader.recovered is not None
     reader.put_many(IDENTITY, vectors(2))
     assert reader.count() == 2
     reader.close()
-    damage(EmbeddingCache(path, opener), path)
-    again = EmbeddingCache(path, opener)
+    damage(EmbeddingCache(path, open_database), path)
+    again = EmbeddingCache(path, open_database)
     assert again.get_many(IDENTITY, vectors(500)) == {}
     assert again.recovered is not None
     assert "corrupt-2" in again.recovered
@@ -213,7 +186,7 @@ def test_a_file_whose_schema_names_another_column_starts_anew(
     cache.close()
     changed = path.read_bytes().replace(b"dims INTEGER", b"dimX INTEGER")
     path.write_bytes(changed)
-    again = EmbeddingCache(path, Opener())
+    again = EmbeddingCache(path, open_database)
     assert again.get_many(IDENTITY, vectors(3)) == {}
     again.put_many(IDENTITY, vectors(2))
     assert again.count() == 2
@@ -231,54 +204,32 @@ def test_a_file_that_was_deleted_is_told_and_made_again(cache: EmbeddingCache, p
     assert cache.count() == 2
 
 
-def test_other_threads_move_to_the_fresh_file(
-    cache: EmbeddingCache, path: Path, opener: Opener
-) -> None:
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(cache.put_many, IDENTITY, vectors(1)).result()
-        connection = opener(path)
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        connection.close()
-        path.write_bytes(b"this is no database" * 1_000)
-        cache.put_many(IDENTITY, vectors(2, seed=1))
-        assert cache.recovered is not None
-        assert pool.submit(cache.count).result() == 2
+def failing_once(fault: Exception) -> Callable[[Path], Connection]:
+    faults = [fault]
+
+    def opened(path: Path) -> Connection:
+        if faults:
+            raise faults.pop()
+        return open_database(path)
+
+    return opened
 
 
 def test_an_error_that_is_no_damage_passes_through(path: Path) -> None:
-    faulty = FaultyOpener(PermissionError("no"))
-    cache = EmbeddingCache(path, faulty)
+    cache = EmbeddingCache(path, failing_once(PermissionError("no")))
     with pytest.raises(PermissionError):
         cache.count()
-    assert cache.count() == 0
-    assert cache.recovered is None
+    assert (cache.count(), cache.recovered) == (0, None)
     cache.close()
 
 
-def test_a_file_that_another_process_replaced_is_kept(path: Path, opener: Opener) -> None:
-    first = EmbeddingCache(path, opener)
-    first.put_many(IDENTITY, vectors(2))
-    first.close()
+def test_a_file_that_another_process_replaced_is_kept(cache: EmbeddingCache, path: Path) -> None:
+    cache.put_many(IDENTITY, vectors(2))
     wrapped = IndexUnusable("the database is damaged")
     wrapped.__cause__ = apsw.exception_for(apsw.SQLITE_CORRUPT)
-    cache = EmbeddingCache(path, FaultyOpener(wrapped))
-    assert cache.count() == 2
-    assert cache.recovered is None
-    cache.close()
-
-
-class FaultyOpener(Opener):
-    """Raises `fault` at its next call."""
-
-    def __init__(self, fault: Exception) -> None:
-        super().__init__()
-        self.fault: Exception | None = fault
-
-    def __call__(self, path: Path) -> apsw.Connection:
-        fault, self.fault = self.fault, None
-        if fault is not None:
-            raise fault
-        return super().__call__(path)
+    other = EmbeddingCache(path, failing_once(wrapped))
+    assert (other.count(), other.recovered) == (2, None)
+    other.close()
 
 
 def test_damage_that_cannot_be_moved_is_said(

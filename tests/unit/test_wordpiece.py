@@ -1,4 +1,4 @@
-"""WordPiece gives the ids that the model's own tokenizer gives, and reads no more than it needs."""
+"""WordPiece gives the ids that the model's own tokenizer gives, well formed whatever the text."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import gzip
 import json
 from importlib import resources
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from memtui.embedding.wordpiece import MAX_CHARACTERS, MAX_IDS, WordPiece, load_wordpiece
+from memtui.embedding.wordpiece import MAX_IDS, WordPiece, load_wordpiece
 from memtui.errors import ProviderError
 
 KNOWN = json.loads((Path(__file__).parent.parent / "data" / "minilm.json").read_text("utf-8"))
@@ -20,23 +22,6 @@ UNK, CLS, SEP = 100, 101, 102
 @pytest.fixture(scope="module")
 def tokenizer() -> WordPiece:
     return load_wordpiece()
-
-
-class Recorder(str):
-    """A text that notes how far it was read."""
-
-    __slots__ = ("read_to",)
-    read_to: int
-
-    def __new__(cls, text: str) -> Recorder:
-        recorder = super().__new__(cls, text)
-        recorder.read_to = 0
-        return recorder
-
-    def __getitem__(self, key: SupportsIndex | slice) -> str:
-        assert isinstance(key, slice)
-        self.read_to = max(self.read_to, min(len(self), key.stop))
-        return super().__getitem__(key)
 
 
 @pytest.mark.parametrize("case", KNOWN["cases"], ids=lambda case: ascii(case["text"][:24]))
@@ -92,18 +77,9 @@ def test_cuts_at_the_limit(tokenizer: WordPiece) -> None:
     assert tokenizer.encode("dog " * 1_000, max_ids=4) == [CLS, ids[1], ids[1], SEP]
 
 
-def test_a_long_text_is_read_only_as_far_as_the_ids_need(tokenizer: WordPiece) -> None:
-    text = Recorder("the dog. " * 200_000)
-    assert len(tokenizer.encode(text)) == MAX_IDS
-    assert text.read_to <= 4_096
-
-
 @pytest.mark.parametrize("char", ["a", " ", "\x00", "\u0301", "我", "."])
 def test_a_million_of_one_character(tokenizer: WordPiece, char: str) -> None:
-    text = Recorder(char * 1_000_000)
-    ids = tokenizer.encode(text)
-    assert 2 <= len(ids) <= MAX_IDS
-    assert text.read_to <= MAX_CHARACTERS
+    assert 2 <= len(tokenizer.encode(char * 1_000_000)) <= MAX_IDS
 
 
 def test_vocabulary_without_control_pieces_is_refused() -> None:
@@ -122,3 +98,36 @@ def test_a_damaged_vocabulary_file_is_a_provider_error(
     monkeypatch.setattr(resources, "files", lambda package: tmp_path)
     with pytest.raises(ProviderError):
         load_wordpiece()
+
+
+TOKENIZER = load_wordpiece()
+anything = st.text(st.characters(codec=None), max_size=400)
+notes = st.text(st.sampled_from("abcE .,-\n\té中かกह\u0301\u200b\x00-_'"), max_size=1_000)
+
+
+def inner(text: str) -> list[int]:
+    """The ids between `[CLS]` and `[SEP]`, uncut."""
+    return TOKENIZER.encode(text, max_ids=100_000)[1:-1]
+
+
+@given(anything | notes)
+def test_ids_are_well_formed(text: str) -> None:
+    ids = TOKENIZER.encode(text)
+    assert 2 <= len(ids) <= MAX_IDS
+    assert (ids[0], ids[-1]) == (CLS, SEP)
+    assert all(100 <= number < 30_522 and number not in (CLS, SEP) for number in ids[1:-1])
+
+
+@given(anything | notes)
+def test_the_cut_is_a_prefix(text: str) -> None:
+    assert TOKENIZER.encode(text)[1:-1] == inner(text)[: MAX_IDS - 2]
+
+
+@given(anything, anything)
+def test_a_blank_parts_texts(left: str, right: str) -> None:
+    assert inner(f"{left} {right}") == inner(left) + inner(right)
+
+
+@given(st.text(st.characters(max_codepoint=0x7F), max_size=200))
+def test_case_does_not_matter(text: str) -> None:
+    assert TOKENIZER.encode(text.upper()) == TOKENIZER.encode(text.lower())
