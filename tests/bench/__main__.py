@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.bench import (
-    explaining,
     foreign,
     hops,
     indexing,
@@ -18,13 +17,10 @@ from tests.bench import (
     memory,
     peers,
     providers,
-    pruning,
-    recall,
     saving,
     search,
     start,
     transcripts,
-    transcripts_screen,
 )
 from tests.bench.measure import Measurement, Plan, table
 from tests.bench.recorded import MARGIN, SHARE_MARGIN, load, record, regressions
@@ -34,14 +30,12 @@ SIZES = (1_000, 10_000, 100_000)
 MEASUREMENTS: Mapping[str, Callable[[Plan], Iterator[Measurement]]] = {
     "hybrid": search.measure_hybrid,
     "peers": peers.measure_peers,
-    "recall": recall.measure_recall,
-    "pruning": pruning.measure_pruning,
+    "recall": search.measure_recall,
     "embedding": search.measure_query_embedding,
     "providers": providers.measure_providers,
     "rerank": search.measure_rerank,
     "indexing": indexing.measure_indexing,
     "bare-indexing": indexing.measure_bare_indexing,
-    "fast-indexing": indexing.measure_fast_indexing,
     "start": indexing.measure_start,
     "command": start.measure_command,
     "paint": start.measure_paint,
@@ -50,9 +44,8 @@ MEASUREMENTS: Mapping[str, Callable[[Plan], Iterator[Measurement]]] = {
     "saving": saving.measure_saving,
     "memory": memory.measure_memory,
     "foreign": foreign.measure_foreign,
-    "explaining": explaining.measure_explaining,
+    "explaining": search.measure_explaining,
     "transcripts": transcripts.measure_transcripts,
-    "transcripts-screen": transcripts_screen.measure_transcripts_screen,
     "hops": hops.measure_hops,
 }
 

@@ -1,41 +1,66 @@
-"""Another program's index: to the first result, later queries, its truth report, its memory."""
+"""Another program's index: opening it, queries by leg, toggles, its audit, and the command."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
-import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from time import perf_counter
-from typing import Any
-
-import numpy as np
 
 from memtui.engine import Engine
 from memtui.engine.foreign import ForeignTarget
 from memtui.engine.foreign.query_vectors import GivenVectors
 from memtui.index.database import Connection
 from memtui.index.foreign.audit import examine
-from memtui.index.foreign.opening import Opened, open_foreign
+from memtui.index.foreign.opening import open_foreign
 from memtui.model import CandidatePool, Leg, Ranking
 from tests.bench.corpus import Corpus
-from tests.bench.foreign_first import bare_nearest, bare_search, bare_words
-from tests.bench.foreign_store import GENERATIONS, MODEL, ForeignStore, foreign_store, query_vector
-from tests.bench.measure import MILLISECONDS, SECONDS, Measurement, Plan, Series, paired, repeated
+from tests.bench.foreign_store import (
+    CHUNKS,
+    FILES,
+    MODEL,
+    PATHS,
+    PROFILE,
+    ForeignStore,
+    foreign_store,
+    query_vector,
+)
+from tests.bench.measure import SECONDS, Measurement, Plan, Series, paired, repeated
 from tests.bench.processes import environment, runs_in_turns
 
 LARGEST = 100_000
 QUESTIONS = 24
 WARM_QUESTIONS = 3
 TOGGLES = 12
-_FIRST_RUNS = 3
 _NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
+_FTS = f"{CHUNKS}_fts"
+_RANKED = (
+    f"SELECT id, bm25({_FTS}) AS score FROM {_FTS} WHERE {_FTS} MATCH ? AND EXISTS "
+    f"(SELECT 1 FROM {CHUNKS} c WHERE c.id = {_FTS}.id) AND source IN ('memory') "
+    "ORDER BY score LIMIT ?"
+)
+_NAMED = (
+    f"SELECT c.id, bm25({PATHS}) AS score FROM {PATHS} JOIN {CHUNKS} c ON c.id = "
+    f"(SELECT d.id FROM {CHUNKS} d WHERE d.path = {PATHS}.path AND d.source = {PATHS}.source "
+    f"ORDER BY d.start_line LIMIT 1) WHERE {PATHS} MATCH ? ORDER BY score LIMIT ?"
+)
+_NEAREST = (
+    f"SELECT c.id, vec_distance_cosine(v.embedding, ?) AS dist FROM {CHUNKS}_vec v "
+    f"JOIN {CHUNKS} c ON c.id = v.id WHERE v.embedding MATCH ? AND k = ? "
+    f"AND c.model = '{MODEL}' AND c.source IN ('memory') ORDER BY dist LIMIT ?"
+)
+_ROWS = (
+    "SELECT id, path, source, start_line, end_line, text, hash, model "
+    f"FROM {CHUNKS} WHERE id IN (SELECT value FROM json_each(?))"
+)
+_EVERYTHING = (
+    f"SELECT id, path, source, start_line, end_line, hash, model, text, embedding FROM {CHUNKS}",
+    f"SELECT id, path, text FROM {_FTS}",
+    f"SELECT rowid, vectors FROM {CHUNKS}_vec_vector_chunks00",
+    f"SELECT path, source, hash, mtime, size FROM {FILES}",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,46 +74,47 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """The statements of the release on a plain connection."""
+    """The statements of the release on a plain connection, each once."""
 
     connection: Connection
-    statements: Mapping[str, str]
     limit: int
 
     def search(self, case: Case) -> int:
         """Find and read the rows of both legs."""
-        return bare_search(
-            self.connection, dict(self.statements), list(case.matches), case.blob, self.limit
-        )
+        ids = json.dumps([*self.words(case), *self.nearest(case)])
+        return len(self.connection.execute(_ROWS, (ids,)).fetchall())
 
-    def words(self, case: Case) -> int:
-        """Find and read the rows of the keyword leg."""
-        statements, matches = dict(self.statements), list(case.matches)
-        return len(bare_words(self.connection, statements, matches, self.limit))
+    def words(self, case: Case) -> list[object]:
+        """Find the ids of the keyword leg, by text and by path."""
+        return [
+            row[0]
+            for match in case.matches
+            for statement in (_RANKED, _NAMED)
+            for row in self.connection.execute(statement, (match, self.limit)).fetchall()
+        ]
 
-    def nearest(self, case: Case) -> int:
-        """Find the rows of the vector leg."""
-        return len(bare_nearest(self.connection, dict(self.statements), case.blob, self.limit))
+    def nearest(self, case: Case) -> list[object]:
+        """Find the ids of the vector leg."""
+        values = (case.blob, case.blob, min(self.limit * 8, 4096), self.limit)
+        return [row[0] for row in self.connection.execute(_NEAREST, values).fetchall()]
 
 
 def measure_foreign(plan: Plan) -> Iterator[Measurement]:
-    """Both kinds of index at the largest size asked for, up to 100,000 chunks."""
+    """Every part at the largest size asked for, up to 100,000 chunks."""
     size = max([size for size in plan.sizes if size <= LARGEST], default=LARGEST)
     corpus = Corpus()
     texts = [_asked(number, one.text) for number, one in enumerate(corpus.questions(QUESTIONS))]
-    for generation in GENERATIONS:
-        store = foreign_store(corpus, size, generation, plan.place)
-        vectors = {text: query_vector(number) for number, text in enumerate(texts)}
-        given = GivenVectors(store.database, vectors)
-        yield from _opening(store, plan)
-        target = ForeignTarget(store.database, workspace=store.workspace)
-        with Engine.open_agent(target, given=given, env={}, examine=False) as engine:
-            cases = [_case(engine, text, vectors[text]) for text in texts]
-            yield from _first(store, plan, engine, cases)
-            yield from _later(store, engine, cases)
-            yield from _toggles(store, engine, cases)
-        yield from _truth(store, plan)
-        yield from _command(store, plan, cases)
+    store = foreign_store(corpus, size, plan.place)
+    vectors = {text: query_vector(number) for number, text in enumerate(texts)}
+    yield _opening(store, plan)
+    target = ForeignTarget(store.database, workspace=store.workspace)
+    given = GivenVectors(store.database, vectors)
+    with Engine.open_agent(target, given=given, env={}, examine=False) as engine:
+        cases = [_case(engine, text, vectors[text].astype("<f4").tobytes()) for text in texts]
+        yield from _queries(store, engine, cases)
+        yield _toggles(store, engine, cases)
+    yield _audit(store, plan)
+    yield _command(store, plan, cases[0])
 
 
 def _asked(number: int, question: str) -> str:
@@ -96,63 +122,11 @@ def _asked(number: int, question: str) -> str:
     return question if number % 2 else " ".join(question.split()[-2:])
 
 
-def _case(engine: Engine, text: str, vector: Any) -> Case:
+def _case(engine: Engine, text: str, blob: bytes) -> Case:
     facts = engine.search.ask(text).pool.states[Leg.KEYWORD].facts
-    whole = str(facts["match"])
     keywords = str(facts["keywords"]).split()
-    matches = dict.fromkeys([whole, *(f'"{word}"' for word in keywords)])
-    return Case(text, tuple(matches), np.asarray(vector, dtype="<f4").tobytes())
-
-
-def _name(store: ForeignStore, what: str) -> str:
-    return f"{what}, generation {store.generation.number}, {store.chunks:,}"
-
-
-def _statements(store: ForeignStore) -> dict[str, str]:
-    """What the release asks, each as the cheapest statement that gives its rows."""
-    chunks, paths = store.generation.chunks, store.generation.paths
-    fts = f"{chunks}_fts"
-    if paths is None:
-        narrowed = f"AND model = '{MODEL}'"
-    else:
-        narrowed = f"AND EXISTS (SELECT 1 FROM {chunks} c WHERE c.id = {fts}.id)"
-    found = {
-        "ranked": f"SELECT rowid, bm25({fts}) AS score FROM {fts} WHERE {fts} MATCH ? {narrowed} "
-        "AND source IN ('memory') ORDER BY score LIMIT ?",
-        "texts": f"SELECT id, path, source, start_line, text FROM {fts} "
-        "WHERE rowid IN (SELECT value FROM json_each(?))",
-        "nearest": f"SELECT c.id, vec_distance_cosine(v.embedding, ?) AS dist FROM {chunks}_vec v "
-        f"JOIN {chunks} c ON c.id = v.id WHERE v.embedding MATCH ? AND k = ? "
-        f"AND c.model = '{MODEL}' AND c.source IN ('memory') ORDER BY dist LIMIT ?",
-        "chunks": "SELECT id, path, source, start_line, end_line, text, hash, model "
-        f"FROM {chunks} WHERE id IN (SELECT value FROM json_each(?))",
-    }
-    if paths is not None:
-        found["paths"] = (
-            f"SELECT c.id, bm25({paths}) AS score FROM {paths} JOIN {chunks} c ON c.id = "
-            f"(SELECT d.id FROM {chunks} d WHERE d.path = {paths}.path AND d.source = "
-            f"{paths}.source ORDER BY d.start_line LIMIT 1) WHERE {paths} MATCH ? "
-            "ORDER BY score LIMIT ?"
-        )
-    return found
-
-
-def _opening(store: ForeignStore, plan: Plan) -> Iterator[Measurement]:
-    """Opening and closing in this process, with its facts and counts, against SQLite's own."""
-    target = ForeignTarget(store.database)
-
-    def ours(_: int) -> None:
-        Engine.open_agent(target, env={}, examine=False).close()
-
-    def theirs(_: int) -> None:
-        connection = _connect(store.database)
-        chunks = store.generation.chunks
-        connection.execute(f"SELECT source, count(*) FROM {chunks} GROUP BY 1").fetchall()
-        connection.close()
-
-    ours(0)
-    took, bare = paired(ours, theirs, range(5 * plan.rounds))
-    yield Measurement(_name(store, "open"), took, "ms", "apsw + count", bare)
+    matches = dict.fromkeys([str(facts["match"]), *(f'"{word}"' for word in keywords)])
+    return Case(text, tuple(matches), blob)
 
 
 def _connect(database: Path) -> Connection:
@@ -166,62 +140,27 @@ def _connect(database: Path) -> Connection:
     return connection
 
 
-def _first(
-    store: ForeignStore, plan: Plan, engine: Engine, cases: Sequence[Case]
-) -> Iterator[Measurement]:
-    """From the start of a process to its first result; with and without the query's vector."""
-    place = plan.place / f"case-{store.generation.number}"
-    vector = place.with_suffix(".vector.json")
-    vector.write_text(json.dumps(query_vector(0).tolist()), encoding="utf-8")
-    for name, given, hows in (
-        ("first hybrid result", str(vector), ("engine", "bare")),
-        ("first result, keywords", None, ("engine", "bare")),
-        ("first result, examining", str(vector), ("examining", "bare")),
-    ):
-        case = {
-            "database": str(store.database),
-            "workspace": str(store.workspace),
-            "vector": given,
-            "query": cases[0].text,
-            "matches": list(cases[0].matches),
-            "limit": engine.ranking.candidates,
-            "statements": _statements(store),
-        }
-        runs: dict[str, list[dict[str, float]]] = {how: [] for how in hows}
-        for number in range(plan.warm + _FIRST_RUNS * plan.rounds):
-            for how in hows if number % 2 else reversed(hows):
-                told = _run(how, case, place)
-                if number >= plan.warm:
-                    runs[how].append(told)
-        ours, bare = (_series(runs[how]) for how in hows)
-        aim = "< 2000 ms" if given else ""
-        yield Measurement(_name(store, name), ours, "ms", "bare apsw", bare, aim)
-        if hows[0] == "engine" and given:
-            for kind in ("VmRSS", "RssAnon"):
-                figures = (Series([told[kind] / 1e6 for told in runs[how]]) for how in hows)
-                ours, bare = figures
-                yield Measurement(_name(store, f"  {kind}"), ours, "MB", "bare apsw", bare)
+def _opening(store: ForeignStore, plan: Plan) -> Measurement:
+    """Opening and closing in this process, with its facts and counts, against SQLite's own."""
+    target = ForeignTarget(store.database)
+
+    def theirs(_: int) -> None:
+        connection = _connect(store.database)
+        connection.execute(f"SELECT source, count(*) FROM {CHUNKS} GROUP BY 1").fetchall()
+        connection.close()
+
+    took, bare = paired(
+        lambda _: Engine.open_agent(target, env={}, examine=False).close(),
+        theirs,
+        range(5 * plan.rounds),
+    )
+    name = f"foreign: open, {store.chunks:,}"
+    return Measurement(name, took, "ms", "apsw + count", bare, size=store.chunks)
 
 
-def _run(how: str, case: dict[str, Any], place: Path) -> dict[str, float]:
-    file = place.with_suffix(".json")
-    file.write_text(json.dumps({**case, "began": time.time()}), encoding="utf-8")
-    command = [sys.executable, "-m", "tests.bench.foreign_first", how, str(file)]
-    run = subprocess.run(command, capture_output=True, check=True, text=True, env=dict(os.environ))
-    told: dict[str, float] = json.loads(run.stdout)
-    return told
-
-
-def _series(runs: Sequence[Mapping[str, float]]) -> Series:
-    series = Series()
-    for told in runs:
-        series.add(told["wall"] * MILLISECONDS, told["cpu"] * MILLISECONDS)
-    return series
-
-
-def _later(store: ForeignStore, engine: Engine, cases: Sequence[Case]) -> Iterator[Measurement]:
+def _queries(store: ForeignStore, engine: Engine, cases: Sequence[Case]) -> Iterator[Measurement]:
     """Queries of an open index, whole and leg by leg."""
-    bare = Bare(_connect(store.database), _statements(store), engine.ranking.candidates)
+    bare = Bare(_connect(store.database), engine.ranking.candidates)
     legs = {Leg.KEYWORD: Series(), Leg.VECTOR: Series()}
 
     def ours(case: Case) -> None:
@@ -235,102 +174,71 @@ def _later(store: ForeignStore, engine: Engine, cases: Sequence[Case]) -> Iterat
     for series in legs.values():
         series.wall.clear()
     asked = cases[WARM_QUESTIONS:]
-    found, bound = paired(ours, bare.search, asked)
-    yield Measurement(_name(store, "query"), found, "ms", "bare apsw", bound)
+    took, reference = paired(ours, bare.search, asked)
+    size = store.chunks
+    yield Measurement(f"foreign: query, {size:,}", took, "ms", "bare apsw", reference, size=size)
     for leg, theirs in ((Leg.KEYWORD, bare.words), (Leg.VECTOR, bare.nearest)):
-        alone = repeated(theirs, asked)
-        yield Measurement(_name(store, f"  {leg} leg"), legs[leg], "ms", "bare apsw", alone)
+        name, alone = f"  foreign: {leg} leg, {size:,}", repeated(theirs, asked)
+        yield Measurement(name, legs[leg], "ms", "bare apsw", alone, size=size)
     bare.connection.close()
 
 
-def _toggles(store: ForeignStore, engine: Engine, cases: Sequence[Case]) -> Iterator[Measurement]:
-    """Ranking a pool again with everything on, the first time and later."""
+def _toggles(store: ForeignStore, engine: Engine, cases: Sequence[Case]) -> Measurement:
+    """Ranking pools again with decay and MMR, by another lambda each time."""
     deep = replace(engine.ranking, min_candidates=200, k=10)
     pools = [engine.search.ask(case.text, ranking=deep).pool for case in cases]
     pools = sorted(pools, key=lambda pool: -len(pool.chunks))[:TOGGLES]
-    full = replace(
-        deep, mmr=replace(deep.mmr, enabled=True), decay=replace(deep.decay, enabled=True)
-    )
+
+    def ranking(tenths: int) -> Ranking:
+        mmr = replace(deep.mmr, enabled=True, lambda_=tenths / 10)
+        return replace(deep, mmr=mmr, decay=replace(deep.decay, enabled=True))
 
     def toggle(pair: tuple[CandidatePool, Ranking]) -> None:
         engine.search.rerank(*pair)
 
-    held = [len(pool.chunks) for pool in pools]
-    note = f"pools of {min(held)} to {max(held)} candidates, decay and MMR on"
-    first = repeated(toggle, [(pool, full) for pool in pools])
-    yield Measurement(_name(store, "toggle, first of a pool"), first, aim="<= 16 ms", note=note)
-    # No two alike: nothing of one is of use to the next but what belongs to the pool.
-    later = [
-        (pool, replace(full, mmr=replace(full.mmr, lambda_=share / 10)))
-        for share in range(1, 10)
-        for pool in pools
-    ]
-    yield Measurement(_name(store, "toggle"), repeated(toggle, later), aim="<= 16 ms")
+    took = repeated(toggle, [(pool, ranking(tenths)) for tenths in range(1, 10) for pool in pools])
+    note = f"pools of {min(map(_size, pools))} to {max(map(_size, pools))} candidates"
+    return Measurement(f"foreign: toggle, {store.chunks:,}", took, aim="<= 16 ms", note=note)
 
 
-def _truth(store: ForeignStore, plan: Plan) -> Iterator[Measurement]:
-    """The truth report against reading the same rows, and how long it keeps others waiting."""
+def _size(pool: CandidatePool) -> int:
+    return len(pool.chunks)
+
+
+def _audit(store: ForeignStore, plan: Plan) -> Measurement:
+    """The report about an index against reading the same rows."""
     opened = open_foreign(store.database)
 
     def ours(_: int) -> None:
-        _examine(opened, store)
+        examine(
+            opened,
+            workspace=store.workspace,
+            config=None,
+            release=PROFILE,
+            databases=None,
+            now=_NOW,
+        )
 
     def theirs(_: int) -> None:
-        chunks, files = store.generation.chunks, store.generation.files
-        for statement in (
-            "SELECT id, path, source, start_line, end_line, hash, model, text, embedding "
-            f"FROM {chunks}",
-            f"SELECT id, path, text FROM {chunks}_fts",
-            f"SELECT rowid, vectors FROM {chunks}_vec_vector_chunks00",
-            f"SELECT path, source, hash, mtime, size FROM {files}",
-        ):
+        for statement in _EVERYTHING:
             for _row in opened.connection.execute(statement):
                 pass
 
     took, bare = paired(ours, theirs, range(plan.rounds), SECONDS)
-    yield Measurement(_name(store, "truth report"), took, "s", "SELECT of all rows", bare)
-    pauses = Series([_longest_pause(store) for _ in range(plan.rounds)])
-    yield Measurement(_name(store, "  longest pause of others"), pauses, aim="<= 50 ms")
     opened.close()
+    name = f"foreign: audit, {store.chunks:,}"
+    return Measurement(name, took, "s", "SELECT of all rows", bare, size=store.chunks)
 
 
-def _examine(opened: Opened, store: ForeignStore) -> None:
-    examine(
-        opened,
-        workspace=store.workspace,
-        config=None,
-        release=store.generation.profile,
-        databases=None,
-        now=_NOW,
-    )
-
-
-def _longest_pause(store: ForeignStore) -> float:
-    """The longest time in ms that a thread that only ticks had to wait during a report."""
-
-    def work() -> None:
-        opened = open_foreign(store.database)
-        _examine(opened, store)
-        opened.close()
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    longest = 0.0
-    last = perf_counter()
-    while thread.is_alive():
-        thread.join(0.001)
-        now = perf_counter()
-        longest, last = max(longest, now - last), now
-    return longest * MILLISECONDS
-
-
-def _command(store: ForeignStore, plan: Plan, cases: Sequence[Case]) -> Iterator[Measurement]:
+def _command(store: ForeignStore, plan: Plan, case: Case) -> Measurement:
     """`memtui search` of the index from the shell, against starting Python."""
     env = environment(plan.place / "home-foreign")
-    vector = plan.place / f"case-{store.generation.number}.vector.json"
+    vector = plan.place / "query-vector.json"
+    vector.write_text(json.dumps(query_vector(0).tolist()), encoding="utf-8")
     search = [
         *(sys.executable, "-m", "memtui", "search", "--index", str(store.database)),
-        *("--query-vectors", str(vector), "--zero-ok", cases[0].text),
+        *("--query-vectors", str(vector), "--zero-ok", case.text),
     ]
     took, alone = runs_in_turns(plan, [search, [sys.executable, "-c", "pass"]], env)
-    yield Measurement(_name(store, "memtui search --index"), took, "ms", "python -c pass", alone)
+    name = f"foreign: memtui search --index, {store.chunks:,}"
+    return Measurement(name, took, "ms", "python -c pass", alone, size=store.chunks)

@@ -20,8 +20,7 @@ from typing import Any
 from unittest.mock import patch
 
 import memtui
-from tests.bench.limits import Judged, Limit
-from tests.bench.measure import Measurement, Plan, Series
+from tests.bench.measure import Judged, Limit, Measurement, Plan, Series
 
 CEILINGS = {
     "key": ("key to painted rows", 60, 25),

@@ -23,8 +23,7 @@ from memtui.memory.workspace import demo_root
 from memtui.settings import Settings
 from memtui.text.tokens import FTS5_TOKENIZE, index_text
 from tests.bench.corpus import CHUNKS_A_FILE, VERSION, Corpus
-from tests.bench.limits import Judged, Limit
-from tests.bench.measure import SECONDS, Measurement, Plan, Series, in_turns, paired
+from tests.bench.measure import SECONDS, Judged, Limit, Measurement, Plan, Series, in_turns, paired
 from tests.bench.stores import FTS_BULK, SharedProvider, registered, set_options, settings_for
 
 NOTES = 2000
@@ -35,16 +34,13 @@ PIECES = 4
 """How many chunks of text a note has: 2,000 notes are 10 MB."""
 
 _MOST_NOTES = 20_000
-_ENGLISH_AMONG = 2
 _PLAIN_TABLE = f'CREATE VIRTUAL TABLE notes USING fts5(path, text, tokenize="{FTS5_TOKENIZE}")'
 
 
 def measure_indexing(plan: Plan) -> Iterator[Measurement]:
     """Files to searchable chunks with vectors, against the embedding of the same texts alone."""
     loaded, state = create_provider(EmbeddingChoice("minilm"))
-    if loaded is None:
-        yield Measurement("index with vectors", Series([0.0]), "s", note=state.detail)
-        return
+    assert loaded is not None, state.detail
     root = plan.place / "demo" / "notes"
     if not root.exists():
         shutil.copytree(demo_root(), root)
@@ -53,42 +49,18 @@ def measure_indexing(plan: Plan) -> Iterator[Measurement]:
     with registered(shared) as settings:
         texts = _texts(root, settings, next(folders))
         shared.embed_documents(texts[:8])
-
-        def ours(_: int) -> None:
-            _index(root, settings, next(folders))
-
-        def theirs(_: int) -> None:
-            shared.embed_documents(texts)
-
-        took, alone = paired(ours, theirs, range(plan.rounds), SECONDS)
+        took, alone = paired(
+            lambda _: _index(root, settings, next(folders)),
+            lambda _: shared.embed_documents(texts),
+            range(plan.rounds),
+            SECONDS,
+        )
     loaded.close()
     files = sum(1 for _ in root.rglob("*.md"))
     shutil.rmtree(plan.place / "demo")
     note = f"{files} notes, {len(texts)} different chunks of the demo"
     yield Measurement(
         "index with vectors, minilm", took, "s", "embedding alone", alone, "<= 1.3x", note
-    )
-
-
-def measure_fast_indexing(plan: Plan) -> Iterator[Measurement]:
-    """The same notes with the vectors of the small embedded model, against the bare index."""
-    loaded, state = create_provider(EmbeddingChoice("wordllama"))
-    if loaded is None:
-        yield Measurement("first index, wordllama", Series([0.0]), "s", note=state.detail)
-        return
-    with _notes(plan) as (root, paths, folders), registered(SharedProvider(loaded)) as settings:
-        loaded.embed_documents(["warm"])
-        took, bare = paired(
-            lambda _: _index(root, settings, next(folders)),
-            lambda _: _plain_index(paths, next(folders)),
-            range(plan.rounds),
-            SECONDS,
-        )
-    loaded.close()
-    aim = "<= 12 s; qmd 5.9 s, OpenClaw 92 s"
-    note = f"{NOTES:,} notes, the model is loaded before"
-    yield Measurement(
-        "first index, wordllama", took, "s", PLAIN, bare, aim, note, Limit(12, Judged.P50)
     )
 
 
@@ -100,25 +72,18 @@ def measure_bare_indexing(plan: Plan) -> Iterator[Measurement]:
     Chinese, Japanese or Korean is one word there. The other is given the rows of memtui's
     full-text table, cut into chunks and pairs of characters beforehand, and keeps no text.
     """
-    for notes in _counts_of_notes(plan):
-        yield from _first_index(plan, notes)
-    yield from _first_index(plan, NOTES, english=True)
-    yield from _rebuild(plan)
-
-
-def _counts_of_notes(plan: Plan) -> list[int]:
-    """As many notes as give about the chunks that were asked for; the aims are about 2,000."""
     asked = {size // CHUNKS_A_FILE for size in plan.sizes}
-    return sorted({NOTES, *(count for count in asked if 0 < count <= _MOST_NOTES)})
+    for count in sorted({NOTES, *(one for one in asked if 0 < one <= _MOST_NOTES)}):
+        yield from _first_index(plan, count)
 
 
-def _first_index(plan: Plan, count: int, *, english: bool = False) -> Iterator[Measurement]:
+def _first_index(plan: Plan, count: int) -> Iterator[Measurement]:
     settings = settings_for("none")
     rounds = range(plan.rounds if count <= NOTES else 1)
-    with _notes(plan, count, english=english) as (root, paths, folders):
+    with _notes(plan, count) as (root, paths, folders):
         written = sum(path.stat().st_size for path in paths)
         chunks = _chunks(paths, root)
-        series = in_turns(
+        took, plain, same = in_turns(
             [
                 lambda: _index(root, settings, next(folders)),
                 lambda: _plain_index(paths, next(folders)),
@@ -126,42 +91,22 @@ def _first_index(plan: Plan, count: int, *, english: bool = False) -> Iterator[M
             ],
             rounds,
         )
-    took = series[0]
-    kind, size = (", English", None) if english else ("", count)
+        per_byte = _bytes_by_table(next(root.parent.rglob("index-*.db")), written)
     note = f"{written / 1e6:.1f} MB, {len(chunks):,} chunks"
-    for name, peer, theirs in (("", PLAIN, series[1]), (" by the same rows", SAME, series[2])):
+    for name, peer, theirs in (("", PLAIN, plain), (" by the same rows", SAME, same)):
         yield Measurement(
-            f"first index{name}{kind}, {count:,} notes", took, "s", peer, theirs, "<= 1.5x", note,
-            Limit(1.5), size,
+            f"first index{name}, {count:,} notes", took, "s", peer, theirs, "<= 1.5x", note,
+            Limit(1.5), count,
         )  # fmt: skip
-    if count == NOTES and not english:
+    if count == NOTES:
         yield Measurement(
             "first index, no vectors", took, "s", aim="<= 4 s; qmd 5.9 s, OpenClaw 92 s",
             note=f"{count:,} notes, {note}", limit=Limit(4, Judged.P50),
         )  # fmt: skip
+        yield per_byte
 
 
-def _rebuild(plan: Plan) -> Iterator[Measurement]:
-    with _notes(plan) as (root, paths, folders):
-        size = sum(path.stat().st_size for path in paths)
-        chunks = _chunks(paths, root)
-        data = next(folders)
-        with Engine.open(root, settings_for("none"), data_dir=data) as engine:
-            engine.index.sync(wait=True)
-            yield from _bytes_by_table(next(data.rglob("index-*.db")), size)
-            took, alone = paired(
-                lambda _: engine.index.rebuild(wait=True),
-                lambda _: _same_rows(paths, next(folders), chunks),
-                range(plan.rounds),
-                SECONDS,
-            )
-            yield Measurement(
-                "rebuild, no vectors", took, "s", SAME, alone, "<= 1.5x", limit=Limit(1.5)
-            )
-            yield from _bytes_by_table(max(data.rglob("index-*.db")), size, "rebuilt ")
-
-
-def _bytes_by_table(database: Path, size: int, of: str = "") -> Iterator[Measurement]:
+def _bytes_by_table(database: Path, size: int) -> Measurement:
     """The pages of an index by table, in bytes for each byte of the notes."""
     connection = open_database(database, readonly=True)
     rows = connection.execute(
@@ -172,35 +117,31 @@ def _bytes_by_table(database: Path, size: int, of: str = "") -> Iterator[Measure
     pages = int(str(connection.execute("PRAGMA page_count").fetchall()[0][0])) * PAGE_SIZE
     connection.close()
     note = ", ".join(f"{name} {share:.2f}" for name, share in used.items() if share >= 0.005)
-    yield Measurement(f"{of}index bytes per text byte", Series([pages / size]), "x", note=note)
+    share = Series([pages / size])
+    return Measurement("index bytes per text byte", share, "x", note=note)
 
 
 def measure_start(plan: Plan) -> Iterator[Measurement]:
     """Opening an engine and syncing when no file changed, against listing and stat alone."""
+    settings = settings_for("none")
     for files in [size for size in plan.sizes if size <= FILES] or [FILES]:
         root = plan.place / f"files-{files}-v{VERSION}" / "notes"
         data = root.parent / "data"
         if not data.exists():
             Corpus().write(root, files)
-            _index(root, settings_for("none"), data)
-        took, bare = _unchanged(plan, root, data, files)
+        _index(root, settings, data)
+        assert stat_all(root) == files
+        took, bare = paired(
+            lambda _, root=root, data=data: _index(root, settings, data),  # type: ignore[misc]
+            lambda _, root=root: stat_all(root),  # type: ignore[misc]
+            range(3 * plan.rounds),
+            SECONDS,
+        )
         at_full = files == FILES
         yield Measurement(
             f"start when nothing changed, {files:,} files", took, "s", "scandir + stat", bare,
             aim="<= 1.3x" if at_full else "", limit=Limit(1.3) if at_full else None, size=files,
         )  # fmt: skip
-
-
-def _unchanged(plan: Plan, root: Path, data: Path, files: int) -> tuple[Series, Series]:
-    def ours(_: int) -> None:
-        _index(root, settings_for("none"), data)
-
-    def theirs(_: int) -> None:
-        found = stat_all(root)
-        assert found == files
-
-    ours(0)
-    return paired(ours, theirs, range(3 * plan.rounds), SECONDS)
 
 
 def _index(root: Path, settings: Settings, data: Path) -> None:
@@ -211,29 +152,20 @@ def _index(root: Path, settings: Settings, data: Path) -> None:
 
 
 def _texts(root: Path, settings: Settings, data: Path) -> list[str]:
-    """The different texts that indexing embeds, in the order in which it does."""
+    """The different texts that indexing embeds, shortest first."""
     _index(root, settings, data)
-    database = next(data.rglob("index-*.db"))
-    connection = open_database(database, readonly=True)
+    connection = open_database(next(data.rglob("index-*.db")), readonly=True)
     rows = connection.execute("SELECT DISTINCT text FROM chunks ORDER BY id").fetchall()
     connection.close()
     return sorted((str(row[0]) for row in rows), key=len)
 
 
 @contextmanager
-def _notes(
-    plan: Plan, count: int = NOTES, *, english: bool = False
-) -> Iterator[tuple[Path, list[Path], Iterator[Path]]]:
+def _notes(plan: Plan, count: int) -> Iterator[tuple[Path, list[Path], Iterator[Path]]]:
     """The notes to index, their files, and folders for indexes, which are removed afterwards."""
     with tempfile.TemporaryDirectory(dir=plan.place) as place:
         root = Path(place) / "notes"
-        paths = Corpus().write(root, count * (_ENGLISH_AMONG if english else 1), PIECES)
-        if english:
-            kept = [path for path in paths if path.read_bytes().isascii()][:count]
-            for path in set(paths).difference(kept):
-                path.unlink()
-            paths = kept
-        assert len(paths) == count
+        paths = Corpus().write(root, count, PIECES)
         yield root, paths, (Path(place) / f"data-{number}" for number in itertools.count())
 
 
@@ -276,7 +208,7 @@ def _bare_database(data: Path) -> Connection:
 
 def stat_all(folder: Path) -> int:
     """List every folder and ask the state of every file; how many files there are."""
-    found = 0
+    count = 0
     folders = [os.fspath(folder)]
     while folders:
         with os.scandir(folders.pop()) as entries:
@@ -285,5 +217,5 @@ def stat_all(folder: Path) -> int:
                     folders.append(entry.path)
                 else:
                     entry.stat(follow_symlinks=False)
-                    found += 1
-    return found
+                    count += 1
+    return count

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from memtui.index.database import open_database
 from tests.bench.corpus import DIMENSIONS, Corpus
-from tests.bench.limits import Limit
-from tests.bench.measure import Measurement, Plan, Series
+from tests.bench.measure import Limit, Measurement, Plan, Series
 from tests.bench.stores import Store, StoredProvider, registered, store
 
 SMALL = 1000

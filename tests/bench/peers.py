@@ -19,8 +19,7 @@ from memtui.retrieval.query import parse_query
 from memtui.retrieval.vector_view import VectorView, load_view, nearest
 from memtui.text.tokens import index_text
 from tests.bench.corpus import VERSION, Corpus, Question
-from tests.bench.limits import Limit
-from tests.bench.measure import Measurement, Plan, Series, paired
+from tests.bench.measure import Limit, Measurement, Plan, Series, paired
 from tests.bench.stores import StoredProvider, store
 
 QUESTIONS = 100

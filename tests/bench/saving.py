@@ -14,11 +14,10 @@ from time import perf_counter
 from memtui.index.watcher import FileEvents, WatchedFolder
 from memtui.settings import Settings
 from tests.bench.corpus import Corpus
-from tests.bench.folders import copy, folder
-from tests.bench.limits import Judged, Limit
-from tests.bench.measure import MILLISECONDS, Measurement, Plan, Series
+from tests.bench.measure import MILLISECONDS, Judged, Limit, Measurement, Plan, Series
 from tests.bench.processes import environment
 from tests.bench.screens import Program, Screen
+from tests.bench.stores import copy, folder
 
 OVER_MS = 150.0
 CHUNKS = 10_000

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import zip_longest
+from time import perf_counter
 
 import numpy as np
 
@@ -16,13 +17,22 @@ from memtui.engine import Engine
 from memtui.index.database import Connection, open_database
 from memtui.model import CandidatePool, Decay, Leg, LegHit, Mmr, Ranked, Ranking
 from memtui.ranking.pipeline import rank
-from memtui.retrieval.keyword import TermPlanner
+from memtui.retrieval.keyword import KeywordLeg, TermPlanner
 from memtui.retrieval.openclaw.plan import match_all, tokens
 from memtui.retrieval.query import parse_query
-from memtui.retrieval.vector_view import load_view
+from memtui.retrieval.vector_view import ViewBuilder, load_view, nearest
 from tests.bench.corpus import Corpus, Question
-from tests.bench.limits import Judged, Limit
-from tests.bench.measure import Measurement, Plan, Series, paired, repeated
+from tests.bench.measure import (
+    MILLISECONDS,
+    Judged,
+    Limit,
+    Measurement,
+    Plan,
+    Series,
+    paired,
+    repeated,
+    timed,
+)
 from tests.bench.stores import StoredProvider, registered, store
 
 QUESTIONS = 100
@@ -31,7 +41,11 @@ PLAIN_QUESTIONS_LARGE = 2
 """From a million chunks on, where one takes many seconds."""
 WARM_QUESTIONS = 5
 CANDIDATES = 200
+EXPLAINED = 40
 PLAIN_LIMIT = 24
+TOP = 10
+QUESTIONS_LARGE = 30
+"""From a million chunks on, where FTS5 takes seconds for every word."""
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 EVERY_WORD = 2**62
@@ -132,10 +146,60 @@ def _hybrid(
     ):
         peer = "bare FTS5" if leg is Leg.KEYWORD else "bare numpy"
         yield Measurement(f"  {leg} leg, {size:,}", series, "ms", peer, reference, size=size)
+    yield from _same_top_ten(size, connection, asked)
     few = asked[: PLAIN_QUESTIONS_LARGE if size >= 1_000_000 else PLAIN_QUESTIONS]
     plain = _plain(connection)
     found, slow = paired(lambda question: engine.search.ask(question.text), plain, few)
     yield Measurement(f"  plain SQL, {size:,}", found, "ms", "plain SQL", slow, size=size)
+
+
+def _same_top_ten(
+    size: int, connection: Connection, questions: Sequence[Question]
+) -> Iterator[Measurement]:
+    """The share of questions whose ten best by keywords are those of a search for every word."""
+    some = questions[: QUESTIONS_LARGE if size >= 1_000_000 else None]
+    budgeted, whole = KeywordLeg(connection), KeywordLeg(connection, budget=EVERY_WORD)
+    same = 0
+    for question in some:
+        query = parse_query(question.text)
+        first, second = (leg.search(query, TOP, None).hits for leg in (budgeted, whole))
+        same += [hit.rowid for hit in first] == [hit.rowid for hit in second]
+    share = Series([same / len(some)])
+    yield Measurement(
+        f"  identical top {TOP} by keywords, {size:,}", share, "", size=size,
+        note=f"{len(some)} questions, against a query for every word",
+    )  # fmt: skip
+
+
+def measure_recall(plan: Plan) -> Iterator[Measurement]:
+    """Recall of the 24 nearest rows by one-bit codes and rescoring, against an exact scan."""
+    corpus = Corpus()
+    questions = corpus.questions(QUESTIONS)
+    for size in plan.sizes:
+        connection = open_database(store(corpus, size, plan.place).database, readonly=True)
+        try:
+            exact = load_view(connection, None, None, StoredProvider.dimensions)
+        finally:
+            connection.close()
+        builder = ViewBuilder(size, exact.dims, exact_limit=0)
+        builder.append(exact.rowids, exact.matrix)
+        view = builder.finish()
+        shares, took = Series(), Series()
+        for question in questions:
+            began = perf_counter()
+            rows = [row for row, _ in nearest(view, question.vector, PLAIN_LIMIT)]
+            took.wall.append((perf_counter() - began) * MILLISECONDS)
+            products = view.matrix @ question.vector
+            last = np.partition(products, -PLAIN_LIMIT)[-PLAIN_LIMIT]
+            good = np.count_nonzero(products[np.isin(view.rowids, rows)] >= last - 1e-6)
+            shares.wall.append(float(good) / PLAIN_LIMIT)
+        mean = Series([sum(shares.wall) / len(shares.wall)])
+        yield Measurement(
+            f"recall@{PLAIN_LIMIT} of codes, {size:,}", mean, "", aim=">= 0.99",
+            note=f"worst of {len(questions)} questions {min(shares.wall):.3f}",
+            limit=Limit(0.99, Judged.P50, at_least=True), size=size,
+        )  # fmt: skip
+        yield Measurement(f"  search of codes, {size:,}", took, size=size)
 
 
 def _plain(connection: Connection) -> Callable[[Question], None]:
@@ -212,6 +276,32 @@ def measure_rerank(plan: Plan) -> Iterator[Measurement]:
         )
         note = ""
     yield Measurement("  first MMR of a pool", first, note="token overlap, computed once per pool")
+
+
+def measure_explaining(plan: Plan) -> Iterator[Measurement]:
+    """Opening an explanation of a hit and of a chunk that no leg gave, beside the search."""
+    size = max(plan.sizes)
+    corpus = Corpus()
+    warm, *questions = corpus.questions(EXPLAINED + 1)
+    provider = StoredProvider({one.text: one.vector for one in (warm, *questions)})
+    made = store(corpus, size, plan.place)
+    connection = open_database(made.database, readonly=True)
+    rows = connection.execute("SELECT chunk_id FROM chunks ORDER BY id").fetchall()
+    connection.close()
+    outside = [str(rows[at][0]) for at in np.linspace(0, len(rows) - 1, EXPLAINED, dtype=int)]
+    with registered(provider) as settings, made.open(settings) as engine:
+        engine.explain.inquire(engine.search.ask(warm.text), outside[0])
+        for name in ("a hit", "outside"):
+            ours, theirs = Series(), Series()
+            for question, chunk_id in zip(questions, outside, strict=True):
+                # In this order, as a person does it: what the search computed is at hand.
+                theirs.add(*timed(lambda text=question.text: engine.search.ask(text)))  # type: ignore[misc]
+                ranked = engine.search.ask(question.text)
+                chosen = ranked.hits[-1].chunk.id if name == "a hit" else chunk_id
+                ours.add(*timed(lambda r=ranked, c=chosen: engine.explain.inquire(r, c)))  # type: ignore[misc]
+            yield Measurement(
+                f"inquiry, {name}, {size:,}", ours, "ms", "search", theirs, "< 50 ms", size=size
+            )
 
 
 def _rank(pool: CandidatePool, ranking: Ranking) -> Ranked:

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
 from memtui.index.database import open_database
-from memtui.index.generations import IndexFolder, WriterLock
-from memtui.memory.workspace import workspace_id
 from memtui.retrieval.keyword import TermPlanner
 from memtui.retrieval.query import parse_query
 from tests.bench import bare_query
 from tests.bench.corpus import DIMENSIONS, Corpus
-from tests.bench.folders import folder
-from tests.bench.limits import Judged, Limit
-from tests.bench.measure import MILLISECONDS, Measurement, Plan, Series
+from tests.bench.measure import MILLISECONDS, Judged, Limit, Measurement, Plan, Series
 from tests.bench.processes import environment, run, runs_in_turns
 from tests.bench.screens import Program, Screen
-from tests.bench.stores import Store, store
+from tests.bench.stores import Store, folder
 
-NOTES = 2000
 CHUNKS = 100_000
-LARGEST = 1_000_000
-PAINT_RATIO = 1.3
+PAINT_RATIO = 1.6
 DEPTH = 50
 """Rows of each leg that a search of six results fetches."""
 FIRST_RESULT_MS = 2000.0
@@ -36,13 +29,7 @@ _PYTHON = sys.executable
 _REPETITIONS = 4
 _PAINTED = "search what was remembered"
 _COMPLETE = "F1 help"
-_COMPARED: Mapping[str, Sequence[str]] = {
-    "first frame, written before Textual is loaded": ("import textual",),
-    "first complete frame": ("import textual", "import textual.app", "a bare Textual app"),
-}
-"""The frames of the program in their order, and what each is compared with."""
 _FIRST_ROW, _LIST_COLUMNS = 3, 70
-# The index was made for the bench: its vectors are under a name that memtui does not know.
 _BARE_APP = """
 from textual.app import App
 from textual.widgets import Input, Static
@@ -52,67 +39,50 @@ class Bare(App):
         yield Static("rows")
 Bare().run()
 """
-_STORED = "import sys; from tests.bench.named import main; main(sys.argv[1:])"
 
 
 def measure_paint(plan: Plan) -> Iterator[Measurement]:
-    """From the start of the process to the first screen, in a terminal of 120x40.
-
-    The first frame is what memtui writes before it loads Textual: the query box, which takes keys,
-    and the status line. The complete one is the first that Textual paints.
-    """
+    """From the start of the process to the first complete screen, in a terminal of 120x40."""
     env = environment(plan.place / "home-paint")
-    frames = {frame: Series() for frame in _COMPARED}
-    bare: dict[str, Series] = {}
     # Indexes the demo, so that no run below does.
     run([_PYTHON, "-m", "memtui", "search", "router", "--demo", "--zero-ok"], env)
+    complete = Series()
+    peers = {"import textual.app": Series(), "a bare Textual app": Series()}
     for number in range(plan.warm + _REPETITIONS * plan.rounds):
-        least = {
-            "import textual": run([_PYTHON, "-c", "import textual"], env)[0],
-            "import textual.app": run([_PYTHON, "-c", "import textual.app"], env)[0],
-            "a bare Textual app": _painted([_PYTHON, "-c", _BARE_APP], env)[0],
-        }
+        least = (
+            run([_PYTHON, "-c", "import textual.app"], env)[0],
+            _painted([_PYTHON, "-c", _BARE_APP], env, _PAINTED),
+        )
         painted = _painted([_PYTHON, "-m", "memtui", "demo"], env, _COMPLETE)
-        if number < plan.warm:
-            continue
-        for series, took in zip(frames.values(), painted, strict=True):
-            series.wall.append(took)
-        for peer, took in least.items():
-            bare.setdefault(peer, Series()).wall.append(took)
-    for frame, peers in _COMPARED.items():
-        for peer in peers:
-            yield Measurement(
-                f"{frame}, against {peer}", frames[frame], "ms", peer, bare[peer],
-                aim=f"<= {PAINT_RATIO} x",
-                limit=Limit(PAINT_RATIO, Judged.WALL_RATIO),
-            )  # fmt: skip
+        if number >= plan.warm:
+            complete.wall.append(painted)
+            for series, took in zip(peers.values(), least, strict=True):
+                series.wall.append(took)
+    for peer, bare in peers.items():
+        yield Measurement(
+            f"first complete frame, against {peer}", complete, "ms", peer, bare,
+            aim=f"<= {PAINT_RATIO} x", limit=Limit(PAINT_RATIO, Judged.WALL_RATIO),
+        )  # fmt: skip
 
 
 def measure_first_result(plan: Plan) -> Iterator[Measurement]:
     """From the start to the rows of a query that is typed as soon as there is a screen."""
-    for chunks in [size for size in plan.sizes if size in (CHUNKS, LARGEST)] or [max(plan.sizes)]:
-        made = store(Corpus(), chunks, plan.place)
-        question = next(one.text for one in Corpus().questions(50) if one.text.isascii())
-        env = environment(
-            plan.place / "home-first",
-            MEMTUI_INDEX__DATA_DIR=str(made.data),
-            MEMTUI_EMBEDDING__PROVIDER="bench-stored",
-        )
-        command = [_PYTHON, "-c", _STORED, str(made.root)]
-        shown, bare = Series(), Series()
-        with _nobody_writes(made):
-            for number in range(plan.warm + plan.rounds):
-                imported = run([_PYTHON, "-c", "import textual.app"], env)
-                took = _first_result(command, env, question)
-                if number >= plan.warm:
-                    shown.wall.append(took)
-                    bare.wall.append(imported[0])
-        yield Measurement(
-            f"first result after start, {chunks:,} chunks", shown, "ms", "import textual.app", bare,
-            aim=f"<= {FIRST_RESULT_MS / 1000:g} s",
-            limit=Limit(FIRST_RESULT_MS, Judged.P50),
-            size=chunks,
-        )  # fmt: skip
+    chunks = max([size for size in plan.sizes if size <= CHUNKS], default=CHUNKS)
+    made = folder(Corpus(), chunks, plan.place)
+    env = environment(plan.place / "home-first", MEMTUI_INDEX__DATA_DIR=str(made.data))
+    command = [_PYTHON, "-m", "memtui", str(made.root)]
+    shown, bare = Series(), Series()
+    for number in range(plan.warm + plan.rounds):
+        imported = run([_PYTHON, "-c", "import textual.app"], env)
+        took = _first_result(command, env, _english_question())
+        if number >= plan.warm:
+            shown.wall.append(took)
+            bare.wall.append(imported[0])
+    yield Measurement(
+        f"first result after start, {chunks:,} chunks", shown, "ms", "import textual.app", bare,
+        aim=f"<= {FIRST_RESULT_MS / 1000:g} s", limit=Limit(FIRST_RESULT_MS, Judged.P50),
+        size=chunks,
+    )  # fmt: skip
 
 
 def measure_command(plan: Plan) -> Iterator[Measurement]:
@@ -122,9 +92,9 @@ def measure_command(plan: Plan) -> Iterator[Measurement]:
     product of matrix and vector, one fetch of rows. It embeds nothing; a second one loads the
     packaged model and runs it once, as every search by meaning must that is a process of its own.
     """
-    for chunks in (NOTES * 5, max([size for size in plan.sizes if size <= CHUNKS], default=CHUNKS)):
+    question = _english_question()
+    for chunks in (10_000, max([size for size in plan.sizes if size <= CHUNKS], default=CHUNKS)):
         made = folder(Corpus(), chunks, plan.place)
-        question = next(one.text for one in Corpus().questions(50) if one.text.isascii())
         aim = COMMAND_MS.get(chunks)
         match = _match_of(made, question)
         for name, provider, dims in (("hybrid", "auto", DIMENSIONS), ("keyword only", "none", 0)):
@@ -134,11 +104,8 @@ def measure_command(plan: Plan) -> Iterator[Measurement]:
                 MEMTUI_INDEX__DATA_DIR=str(made.data),
                 MEMTUI_EMBEDDING__PROVIDER=provider,
             )
-            place = ["--root", str(made.root)]
-            search = [_PYTHON, "-m", "memtui", "search", question, "--zero-ok", *place]
-            if dims:
-                # Finds nothing to do, and notes the folders as any `memtui index` leaves them.
-                run([_PYTHON, "-m", "memtui", "index", *place], env)
+            search = [_PYTHON, "-m", "memtui", "search", question, "--zero-ok"]
+            search += ["--root", str(made.root)]
             bare = [_PYTHON, bare_query.__file__, str(made.database), match, str(DEPTH), str(dims)]
             peers = {"bare Python query": bare}
             if dims:
@@ -152,6 +119,10 @@ def measure_command(plan: Plan) -> Iterator[Measurement]:
                     limit=Limit(aim, Judged.P50) if aim else None,
                     size=chunks,
                 )  # fmt: skip
+
+
+def _english_question() -> str:
+    return next(one.text for one in Corpus().questions(50) if one.text.isascii())
 
 
 def _packaged_model() -> str:
@@ -170,12 +141,10 @@ def _match_of(made: Store, question: str) -> str:
         connection.close()
 
 
-def _painted(command: Sequence[str], env: Mapping[str, str], *more: str) -> list[float]:
-    """When the query box was painted, and when further texts were, in ms from the start."""
+def _painted(command: Sequence[str], env: Mapping[str, str], text: str) -> float:
+    """When a text was painted, in ms from the start."""
     with Program(command, env) as program:
-        return [
-            (program.wait_for(text) - program.began) * MILLISECONDS for text in (_PAINTED, *more)
-        ]
+        return (program.wait_for(text) - program.began) * MILLISECONDS
 
 
 def _first_result(command: Sequence[str], env: Mapping[str, str], question: str) -> float:
@@ -191,10 +160,3 @@ def _first_result(command: Sequence[str], env: Mapping[str, str], question: str)
             shown = "\n".join(program.screen.rows())
             raise RuntimeError(f"no result; on screen:\n{shown}")
         return (at - program.began) * MILLISECONDS
-
-
-@contextmanager
-def _nobody_writes(made: Store) -> Iterator[None]:
-    """Hold the writer's lock: there are no notes on disk, and a sync would empty the index."""
-    with WriterLock(IndexFolder(Path(made.data) / workspace_id(made.root))):
-        yield

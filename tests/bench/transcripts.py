@@ -33,9 +33,9 @@ _PAUSE = 0.05
 
 def measure_transcripts(plan: Plan) -> Iterator[Measurement]:
     """Index so many transcripts in a process that is searched meanwhile; then start again."""
-    place, count = corpus_of(plan)
+    place, count = _corpus_of(plan)
     folder = _sessions(place)
-    found = in_a_process("tests.bench.transcripts", place)
+    found = _in_a_process(place)
     name = f"{count:,} transcripts of 1 MB"
     note = f"{found['chunks']:,.0f} chunks, {SHARE:.0%} of the bytes is said by somebody"
     yield Measurement(f"first index, {name}", Series([found["seconds"]]), "s", note=note)
@@ -59,7 +59,7 @@ def measure_transcripts(plan: Plan) -> Iterator[Measurement]:
     shutil.rmtree(place)
 
 
-def corpus_of(plan: Plan) -> tuple[Path, int]:
+def _corpus_of(plan: Plan) -> tuple[Path, int]:
     """The folder with the transcripts, written where they are not there yet, and how many."""
     count = min(TRANSCRIPTS, max(plan.sizes) // 50)
     place = plan.place / f"transcripts-{count}"
@@ -99,12 +99,11 @@ def _write(folder: Path, count: int) -> None:
         os.utime(path, (1.7e9, 1.7e9))
 
 
-def in_a_process(module: str, place: Path) -> Mapping[str, Any]:
-    """What a module prints as JSON about the transcripts at `place`."""
-    command = [sys.executable, "-m", module, os.fspath(place)]
+def _in_a_process(place: Path) -> Mapping[str, Any]:
+    command = [sys.executable, "-m", "tests.bench.transcripts", os.fspath(place)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: Mapping[str, Any] = json.loads(done.stdout)
-    return found
+    measured: Mapping[str, Any] = json.loads(done.stdout)
+    return measured
 
 
 def _engine(place: Path) -> Engine:
@@ -132,7 +131,7 @@ def _index_and_search(place: Path) -> dict[str, float]:
                 # The writer has not made the file yet.
                 continue
             took.append((perf_counter() - asked) * MILLISECONDS)
-            anonymous = max(anonymous, anonymous_bytes())
+            anonymous = max(anonymous, _anonymous_bytes())
         seconds = perf_counter() - began
         assert not engine.index.status().errors, engine.index.status().errors
         chunks = engine.index.status().chunks
@@ -150,7 +149,7 @@ def _index_and_search(place: Path) -> dict[str, float]:
     }
 
 
-def anonymous_bytes() -> int:
+def _anonymous_bytes() -> int:
     """Bytes of memory that are no pages of files."""
     status = Path("/proc/self/status").read_text("ascii")
     return int(status.partition("RssAnon:")[2].split()[0]) * 1024

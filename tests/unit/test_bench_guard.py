@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.limits import Judged, Limit
-from tests.bench.measure import Measurement, Series
+from tests.bench.measure import Judged, Limit, Measurement, Series
 from tests.bench.recorded import RECORDED, load, record, regressions
 
 
