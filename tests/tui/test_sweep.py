@@ -32,7 +32,7 @@ async def opened(run: Running, *keys: str) -> SweepScreen:
         await run.pilot.press(key)
     screen = run.app.screen
     assert isinstance(screen, SweepScreen)
-    await until(run.pilot, lambda: screen.is_exact)
+    await until(run.pilot, lambda: screen.controller.found is not None)
     await settle(run.app, run.pilot)
     return screen
 
@@ -48,30 +48,31 @@ def ranked_at(ranking: Ranking, parameter: Parameter, value: float) -> list[str]
 async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there() -> None:
     async with running(options=options()) as run:
         screen = await opened(run)
-        assert screen.parameter is Parameter.VECTOR_WEIGHT
-        assert screen.cursor == BASE.vector_weight
-        assert screen.swept is not None
-        flips = sweep_controller.flips(screen.swept)
-        before = ids(screen.list_at_cursor())
+        assert screen.controller.parameter is Parameter.VECTOR_WEIGHT
+        assert screen.controller.cursor == BASE.vector_weight
+        assert screen.controller.found is not None
+        flips = sweep_controller.flips_of(screen.controller.found)
+        before = ids(screen.controller.list_at_cursor())
         seen = 0
         while True:
-            at = screen.cursor
+            at = screen.controller.cursor
             await run.pilot.press("right")
-            if screen.cursor == at:
+            if screen.controller.cursor == at:
                 break
-            crossed = [flip for flip in flips if at < flip < screen.cursor]
+            crossed = [flip for flip in flips if at < flip < screen.controller.cursor]
             assert len(crossed) == 1
-            there = ids(screen.list_at_cursor())
-            assert there == ranked_at(BASE, Parameter.VECTOR_WEIGHT, screen.cursor)
+            there = ids(screen.controller.list_at_cursor())
+            assert there == ranked_at(BASE, Parameter.VECTOR_WEIGHT, screen.controller.cursor)
             assert there != before
             assert ranked_at(BASE, Parameter.VECTOR_WEIGHT, crossed[0] - 1e-7) == before
             before, seen = there, seen + 1
         assert seen == sum(flip > BASE.vector_weight for flip in flips) > 1
         await run.pilot.press("left")
         await settle(run.app, run.pilot)
-        assert screen.cursor < flips[-1]
+        assert screen.controller.cursor < flips[-1]
         assert (
-            f"at vector {sweep_controller.value_text(screen.parameter, screen.cursor)}" in run.text
+            f"at vector {sweep_controller.value_text(screen.controller.parameter, screen.controller.cursor)}"
+            in run.text
         )
         assert f"{len(flips)} flips, exact" in run.text
         assert "now 0.30" in run.text
@@ -83,7 +84,7 @@ async def test_enter_ranks_by_the_value_and_one_key_takes_it_back() -> None:
         assert "with MMR on" in run.text
         assert "off 0.70" in run.text or "▲ 0.70" in run.text
         await run.pilot.press("left")
-        value, shown = screen.cursor, ids(screen.list_at_cursor())
+        value, shown = screen.controller.cursor, ids(screen.controller.list_at_cursor())
         await run.pilot.press("enter")
         await settle(run.app, run.pilot)
         search = run.app.search_screen
@@ -102,10 +103,10 @@ async def test_enter_ranks_by_the_value_and_one_key_takes_it_back() -> None:
 async def test_parameters_are_chosen_by_number_and_by_tab() -> None:
     async with running(options=options()) as run:
         screen = await opened(run)
-        seen = [screen.parameter]
+        seen = [screen.controller.parameter]
         for _ in range(6):
             screen.action_parameter(1)
-            seen.append(screen.parameter)
+            seen.append(screen.controller.parameter)
         assert seen == [
             Parameter.VECTOR_WEIGHT,
             Parameter.LAMBDA,
@@ -118,12 +119,12 @@ async def test_parameters_are_chosen_by_number_and_by_tab() -> None:
         await run.pilot.press("7")
         assert "RRF k is not used by this ranking." in run.toasts
         await run.pilot.press("6")
-        await until(run.pilot, lambda: screen.is_exact)
+        await until(run.pilot, lambda: screen.controller.found is not None)
         await run.pilot.press("right")
-        assert screen.cursor == BASE.k + 1
-        assert len(screen.list_at_cursor().hits) == BASE.k + 1
+        assert screen.controller.cursor == BASE.k + 1
+        assert len(screen.controller.list_at_cursor().hits) == BASE.k + 1
         await run.pilot.press("5")
-        await until(run.pilot, lambda: screen.is_exact)
+        await until(run.pilot, lambda: screen.controller.found is not None)
         await settle(run.app, run.pilot)
         assert "at min 0.00" in run.text
         await run.pilot.press("escape")
@@ -151,14 +152,14 @@ async def test_a_pinned_chunk_outside_the_list_has_a_line() -> None:
         left_out = run.app.search_screen.ranked.drops[0].chunk
         run.app.search_screen.pinned = (left_out.id, "not in the pool")
         screen = await opened(run)
-        assert screen.swept is not None
-        there = ids(screen.list_at_cursor())
+        assert screen.controller.found is not None
+        there = ids(screen.controller.list_at_cursor())
         assert left_out.id not in there
         assert "◆" in run.text
         assert f"{left_out.path}:{left_out.start_line}" in run.text
         await run.pilot.press("4", "6")
-        await until(run.pilot, lambda: screen.is_exact)
-        assert next(one.rank for one in screen.swept.ranks[left_out.id]) is None
+        await until(run.pilot, lambda: screen.controller.found is not None)
+        assert next(one.rank for one in screen.controller.found.ranks[left_out.id]) is None
 
 
 async def test_the_sweep_follows_a_pool_that_changes() -> None:
@@ -168,19 +169,19 @@ async def test_the_sweep_follows_a_pool_that_changes() -> None:
     async with running(small, options=options()) as run:
         screen = await opened(run)
         await run.pilot.press("l")
-        cursor, before = screen.cursor, ids(screen.list_at_cursor())
+        cursor, before = screen.controller.cursor, ids(screen.controller.list_at_cursor())
         search = run.app.search_screen
         search.search.ask(quiet=True)
         pool = replace(make_pool(), query=search.flow.wanted)
         grown = SearchReady(search.flow.sequence, run.engine.search.rerank(pool, BASE), True)
         run.app.bus.publish(grown)
-        await until(run.pilot, lambda: ids(screen.list_at_cursor()) != before)
-        await until(run.pilot, lambda: screen.is_exact)
-        assert screen.cursor == cursor
-        assert screen.swept is not None
-        assert set(screen.swept.ranks) == {chunk.id for chunk in CHUNKS}
-        exact = ranked_at(BASE, screen.parameter, cursor)
-        for chunk_id, segments in screen.swept.ranks.items():
+        await until(run.pilot, lambda: ids(screen.controller.list_at_cursor()) != before)
+        await until(run.pilot, lambda: screen.controller.found is not None)
+        assert screen.controller.cursor == cursor
+        assert screen.controller.found is not None
+        assert set(screen.controller.found.ranks) == {chunk.id for chunk in CHUNKS}
+        exact = ranked_at(BASE, screen.controller.parameter, cursor)
+        for chunk_id, segments in screen.controller.found.ranks.items():
             here = next(one for one in segments if one.start <= cursor <= one.end)
             assert here.rank == (exact.index(chunk_id) + 1 if chunk_id in exact else None)
 
@@ -194,7 +195,7 @@ async def test_a_click_moves_the_cursor() -> None:
         column = chart.plot().column(0.8)
         await run.pilot.click(RankChart, offset=(column + 4, 3))
         await settle(run.app, run.pilot)
-        assert abs(screen.cursor - 0.8) < 0.02
+        assert abs(screen.controller.cursor - 0.8) < 0.02
 
 
 async def test_a_small_terminal_shows_the_chart_alone() -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from textual.content import Content
 
-from memtui.model import Decay, Mmr, Ranking, SearchMode, Stage
+from memtui.model import CandidatePool, Decay, Mmr, Ranking, Stage
 from memtui.ranking.counterfactual import Parameter, Segment, Sweep, sweep
 from memtui.tui.screens import sweep_controller
-from memtui.tui.widgets.chart import FOOT, LABEL, Axis, Canvas, Line, Mark, Plot, Span, chart_lines
+from memtui.tui.widgets.chart import FOOT, LABEL, Axis, Canvas, Line, Mark, Plot, chart_lines
 from tests.tui.samples import CHUNKS, NOW, make_pool
 
 UNIT = Axis(0.0, 1.0, ticks=((0.0, "0"), (1.0, "1"), (0.5, "0.5")))
@@ -23,7 +22,7 @@ def plain(lines: list[Content]) -> list[str]:
 
 
 def crossing(letter: str, first: int | None, second: int | None) -> Line:
-    return Line(letter, "red", (Span(0.0, 0.5, first), Span(0.5, 1.0, second)))
+    return Line(letter, "red", (Segment(0.0, 0.5, first), Segment(0.5, 1.0, second)))
 
 
 # --- canvas -------------------------------------------------------------------------------------
@@ -92,8 +91,8 @@ def test_two_lines_that_swap() -> None:
 def test_two_lines_that_swap_in_ascii() -> None:
     plot = Plot(UNIT, ranks=2, width=21, height=5, braille=False)
     drawn = plain(chart_lines(plot, SWAP, []))
-    assert drawn[0] == "  1 -A------\\  --B-------"
-    assert drawn[2] == "  2 -B------/  --A-------"
+    assert drawn[0] == "  1 -A-------\\ --B-------"
+    assert drawn[2] == "  2 -B-------/ --A-------"
     assert drawn[5] == "    +---------+---------+"
     assert all(line.isascii() for line in drawn)
 
@@ -133,7 +132,7 @@ def test_each_stretch_has_the_letter_of_its_line_at_its_rank() -> None:
     lines = [crossing("A", 1, 3), crossing("B", 2, None), crossing("C", None, 1)]
     drawn = plain(chart_lines(plot, lines, []))
     rows = {rank: drawn[plot.row(rank)][LABEL:] for rank in (1, 2, 3, None)}
-    after = plot.x(0.5) // 2 + 3
+    after = round(0.5 * 39 * 2) // 2 + 3
     assert (rows[1].index("A"), rows[3].index("A")) == (1, after)
     assert (rows[2].index("B"), rows[None].index("B") > after) == (1, True)
     assert rows[1].index("C") == after
@@ -144,7 +143,9 @@ def test_each_stretch_has_the_letter_of_its_line_at_its_rank() -> None:
 
 def test_a_line_meets_its_flip_halfway() -> None:
     plot = Plot(UNIT, ranks=1, width=21, height=5)
-    drawn = plain(chart_lines(plot, [Line("A", "", (Span(0, 0.5, 1), Span(0.5, 1, None)))], []))
+    drawn = plain(
+        chart_lines(plot, [Line("A", "", (Segment(0, 0.5, 1), Segment(0.5, 1, None)))], [])
+    )
     middle = LABEL + plot.column(0.5)
     row = drawn[2]
     assert len(row) >= middle, drawn
@@ -174,7 +175,7 @@ def test_marks_stand_in_their_columns_and_the_first_keeps_its_word() -> None:
 
 def test_the_chosen_line_lies_above_the_others() -> None:
     plot = Plot(UNIT, ranks=1, width=30, height=3)
-    whole = (Span(0.0, 1.0, 1),)
+    whole = (Segment(0.0, 1.0, 1),)
     lines = [Line("A", "red", whole), Line("B", "blue", whole, chosen=True)]
     row = chart_lines(plot, lines, [])[0]
     styles = {str(span.style) for span in row.spans}
@@ -212,7 +213,7 @@ KNOWN = Sweep(
 
 
 def test_the_cursor_goes_beyond_each_flip_and_back() -> None:
-    assert sweep_controller.flips(KNOWN) == (0.25, 0.6)
+    assert sweep_controller.flips_of(KNOWN) == (0.25, 0.6)
     seen = [0.1]
     while (value := sweep_controller.beyond_flip(KNOWN, UNIT_SUBJECT, seen[-1], 1)) is not None:
         seen.append(value)
@@ -221,9 +222,6 @@ def test_the_cursor_goes_beyond_each_flip_and_back() -> None:
     while (value := sweep_controller.beyond_flip(KNOWN, UNIT_SUBJECT, back[-1], -1)) is not None:
         back.append(value)
     assert back == [0.9, 0.59, 0.24]
-    assert sweep_controller.next_flip(KNOWN, UNIT_SUBJECT, 0.3, 1) == 0.6
-    assert sweep_controller.next_flip(KNOWN, UNIT_SUBJECT, 0.3, -1) == 0.25
-    assert sweep_controller.next_flip(KNOWN, UNIT_SUBJECT, 0.7, 1) is None
 
 
 def test_what_changes_at_a_flip() -> None:
@@ -244,19 +242,17 @@ def test_whole_numbers_are_stepped_whole() -> None:
 
 def test_only_what_the_pool_holds_is_swept_of_k() -> None:
     ranking = Ranking(k=3, min_candidates=1, candidate_multiplier=2)
-    subject = sweep_controller.subject(ranking, Parameter.K, SearchMode.HYBRID)
-    assert subject is not None
-    pool = make_pool(limit=50)
-    assert sweep_controller.held_values(subject, pool) == [
-        float(k) for k in range(1, len(CHUNKS) + 1)
-    ]
+
+    def ends(found: CandidatePool) -> tuple[float, float]:
+        subject = sweep_controller.subject_of(ranking, Parameter.K, found)
+        assert subject is not None
+        return subject.low, subject.high
+
+    assert ends(make_pool(limit=50)) == (1, len(CHUNKS))
     few = make_pool(limit=8)
-    held = subject.within(few)
-    assert (held.low, held.high) == (1, 4)
-    assert sweep_controller.sample_values(held, 2, few) == [1, 3, 4]
+    assert ends(few) == (1, 4)
     sized = replace(few, sized=True, limit=6)
-    only = subject.within(sized)
-    assert (only.low, only.high) == (3, 3)
+    assert ends(sized) == (3, 3)
     exact = sweep(sized, ranking, Parameter.K, [CHUNKS[0].id], now=NOW)
     assert (exact.low, exact.high) == (3, 3)
 
@@ -273,32 +269,18 @@ def test_fine_steps_stay_on_the_axis() -> None:
     assert sweep_controller.fine_step(UNIT_SUBJECT, 0.0, -1) == 0.0
 
 
-def test_a_sampled_flip_lies_in_the_middle_of_what_differs() -> None:
-    ranks = [{"a": 1}, {"a": 1}, {"a": 2}, {}]
-    found = sweep_controller.sampled(UNIT_SUBJECT, [0.0, 0.2, 0.4, 1.0], ranks, ["a", "b"])
-    assert [one.rank for one in found.ranks["a"]] == [1, 2, None]
-    assert [one.start for one in found.ranks["a"]] == pytest.approx([0.0, 0.3, 0.7])
-    assert [one.end for one in found.ranks["a"]] == pytest.approx([0.3, 0.7, 1.0])
-    assert found.ranks["b"] == (Segment(0.0, 1.0, None),)
-    log = sweep_controller.Subject(Parameter.HALF_LIFE, Ranking(), 1.0, 100.0)
-    values = sweep_controller.sample_values(log, 3, make_pool())
-    assert values == pytest.approx([1.0, 10.0, 100.0])
-    there = sweep_controller.sampled(log, values, [{"a": 1}, {"a": 2}, {"a": 2}], ["a"])
-    assert there.ranks["a"][0].end == pytest.approx(math.sqrt(10))
-
-
 def test_a_stage_that_is_off_is_swept_as_if_it_were_on() -> None:
     ranking = Ranking(mmr=Mmr(enabled=False, lambda_=0.6), decay=Decay(enabled=True))
-    found = sweep_controller.subject(ranking, Parameter.LAMBDA, SearchMode.HYBRID)
+    found = sweep_controller.subject_of(ranking, Parameter.LAMBDA, make_pool())
     assert found is not None
     assert (found.note, found.ranking.mmr.enabled, found.now) == ("with MMR on", True, 0.6)
     assert found.at(0.4).mmr == Mmr(enabled=True, lambda_=0.4)
-    here = sweep_controller.subject(ranking, Parameter.HALF_LIFE, SearchMode.HYBRID)
+    here = sweep_controller.subject_of(ranking, Parameter.HALF_LIFE, make_pool())
     assert here is not None
     assert here.note == ""
     without = replace(ranking, stages=(Stage.FUSION, Stage.CUT))
-    assert sweep_controller.subject(without, Parameter.LAMBDA, SearchMode.HYBRID) is None
-    assert sweep_controller.subject(ranking, Parameter.RRF_K, SearchMode.HYBRID) is None
+    assert sweep_controller.subject_of(without, Parameter.LAMBDA, make_pool()) is None
+    assert sweep_controller.subject_of(ranking, Parameter.RRF_K, make_pool()) is None
 
 
 @pytest.mark.parametrize(
@@ -310,10 +292,9 @@ def test_a_stage_that_is_off_is_swept_as_if_it_were_on() -> None:
         (Parameter.HALF_LIFE, 30.0, "30 d"),
         (Parameter.HALF_LIFE, 434.085, "434.085 d"),
         (Parameter.K, 6.0, "6"),
-        (Parameter.MIN_SCORE, None, "off"),
     ],
 )
 def test_values_are_written_with_every_digit_and_no_noise(
-    parameter: Parameter, value: float | None, text: str
+    parameter: Parameter, value: float, text: str
 ) -> None:
     assert sweep_controller.value_text(parameter, value) == text

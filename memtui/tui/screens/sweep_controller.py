@@ -1,19 +1,18 @@
-"""What a sweep can vary, where its order flips, and a first picture of it: no Textual here."""
+"""What a sweep can vary, where its order flips, and how it is drawn: no Textual screen here."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from time import perf_counter
 
 from textual.content import Content
 
 from memtui.errors import Cancelled
-from memtui.model import CandidatePool, Ranked, Ranking, SearchMode
+from memtui.model import CandidatePool, Chunk, Ranked, Ranking, SearchMode
 from memtui.ranking.counterfactual import Parameter, Segment, Sweep, apply, sweep
 from memtui.ranking.counterfactual.change import LOGARITHMIC, range_of, value_of
 from memtui.ranking.counterfactual.solve import Problem, is_used
@@ -21,39 +20,45 @@ from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import for_mode
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import ASCII, Glyphs
-from memtui.tui.widgets.chart import Axis, Line, Mark, Span, Traced
+from memtui.tui.widgets.chart import Axis, Line, Mark
+from memtui.tui.widgets.result_rows import place_text
 
-PARAMETERS: Mapping[Parameter, str] = {
-    Parameter.VECTOR_WEIGHT: "vector",
-    Parameter.LAMBDA: "λ",
-    Parameter.HALF_LIFE: "half-life",
-    Parameter.FLOOR: "floor",
-    Parameter.MIN_SCORE: "min",
-    Parameter.K: "k",
-    Parameter.RRF_K: "RRF k",
+PARAMETERS: Mapping[Parameter, tuple[str, str]] = {
+    Parameter.VECTOR_WEIGHT: ("vector", "the vector weight"),
+    Parameter.LAMBDA: ("λ", "λ, relevance↔variety"),
+    Parameter.HALF_LIFE: ("half-life", "the half-life"),
+    Parameter.FLOOR: ("floor", "the floor of decay"),
+    Parameter.MIN_SCORE: ("min", "the minimum score"),
+    Parameter.K: ("k", "k"),
+    Parameter.RRF_K: ("RRF k", "the constant of RRF"),
 }
-"""What can be swept, with its name, in the order of the keys 1 to 7."""
-TITLES: Mapping[Parameter, str] = {
-    Parameter.VECTOR_WEIGHT: "the vector weight",
-    Parameter.LAMBDA: "λ, relevance↔variety",
-    Parameter.HALF_LIFE: "the half-life",
-    Parameter.FLOOR: "the floor of decay",
-    Parameter.MIN_SCORE: "the minimum score",
-    Parameter.K: "k",
-    Parameter.RRF_K: "the constant of RRF",
-}
-_SWITCHED: Mapping[Parameter, tuple[Parameter, bool, str]] = {
-    Parameter.LAMBDA: (Parameter.MMR, True, "with MMR on"),
-    Parameter.HALF_LIFE: (Parameter.DECAY, True, "with decay on"),
-    Parameter.FLOOR: (Parameter.DECAY, True, "with decay on"),
+"""What can be swept, with its name and its title, in the order of the keys 1 to 7."""
+_SWITCHED: Mapping[Parameter, tuple[Parameter, str]] = {
+    Parameter.LAMBDA: (Parameter.MMR, "with MMR on"),
+    Parameter.HALF_LIFE: (Parameter.DECAY, "with decay on"),
+    Parameter.FLOOR: (Parameter.DECAY, "with decay on"),
 }
 """What has to be on for a parameter to do something."""
-SAMPLES = (5, 9, 17, 33)
-SAMPLE_SECONDS = 0.06
-"""After so long the first picture is drawn with the values that were looked at by then."""
+MOST_LINES = 9
+"""Results that get a line, from the first one; pinned chunks have theirs besides."""
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+STYLES = (
+    "$leg-vector",
+    "$leg-keyword",
+    "$leg-mmr",
+    "$state-ok",
+    "$leg-rerank",
+    "$state-error",
+    "$secondary",
+    "$state-warn",
+    "$foreground",
+)
+"""The colours of the lines, in the order of their letters; then again from the first."""
 _DIGITS = 12
 _FINE = 100
 """Fine steps from one end of an axis to the other."""
+_NAMED = 4
+"""Chunks that are named at a flip; more are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,188 +79,103 @@ class Subject:
         return self.parameter is Parameter.K
 
     @property
-    def logarithmic(self) -> bool:
-        """Whether a doubling is the same step wherever it starts."""
-        return self.parameter in LOGARITHMIC
-
-    @property
     def now(self) -> float | None:
         """The present value; `None` for a minimum score that is off."""
         value = value_of(self.ranking, self.parameter)
         return float(value) if isinstance(value, (int, float)) else None
 
-    def within(self, pool: CandidatePool) -> Subject:
-        """The same with the values of k that the pool holds candidates for."""
-        if not self.whole:
-            return self
-        held = held_values(self, pool)
-        return replace(self, low=held[0], high=held[-1])
+    @property
+    def axis(self) -> Axis:
+        """The axis of the values."""
+        return Axis(self.low, self.high, self.parameter in LOGARITHMIC, _ticks(self))
 
     def at(self, value: float) -> Ranking:
-        """The ranking with the parameter at a value."""
+        """Return the ranking with the parameter at a value."""
         return apply(self.ranking, self.parameter, int(value) if self.whole else value)
 
 
-def subject(ranking: Ranking, parameter: Parameter, mode: SearchMode) -> Subject | None:
-    """A parameter to sweep, its stage switched on where it is off.
+def subject_of(ranking: Ranking, parameter: Parameter, pool: CandidatePool) -> Subject | None:
+    """Return a parameter to sweep, its stage switched on where it is off.
 
-    `None` where this profile does not use it with the legs that can search.
+    Of k the values that the pool holds candidates for. `None` where this profile does not use
+    the parameter with the legs that can search.
     """
+    mode, note = pool.search_mode, ""
+    if not is_used(for_mode(ranking, mode), parameter):
+        if parameter not in _SWITCHED:
+            return None
+        switch, note = _SWITCHED[parameter]
+        ranking = apply(ranking, switch, True)
+        if not is_used(for_mode(ranking, mode), parameter):
+            return None
     low, high = range_of(ranking, parameter)
-    if is_used(for_mode(ranking, mode), parameter):
-        return Subject(parameter, ranking, low, high)
-    if parameter in _SWITCHED:
-        switch, value, note = _SWITCHED[parameter]
-        on = apply(ranking, switch, value)
-        if is_used(for_mode(on, mode), parameter):
-            return Subject(parameter, on, low, high, note)
-    return None
+    if parameter is Parameter.K:
+        low, high = _values_of_k(ranking, pool, mode)
+    return Subject(parameter, ranking, low, high, note)
 
 
-def list_at(pool: CandidatePool, chosen: Subject, value: float, now: datetime) -> Ranked:
-    """The list at a value, by the ranking itself."""
-    return rank(pool, for_mode(chosen.at(value), pool.search_mode), now=now)
-
-
-def sampled(
-    chosen: Subject, values: Sequence[float], ranks: Sequence[Mapping[str, int]], ids: Sequence[str]
-) -> Sweep:
-    """A sweep drawn from the lists at some values, ascending: each flip lies where it can be.
-
-    Between two values whose lists differ the flip is put in the middle; a whole number takes its
-    own list.
-    """
-    edges = [values[0]]
-    for before, after in pairwise(values):
-        if chosen.whole:
-            edges.append(after)
-        elif chosen.logarithmic:
-            edges.append(math.sqrt(before * after))
-        else:
-            edges.append((before + after) / 2)
-    edges.append(values[-1])
-    found: dict[str, tuple[Segment, ...]] = {}
-    for chunk_id in ids:
-        segments: list[Segment] = []
-        for index, there in enumerate(ranks):
-            place, end = there.get(chunk_id), edges[index + 1]
-            if segments and segments[-1].rank == place:
-                segments[-1] = Segment(segments[-1].start, end, place)
-            else:
-                segments.append(Segment(edges[index], end, place))
-        found[chunk_id] = tuple(segments)
-    return Sweep(chosen.parameter, values[0], values[-1], found)
-
-
-def sample_values(chosen: Subject, count: int, pool: CandidatePool) -> list[float]:
-    """Values from the lowest to the highest, evenly on the axis; of k those that the pool holds."""
-    if chosen.whole:
-        held = held_values(chosen, pool)
-        step = max(1, math.ceil(len(held) / count))
-        return [*held[:-1:step], held[-1]]
-    shares = [index / (count - 1) for index in range(count)]
-    if chosen.logarithmic:
-        return [chosen.low * math.pow(chosen.high / chosen.low, share) for share in shares]
-    return [chosen.low + share * (chosen.high - chosen.low) for share in shares]
-
-
-def first_picture(pool: CandidatePool, chosen: Subject, now: datetime, ids: Sequence[str]) -> Sweep:
-    """The lists at evenly spread values, fewer of them where ranking takes long."""
-    started = perf_counter()
-    known: dict[float, dict[str, int]] = {}
-    wanted = (value for count in SAMPLES for value in sample_values(chosen, count, pool))
-    for value in wanted:
-        if len(known) >= SAMPLES[0] and perf_counter() - started > SAMPLE_SECONDS:
-            break
-        if value not in known:
-            hits = list_at(pool, chosen, value, now).hits
-            known[value] = {hit.chunk.id: hit.rank for hit in hits}
-    values = sorted(known)
-    return sampled(chosen, values, [known[value] for value in values], ids)
-
-
-def exact(
-    ranked: Ranked, chosen: Subject, ids: Sequence[str], is_cancelled: Callable[[], bool]
-) -> Sweep:
-    """Every flip where it is; raises `Cancelled` when nobody wants to know any more."""
-
-    def going_on(part: float) -> None:
-        if is_cancelled():
-            raise Cancelled
-
-    return sweep(
-        ranked.pool,
-        chosen.ranking,
-        chosen.parameter,
-        ids,
-        now=ranked.trace.now,
-        mode=ranked.pool.search_mode,
-        progress=going_on,
-    )
-
-
-def held_values(chosen: Subject, pool: CandidatePool) -> list[float]:
-    """The values of k whose candidates the pool holds, ascending; the present one at least."""
-    problem = Problem(pool, chosen.ranking, "", datetime.min, pool.search_mode)
-    values = range(int(chosen.low), min(int(chosen.high), len(pool.chunks)) + 1)
+def _values_of_k(ranking: Ranking, pool: CandidatePool, mode: SearchMode) -> tuple[int, int]:
+    """Return the lowest and the highest k whose candidates the pool holds."""
+    problem = Problem(pool, ranking, "", datetime.min, mode)
+    low, high = (int(value) for value in range_of(ranking, Parameter.K))
     held = [
-        float(value)
-        for value in values
-        if not problem.needs_search(problem.changed(chosen.parameter, value))
+        value
+        for value in range(low, min(high, len(pool.chunks)) + 1)
+        if not problem.needs_search(problem.changed(Parameter.K, value))
     ]
-    return held or [chosen.now or chosen.low]
+    return (held[0], held[-1]) if held else (ranking.k, ranking.k)
 
 
-def flips(sweep: Sweep) -> tuple[float, ...]:
-    """The values at which a chunk of the sweep changes its rank, enters or leaves; ascending."""
-    starts = {segment.start for segments in sweep.ranks.values() for segment in segments[1:]}
+# --- the steps of the cursor --------------------------------------------------------------------
+
+
+def flips_of(found: Sweep) -> tuple[float, ...]:
+    """Return the values at which a chunk changes its rank, enters or leaves; ascending."""
+    starts = {segment.start for segments in found.ranks.values() for segment in segments[1:]}
     return tuple(sorted(starts))
 
 
-def changes_at(sweep: Sweep, flip: float) -> dict[str, tuple[int | None, int | None]]:
-    """The ranks just below and just above a flip, of the chunks that change there."""
-    found: dict[str, tuple[int | None, int | None]] = {}
-    for chunk_id, segments in sweep.ranks.items():
-        starts = [segment.start for segment in segments]
-        index = bisect_left(starts, flip)
-        if 0 < index < len(segments) and starts[index] == flip:
-            found[chunk_id] = segments[index - 1].rank, segments[index].rank
-    return found
+def changes_at(found: Sweep, flip: float) -> dict[str, tuple[int | None, int | None]]:
+    """Return the ranks just below and just above a flip, of the chunks that change there."""
+    changes: dict[str, tuple[int | None, int | None]] = {}
+    for chunk_id, segments in found.ranks.items():
+        for before, after in pairwise(segments):
+            if after.start == flip:
+                changes[chunk_id] = before.rank, after.rank
+    return changes
 
 
-def beyond_flip(sweep: Sweep, chosen: Subject, value: float, direction: int) -> float | None:
-    """The nearest value on the other side of the next flip; `None` where there is none.
+def next_flip(found: Sweep, subject: Subject, value: float, direction: int) -> int | None:
+    """Return the place of the next flip above or below a value among `flips_of`."""
+    flips = flips_of(found)
+    if direction > 0:
+        index = bisect_right(flips, value)
+        return index if index < len(flips) else None
+    # A whole number belongs to what begins with it.
+    index = (bisect_right if subject.whole else bisect_left)(flips, value) - 1
+    return index if index >= 0 else None
+
+
+def beyond_flip(found: Sweep, subject: Subject, value: float, direction: int) -> float | None:
+    """Return the nearest value on the other side of the next flip; `None` where there is none.
 
     The number with the fewest digits in the stretch behind the flip, as near to it as they allow:
     at the flip itself either order may hold.
     """
-    known = flips(sweep)
-    if direction > 0:
-        index = bisect_right(known, value)
-        if index == len(known):
-            return None
-        end = known[index + 1] if index + 1 < len(known) else sweep.high
-        return known[index] if chosen.whole else tidy(known[index], end, first=True)
-    index = bisect_right(known, value) - 1 if chosen.whole else bisect_left(known, value) - 1
-    if index < 0:
+    index = next_flip(found, subject, value, direction)
+    if index is None:
         return None
-    if chosen.whole:
-        return known[index] - 1
-    return tidy(known[index - 1] if index > 0 else sweep.low, known[index], first=False)
-
-
-def next_flip(sweep: Sweep, chosen: Subject, value: float, direction: int) -> float | None:
-    """The next value at which the order flips, above or below; `None` where there is none."""
-    known = flips(sweep)
+    flips = (found.low, *flips_of(found), found.high)
+    here = flips[index + 1]
+    if subject.whole:
+        return here if direction > 0 else here - 1
     if direction > 0:
-        index = bisect_right(known, value)
-        return known[index] if index < len(known) else None
-    index = bisect_right(known, value) - 1 if chosen.whole else bisect_left(known, value) - 1
-    return known[index] if index >= 0 else None
+        return tidy(here, flips[index + 2], first=True)
+    return tidy(flips[index], here, first=False)
 
 
 def tidy(low: float, high: float, *, first: bool) -> float:
-    """A number strictly between two others with few digits, near the first or the second one.
+    """Return a number strictly between two others with few digits, near the first or the second.
 
     Two decimals below 10, none above, more only where nothing else lies between; the middle where
     twelve significant digits do not tell them apart.
@@ -265,158 +185,309 @@ def tidy(low: float, high: float, *, first: bool) -> float:
     for digits in range(0 if size > 1 else 2, _DIGITS - size + 1):
         unit = 10.0**-digits
         steps = math.floor(low / unit) + 1 if first else math.ceil(high / unit) - 1
-        found = round(steps * unit, digits)
-        if low < found < high:
-            return found
+        number = round(steps * unit, digits)
+        if low < number < high:
+            return number
     return (low + high) / 2
 
 
-def fine_step(chosen: Subject, value: float, direction: int) -> float:
-    """One hundredth of the axis further, within it; the next whole number for k."""
-    if chosen.whole:
-        return min(max(value + direction, chosen.low), chosen.high)
-    if chosen.logarithmic:
-        moved = value * math.pow(chosen.high / chosen.low, direction / _FINE)
+def fine_step(subject: Subject, value: float, direction: int) -> float:
+    """Go one hundredth of the axis further, within it; to the next whole number for k."""
+    low, high = subject.low, subject.high
+    if subject.whole:
+        moved = value + direction
+    elif subject.parameter in LOGARITHMIC:
+        moved = value * math.pow(high / low, direction / _FINE)
         if value >= 10 or moved >= 10:
             moved = float(math.floor(moved) if direction < 0 else math.ceil(moved))
         else:
             moved = round(moved, 1)
     else:
-        moved = round(value + direction * (chosen.high - chosen.low) / _FINE, 4)
-    return min(max(moved, chosen.low), chosen.high)
+        moved = round(value + direction * (high - low) / _FINE, 4)
+    return min(max(moved, low), high)
 
 
-def value_text(parameter: Parameter, value: float | None) -> str:
-    """A value with its unit, all of its digits but no noise: `0.4713`, `30 d`, `off`."""
-    if value is None:
-        return "off"
-    text = fmt.short_number(value, 0 if value >= 1000 else 9)
-    if parameter in _HUNDREDTHS and len(text.partition(".")[2]) < 2:
-        text = f"{value:.2f}"
-    return f"{text} d" if parameter is Parameter.HALF_LIFE else text
-
+# --- in words -----------------------------------------------------------------------------------
 
 _HUNDREDTHS = frozenset(
     {Parameter.VECTOR_WEIGHT, Parameter.LAMBDA, Parameter.FLOOR, Parameter.MIN_SCORE}
 )
 
 
-def ticks(chosen: Subject) -> tuple[tuple[float, str], ...]:
-    """The numbers below an axis."""
-    if chosen.parameter is Parameter.HALF_LIFE:
+def value_text(parameter: Parameter, value: float) -> str:
+    """Write a value with its unit, all of its digits but no noise: `0.4713`, `30 d`."""
+    text = fmt.short_number(value, 0 if value >= 1000 else 9)
+    if parameter in _HUNDREDTHS and len(text.partition(".")[2]) < 2:
+        text = f"{value:.2f}"
+    return f"{text} d" if parameter is Parameter.HALF_LIFE else text
+
+
+def _ticks(subject: Subject) -> tuple[tuple[float, str], ...]:
+    """Return the numbers below an axis."""
+    if subject.parameter is Parameter.HALF_LIFE:
         days = ((1, "1d"), (7, "7d"), (30, "30d"), (365, "1y"), (3650, "10y"), (36500, "100y"))
         return tuple((float(value), label) for value, label in days)
-    if chosen.logarithmic:
+    if subject.parameter in LOGARITHMIC:
         return tuple((10.0**power, f"{10.0**power:g}") for power in range(-2, 5))
-    if chosen.whole:
-        low, high = int(chosen.low), int(chosen.high)
-        step = next(step for step in (1, 2, 5, 10, 20, 50) if high / step <= 12 or step == 50)
+    if subject.whole:
+        low, high = int(subject.low), int(subject.high)
+        step = next((step for step in (1, 2, 5, 10, 20) if high / step <= 12), 50)
         values = [low, *(value for value in range(step, high + 1, step) if value > low)]
-        return tuple((float(value), str(value)) for value in dict.fromkeys(values))
-    quarters = [chosen.low + (chosen.high - chosen.low) * part / 4 for part in (0, 4, 2, 1, 3)]
+        return tuple((float(value), str(value)) for value in values)
+    quarters = [subject.low + (subject.high - subject.low) * part / 4 for part in (0, 4, 2, 1, 3)]
     return tuple((value, fmt.short_number(value, 3)) for value in quarters)
 
 
-_NAMED = 4
-"""Chunks that are named at a flip; more are counted."""
+# --- one sweep ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class SweepView:
-    """A sweep with a cursor, as it is on screen; `sweep` is `None` until something is known."""
+class Traced:
+    """A chunk with a line of its own."""
 
-    subject: Subject
-    sweep: Sweep | None
-    exact: bool
-    traced: Mapping[str, Traced]
-    cursor: float
-    configured: Ranking
-    glyphs: Glyphs
-    chosen: str | None = None
-    """The chunk whose line is followed."""
+    chunk: Chunk
+    letter: str
+    style: str
+    pinned: bool = False
+
+
+class SweepController:
+    """One parameter of one ranked pool, where its order flips, and a cursor between the flips."""
+
+    def __init__(
+        self,
+        ranked: Ranked,
+        ranking: Ranking,
+        configured: Ranking,
+        pinned: tuple[str, ...],
+        chosen: str | None,
+        glyphs: Glyphs,
+    ) -> None:
+        self.ranked, self.ranking, self.configured = ranked, ranking, configured
+        self.parameter = Parameter.VECTOR_WEIGHT
+        self.subjects: Mapping[Parameter, Subject | None] = {}
+        self.traced: dict[str, Traced] = {}
+        self.chosen = chosen
+        """The chunk whose line is followed."""
+        self.cursor = 0.0
+        self.found: Sweep | None = None
+        """The flips; `None` until they are computed."""
+        self.part = 0.0
+        """How much of the range is computed, 0 to 1."""
+        self.ticket = 0
+        """Counts the sweeps that were begun; what an older one tells is dropped."""
+        self._pinned, self._glyphs = pinned, glyphs
+        self._there: tuple[tuple[int, float], Ranked] | None = None
 
     @property
-    def axis(self) -> Axis:
-        """The axis of the values."""
+    def subject(self) -> Subject:
+        """What is swept."""
+        subject = self.subjects[self.parameter]
+        assert subject is not None
+        return subject
+
+    def begin(self, *, first: bool = False, keep_cursor: bool = False) -> None:
+        """Get ready to sweep the parameter; at first one that this ranking uses as it is."""
+        pool = self.ranked.pool
+        self.subjects = {one: subject_of(self.ranking, one, pool) for one in PARAMETERS}
+        in_use = [p for p, one in self.subjects.items() if one is not None and not one.note]
+        if first and in_use:
+            self.parameter = in_use[0]
+        if self.subjects[self.parameter] is None:
+            self.parameter, keep_cursor = Parameter.K, False
+        self._name_lines(pool)
         subject = self.subject
-        return Axis(subject.low, subject.high, subject.logarithmic, ticks(subject))
+        if not keep_cursor:
+            self.cursor = subject.now if subject.now is not None else subject.low
+        self.cursor = min(max(self.cursor, subject.low), subject.high)
+        self.found, self.part = None, 0.0
+        self.ticket += 1
+
+    def _name_lines(self, pool: CandidatePool) -> None:
+        chunks = {hit.chunk.id: hit.chunk for hit in self.ranked.hits[:MOST_LINES]}
+        chunks |= {
+            one: pool.chunks[one]
+            for one in self._pinned
+            if one in pool.chunks and one not in chunks
+        }
+        self.traced = {
+            chunk.id: Traced(
+                chunk, LETTERS[place], STYLES[place % len(STYLES)], chunk.id in self._pinned
+            )
+            for place, chunk in enumerate(chunks.values())
+        }
+        if self.chosen not in self.traced:
+            self.chosen = next(iter(self.traced), None)
+
+    def solve(self, report: Callable[[float], None]) -> Callable[[], Sweep]:
+        """Return a call that finds every flip; on any thread, `report` is told how far it is.
+
+        It raises `Cancelled` once another sweep was begun.
+        """
+        ticket, ranked, subject = self.ticket, self.ranked, self.subject
+        ids = list(dict.fromkeys((*self.traced, *ranked.pool.chunks)))
+
+        def progress(part: float) -> None:
+            if ticket != self.ticket:
+                raise Cancelled
+            report(part)
+
+        return lambda: sweep(
+            ranked.pool,
+            subject.ranking,
+            subject.parameter,
+            ids,
+            now=ranked.trace.now,
+            mode=ranked.pool.search_mode,
+            progress=progress,
+        )
+
+    def list_at_cursor(self) -> Ranked:
+        """Return the list at the cursor, by the ranking itself."""
+        asked = self.ticket, self.cursor
+        if self._there is None or self._there[0] != asked:
+            pool, now = self.ranked.pool, self.ranked.trace.now
+            there = rank(pool, for_mode(self.subject.at(self.cursor), pool.search_mode), now=now)
+            self._there = asked, there
+        return self._there[1]
+
+    # --- moving ---------------------------------------------------------------------------------
+
+    def flip(self, direction: int) -> None:
+        """Go beyond the next value at which the order flips."""
+        if self.found is not None:
+            value = beyond_flip(self.found, self.subject, self.cursor, direction)
+            self.cursor = self.cursor if value is None else value
+
+    def point(self, value: float) -> None:
+        """Go to a value that was pointed at."""
+        self.cursor = float(round(value)) if self.subject.whole else round(value, 4)
+
+    def follow_line(self, step: int) -> None:
+        """Follow another line."""
+        ids = list(self.traced)
+        if ids:
+            at = ids.index(self.chosen) if self.chosen in ids else 0
+            self.chosen = ids[min(max(at + step, 0), len(ids) - 1)]
+
+    # --- drawing --------------------------------------------------------------------------------
+
+    def progress_text(self) -> str:
+        """Say how many flips there are, or how far the computing is."""
+        if self.found is None:
+            return f"computing… {self.part:.0%}"
+        if self.subject.low == self.subject.high:
+            name, _ = PARAMETERS[self.parameter]
+            return f"another {name} takes other candidates: a new search"
+        return f"{fmt.counted(len(flips_of(self.found)), 'flip')}, exact"
 
     def lines(self) -> list[Line]:
-        """One line for each chunk that is followed."""
-        return [self._line(one) for one in self.traced.values()] if self.sweep else []
+        """Return one line for each chunk that is followed."""
+        if self.found is None:
+            return []
+        return [
+            Line(one.letter, one.style, self._segments(chunk_id), chunk_id == self.chosen)
+            for chunk_id, one in self.traced.items()
+        ]
 
-    def _line(self, traced: Traced) -> Line:
-        assert self.sweep is not None
-        segments: tuple[Segment, ...] = self.sweep.ranks[traced.chunk.id]
-        ends = [one.end for one in segments]
-        if self.subject.whole:
-            # Between two whole numbers nothing lies: the line changes at the second one.
-            ends = [*(one.start for one in segments[1:]), *ends[-1:]]
-        spans = tuple(
-            Span(one.start, end, one.rank) for one, end in zip(segments, ends, strict=True)
+    def _segments(self, chunk_id: str) -> tuple[Segment, ...]:
+        assert self.found is not None
+        segments = self.found.ranks[chunk_id]
+        if not self.subject.whole:
+            return segments
+        # Between two whole numbers nothing lies: the line changes at the second one.
+        ends = [*(one.start for one in segments[1:]), *(one.end for one in segments[-1:])]
+        return tuple(
+            Segment(one.start, end, one.rank) for one, end in zip(segments, ends, strict=True)
         )
-        return Line(traced.letter, traced.style, spans, traced.chunk.id == self.chosen)
 
     def marks(self) -> list[Mark]:
-        """The cursor, the present value and the configured one, in this order."""
-        glyphs = ("│┆┊", "▲△◇") if self.glyphs is not ASCII else ("|:.", "^nc")
-        subject, parameter = self.subject, self.subject.parameter
-        word = "off" if subject.note else "now"
-        configured = value_of(self.configured, parameter)
-        wanted = [
+        """Return the cursor, the present value and the configured one, in this order."""
+        strokes, feet = ("│┆┊", "▲△◇") if self._glyphs is not ASCII else ("|:.", "^nc")
+        labelled = (
             (self.cursor, "", "$primary bold"),
-            (subject.now, f"{word} ", "$state-ok"),
-            (configured, "config ", fmt.MUTED),
-        ]
+            (self.subject.now, "off " if self.subject.note else "now ", "$state-ok"),
+            (value_of(self.configured, self.parameter), "config ", fmt.MUTED),
+        )
         marks: list[Mark] = []
-        for stroke, foot, (value, name, style) in zip(*glyphs, wanted, strict=True):
-            number = isinstance(value, (int, float))
-            if not number or any(mark.value == value for mark in marks):
-                continue
-            assert isinstance(value, (int, float))
-            label = f"{name}{value_text(parameter, float(value))}"
-            marks.append(Mark(float(value), stroke, foot, label, style))
+        for stroke, foot, (value, name, style) in zip(strokes, feet, labelled, strict=True):
+            if isinstance(value, (int, float)) and all(mark.value != value for mark in marks):
+                label = f"{name}{value_text(self.parameter, float(value))}"
+                marks.append(Mark(float(value), stroke, foot, label, style))
         return marks
 
     def flip_lines(self) -> list[Content]:
-        """What happens at the next flip to the left, and at the one to the right."""
-        if self.sweep is None:
+        """Say what happens at the next flip to the left, and at the one to the right."""
+        if self.found is None:
             return []
-        arrows = ("←", "→") if self.glyphs is not ASCII else ("<", ">")
+        arrows = ("←", "→") if self._glyphs is not ASCII else ("<", ">")
         lines = []
         for arrow, direction in zip(arrows, (-1, 1), strict=True):
-            flip = next_flip(self.sweep, self.subject, self.cursor, direction)
+            index = next_flip(self.found, self.subject, self.cursor, direction)
             head = Content.styled(f"{arrow} ", "$primary bold")
-            if flip is None:
+            if index is None:
                 lines.append(head + Content.styled("no flip", fmt.MUTED))
                 continue
-            about = "" if self.exact else "~"
-            value = f"{about}{value_text(self.subject.parameter, flip)}  "
-            lines.append(head + Content.styled(value, "bold") + self._changes(flip, direction))
+            flip = flips_of(self.found)[index]
+            value = Content.styled(f"{value_text(self.parameter, flip)}  ", "bold")
+            lines.append(head + value + self._changes(changes_at(self.found, flip), direction))
         return lines
 
-    def _changes(self, flip: float, direction: int) -> Content:
-        assert self.sweep is not None
-        found = changes_at(self.sweep, flip)
-        named = [one for one in self.traced.values() if one.chunk.id in found][:_NAMED]
+    def _changes(
+        self, changes: Mapping[str, tuple[int | None, int | None]], direction: int
+    ) -> Content:
+        named = [one for one in self.traced.values() if one.chunk.id in changes][:_NAMED]
         parts = []
         for one in named:
-            below, above = found[one.chunk.id]
-            was, will = (below, above) if direction > 0 else (above, below)
-            parts.append(
-                Content.assemble((one.letter, f"bold {one.style}"), f" {self._turn(was, will)}")
-            )
-        others = len(found) - len(named)
+            was, will = changes[one.chunk.id][::direction]
+            if was is None:
+                turn = f"in at {will}"
+            elif will is None:
+                turn = f"out from {was}"
+            else:
+                glyph = self._glyphs.up if will < was else self._glyphs.down
+                turn = f"{glyph} {was}{self._glyphs.arrow}{will}"
+            parts.append(Content.assemble((one.letter, f"bold {one.style}"), f" {turn}"))
+        others = len(changes) - len(named)
         if others:
             word = "other" if named else "chunk without a line"
             text = fmt.counted(others, word, "others" if named else "chunks without a line")
             parts.append(Content.styled(text, fmt.MUTED))
         return Content("   ").join(parts)
 
-    def _turn(self, was: int | None, will: int | None) -> str:
-        if was is None:
-            return f"in at {will}"
-        if will is None:
-            return f"out from {was}"
-        glyph = self.glyphs.up if will < was else self.glyphs.down
-        return f"{glyph} {was}{self.glyphs.arrow}{will}"
+    def order_lines(self, width: int) -> list[Content]:
+        """Draw the list at the cursor: rank, letter, movement, place; then what is out of it."""
+        before = {hit.chunk.id: hit.rank for hit in self.ranked.hits}
+        hits = self.list_at_cursor().hits
+        lines = []
+        for hit in hits:
+            was = before.get(hit.chunk.id)
+            moved = ("new", "$state-warn bold") if was is None else ("", "")
+            if was is not None and was > hit.rank:
+                moved = f"{self._glyphs.up}{was - hit.rank}", "$state-ok"
+            elif was is not None and was < hit.rank:
+                moved = f"{self._glyphs.down}{hit.rank - was}", "$state-error"
+            lines.append(self._order_line(hit.chunk, str(hit.rank), moved, width))
+        shown = {hit.chunk.id for hit in hits}
+        for chunk_id, one in self.traced.items():
+            if chunk_id not in shown:
+                gone = ("out", "$state-error") if chunk_id in before else ("", "")
+                lines.append(self._order_line(one.chunk, fmt.NOTHING, gone, width))
+        return lines
+
+    def _order_line(self, chunk: Chunk, rank: str, moved: tuple[str, str], width: int) -> Content:
+        traced, is_chosen = self.traced.get(chunk.id), chunk.id == self.chosen
+        is_pinned = traced is not None and traced.pinned
+        head = Content.assemble(
+            (self._glyphs.marker if is_chosen else " ", "$primary bold"),
+            (f"{rank:>2} ", "bold"),
+            (traced.letter, f"bold {traced.style}") if traced else ("·", fmt.MUTED),
+            (self._glyphs.pin if is_pinned else " ", "$state-warn"),
+            (f"{moved[0]:<4}", moved[1]),
+        )
+        line = head + place_text(chunk.path, chunk.start_line, max(width - head.cell_length, 1))
+        if not is_chosen:
+            return line
+        return line.pad_right(max(width - line.cell_length, 0)).stylize_before(
+            "bold on $foreground 12%"
+        )

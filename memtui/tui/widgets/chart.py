@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -12,10 +12,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
-from memtui.model import Chunk, Ranked
+from memtui.ranking.counterfactual import Segment
 from memtui.tui import format as fmt
-from memtui.tui.glyphs import Glyphs
-from memtui.tui.widgets.result_rows import place_text
 
 _BRAILLE = 0x2800
 _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
@@ -38,96 +36,64 @@ class Canvas:
     height: int
     braille: bool = True
     _dots: dict[tuple[int, int], int] = field(default_factory=dict)
-    _strokes: dict[tuple[int, int], str] = field(default_factory=dict)
-    _styles: dict[tuple[int, int], str] = field(default_factory=dict)
+    _cells: dict[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
+    """The character and the style of each cell that is drawn in."""
 
     @property
     def across(self) -> int:
         """Dots of a cell from left to right."""
         return 2 if self.braille else 1
 
-    @property
-    def down(self) -> int:
-        """Dots of a cell from top to bottom."""
-        return 4 if self.braille else 1
-
     def middle(self, row: int) -> int:
-        """The dot row in the middle of a row of cells."""
-        return row * self.down + (_MIDDLE if self.braille else 0)
+        """Return the dot row in the middle of a row of cells."""
+        return row * 4 + _MIDDLE if self.braille else row
 
     def line(self, start: tuple[int, int], end: tuple[int, int], style: str) -> None:
         """Draw from one dot to another, both included."""
         (x, y), (to_x, to_y) = start, end
-        dots = list(_bresenham(x, y, to_x, to_y))
-        for here, there in pairwise([*dots, dots[-1]]):
-            across, down = there[0] - here[0], there[1] - here[1]
-            if here == there and len(dots) > 1:
-                across, down = here[0] - dots[-2][0], here[1] - dots[-2][1]
-            self.dot(*here, style, _character(across, down))
+        steps = max(abs(to_x - x), abs(to_y - y))
+        dots = [
+            (round(x + (to_x - x) * at / steps), round(y + (to_y - y) * at / steps))
+            for at in range(steps + 1)
+            if steps
+        ] or [start]
+        strokes = [_stroke(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(dots)] or ["-"]
+        for dot, stroke in zip(dots, [*strokes, strokes[-1]], strict=False):
+            self.dot(*dot, style, stroke)
 
     def dot(self, x: int, y: int, style: str, stroke: str = "-") -> None:
         """Draw one dot."""
-        cell = x // self.across, y // self.down
+        cell = x // self.across, y // (4 if self.braille else 1)
         if not (0 <= cell[0] < self.width and 0 <= cell[1] < self.height):
             return
         if self.braille:
-            bit = _BITS[y % 4][x % 2]
-            self._dots[cell] = self._dots.get(cell, 0) | bit
-            dots = self._dots[cell]
-            self._strokes[cell] = _WHOLE.get(dots) or chr(_BRAILLE + dots)
-        else:
-            self._strokes[cell] = stroke
-        self._styles[cell] = style
+            dots = self._dots.get(cell, 0) | _BITS[y % 4][x % 2]
+            self._dots[cell] = dots
+            stroke = _WHOLE.get(dots) or chr(_BRAILLE + dots)
+        self._cells[cell] = stroke, style
 
     def put(self, column: int, row: int, text: str, style: str) -> None:
         """Write a text of characters of width 1 over what is drawn, as far as there is room."""
         for place, character in enumerate(text, start=column):
             if 0 <= place < self.width and 0 <= row < self.height:
-                self._strokes[place, row] = character
-                self._styles[place, row] = style
+                self._cells[place, row] = character, style
 
     def is_free(self, column: int, row: int) -> bool:
-        """Whether nothing is drawn in a cell."""
-        return (column, row) not in self._strokes
+        """Tell whether nothing is drawn in a cell."""
+        return (column, row) not in self._cells
 
     def row(self, row: int) -> Content:
-        """One line of cells, blanks where nothing is drawn."""
-        pieces: list[tuple[str, str]] = []
-        for column in range(self.width):
-            stroke = self._strokes.get((column, row), " ")
-            style = self._styles.get((column, row), "")
-            if pieces and pieces[-1][1] == style:
-                pieces[-1] = (pieces[-1][0] + stroke, style)
-            else:
-                pieces.append((stroke, style))
-        return Content.assemble(*pieces)
+        """Return one line of cells, blanks where nothing is drawn."""
+        cells = (self._cells.get((column, row), (" ", "")) for column in range(self.width))
+        return Content.assemble(*cells)
 
 
-def _character(across: int, down: int) -> str:
+def _stroke(across: int, down: int) -> str:
     if down == 0:
         return "-"
     if across == 0:
         return "|"
     return "\\" if (across > 0) == (down > 0) else "/"
-
-
-def _bresenham(x: int, y: int, to_x: int, to_y: int) -> Iterator[tuple[int, int]]:
-    """The dots of a straight line (Bresenham 1965)."""
-    across, down = abs(to_x - x), -abs(to_y - y)
-    step_x = 1 if to_x >= x else -1
-    step_y = 1 if to_y >= y else -1
-    error = across + down
-    while True:
-        yield x, y
-        if (x, y) == (to_x, to_y):
-            return
-        doubled = 2 * error
-        if doubled >= down:
-            error += down
-            x += step_x
-        if doubled <= across:
-            error += across
-            y += step_y
 
 
 LABEL = 4
@@ -151,30 +117,18 @@ class Axis:
     ticks: tuple[tuple[float, str], ...] = ()
 
     def share(self, value: float) -> float:
-        """Where a value lies, 0 at the left end to 1 at the right one."""
-        low, high, value = (self._scaled(one) for one in (self.low, self.high, value))
-        if high <= low:
-            return 0.0
-        return min(1.0, max(0.0, (value - low) / (high - low)))
+        """Return where a value lies, 0 at the left end to 1 at the right one."""
+        low, high = self.low, self.high
+        if self.logarithmic:
+            low, high, value = (math.log(max(one, 1e-12)) for one in (low, high, value))
+        return min(1.0, max(0.0, (value - low) / (high - low))) if high > low else 0.0
 
     def value(self, share: float) -> float:
-        """The value at a share of the axis."""
+        """Return the value at a share of the axis."""
         share = min(1.0, max(0.0, share))
-        if not self.logarithmic:
-            return self.low + share * (self.high - self.low)
-        return self.low * math.pow(self.high / self.low, share)
-
-    def _scaled(self, value: float) -> float:
-        return math.log(max(value, 1e-12)) if self.logarithmic else value
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Values between which a line keeps its rank; `None` is not in the list."""
-
-    start: float
-    end: float
-    rank: int | None
+        if self.logarithmic:
+            return self.low * math.pow(self.high / self.low, share)
+        return self.low + share * (self.high - self.low)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +137,7 @@ class Line:
 
     letter: str
     style: str
-    spans: tuple[Span, ...]
+    segments: tuple[Segment, ...]
     chosen: bool = False
     """Drawn last and thicker."""
 
@@ -210,38 +164,43 @@ class Plot:
     braille: bool = True
 
     def column(self, value: float) -> int:
-        """The cell of a value."""
+        """Return the cell of a value."""
         return round(self.axis.share(value) * (self.width - 1))
 
     def value(self, column: int) -> float:
-        """The value in the middle of a cell."""
+        """Return the value in the middle of a cell."""
         return self.axis.value(column / max(1, self.width - 1))
 
     def row(self, rank: int | None) -> int:
-        """The row of cells of a rank; `None`, out of the list, is the last."""
+        """Return the row of cells of a rank; `None`, out of the list, is the last."""
         level = self.ranks if rank is None else min(rank, self.ranks) - 1
         return round(level * (self.height - 1) / self.ranks)
 
-    def x(self, value: float) -> int:
-        """The dot column of a value: the middle of its cell at both ends of the axis."""
-        across = 2 if self.braille else 1
-        return round(self.axis.share(value) * (self.width - 1) * across)
+    def runs(self, line: Line, across: int) -> list[tuple[int, int]]:
+        """Return first and last dot of each stretch of a line, without the slopes over flips."""
+        edges = [
+            round(self.axis.share(value) * (self.width - 1) * across)
+            for value in (*(one.start for one in line.segments), line.segments[-1].end)
+        ]
+        # The last cell is filled to its edge.
+        edges[-1] += across - 1
+        runs = []
+        for index, (start, end) in enumerate(pairwise(edges)):
+            half = min(_SLOPE * across, (end - start) // 2)
+            is_last = index == len(line.segments) - 1
+            runs.append((start + half if index else start, end if is_last else end - half))
+        return runs
 
 
-def chart_lines(
-    plot: Plot,
-    lines: Sequence[Line],
-    marks: Sequence[Mark],
-    *,
-    faint: str = fmt.MUTED,
-) -> list[Content]:
+def chart_lines(plot: Plot, lines: Sequence[Line], marks: Sequence[Mark]) -> list[Content]:
     """Draw a chart in `LABEL + plot.width` × `plot.height + FOOT` cells.
 
     Above: rank 1 to `plot.ranks`, then the row of what is out of the list. Below: the axis, its
     numbers and the marks. Of two marks that would overlap, the first one keeps its label.
     """
     canvas = Canvas(plot.width, plot.height, plot.braille)
-    for _, line in sorted(enumerate(lines), key=lambda one: (one[1].chosen, -one[0])):
+    chosen = [one for one in lines if one.chosen]
+    for line in [*(one for one in reversed(lines) if not one.chosen), *chosen]:
         _draw_line(canvas, plot, line)
     for index, line in enumerate(lines):
         _write_letters(canvas, plot, line, index)
@@ -250,91 +209,65 @@ def chart_lines(
         for row in range(plot.height):
             if canvas.is_free(column, row):
                 canvas.put(column, row, mark.stroke, mark.style)
+    labels = {plot.row(rank): str(rank) for rank in range(plot.ranks, 0, -1)} | {
+        plot.row(None): OUT
+    }
     drawn = [
-        Content.assemble((f"{label:>{LABEL - 1}} ", faint), canvas.row(row))
-        for row, label in enumerate(_rank_labels(plot))
+        Content.assemble((f"{labels.get(row, ''):>{LABEL - 1}} ", fmt.MUTED), canvas.row(row))
+        for row in range(plot.height)
     ]
-    return [*drawn, *_foot(plot, marks, faint)]
-
-
-def _rank_labels(plot: Plot) -> list[str]:
-    labels = [""] * plot.height
-    for rank in range(plot.ranks, 0, -1):
-        labels[plot.row(rank)] = str(rank)
-    labels[plot.row(None)] = OUT
-    return labels
-
-
-def _runs(plot: Plot, line: Line) -> list[tuple[int, int]]:
-    """First and last dot of each stretch of a line without the slopes over its flips."""
-    across = 2 if plot.braille else 1
-    edges = [plot.x(span.start) for span in line.spans]
-    # The last cell is filled to its edge.
-    edges += [plot.x(span.end) + across - 1 for span in line.spans[-1:]]
-    runs = []
-    for index, (start, end) in enumerate(pairwise(edges)):
-        half = min(_SLOPE * across, (end - start) // 2)
-        first = start if index == 0 else start + half
-        runs.append((first, end if index == len(line.spans) - 1 else end - half))
-    return runs
+    return [*drawn, *_foot(plot), _mark_line(plot, marks)]
 
 
 def _draw_line(canvas: Canvas, plot: Plot, line: Line) -> None:
-    """A line keeps its height between flips, and goes over a flip in a short slope."""
+    """Draw a line level between flips, and in a short slope over each."""
+
+    def stroke(start: tuple[int, int], end: tuple[int, int]) -> None:
+        canvas.line(start, end, line.style)
+        if line.chosen and canvas.braille:
+            canvas.line((start[0], start[1] - 1), (end[0], end[1] - 1), line.style)
+
     here: tuple[int, int] | None = None
-    for span, (first, last) in zip(line.spans, _runs(plot, line), strict=True):
-        y = canvas.middle(plot.row(span.rank))
+    for segment, (first, last) in zip(line.segments, plot.runs(line, canvas.across), strict=True):
+        y = canvas.middle(plot.row(segment.rank))
         if here is not None:
-            _stroke(canvas, here, (first, y), line)
-        here = (last, y)
-        if span.rank is None:
-            for x in range(first, last + 1, 4 if plot.braille else 2):
+            stroke(here, (first, y))
+        here = last, y
+        if segment.rank is None:
+            for x in range(first, last + 1, 2 * canvas.across):
                 canvas.dot(x, y, line.style, ".")
         else:
-            _stroke(canvas, (first, y), here, line)
-
-
-def _stroke(canvas: Canvas, start: tuple[int, int], end: tuple[int, int], line: Line) -> None:
-    canvas.line(start, end, line.style)
-    if line.chosen and canvas.braille:
-        canvas.line((start[0], start[1] - 1), (end[0], end[1] - 1), line.style)
+            stroke((first, y), here)
 
 
 def _write_letters(canvas: Canvas, plot: Plot, line: Line, index: int) -> None:
-    """The letter of a line at the beginning of every stretch, and again on long ones."""
-    for span, run in zip(line.spans, _runs(plot, line), strict=True):
+    """Write the letter of a line at the beginning of every stretch, and again on long ones."""
+    for segment, run in zip(line.segments, plot.runs(line, canvas.across), strict=True):
         start, end = (dot // canvas.across for dot in run)
-        # Out of the list the lines lie upon one another: each has its letter at another place.
-        first = start + 1 if span.rank is not None else start + 1 + 2 * index
-        if span.rank is not None and end - start < 2:
+        if segment.rank is not None and end - start < 2:
             continue
+        # Out of the list the lines lie upon one another: each has its letter at another place.
+        first = start + 1 if segment.rank is not None else start + 1 + 2 * index
         for column in range(first, end + 1, _EVERY):
-            canvas.put(column, plot.row(span.rank), line.letter, f"bold {line.style}")
+            canvas.put(column, plot.row(segment.rank), line.letter, f"bold {line.style}")
 
 
-def _foot(plot: Plot, marks: Sequence[Mark], faint: str) -> list[Content]:
-    axis, numbers, below = ([" "] * plot.width for _ in range(3))
-    axis[:] = ["─" if plot.braille else "-"] * plot.width
-    taken: list[tuple[int, int]] = []
+def _foot(plot: Plot) -> list[Content]:
+    """Return the axis and its numbers."""
+    below = Canvas(plot.width, 2)
+    below.put(0, 0, ("─" if plot.braille else "-") * plot.width, fmt.MUTED)
     for value, label in plot.axis.ticks:
         column = plot.column(value)
         first = min(max(column - len(label) // 2, 0), plot.width - len(label))
-        if first < 0 or any(first <= end and start <= first + len(label) for start, end in taken):
-            continue
-        taken.append((first, first + len(label)))
-        axis[column] = "┴" if plot.braille else "+"
-        numbers[first : first + len(label)] = label
-    indent = " " * LABEL
-    return [
-        Content.styled(indent + "".join(axis), faint),
-        Content.styled(indent + "".join(numbers), faint),
-        _mark_line(plot, marks, below, indent),
-    ]
+        if _has_room(below, first, 1, len(label)):
+            below.put(column, 0, "┴" if plot.braille else "+", fmt.MUTED)
+            below.put(first, 1, label, fmt.MUTED)
+    return [" " * LABEL + below.row(row) for row in (0, 1)]
 
 
-def _mark_line(plot: Plot, marks: Sequence[Mark], cells: list[str], indent: str) -> Content:
-    """The marks below the axis: the glyph under its value, the word to its right or its left."""
-    placed: list[tuple[int, str, str]] = []
+def _mark_line(plot: Plot, marks: Sequence[Mark]) -> Content:
+    """Return the marks below the axis: the glyph under its value, the word right or left of it."""
+    below = Canvas(plot.width, 1)
     for mark in marks:
         column = plot.column(mark.value)
         right, left = f"{mark.foot} {mark.label}", f"{mark.label} {mark.foot}"
@@ -342,40 +275,17 @@ def _mark_line(plot: Plot, marks: Sequence[Mark], cells: list[str], indent: str)
         if any(column < plot.column(one.value) <= column + len(right) for one in marks):
             ways[:2] = ways[1::-1]
         for text, first in ways:
-            if _is_free(cells, first, len(text)):
-                cells[first : first + len(text)] = text
-                placed.append((first, text, mark.style))
+            if _has_room(below, first, 0, len(text)):
+                below.put(first, 0, text, mark.style)
                 break
-    pieces: list[tuple[str, str]] = [(indent, "")]
-    at = 0
-    for first, text, style in sorted(placed):
-        pieces += [(" " * (first - at), ""), (text, style)]
-        at = first + len(text)
-    return Content.assemble(*pieces)
+    return " " * LABEL + below.row(0)
 
 
-def _is_free(cells: Sequence[str], first: int, length: int) -> bool:
-    """Whether a text has room there, with a blank on both sides."""
-    if first < 0 or first + length > len(cells):
-        return False
-    around = cells[max(first - 1, 0) : first + length + 1]
-    return all(cell == " " for cell in around)
-
-
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-STYLES = (
-    "$leg-vector",
-    "$leg-keyword",
-    "$leg-mmr",
-    "$state-ok",
-    "$leg-rerank",
-    "$state-error",
-    "$secondary",
-    "$state-warn",
-    "$foreground",
-)
-"""The colours of the lines, in the order of their letters; then again from the first."""
-_NOBODY = "·"
+def _has_room(canvas: Canvas, first: int, row: int, length: int) -> bool:
+    """Tell whether a text has room there, with a blank on both sides."""
+    around = range(first - 1, first + length + 1)
+    is_inside = first >= 0 and first + length <= canvas.width
+    return is_inside and all(canvas.is_free(column, row) for column in around)
 
 
 class RankChart(Widget):
@@ -391,25 +301,20 @@ class RankChart(Widget):
 
         value: float
 
-    def __init__(self, glyphs: Glyphs, *, braille: bool, id: str) -> None:  # noqa: A002
-        super().__init__(id=id)
-        self.glyphs = glyphs
+    def __init__(self, *, braille: bool) -> None:
+        super().__init__()
         self._braille = braille
-        self._axis = Axis(0.0, 1.0)
-        self._ranks = 1
-        self._lines: tuple[Line, ...] = ()
-        self._marks: tuple[Mark, ...] = ()
+        self._axis, self._ranks = Axis(0.0, 1.0), 1
+        self._lines: Sequence[Line] = ()
+        self._marks: Sequence[Mark] = ()
 
-    def show(
-        self, axis: Axis, ranks: int, lines: Sequence[Line], marks: Sequence[Mark] = ()
-    ) -> None:
+    def show(self, axis: Axis, ranks: int, lines: Sequence[Line], marks: Sequence[Mark]) -> None:
         """Draw these lines; the y axis ends at `ranks`."""
-        self._axis, self._ranks = axis, max(1, ranks)
-        self._lines, self._marks = tuple(lines), tuple(marks)
+        self._axis, self._ranks, self._lines, self._marks = axis, max(1, ranks), lines, marks
         self.refresh()
 
     def plot(self) -> Plot:
-        """The plot at the present size."""
+        """Return the plot at the present size."""
         width, height = self.content_size
         return Plot(
             self._axis, self._ranks, max(width - LABEL, 1), max(height - FOOT, 1), self._braille
@@ -425,74 +330,3 @@ class RankChart(Widget):
         if offset is not None and offset.x >= LABEL:
             event.stop()
             self.post_message(self.Pointed(self.plot().value(offset.x - LABEL)))
-
-
-@dataclass(frozen=True, slots=True)
-class Traced:
-    """A chunk with a line of its own."""
-
-    chunk: Chunk
-    letter: str
-    style: str
-    pinned: bool = False
-
-
-def order_lines(
-    ranked: Ranked,
-    traced: Mapping[str, Traced],
-    now: Mapping[str, int],
-    *,
-    width: int,
-    glyphs: Glyphs,
-    chosen: str | None = None,
-) -> list[Content]:
-    """A list as lines: rank, letter, movement against the ranks `now`, place; then what is out."""
-    lines = []
-    for hit in ranked.hits:
-        was = now.get(hit.chunk.id)
-        moved = _moved(was, hit.rank, glyphs)
-        one = traced.get(hit.chunk.id)
-        lines.append(_order_line(hit.chunk, str(hit.rank), one, moved, width, glyphs, chosen))
-    shown = {hit.chunk.id for hit in ranked.hits}
-    for chunk_id, one in traced.items():
-        if chunk_id not in shown:
-            gone = ("out", "$state-error") if chunk_id in now else ("", "")
-            lines.append(_order_line(one.chunk, fmt.NOTHING, one, gone, width, glyphs, chosen))
-    return lines
-
-
-def _moved(was: int | None, rank: int, glyphs: Glyphs) -> tuple[str, str]:
-    if was is None:
-        return "new", "$state-warn bold"
-    if was > rank:
-        return f"{glyphs.up}{was - rank}", "$state-ok"
-    if was < rank:
-        return f"{glyphs.down}{rank - was}", "$state-error"
-    return "", ""
-
-
-def _order_line(
-    chunk: Chunk,
-    rank: str,
-    traced: Traced | None,
-    moved: tuple[str, str],
-    width: int,
-    glyphs: Glyphs,
-    chosen: str | None,
-) -> Content:
-    is_chosen = chunk.id == chosen
-    letter = (traced.letter, f"bold {traced.style}") if traced else (_NOBODY, fmt.MUTED)
-    pin = (glyphs.pin, "$state-warn") if traced is not None and traced.pinned else (" ", "")
-    head = Content.assemble(
-        (glyphs.marker if is_chosen else " ", "$primary bold"),
-        (f"{rank:>2} ", "bold"),
-        letter,
-        pin,
-        (f"{moved[0]:<4}", moved[1]),
-    )
-    place = place_text(chunk.path, chunk.start_line, max(width - head.cell_length, 1))
-    line = head + place
-    if not is_chosen:
-        return line
-    blank = " " * max(width - line.cell_length, 0)
-    return Content.assemble(line, blank).stylize_before("bold on $foreground 12%")
