@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.tui.screens.difference import DifferenceScreen, DifferenceView, Mark, difference
+from memtui.tui.screens.difference import DifferenceScreen, difference
 from tests.tui.harness import settle, until
 from tests.tui.reader_samples import HOSTILE, ReaderApp, screen_text
 
@@ -16,43 +16,32 @@ LINES = st.lists(st.sampled_from(["a", "b", "c", "", "- [x]"]), max_size=40)
 
 
 @given(LINES, LINES)
-def test_the_hunks_make_the_second_text_of_the_first(before: list[str], after: list[str]) -> None:
+def test_the_hunks_are_those_of_a_unified_diff_and_make_the_second_of_the_first(
+    before: list[str], after: list[str]
+) -> None:
     lines = difference(before, after)
-    removed = [line.text for line in lines if line.mark is Mark.REMOVED]
-    added = [line.text for line in lines if line.mark is Mark.ADDED]
     rebuilt, at = [], 0
     for line in lines:
-        if line.mark is Mark.HUNK:
-            start, length = _old_range(line.text)
-            rebuilt += before[at:start]
-            at = start
-            assert at + length <= len(before)
-        elif line.mark is Mark.ADDED:
-            rebuilt.append(line.text)
+        if line.startswith("@@"):
+            start, _, length = line.split()[1].removeprefix("-").partition(",")
+            begin = int(start) if length == "0" else int(start) - 1
+            rebuilt += before[at:begin]
+            at = begin
+        elif line[0] == "+":
+            rebuilt.append(line[1:])
         else:
-            assert before[at] == line.text
+            assert before[at] == line[1:]
             at += 1
-            rebuilt += [line.text] if line.mark is Mark.SAME else []
+            rebuilt += [line[1:]] if line[0] == " " else []
     assert rebuilt + before[at:] == after
-    assert len(before) - len(removed) + len(added) == len(after)
     assert bool(lines) is (before != after)
-
-
-def _old_range(header: str) -> tuple[int, int]:
-    start, _, length = header.split()[1].removeprefix("-").partition(",")
-    count = int(length or 1)
-    return (int(start) - 1 if count else int(start)), count
 
 
 def test_it_is_the_usual_unified_form() -> None:
     before = [f"line {number}" for number in range(40)]
     after = [*before[:10], "new", *before[11:30], *before[31:], "end"]
     expected = list(difflib.unified_diff(before, after, lineterm=""))[2:]
-    drawn = [
-        line.text if line.mark is Mark.HUNK else line.mark.value + line.text
-        for line in difference(before, after)
-    ]
-    assert drawn == expected
+    assert difference(before, after) == expected
 
 
 def test_a_long_note_with_small_changes_is_compared_at_once() -> None:
@@ -67,10 +56,11 @@ async def test_the_keys_walk_from_change_to_change(size: tuple[int, int]) -> Non
     app = ReaderApp()
     async with app.run_test(size=size) as pilot:
         await app.push_screen(DifferenceScreen("memory/[x].md", before, after))
-        view = app.screen.query_one(DifferenceView)
-        await until(pilot, lambda: bool(view.lines))
+        screen = app.screen
+        assert isinstance(screen, DifferenceScreen)
+        await until(pilot, lambda: bool(screen.hunks))
         await settle(app, pilot)
-        assert len(view.hunks) == 4
+        assert len(screen.hunks) == 4
         if size[0] >= 80:
             text = screen_text(app)
             assert "- line 50" in text
@@ -78,9 +68,12 @@ async def test_the_keys_walk_from_change_to_change(size: tuple[int, int]) -> Non
             assert "4 changes, -4 +4 lines" in text
             assert "memory/[x].md" in text
         await pilot.press("n")
-        assert view.scroll_target_y == min(view.hunks[1], view.max_scroll_y)
-        await pilot.press("G", "g", "l", "h", "j", "k", "space", "pageup", "N")
-        assert view.scroll_target_y == 0
+        assert screen.view.scroll_target_y == min(screen.hunks[1], screen.view.max_scroll_y)
+        await pilot.press("G", "g", "l", "l")
+        assert not any(line.startswith("- ") for line in screen.view.plain.split("\n"))
+        await pilot.press("h", "h", "j", "k", "space", "pageup", "N")
+        assert "- line 50" in screen.view.plain
+        assert screen.view.scroll_target_y == 0
         await pilot.press("escape")
         assert not isinstance(app.screen, DifferenceScreen)
 

@@ -45,10 +45,9 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.highlight import display_line
 from memtui.tui.options import built_in_rankings
 from memtui.tui.screens.base import BaseScreen
-from memtui.tui.screens.difference import Mark, difference
+from memtui.tui.screens.difference import difference, drawn
 from memtui.tui.widgets.query_bar import SafeInput
 
 if TYPE_CHECKING:
@@ -64,12 +63,6 @@ LABEL = 15
 """Cells for the name of a place."""
 CONTEXT = 2
 """Lines around a change: what explains a key in the sample."""
-_STYLES = {
-    Mark.HUNK: "bold $accent",
-    Mark.SAME: "$foreground 60%",
-    Mark.REMOVED: "$state-error",
-    Mark.ADDED: "$state-ok",
-}
 
 Result = TypeVar("Result")
 
@@ -308,11 +301,9 @@ def _drawn_difference(before: str, after: str) -> Content:
 
     Commands that print keys and the secret parts of addresses are left out.
     """
-    rows = []
-    for line in difference(_lines(shown_text(before)), _lines(shown_text(after)), CONTEXT):
-        mark = "" if line.mark is Mark.HUNK else f"{line.mark.value} "
-        rows.append(Content.styled(mark + display_line(line.text), _STYLES[line.mark]))
-    return Content("\n").join(rows)
+    return Content("\n").join(
+        drawn(difference(_lines(shown_text(before)), _lines(shown_text(after)), CONTEXT))
+    )
 
 
 def _lines(text: str) -> list[str]:
