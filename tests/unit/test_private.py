@@ -16,7 +16,7 @@ from memtui.memory.workspace import Found
 from memtui.report.export import save
 from memtui.settings import Loaded, StateFolder
 from memtui.settings.storage import make_private
-from tests.trust.soak import Samples, least_squares
+from tests.trials.soak import Samples, least_squares
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ from memtui.text.sanitize import safe
 from memtui.text.tokens import index_text
 from memtui.tui.highlight import display_line, markdown_pieces
 from memtui.tui.screens.browse.markdown import headings
-from tests.trust.report import Options, Outcome
+from tests.trials.report import Options, Outcome
 
 _CALLS: Final = frozenset(
     {"compile", "sub", "subn", "match", "search", "split", "findall", "finditer", "fullmatch"}
@@ -522,7 +522,7 @@ SCANNERS: Final = (
 )  # fmt: skip
 
 
-REPEAT = "python -m tests.trust growth"
+REPEAT = "python -m tests.trials growth"
 
 
 def run(options: Options) -> Iterator[Outcome]:

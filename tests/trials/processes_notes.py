@@ -13,34 +13,30 @@ PARTS = 3
 TOKENS = "24"
 """The size of a chunk, in tokens, with which every line of a note is a chunk of its own."""
 
-_WORDS = (
-    *[
-        "anchor",
-        "barley",
-        "candle",
-        "drawer",
-        "engine",
-        "falcon",
-        "garden",
-        "harbor",
-        "island",
-        "jacket",
-        "kettle",
-    ],
-    *[
-        "ladder",
-        "meadow",
-        "needle",
-        "orchard",
-        "pepper",
-        "quarry",
-        "ribbon",
-        "saddle",
-        "timber",
-        "velvet",
-        "window",
-    ],
-)
+_WORDS = [
+    "anchor",
+    "barley",
+    "candle",
+    "drawer",
+    "engine",
+    "falcon",
+    "garden",
+    "harbor",
+    "island",
+    "jacket",
+    "kettle",
+    "ladder",
+    "meadow",
+    "needle",
+    "orchard",
+    "pepper",
+    "quarry",
+    "ribbon",
+    "saddle",
+    "timber",
+    "velvet",
+    "window",
+]
 _LINE = re.compile(r"(nest\d+) (\d+) (\d) ")
 _PAUSE = 0.4
 

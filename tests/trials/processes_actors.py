@@ -22,7 +22,7 @@ from memtui.embedding.registry import create_provider
 from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
 from tests.e2e.terminal import Terminal, private_environment, terminal
-from tests.trust.processes_notes import TOKENS, told_by
+from tests.trials.processes_notes import TOKENS, told_by
 
 PROVIDER = "wordllama"
 ERRORS = re.compile(
@@ -36,7 +36,7 @@ _LIKE = 1e-4
 _WRITER_MAY_END_WITH = {0, 5}
 """5: an interface holds the lock, as it may."""
 _READER_MAY_END_WITH = {0, 1}
-_KEYS = (
+_KEYS = [
     "m",
     "d",
     "x",
@@ -55,7 +55,7 @@ _KEYS = (
     "4",
     "1",
     "j",
-)
+]
 _WORDS = ("nest7", "nest21 garden", "velvet window", "harbor", "barley nest40", "engine falcon")
 
 

@@ -11,18 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, cast
 
-from tests.trust.report import Options, Outcome, load, markdown, record, table
+from tests.trials.report import Options, Outcome, load, markdown, record, table
 
 TRIALS: Mapping[str, str] = {
-    "faults": "tests.trust.faults",
-    "fuzz": "tests.trust.fuzz",
-    "growth": "tests.trust.growth",
-    "kill": "tests.trust.kill",
-    "power": "tests.trust.power",
-    "privacy": "tests.trust.privacy",
-    "processes": "tests.trust.processes",
-    "soak": "tests.trust.soak",
-    "terminal": "tests.trust.terminal",
+    "faults": "tests.trials.faults",
+    "fuzz": "tests.trials.fuzz",
+    "growth": "tests.trials.growth",
+    "kill": "tests.trials.kill",
+    "power": "tests.trials.power",
+    "privacy": "tests.trials.privacy",
+    "processes": "tests.trials.processes",
+    "soak": "tests.trials.soak",
+    "terminal": "tests.trials.terminal",
 }
 """Name of a trial -> the module whose `run` makes it."""
 
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     outcomes: list[Outcome] = []
     for name in chosen.trial or list(TRIALS):
         print(f"trying {name} …", file=sys.stderr, flush=True)
-        with tempfile.TemporaryDirectory(prefix="memtui-trust-") as place:
+        with tempfile.TemporaryDirectory(prefix="memtui-trials-") as place:
             options = Options(Path(place).resolve(), chosen.runs, chosen.minutes, chosen.seed)
             for outcome in cast(Trial, importlib.import_module(TRIALS[name])).run(options):
                 outcomes.append(outcome)
@@ -60,13 +60,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.trust", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.trials", description=__doc__)
     parser.add_argument("trial", nargs="*", metavar="NAME", help=f"of {', '.join(TRIALS)} [all]")
     parser.add_argument("--runs", type=int, metavar="N", help="how often each scene is tried")
     parser.add_argument("--minutes", type=float, metavar="M", help="how long a trial by time lasts")
     parser.add_argument("--seed", type=int, default=7, metavar="N", help="other scenes [7]")
     parser.add_argument(
-        "--record", action="store_true", help="keep what was found in tests/trust/recorded.json"
+        "--record", action="store_true", help="keep what was found in tests/trials/recorded.json"
     )
     parser.add_argument(
         "--table", action="store_true", help="print what was recorded as README's table, and end"

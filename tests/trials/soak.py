@@ -9,33 +9,27 @@ import os
 import random
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final
 
 import apsw
 import numpy as np
-from rich.segment import Segment
 from textual.dom import DOMNode
-from textual.geometry import Region, Spacing
 from textual.pilot import Pilot
-from textual.screen import Screen
 
 from memtui.bus import Bus
 from memtui.engine import Engine
-from memtui.ranking.mmr import tokenize
-from memtui.ranking.stage_state import collation_key
 from memtui.settings import EmbeddingSettings, IndexSettings, Settings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.search.ranking_controller import MOST_CHANGES as MOST_UNDONE
 from memtui.tui.screens.search.screen import PLACES
 from memtui.tui.widgets.result_rows import SORTS
-from tests.trust.processes_notes import line
-from tests.trust.report import Options, Outcome
+from tests.trials.processes_notes import line
+from tests.trials.report import Options, Outcome
 from tests.tui.harness import press, settle, until
 
 LIMITS: Mapping[str, float] = {
@@ -190,56 +184,6 @@ def _anonymous_bytes() -> float:
     raise OSError("this system does not tell RssAnon")
 
 
-_LINES: Final = 4
-"""Lines of a note, as the soak writes it."""
-
-_WITH_A_REGION: Final = ("overlaps", "contains_region", "intersection", "union", "__contains__")
-_WITH_OTHERS: Final[Mapping[str, Callable[[int], tuple[Any, ...]]]] = {
-    "translate": lambda number: ((number, number),),
-    "grow": lambda number: (Spacing(0, number, 0, number),),
-    "shrink": lambda number: (Spacing(0, number, 0, number),),
-    "split": lambda number: (number, 1),
-    "split_vertical": lambda number: (number,),
-    "split_horizontal": lambda number: (number,),
-}
-"""What Textual remembers of rectangles by their places: of every line a widget was ever drawn in,
-and of every size a toast or a dialog ever had."""
-
-
-def fill_word_caches() -> None:
-    """Fill what is kept of words and short texts by the engine."""
-    for number in _up_to(collation_key):
-        collation_key(f"filling{number}")
-    for number in _up_to(tokenize):
-        # The words in which notes are compared for their likeness are kept by the text of a chunk.
-        tokenize("\n".join(line(f"filling{number}", number, part) for part in range(_LINES)))
-
-
-def fill_drawing_caches(nodes: Iterable[DOMNode]) -> None:
-    """Fill what Textual keeps of rectangles, of cut lines, and of widgets that were looked up.
-
-    `nodes`: those that stay as long as the application, and are asked for what is on them.
-    """
-    for name in _WITH_A_REGION:
-        for number in _up_to(getattr(Region, name)):
-            getattr(Region, name)(Region(0, 0, number, 1), Region(number, 0, 1, 1))
-    for name, others in _WITH_OTHERS.items():
-        for number in _up_to(getattr(Region, name)):
-            getattr(Region, name)(Region(0, 0, number, 1), *others(number))
-    for number in _up_to(Segment._split_cells):
-        # Rich keeps by its text every line with a character that is not ASCII and that it cut.
-        Segment._split_cells(Segment(f"{number:>79}…"), 40)
-    for node in nodes:
-        # A node found is kept by how often the widgets had changed: each toast makes new entries.
-        for number in range(1, node._query_one_cache.maxsize + 1):
-            node._query_one_cache[-number, "#filling", None] = node
-
-
-def _up_to(cached: Any) -> range:
-    """As many numbers as a cached function keeps results; raises TypeError for one without end."""
-    return range(cached.cache_info().maxsize)
-
-
 TWO_HOURS = 7200
 """Saved files in two hours, and pressed keys."""
 
@@ -282,7 +226,7 @@ def _interface_outcome(options: Options) -> Outcome:
 def _outcome(name: str, part: Callable[[Options, int], _Lived], options: Options) -> Outcome:
     events = options.runs or TWO_HOURS
     done, samples = part(options, events)
-    repeat = f"python -m tests.trust soak --runs {events}"
+    repeat = f"python -m tests.trials soak --runs {events}"
     return Outcome(name, done, samples.failures(), samples.facts(), repeat)
 
 
@@ -327,7 +271,6 @@ def _engine(options: Options, events: int) -> _Lived:
     notes, samples, done = Notes(root, options.seed), Samples(), 0
     with Engine.open(root, _settings(), data_dir=options.place / "data", watch=True) as engine:
         engine.index.sync(wait=True)
-        fill_word_caches()
         for number in range(0, events, _TOGETHER):
             for _ in range(min(_TOGETHER, events - number)):
                 notes.save()
@@ -385,9 +328,6 @@ async def _warm_up(app: MemtuiApp, pilot: Pilot[int], engine: Engine) -> None:
         await press(pilot, "escape", "1", "escape")
     for _ in range(MOST_UNDONE):
         await press(pilot, "m")
-    fill_word_caches()
-    kept = [one for one in app._installed_screens.values() if isinstance(one, Screen)]
-    fill_drawing_caches([app, app.search_screen, *kept])
 
 
 async def _come_to_rest(app: MemtuiApp, pilot: Pilot[int], engine: Engine) -> None:

@@ -20,7 +20,7 @@ from memtui.index.schema import read_meta, write_meta
 from memtui.index.watcher import Change, Watcher
 from memtui.memory import documents
 from memtui.model import SourceFile
-from tests.trust.faults_stage import Scene, Stage
+from tests.trials.faults_stage import Scene, Stage
 from tests.tui.harness import press
 
 _SMALL = "size=3m"

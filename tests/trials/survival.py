@@ -24,7 +24,7 @@ from memtui.index.generations import IndexFolder, WriterLock
 from memtui.index.reader import LiveIndex
 from memtui.index.schema import read_meta
 from tests.support.indexing import Contents, Workspace
-from tests.trust.kill_scenes import Ground, Scene, run_indexer
+from tests.trials.kill_scenes import Ground, Scene, run_indexer
 
 # Logs and rollback journals: SQLite makes their names durable with their first sync.
 _NAMED_BY_SYNC = (

@@ -23,7 +23,7 @@ from tests.bench.screens import Program, Screen
 from tests.e2e.terminal import private_environment
 from tests.support.hostile import ATTACKS
 from tests.support.transcript_records import writer_of
-from tests.trust.report import Options, Outcome
+from tests.trials.report import Options, Outcome
 
 MARKER: Final = "PWNED"
 SEQUENCES: Final = (
@@ -179,7 +179,7 @@ def shown_characters(data: bytes) -> int:
 SIZE: Final = (24, 80)
 _QUIET_SECONDS: Final = 0.4
 _LONGEST_SECONDS: Final = 20.0
-REPEAT: Final = "python -m tests.trust terminal"
+REPEAT: Final = "python -m tests.trials terminal"
 F1, F2, F4, F8, F9 = "\x1bOP", "\x1bOQ", "\x1bOS", "\x1b[19~", "\x1b[20~"
 ESCAPE, ENTER, DOWN = "\x1b", "\r", "\x1b[B"
 SCENES: Final[Mapping[str, tuple[str, ...]]] = {

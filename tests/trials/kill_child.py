@@ -18,9 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from tests.trust.kill_scenes import AcknowledgingCache, Ground, scene
-from tests.trust.power_log import Recorder
-from tests.trust.survival import Change, Kind, Perform, first_half, observe
+from tests.trials.kill_scenes import AcknowledgingCache, Ground, scene
+from tests.trials.power_log import Recorder
+from tests.trials.survival import Change, Kind, Perform, first_half, observe
 
 PAGE = 4096
 """A killed write ends between pages of the system's cache of files."""

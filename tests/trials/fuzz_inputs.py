@@ -6,7 +6,7 @@ import base64
 import importlib
 import json
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -125,7 +125,7 @@ def targets(modules: Sequence[str] = MODULES) -> tuple[Target, ...]:
     return tuple(
         target
         for module in modules
-        for target in importlib.import_module(f"tests.trust.{module}").TARGETS
+        for target in importlib.import_module(f"tests.trials.{module}").TARGETS
     )
 
 
@@ -145,15 +145,6 @@ def kept_inputs(target: Target) -> list[bytes]:
         return []
     listed = json.loads(file.read_text(encoding="ascii"))
     return [base64.b64decode(line) for line in listed["inputs"]]
-
-
-def keep_inputs(target: Target, inputs: Iterable[bytes]) -> Path:
-    """Write down the inputs of a target, in place of those that are kept."""
-    lines = [base64.b64encode(data).decode("ascii") for data in inputs]
-    file = _file(target)
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(json.dumps({"inputs": lines}, indent=0) + "\n", encoding="ascii")
-    return file
 
 
 def _file(target: Target) -> Path:

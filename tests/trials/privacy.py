@@ -14,7 +14,7 @@ from pathlib import Path
 
 from memtui.memory.workspace import demo_root
 from tests.e2e.terminal import Terminal, private_environment, terminal
-from tests.trust.report import Options, Outcome
+from tests.trials.report import Options, Outcome
 from tests.unit.test_local_offline import unplugged
 
 _OPEN = ("open", "openat", "openat2", "creat")
@@ -184,7 +184,7 @@ def _unquoted(text: str) -> str:
     return os.fsdecode(raw.encode("latin-1").decode("unicode_escape").encode("latin-1"))
 
 
-REPEAT = "python -m tests.trust privacy"
+REPEAT = "python -m tests.trials privacy"
 QUERY = "zebrafinch router"
 """What is typed: its first word is in no note."""
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from statistics import median
 from types import TracebackType
 
-from tests.trust.kill_child import Answer, Order, acknowledged_path
-from tests.trust.kill_scenes import SCENES, Ground, Scene
-from tests.trust.report import Options, Outcome
-from tests.trust.survival import Expected, expected, look
+from tests.trials.kill_child import Answer, Order, acknowledged_path
+from tests.trials.kill_scenes import SCENES, Ground, Scene
+from tests.trials.report import Options, Outcome
+from tests.trials.survival import Expected, expected, look
 
 RUNS = 300
 _MEASURED = 3
@@ -37,7 +37,7 @@ class Nursery:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.trust.kill_child"],
+            [sys.executable, "-m", "tests.trials.kill_child"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -149,7 +149,7 @@ def _killed(
     }
     for stage in stages:
         facts[stage.scene.name] = f"{stage.seconds * 1000:.0f} ms, {stage.instants} instants"
-    repeat = f"python -m tests.trust kill --runs {runs} --seed {seed}"
+    repeat = f"python -m tests.trials kill --runs {runs} --seed {seed}"
     return Outcome(f"kill: {operation}", tally.killed, tuple(failed), facts, repeat)
 
 

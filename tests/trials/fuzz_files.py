@@ -39,8 +39,8 @@ from memtui.settings.toml import toml_value
 from memtui.settings.write import REMOVED, CannotEdit, edited, without_table
 from memtui.text.sanitize import HOSTILE
 from tests.support.openclaw import DATA, DIMS, RELEASES, State, connect, make_state
-from tests.trust.fuzz_inputs import Given, Target, bytes_of
-from tests.trust.fuzz_texts import NAMED_SECRET, hostile_seeds
+from tests.trials.fuzz_inputs import Given, Target, bytes_of
+from tests.trials.fuzz_texts import NAMED_SECRET, hostile_seeds
 
 NOW: Final = datetime(2026, 11, 21, 12, tzinfo=UTC)
 QUERIES: Final = ("OAuth refresh token", "path:memory after:2026-01-01 the", "東京", '"a b" c', "")
@@ -91,31 +91,13 @@ def changed(data: bytes, body: bytes, *, in_pages: bool) -> bytes:
 
 _VALUES: Final = (
     *("NULL", "'x'", "x'ff00'", "CAST(x'6dff1b5b41' AS TEXT)", "-1", "0", "9223372036854775807"),
-    *(
-        "1e300",
-        "9e999",
-        "-9e999",
-        "0.5",
-        "'[1,2]'",
-        "'[1e999]'",
-        "'{}'",
-        "'[' || 'a'",
-        "zeroblob(3)",
-    ),
-    *(
-        "zeroblob(1024)",
-        "char(27) || '[31m'",
-        "char(0x202e)",
-        "''",
-        "randomblob(1024)",
-        "'../../x'",
-    ),
+    *("1e300", "9e999", "-9e999", "0.5", "'[1,2]'", "'[1e999]'", "'{}'", "'[' || 'a'"),
+    *("zeroblob(3)",),
+    *("zeroblob(1024)", "char(27) || '[31m'", "char(0x202e)", "''", "randomblob(1024)"),
+    *("'../../x'",),
     *('\'{"vectorDims":"x","model":7}\'', "'{\"vectorDims\":1e400}'", "'null'", "9e15", "'1'"),
-    *(
-        "printf('%.*c', 70000, 'a')",
-        "'memory/' || char(10) || '.md'",
-        "replace(hex(zeroblob(3000)),'00','[')",
-    ),
+    *("printf('%.*c', 70000, 'a')", "'memory/' || char(10) || '.md'"),
+    *("replace(hex(zeroblob(3000)),'00','[')",),
 )
 _SHAPES: Final = (
     "DROP TABLE {table}",
@@ -542,33 +524,12 @@ def _json5_seeds() -> list[bytes]:
 
 def _json5_words() -> tuple[bytes, ...]:
     words = (
-        *(
-            "{",
-            "}",
-            "[",
-            "]",
-            ":",
-            ",",
-            '"',
-            "'",
-            "//",
-            "/*",
-            "*/",
-            "$include",
-            "${KEY_X}",
-            "$${A}",
-        ),
+        *("{", "}", "[", "]", ":", ",", '"', "'", "//", "/*", "*/", "$include", "${KEY_X}"),
+        *("$${A}",),
         *("Infinity", "NaN", "-0", "0x1f", ".5", "1e400", "null", "true", "\\u{110000}", "\\ud800"),
         *("agents", "list", "entries", "defaults", "memorySearch", "memory", "search", "query"),
-        *(
-            "apiKey",
-            "workspace",
-            "hybrid",
-            "candidateMultiplier",
-            "sources",
-            "'./other.json'",
-            "\0",
-        ),
+        *("apiKey", "workspace", "hybrid", "candidateMultiplier", "sources", "'./other.json'"),
+        *("\0",),
         *("chunking", "tokens", "overlap", "cache", "maxEntries", "fallback", "model", "store"),
         NAMED_SECRET,
     )

@@ -1,17 +1,14 @@
 """Fuzzing: every parser is given inputs that nobody wrote, and must keep what it promises.
 
-    python -m tests.trust fuzz                      a recorded run
-    python -m tests.trust.fuzz TARGET FILE          one input again, with its traceback
-    python -m tests.trust.fuzz --keep TARGET DIR    the few inputs of a corpus that reach most
+    python -m tests.trials fuzz                      a recorded run
+    python -m tests.trials.fuzz TARGET FILE          one input again, with its traceback
 
-With `atheris` installed the inputs are guided by coverage, without it they are made at random from
-the same seeds and words; either way the same seed tries the same.
+Inputs are made at random of the seeds and words of each target; the same seed tries the same.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import sys
 import tempfile
@@ -24,8 +21,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from time import process_time
 
-from tests.trust.fuzz_inputs import Given, Inputs, Target, kept_inputs, target_named, targets
-from tests.trust.report import Options, Outcome
+from tests.trials.fuzz_inputs import Given, Inputs, Target, kept_inputs, target_named, targets
+from tests.trials.report import Options, Outcome
 
 FAILURES = Path(tempfile.gettempdir()) / "memtui-fuzz"
 """Inputs that broke a promise; the folder stays."""
@@ -70,7 +67,7 @@ class Found:
 
 def repeat_line(target: Target, file: Path) -> str:
     """The command that runs one input again."""
-    return f"python -m tests.trust.fuzz {target.name.replace(' ', '-')!s} {file}"
+    return f"python -m tests.trials.fuzz {target.name.replace(' ', '-')!s} {file}"
 
 
 def _place(error: Exception) -> str:
@@ -106,22 +103,13 @@ def _outcome(name: str, options: Options) -> Outcome:
     """Run one target, in a process of its own."""
     target = target_named(name)
     count = target.runs if options.runs is None else options.runs
-    if importlib.util.find_spec("atheris") is not None:
-        from tests.trust.fuzz_guided import guided
-
-        return guided(target, count, options)
     started = process_time()
     found = tried(target, count, options.seed)
     facts: dict[str, float | int | str] = {"CPU seconds": round(process_time() - started, 1)}
     facts["failing inputs"] = sum(found.places.values())
-    return outcome_of(found, facts, options)
-
-
-def outcome_of(found: Found, facts: dict[str, float | int | str], options: Options) -> Outcome:
-    """What a run of one target came to."""
     facts["slowest ms"] = round(found.slowest * 1000)
     runs = "" if options.runs is None else f" --runs {options.runs}"
-    repeat = f"python -m tests.trust fuzz --seed {options.seed}{runs}"
+    repeat = f"python -m tests.trials fuzz --seed {options.seed}{runs}"
     return Outcome(f"fuzz {found.target.name}", found.tried, tuple(found.lines), facts, repeat)
 
 
@@ -134,14 +122,10 @@ def _again(target: Target, files: Iterable[Path]) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run inputs of a target again, or keep some of a corpus."""
+    """Run inputs of a target again."""
     if len(arguments) < 2:
         print(__doc__, file=sys.stderr)
         return 2
-    if arguments[0] == "--keep":
-        from tests.trust.fuzz_guided import keep
-
-        return keep(target_named(arguments[1]), Path(arguments[2]))
     return _again(target_named(arguments[0]), map(Path, arguments[1:]))
 
 

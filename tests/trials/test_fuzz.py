@@ -1,4 +1,4 @@
-"""A small seeded part of the fuzzing of texts: notes, queries, conversations, credentials."""
+"""A small seeded part of the fuzzing, of texts and of files."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.trust.fuzz import tried
-from tests.trust.fuzz_inputs import Inputs, Target, kept_inputs, targets
+from tests.trials.fuzz import tried
+from tests.trials.fuzz_inputs import Inputs, Target, kept_inputs, targets
 
 SEED = 7
 TEXTS = targets(("fuzz_texts",))
 
 
-@pytest.mark.parametrize("target", TEXTS, ids=lambda target: target.name)
+@pytest.mark.parametrize("target", targets(), ids=lambda target: target.name)
 def test_promises_hold_for_inputs_that_nobody_wrote(target: Target, tmp_path: Path) -> None:
     found = tried(target, target.share, SEED, tmp_path)
     assert not found.lines, "\n".join(found.lines)
@@ -37,6 +37,6 @@ def test_an_input_that_breaks_a_promise_is_kept_with_the_command_that_repeats_it
     found = tried(target, 3, SEED, tmp_path / "failures")
     (file,) = (tmp_path / "failures").iterdir()
     (line,) = found.lines
-    assert line.endswith(f"python -m tests.trust.fuzz broken-one {file}")
+    assert line.endswith(f"python -m tests.trials.fuzz broken-one {file}")
     assert "ValueError: broken\\n[/]" in line
     assert sum(found.places.values()) == 3

@@ -34,7 +34,7 @@ from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from tests.support.embedding import HashedProvider, registered_hashed
 from tests.support.indexing import Contents, Workspace
-from tests.trust.survival import check_connection
+from tests.trials.survival import check_connection
 from tests.tui.harness import press, render_lines, screen_text
 
 SECONDS = 100.0

@@ -12,11 +12,11 @@ import pytest
 
 from memtui.embedding.batch.store import BatchStore, Ticket
 from memtui.settings.storage import sync_folder
-from tests.trust.kill import Nursery, Tally, kill_once, set_up
-from tests.trust.kill_scenes import scene
-from tests.trust.power import lose_power_once, write_down
-from tests.trust.power_log import Disk, Recorder
-from tests.trust.survival import Change, Kind
+from tests.trials.kill import Nursery, Tally, kill_once, set_up
+from tests.trials.kill_scenes import scene
+from tests.trials.power import lose_power_once, write_down
+from tests.trials.power_log import Disk, Recorder
+from tests.trials.survival import Change, Kind
 
 
 @pytest.fixture(scope="module")

@@ -65,7 +65,7 @@ def table(outcomes: Iterable[Outcome]) -> str:
 
 RECORDED = Path(__file__).with_name("recorded.json")
 
-PROGRAM = "python -m tests.trust "
+PROGRAM = "python -m tests.trials "
 
 TITLES = {
     "kill": "SIGKILL during sync, rebuild, swap, cache write and migration",

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.trust.survival import Change, Kind, Perform
+from tests.trials.survival import Change, Kind, Perform
 
 SECTOR = 512
 _SHM_BYTES = 32768

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.trust.kill import Nursery
-from tests.trust.kill_child import Order
-from tests.trust.kill_scenes import SCENES, Ground, Scene
-from tests.trust.power_log import Acknowledged, Disk, Entry, load
-from tests.trust.report import Options, Outcome
-from tests.trust.survival import Expected, Kind, expected, look
+from tests.trials.kill import Nursery
+from tests.trials.kill_child import Order
+from tests.trials.kill_scenes import SCENES, Ground, Scene
+from tests.trials.power_log import Acknowledged, Disk, Entry, load
+from tests.trials.report import Options, Outcome
+from tests.trials.survival import Expected, Kind, expected, look
 
 RUNS = 300
 # Just before these most is at stake; every second loss comes then.
@@ -88,7 +88,7 @@ def _lost(
     for log in logs:
         turns = sum(len(places) for places in log.turns.values())
         facts[log.scene.name] = f"{len(log.entries)} entries, {turns} syncs and renamings"
-    repeat = f"python -m tests.trust power --runs {runs} --seed {seed}"
+    repeat = f"python -m tests.trials power --runs {runs} --seed {seed}"
     return Outcome(f"power loss: {operation}", runs, tuple(failed), facts, repeat)
 
 

@@ -13,9 +13,9 @@ from memtui.index.database import Connection, damage, open_database
 from memtui.index.generations import IndexFolder, WriterLock
 from memtui.memory.workspace import workspace_id
 from tests.e2e.terminal import Terminal
-from tests.trust.processes_actors import Actor, Interface, Place, Reader, Writer
-from tests.trust.processes_notes import Editor
-from tests.trust.report import Options, Outcome
+from tests.trials.processes_actors import Actor, Interface, Place, Reader, Writer
+from tests.trials.processes_notes import Editor
+from tests.trials.report import Options, Outcome
 
 MINUTES = 10.0
 _EXPECTED_FILES = re.compile(
@@ -26,7 +26,7 @@ _EXPECTED_FILES = re.compile(
 def run(options: Options) -> Iterator[Outcome]:
     """Let all act for some minutes; then everything has to agree and nobody may hold anything."""
     minutes = MINUTES if options.minutes is None else options.minutes
-    repeat = f"python -m tests.trust processes --minutes {minutes:g}"
+    repeat = f"python -m tests.trials processes --minutes {minutes:g}"
     place = Place(options.place / "workspace", options.place / "home")
     place.home.mkdir()
     stopping = threading.Event()
