@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memtui.engine.explain import Explain
     from memtui.engine.foreign.agent import ForeignTarget
     from memtui.engine.foreign.query_vectors import GivenVectors
-    from memtui.engine.own_writer import OwnWriter
+    from memtui.engine.own_index import OwnWriter
     from memtui.engine.ports import Index
     from memtui.engine.providers.service import ProviderService
     from memtui.engine.source import RebuildCost

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from memtui.engine.own_reading import indexed_note, moment
 from memtui.engine.ports import FileStanding
 from memtui.engine.source import SourceText, read_source
 from memtui.errors import Cancelled
-from memtui.index.reader import KnownFile, known_file, plan_changes
+from memtui.index.reader import KnownFile, known_file, known_files, plan_changes
 from memtui.index.transcripts.discovery import SOURCE as SESSIONS
 from memtui.index.transcripts.discovery import file_at, with_transcripts
 from memtui.index.transcripts.reading import format_for
-from memtui.index.transcripts.scope import TranscriptScope
 from memtui.index.transcripts.streams import HashingStream, open_stream
 from memtui.memory.dates import day_of_path
 from memtui.memory.discover import (
     MEMORY_FOLDER,
     ROOT_FILES,
     SOURCE,
-    Discovery,
     Scope,
     absolute_extra,
     discover,
@@ -35,7 +32,7 @@ from memtui.memory.discover import (
 from memtui.memory.documents import read_document, reason_of, split_lines
 from memtui.memory.paths import Glob, absolute_path, has_magic, said, stored_path
 from memtui.memory.transcripts.records import TranscriptFormat, parse_record
-from memtui.memory.transcripts.stream import MAX_LINE_BYTES, RawLine, raw_lines, text_of
+from memtui.memory.transcripts.stream import RawLine, raw_lines, text_of
 from memtui.model import Numbers, Reason, SkippedFile, SourceFile
 from memtui.model.browsing import FileState, MemoryFile
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
@@ -47,184 +44,140 @@ if TYPE_CHECKING:
     from memtui.engine.own_index import OwnIndex
     from memtui.index.database import Connection
 
-
 WORKSPACE: Final = "workspace"
 NEXT_SYNC: Final = "the next sync takes it in"
+CHANGED: Final = "changed since it was indexed"
 _BROKEN: Final = frozenset({Reason.UNREADABLE, Reason.VANISHED})
 _MOST_STATS: Final = 2000
 _CHECK_EVERY: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
-class ListedFile:
-    """A file as the index holds it."""
-
-    known: KnownFile
-    lines: int
-    day: date | None
-    chunks: int
-    warnings: str
-    """One line; empty when there is nothing to say."""
+# --- the list -----------------------------------------------------------------------------------
 
 
-def indexed_files(connection: Connection) -> dict[str, ListedFile]:
-    """Read every file of memtui's own index, by path."""
-    chunks = {
-        int(str(file_id)): int(str(count))
-        for file_id, count in connection.execute(
-            "SELECT file_id, count(*) FROM chunks GROUP BY file_id"
-        ).fetchall()
-    }
+def _indexed(connection: Connection) -> tuple[dict[str, KnownFile], dict[str, int]]:
+    """Read every file of memtui's own index, and how many chunks each has, by path."""
     rows = connection.execute(
-        "SELECT path, source, hash, size, mtime_ns, inode, seen_ns, id, lines, day, warnings "
-        "FROM files"
+        "SELECT f.path, c.number FROM (SELECT file_id, count(*) AS number FROM chunks "
+        "GROUP BY file_id) c JOIN files f ON f.id = c.file_id"
     ).fetchall()
-    return {str(row[0]): _indexed(row, chunks) for row in rows}
+    return known_files(connection), {str(path): int(str(count)) for path, count in rows}
 
 
-def _indexed(row: tuple[Any, ...], chunks: Mapping[int, int]) -> ListedFile:
-    *known, file_id, lines, day, warnings = row
-    return ListedFile(
-        KnownFile(*known),
-        lines,
-        date.fromisoformat(day) if day else None,
-        chunks.get(file_id, 0),
-        "" if warnings == "[]" else _one_line(warnings),
-    )
-
-
-def _one_line(warnings: str) -> str:
-    return "; ".join(str(warning) for warning in json.loads(warnings))
-
-
-def join_files(
-    discovery: Discovery,
-    held: Mapping[str, ListedFile],
-    *,
-    places: Places,
-    failed: Iterable[SkippedFile] = (),
-    pending: Collection[str] = (),
-    cancelled: Callable[[], bool],
-) -> list[MemoryFile]:
-    """Put what was found and what is held together, by path.
-
-    `failed` are the files that the last sync left out or could not read whole, `pending` those
-    that are known to have changed. Raises `Cancelled`.
-    """
-    known = {path: row.known for path, row in held.items()}
-    changed = frozenset(plan_changes(discovery.files, known).changed) | frozenset(pending)
-    unread = {file.path: file for file in failed}
-    files: dict[str, MemoryFile] = {}
-    for number, found in enumerate(discovery.files):
+def list_files(index: OwnIndex, cancelled: Callable[[], bool]) -> list[MemoryFile]:
+    """Return every file that is on disk or in the index, by path; raises `Cancelled`."""
+    notes = discover(index.scope, cancelled=cancelled)
+    discovery = with_transcripts(notes, index.transcript_scope, cancelled=cancelled)
+    rows, chunks = index.read_rows(_indexed) or ({}, {})
+    status = index.status()
+    on_disk = {file.path: file for file in discovery.files}
+    left_out = {file.path: file for file in discovery.skipped if file.path not in on_disk}
+    # What the last sync left out or could not read whole, and what is known to have changed.
+    unread = {file.path: file for file in status.skipped}
+    changed = {*plan_changes(discovery.files, rows).changed, *status.pending}
+    transcripts = left_out.keys() - {file.path for file in notes.skipped}
+    places, measured = _Places(index.scope), set(list(left_out)[:_MOST_STATS])
+    files = []
+    for number, path in enumerate(sorted({*on_disk, *rows, *left_out})):
         if number % _CHECK_EVERY == 0 and cancelled():
             raise Cancelled
-        path, row = found.path, held.get(found.path)
-        state, reason, detail = _listed_state(path, row, path in changed, unread.get(path))
-        files[path] = MemoryFile(
-            path=path,
-            source=found.source,
-            place=places.of(path, found.source, found.kind),
-            state=state,
-            size=found.size,
-            changed=moment(found.mtime_ns),
-            chunks=row.chunks if row is not None else 0,
-            lines=row.lines if row is not None else 0,
-            day=row.day if row is not None else day_of_path(path),
-            reason=reason,
-            detail=detail,
+        file, row = on_disk.get(path), rows.get(path)
+        size: int | None
+        if file is not None:
+            size, mtime_ns, source = file.size, file.mtime_ns, file.source
+            state = _state(path, row, path in changed, unread.get(path))
+        elif row is not None:
+            size, mtime_ns, source = row.size, row.mtime_ns, row.source
+            state = _state_of_gone(left_out.get(path))
+        else:
+            skipped = left_out[path]
+            size, mtime_ns = places.measure(path) if path in measured else (None, 0)
+            source = SESSIONS if path in transcripts else SOURCE
+            is_broken = skipped.reason in _BROKEN
+            state = FileState.ERROR if is_broken else FileState.NOT_INDEXED, *_why(skipped)
+        own_day = row.day if row is not None else None
+        files.append(
+            MemoryFile(
+                path=path,
+                source=source,
+                place=places.of(path, source, file.kind if file is not None else ""),
+                state=state[0],
+                size=size,
+                changed=moment(mtime_ns),
+                chunks=chunks.get(path, 0),
+                lines=row.lines if row is not None else 0,
+                day=date.fromisoformat(own_day) if own_day else _day_of(path, file, row),
+                reason=state[1],
+                detail=state[2],
+            )
         )
-    left_out = {file.path: file for file in discovery.skipped}
-    for path, row in held.items():
-        if path not in files:
-            files[path] = _gone(path, row, left_out.pop(path, None), places)
-    for number, skipped in enumerate(file for file in left_out.values() if file.path not in files):
-        files[skipped.path] = _left_out(skipped, places, measured=number < _MOST_STATS)
-    return [files[path] for path in sorted(files)]
+    return files
 
 
-def _listed_state(
-    path: str, row: ListedFile | None, changed: bool, unread: SkippedFile | None
+def _day_of(path: str, file: SourceFile | None, row: KnownFile | None) -> date | None:
+    """Return the day that the name of a file tells which is not indexed yet."""
+    return day_of_path(path) if file is not None and row is None else None
+
+
+def _why(skipped: SkippedFile) -> tuple[Reason, str]:
+    return skipped.reason, skipped.detail
+
+
+def _state(
+    path: str, row: KnownFile | None, changed: bool, unread: SkippedFile | None
 ) -> tuple[FileState, Reason, str]:
+    """Return how a file on disk and its row agree."""
     if unread is not None and (row is None or changed):
         is_broken = unread.reason in _BROKEN
-        state = FileState.ERROR if is_broken else FileState.NOT_INDEXED
-        return state, unread.reason, unread.detail
+        return FileState.ERROR if is_broken else FileState.NOT_INDEXED, *_why(unread)
     if row is None:
         return FileState.NOT_INDEXED, Reason.NOT_YET_INDEXED, NEXT_SYNC
     if changed:
-        return FileState.CHANGED, Reason.STALE, f"changed since it was indexed; {NEXT_SYNC}"
-    told = unread.detail if unread is not None else ""
-    return FileState.CURRENT, Reason.OK, row.warnings or told
+        return FileState.CHANGED, Reason.STALE, f"{CHANGED}; {NEXT_SYNC}"
+    warnings = "; ".join(str(warning) for warning in json.loads(row.warnings))
+    return FileState.CURRENT, Reason.OK, warnings or (unread.detail if unread else "")
 
 
-def _gone(path: str, row: ListedFile, left_out: SkippedFile | None, places: Places) -> MemoryFile:
-    """A file that the index still holds and discovery does not give any more."""
-    state, reason, detail = FileState.STALE, Reason.VANISHED, "gone; the next sync drops it"
-    if left_out is not None:
-        reason, detail = left_out.reason, f"{left_out.detail}; the next sync drops it"
-        if reason in _BROKEN:
-            state, detail = FileState.ERROR, left_out.detail
-    return MemoryFile(
-        path=path,
-        source=row.known.source,
-        place=places.of(path, row.known.source),
-        state=state,
-        size=row.known.size,
-        changed=moment(row.known.mtime_ns),
-        chunks=row.chunks,
-        lines=row.lines,
-        day=row.day,
-        reason=reason,
-        detail=detail,
-    )
+def _state_of_gone(left_out: SkippedFile | None) -> tuple[FileState, Reason, str]:
+    """Return how a file is that the index still holds and discovery does not give any more."""
+    if left_out is None:
+        return FileState.STALE, Reason.VANISHED, "gone; the next sync drops it"
+    if left_out.reason in _BROKEN:
+        return FileState.ERROR, *_why(left_out)
+    return FileState.STALE, left_out.reason, f"{left_out.detail}; the next sync drops it"
 
 
-def _left_out(skipped: SkippedFile, places: Places, *, measured: bool) -> MemoryFile:
-    is_broken = skipped.reason in _BROKEN
-    size, changed = places.measure(skipped.path) if measured else (None, 0)
-    source = places.source_of(skipped.path)
-    return MemoryFile(
-        path=skipped.path,
-        source=source,
-        place=places.of(skipped.path, source),
-        state=FileState.ERROR if is_broken else FileState.NOT_INDEXED,
-        size=size,
-        changed=moment(changed),
-        reason=skipped.reason,
-        detail=skipped.detail,
-    )
-
-
-class Places:
+class _Places:
     """Under what a file is listed: the workspace, an extra path by its name, a source."""
 
-    def __init__(
-        self, scope: Scope, *, memory_layout: bool, transcripts: Collection[str] = ()
-    ) -> None:
-        """`transcripts`: the paths of those that were left out."""
-        self._transcripts = transcripts
+    def __init__(self, scope: Scope) -> None:
         self._root = os.path.abspath(scope.root)
-        self._memory_layout = memory_layout
-        self._extras = sorted(self._bases(scope), key=lambda base: -len(base[0]))
+        self._is_memory = is_memory(scope.root)
+        self._extras: list[tuple[str, str]] = []
+        for extra in filter(str.strip, scope.extra_paths):
+            path = absolute_extra(extra, self._root)
+            is_glob = has_magic(extra) and not os.path.lexists(path)
+            base = Glob.parse(path).base if is_glob else path
+            self._extras.append((stored_path(base, self._root), extra.strip()))
+        # Of paths inside each other the innermost counts.
+        self._extras.sort(key=lambda extra: -len(extra[0]))
 
     def of(self, path: str, source: str, kind: str = "") -> str:
-        """The place of a file, by its path as the index stores it; `kind` is a transcript's."""
+        """Return the place of a file, by its path in the index; `kind` is that of a transcript."""
         if source != SOURCE:
             program = path.partition("/")[0]
             return str(kind) or (program if program in set(TranscriptKind) else source)
-        if self._is_own(path):
-            return WORKSPACE
+        if not os.path.isabs(path) and not path.startswith("../"):
+            in_memory = path in ROOT_FILES or path.startswith(f"{MEMORY_FOLDER}/")
+            if in_memory or not self._is_memory:
+                return WORKSPACE
         for base, name in self._extras:
             if path == base or path.startswith(f"{base}/") or base == ".":
                 return name
         return WORKSPACE
 
-    def source_of(self, path: str) -> str:
-        """The source that a file would be of, had it not been left out."""
-        return SESSIONS if path in self._transcripts else SOURCE
-
     def measure(self, path: str) -> tuple[int | None, int]:
-        """The size of a file in bytes and its time in ns; `None` and 0 for what is none."""
+        """Return the size of a file in bytes and its time in ns; `None` and 0 for what is none."""
         try:
             state = os.lstat(absolute_path(path, self._root))
         except (OSError, ValueError):
@@ -232,87 +185,49 @@ class Places:
             return None, 0
         return state.st_size, state.st_mtime_ns
 
-    def _is_own(self, path: str) -> bool:
-        if os.path.isabs(path) or path.startswith("../"):
-            return False
-        if not self._memory_layout:
-            return True
-        return path in ROOT_FILES or path.startswith(f"{MEMORY_FOLDER}/")
 
-    def _bases(self, scope: Scope) -> Iterator[tuple[str, str]]:
-        for extra in scope.extra_paths:
-            if extra.strip():
-                path = absolute_extra(extra, self._root)
-                is_glob = has_magic(extra) and not os.path.lexists(path)
-                base = Glob.parse(path).base if is_glob else path
-                yield stored_path(base, self._root), extra.strip()
+# --- one file -----------------------------------------------------------------------------------
 
 
-def list_files(index: OwnIndex, cancelled: Callable[[], bool]) -> list[MemoryFile]:
-    """Return every file that is found on disk or held by the index, by path."""
-    notes = discover(index.scope, cancelled=cancelled)
-    found = with_transcripts(notes, index.transcript_scope, cancelled=cancelled)
-    held = index.read_rows(indexed_files) or {}
-    if cancelled():
-        raise Cancelled
-    status = index.status()
-    left_out = {file.path for file in found.skipped} - {file.path for file in notes.skipped}
-    memory_layout = is_memory(index.root)
-    places = Places(index.scope, memory_layout=memory_layout, transcripts=left_out)
-    return join_files(
-        found,
-        held,
-        places=places,
-        failed=status.skipped,
-        pending=status.pending,
-        cancelled=cancelled,
-    )
+def path_of(index: OwnIndex, path: str) -> Path | None:
+    """Return where a note or a transcript is; `None` for what is no file of its own."""
+    row = index.read_rows(lambda connection: known_file(connection, path))
+    is_transcript = row.source == SESSIONS if row else ".jsonl" in path.rpartition("/")[2]
+    if not is_transcript:
+        return Path(absolute_path(path, str(index.root.absolute())))
+    file = file_at(index.transcript_scope, path)
+    return file.absolute if file is not None and not file.session else None
 
 
-def source_of(index: OwnIndex, path: str) -> str | None:
-    """Return the source of a file, by the index or else by its name."""
-    held = index.read_rows(lambda connection: known_file(connection, path))
-    if held is not None:
-        return held.source
-    return SESSIONS if ".jsonl" in path.rpartition("/")[2] else None
-
-
-def standing_of(
-    scope: Scope, path: str, known: KnownFile | None, transcripts: TranscriptScope
-) -> FileStanding:
+def standing_of(index: OwnIndex, path: str, known: KnownFile | None) -> FileStanding:
     """Look at one file; `known` is its row in the index, if there is one.
 
     Reads the file only where its state is not the one that was indexed. Any thread.
     """
     if known is not None and known.source == SESSIONS:
-        return _transcript_standing(transcripts, known)
-    found = look_at(scope, path)
-    if not isinstance(found, SourceFile):
-        reason = found.reason
+        file = file_at(index.transcript_scope, known.path)
+        if file is None:
+            return FileStanding(known.path, Reason.VANISHED, "the transcript is gone")
+        # One that grew still says what was indexed of it.
+        is_stale = file.size < known.size or file.inode != known.inode
+        return FileStanding(known.path, detail=CHANGED if is_stale else "", stale=is_stale)
+    scope = index.scope
+    note = look_at(scope, path)
+    if not isinstance(note, SourceFile):
+        reason = note.reason
         if known is not None and reason is Reason.NO_FILE:
             reason = Reason.VANISHED
-        return FileStanding(found.path, reason, found.detail, _sizes(scope, path, reason))
-    if known is not None and not plan_changes((found,), {found.path: known}).read:
-        return FileStanding(found.path)
+        return FileStanding(note.path, reason, note.detail, _sizes(scope, path, reason))
+    if known is not None and not plan_changes((note,), {note.path: known}).read:
+        return FileStanding(note.path)
     try:
-        document = read_document(found, max_bytes=scope.max_file_bytes)
+        document = read_document(note, max_bytes=scope.max_file_bytes)
     except OSError as error:
-        return FileStanding(found.path, reason_of(error), said(error))
+        return FileStanding(note.path, reason_of(error), said(error))
     if known is None or document.hash == known.hash:
-        return FileStanding(found.path)
-    change = "changed since it was indexed"
+        return FileStanding(note.path)
     lines = tuple(split_lines(document.text))
-    return FileStanding(found.path, detail=change, stale=True, lines=lines)
-
-
-def _transcript_standing(scope: TranscriptScope, known: KnownFile) -> FileStanding:
-    """Compare by stat alone: a transcript that grew still says what was indexed of it."""
-    file = file_at(scope, known.path)
-    if file is None:
-        return FileStanding(known.path, Reason.VANISHED, "the transcript is gone")
-    if file.size < known.size or file.inode != known.inode:
-        return FileStanding(known.path, detail="changed since it was indexed", stale=True)
-    return FileStanding(known.path)
+    return FileStanding(note.path, detail=CHANGED, stale=True, lines=lines)
 
 
 def _sizes(scope: Scope, path: str, reason: Reason) -> Numbers:
@@ -326,7 +241,7 @@ def _sizes(scope: Scope, path: str, reason: Reason) -> Numbers:
     return {"bytes": size, "limit_bytes": scope.max_file_bytes}
 
 
-T = TypeVar("T")
+# --- the text -----------------------------------------------------------------------------------
 
 _LONGEST = 2000
 _SHORTEST = 80
@@ -335,66 +250,41 @@ _BUDGET = 16 * 2**20
 _MARKS = {TurnKind.RESET: "— a new conversation —", TurnKind.COMPACTION: "— compacted —"}
 
 
-class IndexReader(Protocol):
-    """Reads the index on the engine thread."""
-
-    def __call__(self, read: Callable[[Connection], T], /) -> T | None:
-        """Return what `read` returns; `None` when there is no index yet."""
-
-
-def own_source(root: Path, scope: TranscriptScope, path: str, read: IndexReader) -> SourceText:
+def own_source(index: OwnIndex, path: str) -> SourceText:
     """Read a note or transcript and say whether it is still what was indexed.
 
-    Line N of a transcript stands for line N of its file, in one readable line. `read` reads the
-    index, and returns `None` when there is none.
+    Line N of a transcript stands for line N of its file, in one readable line with credentials
+    masked; what the index holds is shown of one that is gone. The memory that this takes does not
+    depend on how long it or its lines are.
     """
-    known = read(lambda connection: known_file(connection, path))
+    known = index.read_rows(lambda connection: known_file(connection, path))
     is_transcript = known is not None and known.source == SESSIONS
-    if is_transcript or known is None:
-        file = file_at(scope, path)
-        if file is not None or is_transcript:
-            return transcript_source(
-                path,
-                file,
-                known,
-                lambda: read(lambda connection: indexed_lines(connection, path)) or (),
-                limit=scope.max_line_bytes,
-            )
-    text_hash, text = read(lambda connection: indexed_note(connection, path)) or (None, "")
-    return read_source(root, path, text_hash, text)
-
-
-def transcript_source(
-    path: str,
-    file: SourceFile | None,
-    known: KnownFile | None,
-    indexed: Callable[[], Sequence[str]],
-    *,
-    limit: int = MAX_LINE_BYTES,
-) -> SourceText:
-    """Read a transcript, in memory that does not depend on how long it or its lines are.
-
-    `known` is its row in the index, `None` when it has none; what `indexed` gives is shown of one
-    that is gone. Credentials are masked.
-    """
-    if file is None:
-        return SourceText(path, list(indexed()), "gone", "", "transcript gone; indexed text")
-    try:
-        form = format_for(file, limit=limit)
-        with open_stream(file, limit=limit) as stream:
-            hashing = HashingStream(stream)
-            lines, problem = _lines(hashing, form, limit)
-    except OSError as error:
-        return SourceText(path, list(indexed()), "gone", "", f"{said(error)}; indexed text")
-    is_current = known is None or known.hash == hashing.digest()
-    state, detail = ("current", "") if is_current else ("changed", "changed since it was indexed")
-    return SourceText(path, lines or [""], state, hashing.digest(), problem or detail)
+    file = file_at(index.transcript_scope, path) if is_transcript or known is None else None
+    if file is None and not is_transcript:
+        note = index.read_rows(lambda connection: indexed_note(connection, path))
+        return read_source(index.root, path, *(note or (None, "")))
+    why = "transcript gone"
+    if file is not None:
+        limit = index.transcript_scope.max_line_bytes
+        try:
+            form = format_for(file, limit=limit)
+            with open_stream(file, limit=limit) as stream:
+                hashing = HashingStream(stream)
+                lines, problem = _lines(hashing, form, limit)
+        except OSError as error:
+            why = said(error)
+        else:
+            is_current = known is None or known.hash == hashing.digest()
+            state, detail = ("current", "") if is_current else ("changed", CHANGED)
+            return SourceText(path, lines or [""], state, hashing.digest(), problem or detail)
+    indexed = index.read_rows(lambda connection: _indexed_lines(connection, path)) or []
+    return SourceText(path, indexed, "gone", "", f"{why}; indexed text")
 
 
 def _lines(
     hashing: HashingStream, form: TranscriptFormat | None, limit: int
 ) -> tuple[list[str], str]:
-    """The readable lines, and why there are no more of them when the file cannot be read on."""
+    """Return the readable lines, and why there are no more when the file cannot be read on."""
     lines: list[str] = []
     used = 0
     try:
@@ -406,8 +296,8 @@ def _lines(
     return lines, ""
 
 
-def indexed_lines(connection: Connection, path: str) -> tuple[str, ...]:
-    """What the index holds of a transcript, each chunk at the line of the file it begins with."""
+def _indexed_lines(connection: Connection, path: str) -> list[str]:
+    """Return what the index holds of a transcript, each chunk at the line it begins with."""
     rows = connection.execute(
         "SELECT c.start_line, c.text FROM chunks c JOIN files f ON f.id = c.file_id "
         "WHERE f.path = ? ORDER BY c.start_line, c.id",
@@ -419,7 +309,7 @@ def indexed_lines(connection: Connection, path: str) -> tuple[str, ...]:
         lines += [""] * (at - len(lines))
         shown = safe_line(redact_spoken(str(text)))
         lines[at - 1] = f"{lines[at - 1]} {shown}".strip()[:_LONGEST]
-    return tuple(lines)
+    return lines
 
 
 def _shown(raw: RawLine, form: TranscriptFormat | None) -> str:

@@ -2,61 +2,96 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
-from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from threading import TIMEOUT_MAX
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from memtui.bus import Bus, Event, IndexSwapped, SyncStarted
+from memtui.bus import (
+    Bus,
+    Event,
+    FilesChanged,
+    IndexChanged,
+    IndexSwapped,
+    StatusChanged,
+    SyncFinished,
+    SyncStarted,
+)
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.choice import choice_of, fallback_of
 from memtui.embedding.provider import Provider, maker_of
 from memtui.engine.own_legs import OwnLegs, maker_in
-from memtui.engine.own_status import ClockWatch
 from memtui.engine.ports import FileStanding, IndexedFile, Reading
 from memtui.engine.providers.failover import ProviderFailover
 from memtui.engine.providers.provider_marker import ProviderMarker, marked_state
 from memtui.engine.search import EngineThread, Partial, SearchRequest
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
-from memtui.index.database import DatabaseError, mapped_errors, number, open_database
+from memtui.index.database import (
+    DatabaseError,
+    mapped_errors,
+    number,
+    open_database,
+    vector_extension,
+)
 from memtui.index.generations import IndexFolder, WriterLock
-from memtui.index.indexer import IndexerSnapshot
-from memtui.index.reader import LiveIndex
+from memtui.index.reader import (
+    PENDING_SHOWN,
+    IndexCounts,
+    IndexerSnapshot,
+    LiveIndex,
+    Work,
+    counts,
+    known_files,
+    plan_changes,
+)
+from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.scope import TranscriptHomes, transcript_scope_of
 from memtui.memory.discover import Discovery, Scope, discover
 from memtui.memory.documents import read_document, reason_of
-from memtui.memory.paths import absolute_path, said
+from memtui.memory.paths import said
 from memtui.model import (
     CandidatePool,
     Document,
+    IndexState,
     IndexStatus,
     ProviderState,
     Ranking,
     Reason,
     SkippedFile,
+    WatcherState,
 )
 from memtui.ranking.profiles import PROFILES
 from memtui.retrieval.legs import import_numpy
 from memtui.retrieval.query import parse_query
+from memtui.text.tokens import FTS5_TOKENIZE
 
+# What a search does without is imported when it is asked for.
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memtui.embedding.provider import ProviderIdentity
     from memtui.engine.conversations.stores import OwnTranscripts
-    from memtui.engine.own_status import Look
-    from memtui.engine.own_writer import OwnWriter
     from memtui.engine.source import SourceText
     from memtui.index.database import Connection
+    from memtui.index.schema import Recipe
     from memtui.index.transcripts.scope import TranscriptScope
+    from memtui.index.watcher import Watcher
     from memtui.model.browsing import MemoryFile
     from memtui.settings import Settings
 
 T = TypeVar("T")
+
+TOKENIZER: Final = f"{FTS5_TOKENIZE.split(' categories')[0]}, CJK in pairs, Thai in threes"
+LEAST_MOVED: Final = timedelta(hours=1)
+"""Less is a clock that is set right; no age on a screen tells the difference."""
+_MEGABYTE: Final = 10**6
 
 
 def scope_of(root: Path, settings: Settings) -> Scope:
@@ -81,7 +116,7 @@ class OwnIndex:
         bus: Bus,
         now: Callable[[], datetime],
         write: bool,
-        clock: Callable[[], float] = monotonic,
+        clock: Callable[[], float] = time.monotonic,
         homes: TranscriptHomes | None = None,
     ) -> None:
         self.root = root
@@ -95,19 +130,15 @@ class OwnIndex:
         )
         opener = open_database if write else partial(open_database, readonly=True)
         self.cache = EmbeddingCache(folder.cache_path, opener, writable=write)
-        self.noted = ProviderMarker(folder.folder)
-        self.noted_state = self.noted.read()
+        self.marker = ProviderMarker(folder.folder)
+        self.marked = self.marker.read()
         self._thread = thread
         self._clock_watch = ClockWatch(now)
         self.legs = OwnLegs(folder, self.cache, self.providers, self.is_filling)
-        self._look: Look | None = None
-        self._writer_name = "none"
-        self.writer: OwnWriter | None = None
+        self._look: dict[str, Any] = {}
+        """What the last look at the files found, in the words of `IndexerSnapshot`."""
         self._subscription = bus.subscribe((SyncStarted, IndexSwapped), self._forget_look)
-        if write:
-            from memtui.engine.own_writer import OwnWriter
-
-            self.writer = OwnWriter(self, bus, now, clock)
+        self.writer = OwnWriter(self, bus, now, clock) if write else None
 
     def start(self, *, watch: bool, warm: bool) -> None:
         """Start writing and following, as far as it is wanted; raises `IndexUnusable`."""
@@ -130,13 +161,7 @@ class OwnIndex:
             providers=ProviderService(self, self.settings).available,
         )
 
-    @property
-    def transcript_scope(self) -> TranscriptScope:
-        """Which conversations are opted in now."""
-        store = self.__dict__.get("transcripts")
-        return store.scope if store is not None else self._transcript_scope
-
-    # --- searching: on the engine thread --------------------------------------------------
+    # --- searching: on the engine thread --------------------------------------------------------
 
     def require(self) -> None:
         self.legs.open()
@@ -151,11 +176,9 @@ class OwnIndex:
 
     def is_filling(self) -> bool:
         """Whether an index run has still something to do."""
-        return self.writer is not None and self.writer.is_filling()
-
-    def is_indexing(self) -> bool:
-        """Whether an index run is going on."""
-        return self.status().progress is not None
+        progress = self.writer.indexer.snapshot().progress if self.writer is not None else None
+        # A run that has done everything publishes its end before it is over.
+        return progress is not None and progress.done < progress.total
 
     def _warm(self) -> None:
         """Load the model that made the index, then the vectors, for the first search."""
@@ -171,7 +194,7 @@ class OwnIndex:
                     self._thread.call_later(self.legs.warm)
         live.close()
 
-    # --- reading --------------------------------------------------------------------------
+    # --- reading --------------------------------------------------------------------------------
 
     def read(
         self, function: Callable[[Reading], T], about: CandidatePool | None = None
@@ -182,15 +205,7 @@ class OwnIndex:
 
     def read_rows(self, function: Callable[[Connection], T]) -> T | None:
         """Read from the live generation on the engine thread; `None` before the first index."""
-
-        def reading() -> T | None:
-            try:
-                self.legs.open()
-            except IndexMissing:
-                return None
-            return self.legs.read(function)
-
-        return self._thread.call(reading)
+        return self._thread.call(lambda: self.legs.read(function))
 
     def measure(
         self, identity: ProviderIdentity | None
@@ -216,7 +231,7 @@ class OwnIndex:
     def stamp(self) -> Hashable:
         return self.read_rows(self.legs.stamp)
 
-    # --- the files ------------------------------------------------------------------------
+    # --- the files ------------------------------------------------------------------------------
 
     @property
     def chunk_tokens(self) -> int:
@@ -226,16 +241,16 @@ class OwnIndex:
     def notes_missing(self) -> str:
         return ""
 
-    def discover(self) -> Discovery:
-        """Find the notes and the transcripts that are opted in."""
-        from memtui.index.transcripts.discovery import with_transcripts
-
-        return with_transcripts(discover(self.scope), self.transcript_scope)
+    @property
+    def transcript_scope(self) -> TranscriptScope:
+        """Which conversations are opted in now."""
+        store = self.__dict__.get("transcripts")
+        return store.scope if store is not None else self._transcript_scope
 
     def files(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
-        from memtui.engine import own_files
+        from memtui.engine.own_files import list_files
 
-        return own_files.list_files(self, cancelled)
+        return list_files(self, cancelled)
 
     def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
         for file in discover(self.scope, cancelled=cancelled).files:
@@ -247,33 +262,28 @@ class OwnIndex:
                 yield SkippedFile(file.path, reason_of(error), said(error))
 
     def file_of(self, path: str) -> Path | None:
-        from memtui.engine import own_files
-        from memtui.index.transcripts.discovery import SOURCE, file_at
+        from memtui.engine.own_files import path_of
 
-        if own_files.source_of(self, path) == SOURCE:
-            file = file_at(self.transcript_scope, path)
-            return file.absolute if file is not None and not file.session else None
-        return Path(absolute_path(path, str(self.root.absolute())))
+        return path_of(self, path)
 
     def source(self, path: str) -> SourceText:
         from memtui.engine.own_files import own_source
 
-        return own_source(self.root, self.transcript_scope, path, self.read_rows)
+        return own_source(self, path)
 
     def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
-        from memtui.engine import own_files
+        from memtui.engine.own_files import standing_of
 
-        row = held.row if held is not None else None
-        return own_files.standing_of(self.scope, path, row, self.transcript_scope)
+        return standing_of(self, path, held.row if held is not None else None)
 
     def named_on_disk(self, spelled: Sequence[str]) -> str | None:
         from memtui.engine.places import meant
 
-        found = discover(self.scope)
-        paths = [file.path for file in found.files] + [file.path for file in found.skipped]
+        discovery = discover(self.scope)
+        paths = [file.path for file in discovery.files] + [file.path for file in discovery.skipped]
         return meant(spelled, paths).path
 
-    # --- explaining -----------------------------------------------------------------------
+    # --- explaining -----------------------------------------------------------------------------
 
     def query_text(self, query: str) -> str:
         return parse_query(query).text
@@ -290,65 +300,86 @@ class OwnIndex:
         same = leg is not None and leg.provider is provider
         return provider, state, leg.remembered(query) if leg is not None and same else None
 
-    # --- how it is ------------------------------------------------------------------------
+    # --- how it is ------------------------------------------------------------------------------
 
     def status(self) -> IndexStatus:
-        from memtui.engine import own_status
-
-        if self.writer is not None:
-            snapshot = self.writer.snapshot()
-        else:
-            snapshot = IndexerSnapshot(writer=self._writer_name)
-        leg = self.legs.vector_leg
-        return own_status.compose(
-            self,
-            self._look.onto(snapshot) if self._look is not None else snapshot,
-            backend=leg.backend if leg is not None and leg.view is not None else "not loaded",
-            warnings=(self.cache.recovered, self._clock_watch.warning()),
-        )
-
-    @property
-    def made_by(self) -> str:
-        """Provider and model of the live index's vectors; empty before it was read."""
-        return self.legs.made_by
-
-    def provider_state(self) -> ProviderState:
-        """How the provider is; where nothing was tried yet, what the last index run found."""
-        writes = self.writer is not None and self.writer.is_writer
-        return marked_state(
+        writer, leg = self.writer, self.legs.vector_leg
+        snapshot = writer.indexer.snapshot() if writer is not None else IndexerSnapshot()
+        snapshot = replace(snapshot, **self._look)
+        # Where nothing was tried yet, what the last index run found.
+        provider = marked_state(
             self.providers.state(),
-            self.noted_state,
+            self.marked,
             is_untried=self.providers.is_untried,
-            followed="" if writes else self.made_by,
+            followed="" if writer is not None and writer.indexer.is_writer else self.legs.made_by,
+        )
+        warnings = [self.cache.recovered, self._clock_watch.warning(), *_warnings(snapshot)]
+        return IndexStatus(
+            state=state_of(snapshot, provider),
+            root=str(self.root),
+            index_dir=str(self.folder.folder),
+            generation=snapshot.generation,
+            files=snapshot.counts.files,
+            chunks=snapshot.counts.chunks,
+            vectors=snapshot.counts.vectors,
+            sources=snapshot.counts.sources,
+            pending=snapshot.pending,
+            pending_count=snapshot.pending_count,
+            skipped=snapshot.skipped,
+            provider=provider,
+            vector_backend=leg.backend if leg is not None and leg.view else "not loaded",
+            tokenizer=TOKENIZER,
+            watcher=writer.watcher_state() if writer is not None else WatcherState("off"),
+            writer=snapshot.writer,
+            last_sync=snapshot.last_sync,
+            progress=snapshot.progress,
+            cache_hits=snapshot.cache_hits,
+            cache_misses=snapshot.cache_misses,
+            errors=snapshot.errors,
+            warnings=tuple(line for line in warnings if line),
+            made_by=self.legs.made_by,
+            usage=snapshot.usage,
         )
 
     def refresh_status(self, *, brief: bool = False) -> None:
-        from memtui.engine.own_status import look
-
+        self.marked = self.marker.read()
+        notes = discover(self.scope)
+        discovery = with_transcripts(notes, self.transcript_scope)
+        look = self.read_rows(lambda connection: self._compared(connection, discovery))
+        if look is None:
+            look = {"counts": IndexCounts(), "generation": 0, "vector_extension": None}
+            look["pending"] = tuple(file.path for file in discovery.files)
+        look["pending_count"] = len(look["pending"])
+        look["pending"] = look["pending"][:PENDING_SHOWN]
+        look["skipped"] = discovery.skipped
         if self.writer is None and not brief:
             owner = WriterLock(self.folder).owner()
-            self._writer_name = "none" if owner is None else f"process {owner.pid}"
+            look["writer"] = "none" if owner is None else f"process {owner.pid}"
+        self._look = look
 
-        self.noted_state = self.noted.read()
-        discovery = self.discover()
+    def _compared(self, connection: Connection, discovery: Discovery) -> dict[str, Any]:
+        plan = plan_changes(discovery.files, known_files(connection), discovery.unread)
+        return {
+            "generation": self.legs.generation,
+            "counts": counts(connection),
+            "vector_extension": vector_extension(connection),
+            "pending": (*plan.changed, *plan.removed),
+        }
 
-        def compared(connection: Connection) -> Look:
-            return look(connection, self.legs.generation, discovery)
-
-        self._look = self.read_rows(compared) or look(None, 0, discovery)
-
-    def forget_look(self) -> None:
+    def _forget_look(self, event: Event | None = None) -> None:
         """Let `status` tell what the index thread knows."""
-        self._look = None
-
-    def _forget_look(self, event: Event) -> None:
-        self._look = None
+        self._look = {}
 
     def examine(self) -> None:
         """Do nothing: who writes the index compares it with the files."""
 
     def wait_idle(self, timeout: float) -> bool:
         return self.writer is None or self.writer.wait_idle(timeout)
+
+    def ask_again(self) -> None:
+        """Forget what failed before: the user has asked for work."""
+        self.providers.retry()
+        self._forget_look()
 
     def stop(self) -> None:
         self._subscription.close()
@@ -358,7 +389,203 @@ class OwnIndex:
 
     def close(self) -> None:
         if self.writer is not None:
-            self.writer.close()
+            self.writer.indexer.close()
         self.legs.close()
         self.cache.close()
         self.providers.close()
+
+
+# --- the status ---------------------------------------------------------------------------------
+
+
+def state_of(snapshot: IndexerSnapshot, provider: ProviderState) -> IndexState:
+    """Return the one word: what runs comes first, then what is wrong, then what waits."""
+    lacks_vectors = snapshot.counts.vectors < snapshot.counts.chunks
+    if snapshot.running is not Work.NONE:
+        return IndexState.INDEXING
+    if snapshot.failure is not None:
+        return IndexState.ERROR
+    if not snapshot.generation:
+        return IndexState.NO_INDEX
+    if snapshot.problem is not None or provider.state is Reason.PROVIDER_FAILED:
+        return IndexState.DEGRADED
+    if snapshot.pending_count or (provider.model is not None and lacks_vectors):
+        return IndexState.STALE
+    return IndexState.READY
+
+
+def _warnings(snapshot: IndexerSnapshot) -> Iterator[str]:
+    if snapshot.generation and snapshot.vector_extension is None:
+        yield "sqlite-vec cannot be loaded: vectors are kept in the cache alone"
+    if snapshot.problem is not None and snapshot.problem.is_of_texts:
+        yield snapshot.problem.detail
+    if snapshot.cache_excess:
+        excess = -(-snapshot.cache_excess // _MEGABYTE)
+        yield f"the vectors in use take {excess} MB more than index.cache_mb allows: they are kept"
+
+
+def running_seconds() -> float:
+    """Return seconds that no setting of the clock changes; on Linux with those it slept."""
+    if sys.platform == "linux":
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
+class ClockWatch:
+    """Compares the clock with the seconds since it was made."""
+
+    def __init__(
+        self, now: Callable[[], datetime], seconds: Callable[[], float] = running_seconds
+    ) -> None:
+        self._now = now
+        self._seconds = seconds
+        self._began = self._beginning()
+
+    def warning(self) -> str | None:
+        """Return one line for the screen while the clock is moved."""
+        moved = self._beginning() - self._began
+        # Off Linux the time that a machine slept is in no count of seconds, and looks like a move.
+        is_sleep = moved > timedelta() and sys.platform != "linux"
+        if abs(moved) < LEAST_MOVED or is_sleep:
+            return None
+        hours = round(abs(moved) / timedelta(hours=1))
+        far = f"{hours // 24} days" if hours >= 48 else f"{hours} h"
+        way = "back" if moved < timedelta() else "forward"
+        return f"the clock was moved {way} by {far}: ages and decay count from its new time"
+
+    def _beginning(self) -> datetime:
+        """Return when the seconds began to be counted, as the clock tells it now."""
+        return self._now() - timedelta(seconds=self._seconds())
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+class OwnWriter:
+    """Writes the index of a memory, or follows the process that does; any thread."""
+
+    def __init__(
+        self,
+        index: OwnIndex,
+        bus: Bus,
+        now: Callable[[], datetime],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        from memtui.engine.providers.timer import PendingVectors
+        from memtui.index.indexer import CacheBound, Indexer
+        from memtui.index.job import Courtesy
+
+        self._index = index
+        self._bus = bus
+        self._now = now
+        self._courtesy = Courtesy()
+        cache_bytes = index.settings.index.cache_mb * _MEGABYTE
+        self.indexer = Indexer(
+            index.folder,
+            index.scope,
+            self._recipe(),
+            provider=index.providers.get,
+            cache=index.cache,
+            bus=bus,
+            now=now,
+            bound=CacheBound(cache_bytes, lambda: index.providers.spared),
+            transcripts=index.transcript_scope,
+            courtesy=self._courtesy,
+        )
+        self.pending = PendingVectors(self.indexer, bus, clock=clock)
+        self._changing = threading.Lock()
+        index.providers.changed = self._provider_changed
+        self._watcher: Watcher | None = None
+        self._subscriptions = (
+            bus.subscribe(FilesChanged, lambda event: self.indexer.expect(event.paths)),
+            bus.subscribe((IndexSwapped, IndexChanged, SyncFinished), self._mark_provider),
+        )
+        if bus.on_error is None:
+            # A handler that fails must not end the thread that published.
+            bus.on_error = self._handler_failed
+
+    def start(self, *, watch: bool) -> None:
+        """Start the index thread; with `watch`, follow changes of the files."""
+        self.indexer.start()
+        if not watch:
+            return
+        settings = self._index.settings.index
+        if not settings.watch:
+            self.indexer.sync()
+            return
+        from memtui.index.watcher import Watcher, WatchTimes
+
+        times = WatchTimes(quiet=settings.debounce_seconds, rescan=settings.rescan_seconds)
+        self._watcher = Watcher(
+            self._index.scope, self._bus, self.indexer.sync, times=times, now=self._now
+        )
+        self._watcher.start()
+        self._index.transcripts.follow()
+
+    def sync(self) -> None:
+        self._index.ask_again()
+        self.indexer.ask_again()
+        self.indexer.sync()
+
+    def rebuild(self) -> None:
+        self._index.ask_again()
+        self.indexer.ask_again()
+        self.indexer.rebuild()
+
+    def cancel(self) -> None:
+        self.indexer.cancel()
+
+    def hold(self) -> None:
+        self._courtesy.typed()
+
+    def require(self) -> None:
+        self.indexer.require_writer()
+
+    def wait_idle(self, timeout: float = TIMEOUT_MAX) -> bool:
+        return self.indexer.wait_idle(timeout)
+
+    def watcher_state(self) -> WatcherState:
+        """Return how changes of the files are followed."""
+        return self._watcher.state() if self._watcher is not None else WatcherState("off")
+
+    def stop(self) -> None:
+        """Tell everything to stop, and wait for the watcher alone."""
+        if self._watcher is not None:
+            self._watcher.stop()
+        self._index.transcripts.close()
+        for subscription in self._subscriptions:
+            subscription.close()
+        self.pending.close()
+        self.indexer.cancel()
+
+    def _recipe(self) -> Recipe:
+        from memtui.index.schema import Recipe
+
+        chunking = self._index.settings.chunking
+        return Recipe(self._index.providers.identity, chunking.tokens, chunking.overlap)
+
+    def _provider_changed(self) -> None:
+        """Another provider answers, or the chosen one does again; from any thread."""
+        with self._changing:
+            # Of two changes at once the later one is what counts.
+            self.indexer.use(self._recipe())
+        # Who only searches must not be made to index.
+        state = self._index.providers.state().state
+        if self.indexer.has_run and state is not Reason.PROVIDER_FAILED:
+            self.indexer.sync()
+        self._bus.publish(StatusChanged())
+
+    def _mark_provider(self, event: Event) -> None:
+        """Tell other programs who made the index, on the thread that did; or hear it from them."""
+        index = self._index
+        if not self.indexer.is_writer:
+            index.marked = index.marker.read()
+        elif not index.providers.is_untried:
+            try:
+                index.marker.note(index.providers.state(lasting=True))
+            except OSError as error:
+                self.indexer.record("provider", f"cannot be noted: {error.strerror}")
+
+    def _handler_failed(self, event: Event, error: Exception) -> None:
+        text = f"{type(event).__name__}: {type(error).__name__}: {error}"
+        self.indexer.record("bus", text)

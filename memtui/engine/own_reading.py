@@ -8,13 +8,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from memtui.embedding.provider import ProviderIdentity
 from memtui.engine.inquiry import ChunkFacts, refused
 from memtui.engine.ports import IndexedFile, StoredVector, Vectors, Words
 from memtui.engine.source import RecentFile
 from memtui.index.database import number
 from memtui.index.reader import ChunkRange, chunk_ranges, known_file, recent_files
-from memtui.index.schema import NO_MODEL, has_vector_table, read_meta
+from memtui.index.schema import NO_MODEL, has_vector_table, made_by, read_meta
 from memtui.index.writer import within_limit
 from memtui.model import CandidatePool, Chunk, ChunkSpan, Leg, Ranked, Reason
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
@@ -99,7 +98,7 @@ class OwnReading:
 
     def vector(self, rowid: int) -> StoredVector:
         meta = read_meta(self._connection)
-        identity = _maker(meta)
+        identity = made_by(meta)
         if identity is None:
             return StoredVector(None, Reason.NO_VECTORS, "", None)
         row = self._connection.execute(
@@ -107,7 +106,8 @@ class OwnReading:
         ).fetchall()
         name, dims = identity.name, identity.dimensions
         if not row or not row[0][0]:
-            waits = Reason.PENDING if row and self._index.is_indexing() else Reason.NO_VECTOR
+            is_indexing = self._index.status().progress is not None
+            waits = Reason.PENDING if row and is_indexing else Reason.NO_VECTOR
             return StoredVector(None, waits, name, dims)
         # A platform without sqlite-vec may have written last: then the table is out of date.
         has_table = meta.get("vectors") != "cache" and has_vector_table(self._connection)
@@ -123,7 +123,7 @@ class OwnReading:
         return StoredVector(values, state, name, len(values))
 
     def vectors(self, rowid: int) -> Vectors | Reason:
-        identity = _maker(read_meta(self._connection))
+        identity = made_by(read_meta(self._connection))
         if identity is None or identity.dimensions is None:
             return Reason.NO_VECTORS
         view = self._index.legs.view_of(self._connection, identity)
@@ -320,16 +320,6 @@ def moment(time_ns: int) -> datetime | None:
         return None
 
 
-def _maker(meta: Mapping[str, str]) -> ProviderIdentity | None:
-    """Who made the vectors; `None` for an index that is to hold none."""
-    name, model, fingerprint, dims = (
-        meta.get(key, "") for key in ("provider", "model", "fingerprint", "dimensions")
-    )
-    if not name or name == NO_MODEL:
-        return None
-    return ProviderIdentity(name, model, int(dims) if dims.isdecimal() else None, fingerprint)
-
-
 def _match_of(pool: CandidatePool) -> str | None:
     """The MATCH expression of a keyword leg that answered."""
     state = pool.states.get(Leg.KEYWORD)
@@ -338,38 +328,32 @@ def _match_of(pool: CandidatePool) -> str | None:
 
 
 def _excluding(rows: RowFilter, query: Query, rowid: int) -> Iterator[str]:
-    """The filters of a query that leave a row out, as they can be typed."""
-    for one, typed in typed_filters(query.filters):
-        allowed = rows.allowed(replace(query, filters=one, phrases=()))
-        if allowed is not None and not allowed.holds([rowid])[0]:
-            yield from typed
-
-
-def typed_filters(filters: Filters) -> tuple[tuple[Filters, list[str]], ...]:
-    """Return each kind of filter by itself, with how it can be typed."""
-    return (
+    """Return the filters of a query that leave a row out, as they can be typed."""
+    filters = query.filters
+    kinds = (
         (Filters(sources=filters.sources), [f"source:{name}" for name in filters.sources]),
         (Filters(path_globs=filters.path_globs), [f"path:{glob}" for glob in filters.path_globs]),
         (Filters(after=filters.after), [f"after:{filters.after}"]),
         (Filters(before=filters.before), [f"before:{filters.before}"]),
     )
+    for one, typed in kinds:
+        allowed = rows.allowed(replace(query, filters=one, phrases=()))
+        if allowed is not None and not allowed.holds([rowid])[0]:
+            yield from typed
 
 
 def chunk_lengths(connection: Connection, input_bytes: int | None = None) -> list[tuple[str, int]]:
-    """The text hash and the length in characters of every chunk, split above `input_bytes`."""
-    if input_bytes is None:
-        rows = connection.execute("SELECT hash, length(text) FROM chunks").fetchall()
-        return [(str(text_hash), int(str(length))) for text_hash, length in rows]
+    """Return the text hash and the length in characters of every chunk, split above the limit."""
     # No character takes more than four bytes.
     rows = connection.execute(
         "SELECT hash, length(text), CASE WHEN length(text) * 4 > ? THEN text END FROM chunks",
         (input_bytes,),
     ).fetchall()
-    found: list[tuple[str, int]] = []
+    lengths: list[tuple[str, int]] = []
     for text_hash, length, text in rows:
         if text is None:
-            found.append((str(text_hash), int(str(length))))
-            continue
-        span = ChunkSpan(1, 1, str(text), str(text_hash))
-        found += [(part.hash, len(part.text)) for part in within_limit([span], input_bytes)]
-    return found
+            lengths.append((str(text_hash), int(str(length))))
+        else:
+            parts = within_limit([ChunkSpan(1, 1, str(text), str(text_hash))], input_bytes)
+            lengths += [(part.hash, len(part.text)) for part in parts]
+    return lengths

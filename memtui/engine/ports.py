@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memtui.embedding.provider import Provider, ProviderIdentity
     from memtui.engine.conversations.stores import TranscriptStore
     from memtui.engine.inquiry import ChunkFacts
-    from memtui.engine.own_writer import OwnWriter
+    from memtui.engine.own_index import OwnWriter
     from memtui.engine.providers.failover import ProviderFailover
     from memtui.engine.search import Partial, SearchRequest
     from memtui.engine.source import RecentFile, SourceText

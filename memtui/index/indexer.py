@@ -6,9 +6,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -34,21 +33,28 @@ from memtui.index.job import (
     ProviderFactory,
     RefusedTexts,
     SyncResult,
-    VectorProblem,
 )
-from memtui.index.reader import IndexCounts, LiveIndex, Stamp, counts, known_files, plan_changes
+from memtui.index.reader import (
+    PENDING_SHOWN,
+    IndexerSnapshot,
+    LiveIndex,
+    Stamp,
+    Work,
+    counts,
+    known_files,
+    plan_changes,
+)
 from memtui.index.schema import Recipe, made_by, read_meta
 from memtui.index.sync import rebuild, sync
 from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.memory.discover import Scope, discover
-from memtui.model import ErrorRecord, Leg, Progress, ProviderState, SkippedFile, SyncStats, Usage
+from memtui.model import ErrorRecord, Leg
 
 if TYPE_CHECKING:
     from memtui.index.database import Connection
 
 _ERRORS_KEPT = 20
-PENDING_SHOWN = 200
 _POLL_SECONDS = 1.0
 # What looks at a large index takes a while; it may take this part of the time at most.
 _LOOK_SHARE = 0.05
@@ -90,49 +96,6 @@ class CacheBound:
         current = {who: hashes for who in (maker, wanted) if who is not None}
         last = {spared: hashes} if spared is not None else {}
         return cache.trim(self.limit, current, last, cancelled=cancelled).excess
-
-
-class Work(Enum):
-    """What the index thread is asked for or busy with."""
-
-    NONE = "none"
-    SYNC = "sync"
-    REBUILD = "rebuild"
-
-
-@dataclass(frozen=True, slots=True)
-class IndexerSnapshot:
-    """What the index thread knows, at one moment."""
-
-    running: Work = Work.NONE
-    progress: Progress | None = None
-    pending: tuple[str, ...] = ()
-    """Files whose change is seen and not yet indexed, at most 200."""
-    pending_count: int = 0
-    last_sync: SyncStats | None = None
-    errors: tuple[ErrorRecord, ...] = ()
-    """The last 20, oldest first."""
-    failure: str | None = None
-    """Why the last sync or rebuild failed; `None` when it ended well or was stopped."""
-    stopped: str | None = None
-    """How far the last sync or rebuild came when somebody stopped it; else `None`."""
-    skipped: tuple[SkippedFile, ...] = ()
-    cache_hits: int = 0
-    usage: Usage = field(default_factory=Usage)
-    cache_misses: int = 0
-    cache_excess: int = 0
-    """By how many bytes live vectors alone exceed the bound of the cache."""
-    writer: str = "none"
-    """`this process`, `process 1234`, or `none`."""
-    generation: int = 0
-    """The live generation; 0 when there is none."""
-    counts: IndexCounts = field(default_factory=IndexCounts)
-    problem: VectorProblem | None = None
-    """Why vectors are missing although they should be there."""
-    provider: ProviderState | None = None
-    """What the provider said when it was asked last; `None` before."""
-    vector_extension: str | None = None
-    """The version of sqlite-vec; `None` when it cannot be loaded or was not tried yet."""
 
 
 class Indexer:

@@ -1,21 +1,32 @@
-"""A connection that follows the live generation, and what is read through it."""
+"""What is known of an index: its rows, read through a connection that follows it, and its state."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from memtui.errors import IndexMissing, IndexUnusable
 from memtui.index.database import mapped_errors, number, open_database
 from memtui.index.generations import IndexFolder
 from memtui.index.schema import check_version, read_meta
-from memtui.model import SourceCount, SourceFile
+from memtui.model import (
+    ErrorRecord,
+    Progress,
+    ProviderState,
+    SkippedFile,
+    SourceCount,
+    SourceFile,
+    SyncStats,
+    Usage,
+)
 from memtui.settings.storage import NO_FILE, file_state
 
 if TYPE_CHECKING:
     from memtui.index.database import Connection
+    from memtui.index.job import VectorProblem
 
 # Within this time of a scan, a second write may leave size and modification time as they were.
 RACY_NS = 2 * 10**9
@@ -240,3 +251,51 @@ def counts(connection: Connection) -> IndexCounts:
     total = sum(source.chunks for source in sources)
     missing = number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
     return IndexCounts(sum(source.files for source in sources), total, total - missing, sources)
+
+
+# --- the index thread ---------------------------------------------------------------------------
+
+PENDING_SHOWN = 200
+
+
+class Work(Enum):
+    """What the index thread is asked for or busy with."""
+
+    NONE = "none"
+    SYNC = "sync"
+    REBUILD = "rebuild"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexerSnapshot:
+    """What the index thread knows, at one moment."""
+
+    running: Work = Work.NONE
+    progress: Progress | None = None
+    pending: tuple[str, ...] = ()
+    """Files whose change is seen and not yet indexed, at most 200."""
+    pending_count: int = 0
+    last_sync: SyncStats | None = None
+    errors: tuple[ErrorRecord, ...] = ()
+    """The last 20, oldest first."""
+    failure: str | None = None
+    """Why the last sync or rebuild failed; `None` when it ended well or was stopped."""
+    stopped: str | None = None
+    """How far the last sync or rebuild came when somebody stopped it; else `None`."""
+    skipped: tuple[SkippedFile, ...] = ()
+    cache_hits: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cache_misses: int = 0
+    cache_excess: int = 0
+    """By how many bytes live vectors alone exceed the bound of the cache."""
+    writer: str = "none"
+    """`this process`, `process 1234`, or `none`."""
+    generation: int = 0
+    """The live generation; 0 when there is none."""
+    counts: IndexCounts = field(default_factory=IndexCounts)
+    problem: VectorProblem | None = None
+    """Why vectors are missing although they should be there."""
+    provider: ProviderState | None = None
+    """What the provider said when it was asked last; `None` before."""
+    vector_extension: str | None = None
+    """The version of sqlite-vec; `None` when it cannot be loaded or was not tried yet."""

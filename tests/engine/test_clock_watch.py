@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memtui.engine.own_status import ClockWatch, running_seconds
+from memtui.engine.own_index import ClockWatch, running_seconds
 
 BEGAN = datetime(2026, 11, 21, 12, tzinfo=UTC)
 YEAR = timedelta(days=365)

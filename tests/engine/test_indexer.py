@@ -26,7 +26,7 @@ from memtui.bus import (
 from memtui.embedding.provider import Provider, ProviderIdentity, Vector
 from memtui.errors import WorkspaceNotFound, WriterLocked
 from memtui.index.generations import WriterLock
-from memtui.index.indexer import Indexer, IndexerSnapshot, Work
+from memtui.index.indexer import Indexer
 from memtui.index.job import (
     MOST_SECONDS,
     PAUSE_SECONDS,
@@ -34,7 +34,7 @@ from memtui.index.job import (
     Courtesy,
     ProgressReporter,
 )
-from memtui.index.reader import LiveIndex
+from memtui.index.reader import IndexerSnapshot, LiveIndex, Work
 from memtui.model import ProviderState, Reason
 from tests.support.events import EventQueue, collect
 from tests.support.indexing import Workspace

@@ -29,8 +29,7 @@ from memtui.engine.engine import Engine
 from memtui.engine.foreign import ForeignTarget, find_target
 from memtui.engine.foreign.index import OpenClawIndex
 from memtui.engine.foreign.query_vectors import GivenVectors, load_given
-from memtui.engine.own_index import OwnIndex
-from memtui.engine.own_writer import OwnWriter
+from memtui.engine.own_index import OwnIndex, OwnWriter
 from memtui.index.foreign.opening import open_foreign
 from memtui.index.generations import IndexFolder
 from memtui.index.reader import LiveIndex

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from memtui.embedding.choice import choice_of, fallback_of
 from memtui.embedding.registry import resolve
-from memtui.engine.own_files import IndexReader
 from memtui.engine.providers.slot import sent_to
 from memtui.errors import IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.transcripts.discovery import (
@@ -40,6 +39,7 @@ from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
     from memtui.engine.foreign.agent import ForeignFacts
+    from memtui.index.database import Connection
     from memtui.index.foreign.opening import Opened
     from memtui.index.generations import IndexFolder
     from memtui.index.indexer import Indexer
@@ -126,7 +126,7 @@ class OwnTranscripts(TranscriptStore):
         folder: IndexFolder,
         indexer: Indexer | None,
         *,
-        read: IndexReader,
+        read: Callable[[Callable[[Connection], Any]], Any],
         providers: Callable[[], tuple[ProviderListing, ...]],
     ) -> None:
         """`read` reads the index on the engine thread, and returns `None` when there is none."""
