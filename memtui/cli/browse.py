@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby, zip_longest
+from typing import Any
 
 import click
 
 from memtui.cli.invocation import Invocation
-from memtui.cli.options import RAW, on_memory
-from memtui.cli.output import Output
+from memtui.cli.options import on_memory
+from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, Line, Output
 from memtui.cli.session import Session, open_reading
 from memtui.engine.places import meant, parse_place, readings, spellings
 from memtui.errors import QueryError
+from memtui.memory.care.duplicates import words_of
 from memtui.memory.care.masking import masked
 from memtui.memory.workspace import workspace_id
 from memtui.model import Chunk, Reason, citation
@@ -29,33 +33,18 @@ from memtui.model.browsing import (
 )
 from memtui.model.inquiry import Place
 from memtui.report import words
-from memtui.report.documents import (
-    care_entry,
-    masked_record,
-    neighbours_entry,
-    queries_entry,
-    record_entry,
-)
+from memtui.report.json_text import plain
 from memtui.settings.storage import StateFolder, queries_in
 from memtui.text.sanitize import safe_line
 
-EXIT_OK, EXIT_NOTHING, EXIT_FOUND = 0, 1, 1
-_BOLD = 1
+EXIT_FOUND = 1
+HIDDEN = "***"
+"""Stands for a term that is a part of a credential."""
+_ID = re.compile(r"[0-9a-f]{64}")
+_PLACE = ("id", "path", "source", "start_line", "end_line")
 _CARE_LINES, _TEXT_LINES = 8, 12
-_INDENT = 4
 _BETWEEN = " | "
 _SHOWN_TERMS = 16
-_ID = re.compile(r"[0-9a-f]{64}")
-_NAMES: Mapping[CareRule, str] = {
-    CareRule.NEAR_DUPLICATE: "near-duplicates",
-    CareRule.UNREACHABLE: "files that their own first words do not bring up",
-    CareRule.EMPTY_FILE: "empty files",
-    CareRule.LONG_FILE: "long files",
-    CareRule.DATED_FACT: "dated facts in notes without a date",
-    CareRule.BROKEN_LINK: "broken links",
-    CareRule.LONG_LINE: "long lines",
-    CareRule.CREDENTIAL: "text shaped like credentials",
-}
 
 
 @click.command(short_help="Look through the notes for what needs care.")
@@ -65,16 +54,15 @@ _NAMES: Mapping[CareRule, str] = {
     type=click.Choice([rule.value for rule in CareRule]),
     help="Only what this rule finds; may be repeated.",
 )
-@RAW
-@on_memory(vectors=True, agent=True, demo=True)
-def care(invocation: Invocation, rules: Sequence[str], raw: bool) -> int:
+@on_memory(vectors=True, agent=True, demo=True, raw=True)
+def care(invocation: Invocation, rules: Sequence[str]) -> int:
     """List what needs care: duplicates, broken links, credentials, unreachable files, and more.
 
     Each with its place, and the text it is compared with beside it. Nothing is written. Exits with
     0 when there is nothing to care for and with 1 when there is.
     """
     chosen = {CareRule(rule) for rule in rules} or set(CareRule)
-    output = invocation.output(raw=raw)
+    output = invocation.output()
     with open_reading(invocation) as session:
         report = session.engine.browse.care(
             progressed=lambda done, total: output.progress(f"care: {100 * done // total} %")
@@ -85,51 +73,58 @@ def care(invocation: Invocation, rules: Sequence[str], raw: bool) -> int:
         {rule: count for rule, count in report.looked_at.items() if rule in chosen},
         {rule: why for rule, why in report.skipped.items() if rule in chosen},
     )
-    if invocation.json:
-        output.document(care_entry(report))
-    else:
-        _print_care(output, report)
-    return EXIT_FOUND if report.findings else EXIT_OK
+    notes = [f"memtui: {rule} was not looked for: {why}" for rule, why in report.skipped.items()]
+    if not report.findings:
+        judged = max(report.looked_at.values(), default=0)
+        notes.append(f"nothing needs care, of {judged:,} that were looked at")
+    lines = care_lines(report, output.width())
+    return invocation.respond(
+        care_document(report),
+        ([(line, BOLD)] if is_heading else line for line, is_heading in lines),
+        notes=notes,
+        exit_code=EXIT_FOUND if report.findings else EXIT_OK,
+    )
 
 
-def _print_care(output: Output, report: CareReport) -> None:
+def care_document(report: CareReport) -> dict[str, Any]:
+    """Return a report with the fields of `CareReport`, and how many findings each rule has."""
+    entry: dict[str, Any] = plain(report)
+    return {**entry, "counts": Counter(finding.rule for finding in report.findings)}
+
+
+def care_lines(report: CareReport, width: int) -> Iterator[tuple[str, bool]]:
+    """Return the findings rule by rule, with their texts; true for the heading of a rule."""
     for rule, group in groupby(report.findings, lambda finding: finding.rule):
         findings = list(group)
-        output.line(output.styled(f"{_NAMES[rule]} ({rule}): {len(findings)}", _BOLD))
+        yield f"{words.RULE_WORDS[rule].title} ({rule}): {len(findings)}", True
         for finding in findings:
-            output.line(output.clean(f"  {place_words(finding.place)}: {finding.message}"))
-            for line in _texts(finding, output.width()):
-                output.line(" " * _INDENT + output.clean(line))
-        output.line()
-    for rule, why in report.skipped.items():
-        output.note(f"memtui: {rule} was not looked for: {why}")
-    if not report.findings:
-        looked = max(report.looked_at.values(), default=0)
-        output.note(f"nothing needs care, of {looked:,} that were looked at")
+            yield f"  {place_name(finding.place)}: {finding.message}", False
+            for line in _texts(finding, width - 4):
+                yield f"    {line}", False
+        yield "", False
 
 
-def place_words(place: CarePlace) -> str:
-    """Where a finding is, as a citation."""
+def place_name(place: CarePlace | Chunk) -> str:
+    """Return where a finding or a chunk is, as a citation."""
     return citation(place.path, place.start_line, place.end_line)
 
 
 def _texts(finding: CareFinding, width: int) -> Iterator[str]:
-    room = width - _INDENT
+    """The text of a finding; with another place both side by side."""
     if finding.other is None:
-        yield from wrapped(finding.place.text, room, _CARE_LINES // 2)
+        yield from wrapped(finding.place.text, width, _CARE_LINES // 2)
         return
-    half = (room - len(_BETWEEN)) // 2
-    heads = (place_words(finding.place), place_words(finding.other))
+    half = (width - len(_BETWEEN)) // 2
     left, right = (
-        [words.ending(head, half), *wrapped(place.text, half, _CARE_LINES)]
-        for head, place in zip(heads, (finding.place, finding.other), strict=True)
+        [words.ending(place_name(place), half), *wrapped(place.text, half, _CARE_LINES)]
+        for place in (finding.place, finding.other)
     )
     for first, second in zip_longest(left, right, fillvalue=""):
-        yield f"{words.padded(first, half)}{_BETWEEN}{second}".rstrip()
+        yield f"{words.padded(safe_line(first), half)}{_BETWEEN}{second}".rstrip()
 
 
 def wrapped(text: str, width: int, most: int) -> Sequence[str]:
-    """The first lines of a text, each of at most `width` cells; blank lines are left out."""
+    """Return the first lines of a text, each of at most `width` cells, without blank ones."""
     lines: list[str] = []
     for line in text.split("\n"):
         # What is made safe may be wider than it was.
@@ -152,47 +147,46 @@ def wrapped(text: str, width: int, most: int) -> Sequence[str]:
 @click.option(
     "-n", "--limit", type=click.IntRange(0, 100), default=5, help="How many neighbours. [5]"
 )
-@RAW
-@on_memory(vectors=True, agent=True, demo=True)
-def chunk(invocation: Invocation, place: str, queries: bool, limit: int, raw: bool) -> int:
+@on_memory(vectors=True, agent=True, demo=True, raw=True)
+def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
     """Show the chunk at PLACE (PATH, PATH:12, PATH#L12, or a chunk id) from every side.
 
     Its terms with their document frequency, its vector, its date, the chunks most like it by
     vector and by words, and its near-duplicates. Exits with 1 when there is no such chunk.
     """
-    output = invocation.output(raw=raw)
+    output = invocation.output()
     with open_reading(invocation) as session:
-        engine = session.engine
+        browse = session.engine.browse
         ids, others = _chunks_at(session, place)
-        record = engine.browse.chunk_record(ids) if ids else None
+        record = browse.chunk_record(ids) if ids else None
         if record is None:
             missing = f"the index holds no chunk at {place}"
-            if invocation.json:
-                output.document({"missing": missing})
-            else:
-                output.note(f"memtui: {missing}")
-            return EXIT_NOTHING
-        found = engine.browse.neighbours(record.chunk.id, limit)
+            return invocation.respond(
+                {"missing": missing}, notes=[f"memtui: {missing}"], exit_code=EXIT_NOTHING
+            )
+        neighbours = browse.neighbours(record.chunk.id, limit)
         answered = _answered_queries(session, record.chunk.id, output) if queries else None
-    if invocation.json:
-        history = {} if answered is None else {"queries": queries_entry(answered)}
-        output.document(
-            {"record": record_entry(record), "neighbours": neighbours_entry(found), **history}
-        )
-        return EXIT_OK
-    for heading, lines in _parts(record, found, answered, output.width()):
-        output.line(output.styled(output.clean(heading), _BOLD))
-        for line in lines:
-            output.line("  " + output.clean(line))
+    notes = []
     if others:
         named = ", ".join(f"{other.path}:{other.start_line}" for other in others[:5])
         more = ", …" if len(others) > 5 else ""
-        output.note(f"memtui: {words.count(len(others), 'more chunk')} there: {named}{more}")
-    return EXIT_OK
+        notes = [f"memtui: {words.count(len(others), 'more chunk')} there: {named}{more}"]
+    parts = chunk_parts(record, neighbours, answered, output.width() - 2)
+    return invocation.respond(
+        chunk_document(record, neighbours, answered),
+        _lines(parts),
+        notes=notes,
+    )
+
+
+def _lines(parts: Iterable[tuple[str, Iterable[str]]]) -> Iterator[Line]:
+    for heading, lines in parts:
+        yield [(heading, BOLD)]
+        yield from (f"  {line}" for line in lines)
 
 
 def _chunks_at(session: Session, text: str) -> tuple[str, Sequence[Chunk]]:
-    """The id of the first chunk at a place, and the other chunks; an empty id for none."""
+    """Find the id of the first chunk at a place, and the other chunks; an empty id for none."""
     if _ID.fullmatch(text):
         return text, ()
     place = parse_place(text)
@@ -200,10 +194,10 @@ def _chunks_at(session: Session, text: str) -> tuple[str, Sequence[Chunk]]:
         hint = "PATH, PATH:12, PATH#L12 or a chunk id; the first line is 1"
         raise QueryError(f"{text!r} is not a place", hint=hint)
     paths = session.engine.browse.paths()
-    known = frozenset(paths)
+    indexed = frozenset(paths)
     for reading in readings(Place(text)):
         spelled = spellings(reading.path, session.workspace.root)
-        path = next((one for one in spelled if one in known), None) or meant(spelled, paths).path
+        path = next((one for one in spelled if one in indexed), None) or meant(spelled, paths).path
         if path is not None:
             line = reading.line
             chunks = [
@@ -229,22 +223,68 @@ def _answered_queries(session: Session, chunk_id: str, output: Output) -> Sequen
     return answered
 
 
-def _parts(
+def masked_record(record: ChunkRecord) -> ChunkRecord:
+    """Return the same without credentials: in the text, and in the terms that are parts of them."""
+    text = masked(record.chunk.text)
+    if text == record.chunk.text and record.chunk.snippet is None:
+        return record
+    lost = set(words_of(record.chunk.text)) - set(words_of(text))
+    terms = tuple(
+        # A term may be the stem of a word.
+        replace(term, term=HIDDEN) if any(word.startswith(term.term) for word in lost) else term
+        for term in record.terms
+    )
+    return replace(record, chunk=replace(record.chunk, text=text, snippet=None), terms=terms)
+
+
+def chunk_document(
+    record: ChunkRecord, neighbours: Neighbours, answered: Sequence[AnsweredQuery] | None
+) -> dict[str, Any]:
+    """Return a chunk, the chunks like it, and the queries that it answers where they were asked."""
+    document = {
+        "record": masked_record(record),
+        "neighbours": {
+            "by_vector": [_neighbour_entry(one) for one in neighbours.by_vector],
+            "vector_state": neighbours.vector_state,
+            "by_words": [_neighbour_entry(one) for one in neighbours.by_words],
+            "duplicates": [_neighbour_entry(one) for one in neighbours.duplicates],
+        },
+    }
+    if answered is not None:
+        document["queries"] = [replace(one, query=masked(one.query)) for one in answered]
+    return document
+
+
+def _neighbour_entry(neighbour: Neighbour) -> dict[str, Any]:
+    return {
+        **{name: getattr(neighbour.chunk, name) for name in _PLACE},
+        "score": neighbour.score,
+        "shared": neighbour.shared,
+        "text": masked(neighbour.chunk.text),
+    }
+
+
+def chunk_parts(
     record: ChunkRecord,
-    found: Neighbours,
+    neighbours: Neighbours,
     answered: Sequence[AnsweredQuery] | None,
     width: int,
 ) -> Iterator[tuple[str, Iterator[str]]]:
+    """Return the same for people: headings, each with its lines."""
     shown = masked_record(record)
-    yield _cited(record.chunk), _facts(shown)
-    yield "text", iter(wrapped(shown.chunk.text, width - 2, _TEXT_LINES))
-    terms = shown.terms
-    more = f", the {_SHOWN_TERMS} rarest of {len(terms)}" if len(terms) > _SHOWN_TERMS else ""
-    yield f"terms{more} (count, chunks that have it)", _terms(shown)
-    state = "" if found.vector_state is Reason.OK else _because(found.vector_state)
-    yield f"nearest by vector{state}", _neighbours(found.by_vector, width)
-    yield "nearest by words", _neighbours(found.by_words, width)
-    yield "near-duplicates", _neighbours(found.duplicates, width)
+    yield place_name(record.chunk), _facts(shown)
+    yield "text", iter(wrapped(shown.chunk.text, width, _TEXT_LINES))
+    number = len(shown.terms)
+    more = f", the {_SHOWN_TERMS} rarest of {number}" if number > _SHOWN_TERMS else ""
+    rows = (
+        f"{term.count:>4} {term.document_frequency:>7}  {term.term}"
+        for term in shown.terms[:_SHOWN_TERMS]
+    )
+    yield f"terms{more} (count, chunks that have it)", rows
+    state = _because(neighbours.vector_state)
+    yield f"nearest by vector{state}", _neighbours(neighbours.by_vector, width)
+    yield "nearest by words", _neighbours(neighbours.by_words, width)
+    yield "near-duplicates", _neighbours(neighbours.duplicates, width)
     if answered is not None:
         rows = (f"{one.rank:>3}  {one.score:.3f}  {masked(one.query)}" for one in answered)
         yield "queries of the history that it answers (rank, score)", rows
@@ -256,7 +296,12 @@ def _facts(record: ChunkRecord) -> Iterator[str]:
     yield f"hash        {chunk.hash}"
     yield f"source      {chunk.source}"
     yield f"size        {words.count(record.tokens, 'term')}, {record.characters:,} characters"
-    yield f"vector      {_vector(record)}"
+    made = f"{record.provider or 'nobody'}/{chunk.model}"
+    if record.norm is None:
+        yield f"vector      none: {words.reason_words(record.vector_state)} ({made})"
+    else:
+        state = _because(record.vector_state)
+        yield f"vector      {record.dimensions} numbers, length {record.norm:.6f}, {made}{state}"
     why = words.reason_words(chunk.day_from) if chunk.day_from is not None else "no date"
     yield f"date        {f'{chunk.day}, ' if chunk.day is not None else ''}{why}"
     if record.changed is not None:
@@ -265,31 +310,13 @@ def _facts(record: ChunkRecord) -> Iterator[str]:
         yield f"importance  {words.short_number(record.importance)}"
 
 
-def _vector(record: ChunkRecord) -> str:
-    made = f"{record.provider or 'nobody'}/{record.chunk.model}"
-    if record.norm is None:
-        return f"none: {words.reason_words(record.vector_state)} ({made})"
-    state = "" if record.vector_state is Reason.OK else _because(record.vector_state)
-    return f"{record.dimensions} numbers, length {record.norm:.6f}, {made}{state}"
-
-
 def _because(state: Reason) -> str:
-    return f": {words.reason_words(state)}"
+    return "" if state is Reason.OK else f": {words.reason_words(state)}"
 
 
-def _terms(record: ChunkRecord) -> Iterator[str]:
-    for term in record.terms[:_SHOWN_TERMS]:
-        yield f"{term.count:>4} {term.document_frequency:>7}  {term.term}"
-
-
-def _neighbours(found: Sequence[Neighbour], width: int) -> Iterator[str]:
-    for one in found:
+def _neighbours(neighbours: Sequence[Neighbour], width: int) -> Iterator[str]:
+    for one in neighbours:
         about = ", ".join(map(masked, one.shared)) or " ".join(masked(one.chunk.text).split())
-        line = f"{one.score:.3f}  {_cited(one.chunk)}  {about}"
-        yield words.padded(line, width - 2).rstrip()
-    if not found:
+        yield words.padded(f"{one.score:.3f}  {place_name(one.chunk)}  {about}", width).rstrip()
+    if not neighbours:
         yield "none"
-
-
-def _cited(chunk: Chunk) -> str:
-    return citation(chunk.path, chunk.start_line, chunk.end_line)

@@ -9,9 +9,10 @@ from typing import Any
 
 import click
 
-from memtui.cli.group import Subgroup, nearest
+from memtui.cli.group import Subgroup
 from memtui.cli.invocation import Invocation
 from memtui.cli.options import on_memory
+from memtui.cli.output import DIM, Line
 from memtui.errors import SettingsError
 from memtui.ranking.profiles import PROFILES
 from memtui.settings import (
@@ -24,20 +25,10 @@ from memtui.settings import (
     check_settings,
 )
 from memtui.settings.files import Problem, data_dir, state_dir, user_config_file
-from memtui.settings.keys import RANKING, known_keys, leaves, tables
-from memtui.settings.keys import nearest as nearest_key
-from memtui.settings.load import (
-    file_layer,
-    is_trusted,
-    project_file,
-    protected_keys,
-)
-from memtui.settings.load import (
-    revoke as revoke_trust,
-)
-from memtui.settings.load import (
-    trust as record_trust,
-)
+from memtui.settings.keys import RANKING, known_keys, leaves, nearest, nearest_profile, tables
+from memtui.settings.load import file_layer, is_trusted, project_file, protected_keys
+from memtui.settings.load import revoke as revoke_trust
+from memtui.settings.load import trust as record_trust
 from memtui.settings.openclaw import (
     AgentConfig,
     Conversion,
@@ -57,8 +48,6 @@ from memtui.settings.storage import digest_of, replace_text
 from memtui.settings.toml import toml_value
 from memtui.text.sanitize import safe_line
 
-_DIM = 2
-
 
 @click.group(cls=Subgroup)
 def config() -> None:
@@ -76,27 +65,24 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
     loaded = invocation.settings_here()
     origins = _chosen(loaded.origins.values(), keys)
     in_force = _ranking_in_force(loaded)
-    output = invocation.output()
-    if invocation.json:
-        output.document(
-            {
-                "settings": [_entry(origin, in_force) for origin in origins],
-                "user_file": loaded.user_file,
-                "project_file": loaded.project_file,
-                "warnings": loaded.warnings,
-            }
-        )
-        return 0
-    output.warn(loaded.warnings)
     width = max((len(origin.key) for origin in origins), default=0)
-    for origin in origins:
-        value = _shown(origin.key, origin.value)
-        if origin.value is None and origin.key in in_force:
-            applied, why = in_force[origin.key]
-            value = f"{_shown(origin.key, applied)}  # {why}"
-        line = f"{origin.key:<{width}} = {value}"
-        output.line(output.clean(line) + output.styled(output.clean(_history(origin)), _DIM))
-    return 0
+    return invocation.respond(
+        {
+            "settings": [_entry(origin, in_force) for origin in origins],
+            "user_file": loaded.user_file,
+            "project_file": loaded.project_file,
+        },
+        (_line(origin, in_force, width) for origin in origins),
+        warnings=loaded.warnings,
+    )
+
+
+def _line(origin: Origin, in_force: Mapping[str, tuple[Any, str]], width: int) -> Line:
+    value = _shown(origin.key, origin.value)
+    if origin.value is None and origin.key in in_force:
+        applied, why = in_force[origin.key]
+        value = f"{_shown(origin.key, applied)}  # {why}"
+    return [f"{origin.key:<{width}} = {value}", (_history(origin), DIM)]
 
 
 def _chosen(origins: Iterable[Origin], keys: Sequence[str]) -> list[Origin]:
@@ -106,7 +92,7 @@ def _chosen(origins: Iterable[Origin], keys: Sequence[str]) -> list[Origin]:
     for key in keys:
         names = known_keys() | tables() - {""}
         if not any(_below(origin.key, key) for origin in everything) and key not in names:
-            near = nearest_key(key, names)
+            near = nearest(key, names)
             hint = f"did you mean {near}?" if near else "`memtui config show` lists every key"
             raise SettingsError(f"no such key: {key}", hint=hint)
     return [origin for origin in everything if any(_below(origin.key, key) for key in keys)]
@@ -172,14 +158,11 @@ def show_paths(invocation: Invocation) -> int:
         {"name": name, "path": path, "exists": os.path.lexists(path)}
         for name, path in places.items()
     ]
-    output = invocation.output()
-    if invocation.json:
-        output.document({"paths": entries})
-        return 0
-    for entry in entries:
-        mark = "" if entry["exists"] else "  (not there)"
-        output.line(output.clean(f"{entry['name']:<10}{entry['path']}{mark}"))
-    return 0
+    lines = (
+        f"{entry['name']:<10}{entry['path']}{'' if entry['exists'] else '  (not there)'}"
+        for entry in entries
+    )
+    return invocation.respond({"paths": entries}, lines)
 
 
 @config.command("validate")
@@ -189,22 +172,19 @@ def validate_config(invocation: Invocation) -> int:
     problems = check_settings(env=invocation.env, root=invocation.root_if_any())
     # Untrusted keys are only named.
     failing = [one for one in problems if one.fatal or one.code is ProblemCode.UNKNOWN_KEY]
-    output = invocation.output()
-    if invocation.json:
-        entries = [
-            {
-                "severity": "error" if problem in failing else "warning",
-                **{name: getattr(problem, name) for name in _PROBLEM_FIELDS},
-            }
-            for problem in problems
-        ]
-        output.document({"valid": not failing, "problems": entries})
-    else:
-        for problem in problems:
-            output.line(output.clean(str(problem)))
-        if not failing:
-            output.note("memtui: the configuration is valid")
-    return 2 if failing else 0
+    entries = [
+        {
+            "severity": "error" if problem in failing else "warning",
+            **{name: getattr(problem, name) for name in _PROBLEM_FIELDS},
+        }
+        for problem in problems
+    ]
+    return invocation.respond(
+        {"valid": not failing, "problems": entries},
+        map(str, problems),
+        notes=[] if failing else ["memtui: the configuration is valid"],
+        exit_code=2 if failing else 0,
+    )
 
 
 _PROBLEM_FIELDS = ("code", "place", "key", "message", "hint")
@@ -236,12 +216,7 @@ def init_config(
     if name is not None or state_dir is not None:
         raise click.UsageError("--agent and --state-dir need --from-openclaw")
     path = _write_config(invocation, sample_config(), force=force)
-    output = invocation.output()
-    if invocation.json:
-        output.document({"path": path, "written": True})
-    else:
-        output.line(output.clean(f"wrote {path}"))
-    return 0
+    return invocation.respond({"path": path, "written": True}, [f"wrote {path}"])
 
 
 def _write_config(invocation: Invocation, text: str, *, force: bool) -> Path:
@@ -283,30 +258,26 @@ def _init_from_openclaw(
     conversion = to_settings(chosen, release)
     text = _config_text(source, chosen, conversion, release, why)
     path = _write_config(invocation, text, force=force)
-    output = invocation.output()
-    if invocation.json:
-        output.document(
-            {
-                "path": path,
-                "written": True,
-                "from": source.path,
-                "agent": chosen.name,
-                "release": release,
-                "release_why": why,
-                "settings": conversion.settings,
-                "not_taken_over": conversion.cannot,
-                "problems": source.problems,
-            }
-        )
-        return 0
-    output.warn(source.problems)
-    for line in conversion.cannot:
-        output.note(f"memtui: not taken over: {line}")
+    notes = [f"memtui: {problem}" for problem in source.problems]
+    notes += [f"memtui: not taken over: {line}" for line in conversion.cannot]
     others = [other.name for other in source.agents if other is not chosen]
     if others and agent is None:
-        output.note(f"memtui: of agent {chosen.name}; --agent takes {', '.join(others)} as well")
-    output.line(output.clean(f"wrote {path} for OpenClaw {release}: {why}"))
-    return 0
+        notes.append(f"memtui: of agent {chosen.name}; --agent takes {', '.join(others)} as well")
+    return invocation.respond(
+        {
+            "path": path,
+            "written": True,
+            "from": source.path,
+            "agent": chosen.name,
+            "release": release,
+            "release_why": why,
+            "settings": conversion.settings,
+            "not_taken_over": conversion.cannot,
+            "problems": source.problems,
+        },
+        [f"wrote {path} for OpenClaw {release}: {why}"],
+        notes=notes,
+    )
 
 
 def _agent_of(source: OpenClawConfig, name: str | None) -> AgentConfig:
@@ -315,9 +286,7 @@ def _agent_of(source: OpenClawConfig, name: str | None) -> AgentConfig:
     known = {agent.name: agent for agent in source.agents}
     if agent_id(name) in known:
         return known[agent_id(name)]
-    near = nearest(name, list(known))
-    hint = f"did you mean {near}?" if near else f"one of {', '.join(known)}"
-    raise SettingsError(f"no agent {name} in {source.path}", hint=hint)
+    raise SettingsError(f"no agent {name} in {source.path}", hint=nearest_profile(name, known))
 
 
 def _config_text(
@@ -377,27 +346,23 @@ def trust(invocation: Invocation, folder: str | None, dry_run: bool, revoke: boo
             record_trust(file, state)
     except OSError as error:
         raise SettingsError(f"cannot write in {state.path}: {error.strerror}") from error
-    output = invocation.output()
-    allowed: list[dict[str, Any]] = [
+    allowed = [
         {"key": key, "value": shown_value(key, layer.values[key]), "place": layer.place(key)}
         for key in keys
     ]
     trusted = is_trusted(file, state)
-    if invocation.json:
-        output.document(
-            {
-                "file": file.path,
-                "sha256": file.sha256,
-                "trusted": trusted,
-                "dry_run": dry_run,
-                "keys": allowed,
-            }
-        )
-        return 0
-    output.line(output.clean(f"{file.path} is {'trusted' if trusted else 'not trusted'}"))
-    for entry in allowed:
-        verb = "sets" if trusted else "would set"
-        output.line(output.clean(f"  {verb} {entry['key']} = {entry['value']!r}"))
+    verb = "sets" if trusted else "would set"
+    lines = [f"{file.path} is {'trusted' if trusted else 'not trusted'}"]
+    lines += [f"  {verb} {entry['key']} = {entry['value']!r}" for entry in allowed]
     if not allowed:
-        output.line("  it sets nothing that needs trust")
-    return 0
+        lines.append("  it sets nothing that needs trust")
+    return invocation.respond(
+        {
+            "file": file.path,
+            "sha256": file.sha256,
+            "trusted": trusted,
+            "dry_run": dry_run,
+            "keys": allowed,
+        },
+        lines,
+    )

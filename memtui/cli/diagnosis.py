@@ -7,28 +7,28 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from memtui.cli.invocation import Invocation
 from memtui.cli.options import on_memory
-from memtui.cli.output import Output
+from memtui.cli.output import BOLD, DIM, EXIT_NOTHING, EXIT_OK, RED, YELLOW, Line
 from memtui.errors import MemtuiError
 from memtui.model import ProviderListing
 from memtui.model.status import ForeignAgent
 from memtui.report import words
-from memtui.report.documents import plain
+from memtui.report.conversations import wrapped
+from memtui.report.json_text import plain
 from memtui.report.providers import listing_words
 from memtui.settings.files import demo_data_dir
 from memtui.settings.toml import toml_value
+from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
-    from memtui.engine.doctor import Check, Examination
+    from memtui.engine.doctor import Examination
 
-EXIT_OK, EXIT_NOTHING = 0, 1
-_BOLD, _DIM, _RED, _YELLOW = 1, 2, 31, 33
-_COLOURS = {"problem": _RED, "note": _YELLOW}
+_COLOURS = {"problem": RED, "note": YELLOW}
 _GRADE, _LONGEST_NAME = 7, 26
 _NAME, _STATE, _MODEL, _DIMENSIONS = 16, 13, 26, 5
 WIDTH = 80
@@ -60,39 +60,35 @@ def doctor(invocation: Invocation, probe: bool) -> int:
     examination = examine(
         around, probe=probe, tell=(lambda line: None) if invocation.json else output.progress
     )
-    if invocation.json:
-        output.document({"exit_code": examination.exit_code, **plain(examination)})
-        return examination.exit_code
     output.progress("")
-    for area, checks in groupby(examination.checks, lambda check: check.area):
-        output.line(output.styled(area.value.upper(), _BOLD))
-        _print_checks(output, list(checks))
-        output.line()
+    return invocation.respond(
+        {"exit_code": examination.exit_code, **plain(examination)},
+        _doctor_lines(examination, probe=probe),
+        exit_code=examination.exit_code,
+    )
+
+
+def _doctor_lines(examination: Examination, *, probe: bool) -> Iterator[Line]:
+    for area, group in groupby(examination.checks, lambda check: check.area):
+        checks = list(group)
+        yield [(area.value.upper(), BOLD)]
+        width = min(_LONGEST_NAME, max(words.cells_of(safe_line(one.name)) for one in checks))
+        for check in checks:
+            grade = f"{check.grade.value:<{_GRADE}}"
+            colour = _COLOURS.get(check.grade.value)
+            name = words.padded(safe_line(check.name), width)
+            yield ["  ", (grade, colour) if colour else grade, f" {name}  {check.detail}"]
+            if check.hint:
+                yield f"  {'':<{_GRADE}} {'':<{width}}  -> {check.hint}"
+        yield ""
     if examination.configured:
-        _print_settings(output, examination)
-    output.line(output.clean(_verdict(examination, probe=probe)))
-    return examination.exit_code
-
-
-def _print_checks(output: Output, checks: Sequence[Check]) -> None:
-    width = min(_LONGEST_NAME, max(words.cells_of(output.clean(check.name)) for check in checks))
-    for check in checks:
-        grade = f"{check.grade.value:<{_GRADE}}"
-        if check.grade.value in _COLOURS:
-            grade = output.styled(grade, _COLOURS[check.grade.value])
-        name = words.padded(output.clean(check.name), width)
-        output.line(f"  {grade} {name}  {output.clean(check.detail)}")
-        if check.hint:
-            output.line(f"  {'':<{_GRADE}} {'':<{width}}  -> {output.clean(check.hint)}")
-
-
-def _print_settings(output: Output, examination: Examination) -> None:
-    output.line(output.styled("CONFIGURED", _BOLD))
-    width = max(len(item.key) for item in examination.configured)
-    for item in examination.configured:
-        where = output.styled(output.clean(f"  # {item.source} {item.place}"), _DIM)
-        output.line(f"  {output.clean(f'{item.key:<{width}} = {toml_value(item.value)}')}{where}")
-    output.line()
+        yield [("CONFIGURED", BOLD)]
+        width = max(len(item.key) for item in examination.configured)
+        for item in examination.configured:
+            where = (f"  # {item.source} {item.place}", DIM)
+            yield [f"  {item.key:<{width}} = {toml_value(item.value)}", where]
+        yield ""
+    yield _verdict(examination, probe=probe)
 
 
 def _verdict(examination: Examination, *, probe: bool) -> str:
@@ -130,21 +126,16 @@ def providers(invocation: Invocation) -> int:
         exit_code = error.exit_code
     if listings is None:
         listings = provider_listings(embedding)
-    output = invocation.output()
-    if invocation.json:
-        output.document(
-            {
-                "requested": embedding.provider,
-                "fallback": embedding.fallback,
-                "providers": listings,
-                "warnings": warnings,
-            }
-        )
-        return exit_code
-    output.warn(warnings)
-    for line in provider_lines(listings, embedding.provider):
-        output.line(output.clean(line).rstrip())
-    return exit_code
+    return invocation.respond(
+        {
+            "requested": embedding.provider,
+            "fallback": embedding.fallback,
+            "providers": listings,
+        },
+        (line.rstrip() for line in provider_lines(listings, embedding.provider)),
+        warnings=warnings,
+        exit_code=exit_code,
+    )
 
 
 def provider_lines(listings: Sequence[ProviderListing], requested: str) -> Iterator[str]:
@@ -187,23 +178,19 @@ def agents(invocation: Invocation) -> int:
     folders = state_dirs(invocation.env, home)
     here = agents_here(invocation.env, home)
     now = datetime.now(UTC)
-    output = invocation.output()
-    if invocation.json:
-        entries: list[dict[str, Any]] = [
-            {**plain(agent), "age_days": _age(agent, now)} for agent in here
-        ]
-        output.document({"looked_in": folders, "agents": entries})
-    elif here:
-        output.lines(agent_lines(here, home, now))
-    else:
-        where = f"looked in {', '.join(str(folder) for folder in folders)}"
-        if not folders:
-            where = (
-                f"there is no state folder (looked at $OPENCLAW_STATE_DIR, {home / '.openclaw'}, "
-                "its profiles and its older names)"
-            )
-        output.note(f"memtui: no OpenClaw agent: {where}")
-    return EXIT_OK if here else EXIT_NOTHING
+    entries = [{**plain(agent), "age_days": _age(agent, now)} for agent in here]
+    where = f"looked in {', '.join(map(str, folders))}"
+    if not folders:
+        where = (
+            f"there is no state folder (looked at $OPENCLAW_STATE_DIR, {home / '.openclaw'}, "
+            "its profiles and its older names)"
+        )
+    return invocation.respond(
+        {"looked_in": folders, "agents": entries},
+        agent_lines(here, home, now),
+        notes=[] if here else [f"memtui: no OpenClaw agent: {where}"],
+        exit_code=EXIT_OK if here else EXIT_NOTHING,
+    )
 
 
 def agent_lines(agents: Sequence[ForeignAgent], home: Path, now: datetime) -> Iterator[str]:
@@ -236,15 +223,8 @@ def _details(agent: ForeignAgent, home: Path) -> Iterator[tuple[str, str]]:
     for label, path in (("database", agent.database), ("workspace", agent.workspace)):
         if path is not None:
             yield label, words.ending(_shown(path, home), _ROOM)
-    label, rest = "problem", agent.problem
-    while rest:
-        # Broken at blanks where there are any.
-        end = fits = words.fitting(rest, _ROOM)
-        if fits < len(rest):
-            blank = rest.rfind(" ", 0, fits + 1)
-            end = blank if blank > 0 else max(1, fits)
-        yield label, rest[:end]
-        label, rest = "", rest[end:].lstrip()
+    for number, line in enumerate(wrapped(agent.problem, _ROOM) if agent.problem else ()):
+        yield "" if number else "problem", line
 
 
 def _age(agent: ForeignAgent, now: datetime) -> float | None:

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import os
-from datetime import datetime
-from pathlib import Path
+from typing import Any
 
 import click
 
 from memtui.cli.invocation import Invocation
-from memtui.cli.options import RAW, added, filter_options, on_memory, ranking_options
-from memtui.cli.output import Output
-from memtui.cli.search import EXIT_NOTHING, EXIT_OK, answer, file_states
+from memtui.cli.options import added, filter_options, on_memory, ranking_options
+from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, Output
+from memtui.cli.search import answer, file_states
 from memtui.cli.session import Session, open_reading
 from memtui.engine.places import parse_place
 from memtui.errors import QueryError, SettingsError
 from memtui.model import Ranked, Reason
 from memtui.model.inquiry import Inquiry
-from memtui.report import words
-from memtui.report.documents import document_text, explanation_document, search_entry
 from memtui.report.explanation import Explained, report_of
-from memtui.report.export import Format, exported, format_of, save
+from memtui.report.export import (
+    Format,
+    explanation_document,
+    exported,
+    format_of,
+    save,
+    unexplained_document,
+)
+from memtui.report.json_text import document_text
 from memtui.report.layout import Layout
+from memtui.report.words import count
 
-_BOLD = 1
 explain_options = added(
     click.option("--rank", type=click.IntRange(1), help="The result of this rank. [default: 1]"),
     click.option("--chunk", metavar="PATH[:LINE]", help="The file or the line here, shown or not."),
@@ -49,12 +53,10 @@ explain_options = added(
 @explain_options
 @filter_options
 @ranking_options
-@RAW
-@on_memory(vectors=True, agent=True, demo=True)
+@on_memory(vectors=True, agent=True, demo=True, raw=True)
 def explain(
     invocation: Invocation,
     query: str,
-    now: datetime | None,
     rank: int | None,
     chunk: str | None,
     words: bool,
@@ -62,7 +64,6 @@ def explain(
     format_name: str | None,
     file: str | None,
     force: bool,
-    raw: bool,
 ) -> int:
     """Show why a result, a line or a file is in the list of QUERY or not, with every number.
 
@@ -73,53 +74,55 @@ def explain(
         raise click.UsageError("--rank and --chunk exclude each other")
     if invocation.json and format_name not in {None, Format.JSON}:
         raise SettingsError(f"--json and --format {format_name} exclude each other")
-    path = None if file in (None, "-") else invocation.here() / os.path.expanduser(file or "")
+    path = None if file is None or file == "-" else invocation.path(file)
     if force and path is None:
         raise SettingsError("--force needs --output FILE")
     format_ = Format.TEXT if path is None else format_of(path)
     if format_name is not None or invocation.json:
         format_ = Format(format_name or Format.JSON)
-    with open_reading(invocation, now, warm=True) as session:
+    with open_reading(invocation, warm=True) as session:
         ranked, warnings = answer(session, query)
-        output = invocation.output(raw=raw)
+        output = invocation.output()
         inquiry = _inquire(session, ranked, rank or 1, chunk)
-        explained = None
         if inquiry is not None:
             explained = _explain(
                 session, ranked, inquiry, output, try_words=words, passages=passages
             )
         if format_ is not Format.JSON:
             output.warn(warnings)
-        if inquiry is None or explained is None:
-            missing = f"there is no rank {rank or 1}: the search has {_results(ranked)}"
+        if inquiry is None:
+            results = count(len(ranked.hits), "result")
+            missing = f"there is no rank {rank or 1}: the search has {results}"
             if format_ is Format.JSON:
-                output.document({**search_entry(ranked, warnings), "missing": missing})
+                output.document({**unexplained_document(ranked, warnings), "missing": missing})
             else:
                 output.note(f"memtui: {missing}")
             return EXIT_NOTHING
         ui = session.loaded.settings.ui
         ascii_only = ui.glyphs == "ascii"
         if format_ is Format.TEXT and path is None:
-            _print(output, explained, ascii_only=ascii_only)
+            layout = Layout(output.clean, output.wrap_width(), ascii_only or not output.unicode)
+            for line in layout.lines(report_of(explained)):
+                output.line((line.text, BOLD) if line.strong else line.text)
+            text = ""
+        elif format_ is Format.JSON:
+            text = document_text(_document(session, explained, inquiry, warnings)) + "\n"
         else:
-            if format_ is Format.JSON:
-                text = _json(session, explained, warnings)
-            else:
-                # Pictures are as dark as the screen is, or would be.
-                light = output.light_background if ui.theme == "auto" else "light" in ui.theme
-                text = exported(explained, format_, dark=not light, ascii_only=ascii_only)
-            _write(output, path, text, force=force)
+            # Pictures are as dark as the screen is, or would be.
+            light = output.light_background if ui.theme == "auto" else "light" in ui.theme
+            text = exported(explained, format_, dark=not light, ascii_only=ascii_only)
+        if path is not None:
+            save(path, text, force=force)
+            output.note(f"memtui: wrote {output.clean(str(path))}")
+        else:
+            output.whole(text)
     first = inquiry.first_failure
     is_there = inquiry.chunk is not None or first is None or first.reason is not Reason.NO_FILE
     return EXIT_OK if is_there else EXIT_NOTHING
 
 
-def _results(ranked: Ranked) -> str:
-    return words.count(len(ranked.hits), "result")
-
-
 def _inquire(session: Session, ranked: Ranked, rank: int, place: str | None) -> Inquiry | None:
-    """What is known of a place, or of the result of a rank; `None` for a rank without a result."""
+    """Ask about a place, or the result of a rank; `None` for a rank without a result."""
     if place is None:
         if rank > len(ranked.hits):
             return None
@@ -143,7 +146,7 @@ def _explain(
     """Look for what would bring a chunk into the list, with a word on a terminal meanwhile."""
     chunk, ranking, engine = inquiry.chunk, session.ranking(), session.engine.explain
     if chunk is None:
-        return Explained(ranked, ranking, inquiry, None, None, None)
+        return Explained(ranked, ranking, inquiry)
     changes = None
     try:
         least = engine.least_changes(
@@ -169,28 +172,14 @@ def _explain(
     return Explained(ranked, ranking, inquiry, least, changes, nearest)
 
 
-def _print(output: Output, explained: Explained, *, ascii_only: bool) -> None:
-    layout = Layout(output.clean, output.wrap_width(), ascii_only or not output.unicode)
-    for line in layout.lines(report_of(explained)):
-        output.line(output.styled(line.text, _BOLD) if line.strong else line.text)
-
-
-def _json(session: Session, explained: Explained, warnings: list[str]) -> str:
-    status = session.engine.index.status()
+def _document(
+    session: Session, explained: Explained, inquiry: Inquiry, warnings: list[str]
+) -> dict[str, Any]:
+    status, pool = session.engine.index.status(), explained.ranked.pool
     document = explanation_document(explained, states=file_states(status), warnings=warnings)
     document["provider_state"] = status.provider
-    inquiry, pool = explained.inquiry, explained.ranked.pool
-    assert inquiry is not None
     if inquiry.chunk is None:
         document["missing"] = f"the index holds no chunk at {inquiry.place}"
     elif explained.explanation is None:
         document["missing"] = f"no leg found {inquiry.citation} among its first {pool.limit}"
-    return document_text(document) + "\n"
-
-
-def _write(output: Output, path: Path | None, text: str, *, force: bool) -> None:
-    if path is None:
-        output.whole(text)
-        return
-    save(path, text, force=force)
-    output.note(f"memtui: wrote {output.clean(str(path))}")
+    return document

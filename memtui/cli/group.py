@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 import click
 
 from memtui.cli.output import delivering
+from memtui.settings.keys import nearest
 
 OPEN = "open"
 """Name of the hidden command that opens the terminal interface on a folder."""
@@ -38,12 +37,6 @@ Examples:
 
 class ReaderGone(Exception):
     """Whoever read stdout has closed it; click would end the program with 1 for that."""
-
-
-def nearest(word: str, names: Sequence[str]) -> str | None:
-    """The name that a mistyped word comes nearest to."""
-    near = difflib.get_close_matches(word[:100], names, n=1, cutoff=0.5)
-    return near[0] if near else None
 
 
 class FolderGroup(click.Group):

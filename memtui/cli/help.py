@@ -29,13 +29,11 @@ def completions(invocation: Invocation, shell: str) -> int:
     assert completion is not None, "every shell of the choice has one"
     program = click.get_current_context().find_root().command
     script = completion(program, {}, "memtui", "_MEMTUI_COMPLETE").source()
-    output = invocation.output()
-    if invocation.json:
-        output.document({"shell": shell, "script": script})
-    else:
+    if not invocation.json:
         for line in script.splitlines():
-            output.data(line)
-    return 0
+            invocation.output().data(line)
+        return 0
+    return invocation.respond({"shell": shell, "script": script})
 
 
 @click.command("help")
@@ -46,24 +44,21 @@ def help_(invocation: Invocation, topic: str | None) -> int:
 
     Topics: agents, browse, care, config, exit-codes, keys, providers, ranking, search, sessions.
     """
-    output = invocation.output()
     if topic is None:
         overview = click.get_current_context().find_root().get_help()
         text = f"{overview}\n\nTopics (memtui help TOPIC): {', '.join(TOPICS)}"
     else:
         text = topic_text(topic)
-    if invocation.json:
-        output.document({"topic": topic, "topics": TOPICS, "text": text})
-    elif output.out_is_terminal:
+    if invocation.output().out_is_terminal and not invocation.json:
         _use_configured_pager(invocation)
         click.echo_via_pager(text)
-    else:
-        output.line(text.rstrip("\n"))
-    return 0
+        return 0
+    document = {"topic": topic, "topics": TOPICS, "text": text}
+    return invocation.respond(document, text.rstrip("\n").split("\n"))
 
 
 def topic_text(topic: str) -> str:
-    """The text of a topic; the keys are those of the table of actions."""
+    """Return the text of a topic; the keys are those of the table of actions."""
     if topic != "keys":
         return (_FOLDER / f"{topic}.md").read_text("utf-8")
     width = max(len(action.id) for action in ACTIONS)

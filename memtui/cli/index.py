@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,14 +13,14 @@ import click
 from memtui.bus import Bus, SyncFailed, SyncFinished, SyncProgressed
 from memtui.cli.invocation import Invocation
 from memtui.cli.options import on_memory
-from memtui.cli.output import Output, OutputFailed
+from memtui.cli.output import EXIT_OK, GREEN, RED, Line, Output, OutputFailed
 from memtui.cli.session import Session, agent_opening, open_agent, open_session, refuse_agent
 from memtui.embedding.choice import choice_of
 from memtui.errors import MemtuiError, SettingsError
 from memtui.model import IndexState, IndexStatus, Reason, SyncStats
 from memtui.model.status import FileState, ForeignStatus, IdentityField, Truth
 from memtui.report import words
-from memtui.report.documents import plain
+from memtui.report.json_text import plain
 from memtui.report.providers import (
     cache_words,
     cost_words,
@@ -30,12 +29,13 @@ from memtui.report.providers import (
     usage_words,
     vectors_note,
 )
+from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
     from memtui.engine.foreign.verify import Verdict, Verification
     from memtui.engine.source import RebuildCost
 
-EXIT_OK, EXIT_DIFFERS, EXIT_NO_INDEX, EXIT_PROVIDER = 0, 1, 3, 4
+EXIT_DIFFERS, EXIT_NO_INDEX, EXIT_PROVIDER = 1, 3, 4
 SHOWN_FILES = 20
 """So many changed files are named to people; `--json` has all."""
 _UNKNOWN = "?"
@@ -66,7 +66,7 @@ def index(invocation: Invocation, force: bool, watch: bool, dry_run: bool) -> in
     output = invocation.output()
     if dry_run:
         with open_session(invocation) as session:
-            return _dry_run(invocation, output, session, force=force)
+            return _dry_run(invocation, session, force=force)
     bus = Bus()
     bus.subscribe(SyncProgressed, lambda event: output.progress(progress_line(event)))
     ends: list[SyncFailed | SyncFinished] = []
@@ -83,7 +83,7 @@ def index(invocation: Invocation, force: bool, watch: bool, dry_run: bool) -> in
         output.progress("")
         stats = _outcome(ends)
         engine.refresh_status()
-        _report(invocation, output, engine.status(), stats)
+        _report(invocation, engine.status(), stats)
         if watch:
             _follow(invocation, output, session, bus)
         failed = engine.status().provider.state is Reason.PROVIDER_FAILED
@@ -108,7 +108,7 @@ def _announce(output: Output, session: Session) -> None:
     if opted_in := (*chosen.sources, *chosen.paths):
         parts.append(f"conversations among them: {', '.join(opted_in)}")
     text = f"embedding by {provider.actual} {provider.model} at {provider.address}"
-    output.note(output.clean(f"memtui: {text}: {', '.join(parts) or 'nothing to embed'}"))
+    output.note(f"memtui: {text}: {', '.join(parts) or 'nothing to embed'}")
 
 
 def _cost(session: Session, status: IndexStatus) -> RebuildCost:
@@ -149,29 +149,28 @@ def progress_line(event: SyncProgressed) -> str:
     return "  ".join(parts)
 
 
-def _report(invocation: Invocation, output: Output, status: IndexStatus, stats: SyncStats) -> None:
-    if invocation.json:
-        names = (
-            *("state", "root", "index_dir", "generation", "files", "chunks", "vectors"),
-            *("skipped", "provider", "warnings"),
-        )
-        output.document({"sync": stats, **{name: getattr(status, name) for name in names}})
-        return
-    output.line(output.clean(sync_line(stats)))
+def _report(invocation: Invocation, status: IndexStatus, stats: SyncStats) -> None:
+    names = (
+        *("state", "root", "index_dir", "generation", "files", "chunks", "vectors"),
+        *("skipped", "provider", "warnings"),
+    )
+    lines, notes = [sync_line(stats)], []
     if status.provider.address and stats.usage.requests:
-        output.line(output.clean(f"spent: {usage_words(stats.usage)} of {status.provider.actual}"))
-    output.line(
+        lines.append(f"spent: {usage_words(stats.usage)} of {status.provider.actual}")
+    lines.append(
         f"index: {words.count(status.files, 'file')}, {words.count(status.chunks, 'chunk')}, "
         f"{words.count(status.vectors, 'vector')}"
     )
     for skipped in status.skipped:
         reason = words.reason_words(skipped.reason)
-        output.note(output.clean(f"memtui: skipped {skipped.path}: {skipped.detail or reason}"))
+        notes.append(safe_line(f"memtui: skipped {skipped.path}: {skipped.detail or reason}"))
     if status.provider.state is Reason.PROVIDER_FAILED:
-        output.note(f"memtui: no vectors were made: {status.provider.detail}")
+        notes.append(f"memtui: no vectors were made: {status.provider.detail}")
     elif instead := vectors_note({}, status.provider, full=True):
-        output.note(f"memtui: {instead}")
-    output.warn(status.warnings)
+        notes.append(f"memtui: {instead}")
+    notes += [f"memtui: {warning}" for warning in status.warnings]
+    document = {name: getattr(status, name) for name in names}
+    invocation.respond({"sync": stats, **document}, lines, notes=notes)
 
 
 def sync_line(stats: SyncStats) -> str:
@@ -198,31 +197,28 @@ def sync_line(stats: SyncStats) -> str:
     )
 
 
-def _dry_run(invocation: Invocation, output: Output, session: Session, *, force: bool) -> int:
+def _dry_run(invocation: Invocation, session: Session, *, force: bool) -> int:
     session.engine.index.refresh_status()
     status = session.engine.index.status()
     cost = _cost(session, status)
     is_rebuild = force or status.state is IndexState.NO_INDEX
-    if invocation.json:
-        output.document(
-            {
-                "dry_run": True,
-                "rebuild": is_rebuild,
-                "pending": status.pending,
-                "pending_count": status.pending_count,
-                "skipped": status.skipped,
-                "cost": cost,
-            }
-        )
-        return 0
+    document = {
+        "dry_run": True,
+        "rebuild": is_rebuild,
+        "pending": status.pending,
+        "pending_count": status.pending_count,
+        "skipped": status.skipped,
+        "cost": cost,
+    }
     if is_rebuild and (status.chunks or cost.tokens_estimate):
         place = f"at {cost.address}" if cost.address else "on this machine"
-        output.line(f"would index {words.count(cost.files, 'file')} {place}: {cost_words(cost)}")
+        would = f"would index {words.count(cost.files, 'file')} {place}: {cost_words(cost)}"
     else:
-        output.line(f"would index {words.count(status.pending_count, 'file')}")
-    for path in status.pending:
-        output.data(path)
-    return 0
+        would = f"would index {words.count(status.pending_count, 'file')}"
+    invocation.respond(document, [would])
+    for path in status.pending if not invocation.json else ():
+        invocation.output().data(path)
+    return EXIT_OK
 
 
 def _follow(invocation: Invocation, output: Output, session: Session, bus: Bus) -> None:
@@ -275,21 +271,24 @@ def status(invocation: Invocation, deep: bool) -> int:
             if deep:
                 probes = list(_probe(session))
     warnings = session.loaded.warnings
-    if invocation.json:
-        document: dict[str, Any] = plain(now)
-        document["warnings"] = [*warnings, *now.warnings]
-        if probes is not None:
-            document["probes"] = probes
-        output.document(document)
-    else:
+    document: dict[str, Any] = plain(now)
+    document["warnings"] = [*warnings, *now.warnings]
+    if probes is not None:
+        document["probes"] = probes
+    if not invocation.json:
         output.warn(warnings)
-        output.lines(status_lines(now))
-        for probe in probes or ():
-            hint = f" ({probe['hint']})" if probe["hint"] else ""
-            word = "works" if probe["works"] else "FAILS"
-            output.line(output.clean(f"{word:<10}{probe['name']}: {probe['detail']}{hint}"))
     nothing = now.state is IndexState.NO_INDEX and not invocation.foreign
-    return EXIT_NO_INDEX if nothing else EXIT_OK
+    return invocation.respond(
+        document,
+        (*status_lines(now), *map(_probe_line, probes or ())),
+        exit_code=EXIT_NO_INDEX if nothing else EXIT_OK,
+    )
+
+
+def _probe_line(probe: dict[str, Any]) -> str:
+    hint = f" ({probe['hint']})" if probe["hint"] else ""
+    word = "works" if probe["works"] else "FAILS"
+    return f"{word:<10}{probe['name']}: {probe['detail']}{hint}"
 
 
 def _probe(session: Session) -> Iterator[dict[str, Any]]:
@@ -468,7 +467,7 @@ def verify(
     if not invocation.foreign:
         raise SettingsError("nothing to verify", hint="give --agent NAME or --index FILE")
     output = invocation.output()
-    paths = [invocation.here() / os.path.expanduser(name) for name in against]
+    paths = [invocation.path(name) for name in against]
     # A recording that cannot be used is named before any is compared.
     recordings = [(path, load_recording(path)) for path in paths]
     opening = agent_opening(invocation)
@@ -489,31 +488,28 @@ def verify(
         output.progress("")
         compared.append((path, result))
     agrees = all(verification.agrees for _, verification in compared)
-    if invocation.json:
-        entries = [_verification_entry(*one) for one in compared]
-        output.document({"agrees": agrees, "recordings": entries})
-    else:
-        for path, verification in compared:
-            _print_verification(output, path, verification, everything=verbose)
-    return EXIT_OK if agrees else EXIT_DIFFERS
-
-
-def _print_verification(
-    output: Output, path: Path, verification: Verification, *, everything: bool
-) -> None:
-    agreed = sum(verdict.agrees for verdict in verification.verdicts)
-    total = len(verification.verdicts)
-    word = output.styled("agrees", 32) if verification.agrees else output.styled("DIFFERS", 31)
-    output.line(
-        f"{output.clean(path.name)}: {word}, {agreed} of {total} queries, "
-        f"largest difference {_difference(verification.score_difference)}"
+    return invocation.respond(
+        {"agrees": agrees, "recordings": [_verification_entry(*one) for one in compared]},
+        (line for one in compared for line in _verification_lines(*one, everything=verbose)),
+        exit_code=EXIT_OK if agrees else EXIT_DIFFERS,
     )
-    output.line(output.clean(f"  profile {verification.profile}: {verification.chosen_because}"))
-    for note in verification.notes:
-        output.line(output.clean(f"  {note}"))
+
+
+def _verification_lines(
+    path: Path, verification: Verification, *, everything: bool
+) -> Iterator[Line]:
+    agreed = sum(verdict.agrees for verdict in verification.verdicts)
+    yield [
+        f"{path.name}: ",
+        ("agrees", GREEN) if verification.agrees else ("DIFFERS", RED),
+        f", {agreed} of {len(verification.verdicts)} queries, "
+        f"largest difference {_difference(verification.score_difference)}",
+    ]
+    yield f"  profile {verification.profile}: {verification.chosen_because}"
+    yield from (f"  {note}" for note in verification.notes)
     for verdict in verification.verdicts:
         if everything or not verdict.agrees:
-            output.line(output.clean(_verdict_line(verdict)))
+            yield _verdict_line(verdict)
 
 
 def _verdict_line(verdict: Verdict) -> str:

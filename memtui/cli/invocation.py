@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from memtui.cli.output import Output
+from memtui.cli.output import Line, Output
 from memtui.errors import SettingsError, WorkspaceNotFound
 from memtui.memory.workspace import Found, demo_root, find_workspace
 from memtui.settings import Loaded, load_settings
@@ -28,6 +29,7 @@ class Invocation:
     root: str | None = None
     json: bool = False
     demo: bool = False
+    raw: bool = False
     flags: Mapping[str, Any] | None = None
     """Settings given as options, by dotted key."""
     agent: str | None = None
@@ -36,38 +38,23 @@ class Invocation:
     """The OpenClaw index that is read."""
     query_vectors: str | None = None
     """The file with the vectors of queries."""
+    now: datetime | None = None
+    """The time that ages count from; `None` for the clock's."""
 
     @property
     def foreign(self) -> bool:
         """Whether an agent's index is read instead of memtui's own."""
         return self.agent is not None or self.index is not None
 
-    def with_options(
-        self,
-        *,
-        root: str | None = None,
-        json: bool = False,
-        demo: bool = False,
-        agent: str | None = None,
-        index: str | None = None,
-        query_vectors: str | None = None,
-        private: bool = False,
-    ) -> Invocation:
-        """The same with the options of the command; an option before the command holds too.
+    def with_options(self, *, private: bool = False, **options: Any) -> Invocation:
+        """Return the same with the options of the command; those before the command hold too.
 
         `private` stands for the setting that no query is remembered.
 
         Raises `SettingsError` for options that exclude each other.
         """
-        called = replace(
-            self,
-            root=root or self.root,
-            json=json or self.json,
-            demo=demo or self.demo,
-            agent=self.agent if agent is None else agent,
-            index=self.index if index is None else index,
-            query_vectors=self.query_vectors if query_vectors is None else query_vectors,
-        )
+        given = {name: value for name, value in options.items() if value not in (None, False)}
+        called = replace(self, **given)
         if private:
             called = called.with_flags({"ui.history": Flag("--private", False)})
         which = {
@@ -76,21 +63,43 @@ class Invocation:
             "--index": called.index is not None,
             "--root": called.demo and called.root is not None,
         }
-        given = [option for option, is_given in which.items() if is_given]
-        if len(given) > 1:
-            raise SettingsError(f"{' and '.join(given)} exclude each other")
+        refuse_several(which)
         return called
 
     def with_flags(self, flags: Mapping[str, Any]) -> Invocation:
-        """The same with settings given as options."""
+        """Return the same with settings given as options."""
         return replace(self, flags={**(self.flags or {}), **flags})
 
-    def output(self, *, raw: bool = False) -> Output:
-        """Stdout and stderr."""
-        return Output(self.env, raw=raw)
+    def output(self) -> Output:
+        """Return stdout and stderr."""
+        return Output(self.env, raw=self.raw)
+
+    def respond(
+        self,
+        document: Mapping[str, Any],
+        lines: Iterable[Line] = (),
+        *,
+        warnings: Iterable[object] | None = None,
+        notes: Iterable[str] = (),
+        exit_code: int = 0,
+    ) -> int:
+        """Print an answer as it was asked for, as a document or as lines; return the exit code.
+
+        Warnings are a part of the document; notes are for people alone.
+        """
+        output = self.output()
+        if self.json:
+            more = {} if warnings is None else {"warnings": warnings}
+            output.document({**document, **more})
+            return exit_code
+        output.warn(warnings or ())
+        output.lines(lines)
+        for note in notes:
+            output.note(note)
+        return exit_code
 
     def workspace(self, folder: str | None = None) -> Found:
-        """The memory to work on; raises `WorkspaceNotFound` with the places looked at."""
+        """Find the memory to work on; raises `WorkspaceNotFound` with the places looked at."""
         if self.demo:
             return Found(demo_root(), "the bundled demo")
         return find_workspace(
@@ -98,7 +107,7 @@ class Invocation:
         )
 
     def root_if_any(self) -> Path | None:
-        """The folder to work on, `None` when none was named and none is found.
+        """Find the folder to work on; `None` when none was named and none is there.
 
         Raises `WorkspaceNotFound` when one was named and is not there.
         """
@@ -110,23 +119,34 @@ class Invocation:
             return None
 
     def here(self) -> Path:
-        """The current folder; the top folder when it was removed."""
+        """Return the current folder; the top folder when it was removed."""
         try:
             return Path.cwd()
         except FileNotFoundError:
             return Path(os.sep)
 
+    def path(self, name: str) -> Path:
+        """Return the path of a file that was named on the command line."""
+        return self.here() / os.path.expanduser(name)
+
     def home(self) -> Path:
-        """The user's home folder; the top folder for a user who has none."""
+        """Return the user's home folder; the top folder for a user who has none."""
         try:
             return Path.home()
         except RuntimeError:
             return Path(os.sep)
 
     def settings_here(self) -> Loaded:
-        """The settings in force here, with a workspace or without; raises `SettingsProblems`."""
+        """Load the settings in force here, with a workspace or without."""
         return self.settings(self.root_if_any())
 
     def settings(self, root: Path | None) -> Loaded:
-        """The settings in force for a workspace; raises `SettingsProblems`."""
+        """Load the settings in force for a workspace; raises `SettingsProblems`."""
         return load_settings(flags=self.flags, env=self.env, root=root)
+
+
+def refuse_several(given: Mapping[str, bool]) -> None:
+    """Raise `SettingsError` when more than one of some options is given."""
+    names = [name for name, is_given in given.items() if is_given]
+    if len(names) > 1:
+        raise SettingsError(f"{' and '.join(names)} exclude each other")

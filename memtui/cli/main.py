@@ -7,7 +7,6 @@ import platform
 import traceback
 from collections.abc import Sequence
 from importlib import metadata
-from typing import Any
 
 import click
 
@@ -57,19 +56,13 @@ def program(invocation: Invocation, version: bool) -> int | None:
 
 
 def _show_version(invocation: Invocation) -> int:
-    output = invocation.output()
-    if not invocation.json:
-        output.line(f"memtui {__version__}")
-        return 0
-    output.document(
-        {
-            "version": __version__,
-            "python": platform.python_version(),
-            "platform": platform.platform(),
-            "libraries": {name: _installed(name) for name in _LIBRARIES},
-        }
-    )
-    return 0
+    document = {
+        "version": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "libraries": {name: _installed(name) for name in _LIBRARIES if invocation.json},
+    }
+    return invocation.respond(document, [f"memtui {__version__}"])
 
 
 def _installed(name: str) -> str | None:
@@ -88,28 +81,30 @@ def run(arguments: Sequence[str], interface: Interface) -> int:
     env = dict(os.environ)
     as_json = wants_json(arguments)
     try:
-        return _invoke(arguments, Invocation(interface, env))
+        result = program.main(
+            list(arguments), "memtui", standalone_mode=False, obj=Invocation(interface, env)
+        )
+        return result if isinstance(result, int) else 0
     except (BrokenPipeError, ReaderGone):
         silence_stdout()
         return 0
     except OutputFailed as error:
         silence_stdout()
-        return _fail(env, False, error.code, error.message, error.hint, error.exit_code)
+        return _fail(env, False, error)
     except (click.Abort, KeyboardInterrupt):
-        return _fail(env, as_json, "interrupted", "interrupted", "", EXIT_INTERRUPTED)
-    except click.UsageError as error:
-        hint = f"`{error.ctx.command_path} --help` shows how" if error.ctx else ""
-        return _fail(env, as_json, "usage", error.format_message(), hint, EXIT_USAGE)
+        return _fail(env, as_json, _ended("interrupted", "interrupted", "", EXIT_INTERRUPTED))
     except click.ClickException as error:
-        return _fail(env, as_json, "usage", error.format_message(), "", EXIT_USAGE)
+        ctx = getattr(error, "ctx", None)
+        hint = f"`{ctx.command_path} --help` shows how" if ctx is not None else ""
+        return _fail(env, as_json, _ended("usage", error.format_message(), hint, EXIT_USAGE))
     except MemtuiError as error:
-        return _fail(env, as_json, error.code, error.message, error.hint, error.exit_code)
+        return _fail(env, as_json, error)
     except Exception as error:
-        return _crash(env, as_json, error)
+        return _fail(env, as_json, _crash(error))
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether JSON is asked for among the arguments, however wrong the others are."""
+    """Tell whether JSON is asked for among the arguments, however wrong the others are."""
     before = ""
     for argument in arguments:
         if argument == "--":
@@ -122,36 +117,31 @@ def wants_json(arguments: Sequence[str]) -> bool:
     return False
 
 
-def _invoke(arguments: Sequence[str], invocation: Invocation) -> int:
-    try:
-        result: Any = program.main(
-            args=list(arguments), prog_name="memtui", standalone_mode=False, obj=invocation
-        )
-    except click.exceptions.Exit as exit_:
-        return exit_.exit_code
-    return result if isinstance(result, int) else 0
+def _ended(code: str, message: str, hint: str, exit_code: int) -> MemtuiError:
+    """Make the error of an end that is none of memtui's own."""
+    error = MemtuiError(message, hint=hint)
+    error.code, error.exit_code = code, exit_code
+    return error
 
 
-def _fail(
-    env: dict[str, str], as_json: bool, code: str, message: str, hint: str, exit_code: int
-) -> int:
+def _fail(env: dict[str, str], as_json: bool, error: MemtuiError) -> int:
     try:
         output = Output(env)
         if as_json:
-            error = {"code": code, "message": message, "hint": hint, "exit_code": exit_code}
-            output.document({"error": error})
+            names = ("code", "message", "hint", "exit_code")
+            output.document({"error": {name: getattr(error, name) for name in names}})
         else:
             output.progress("")
-            output.note(f"memtui: {message}")
-            if hint:
-                output.note(f"  {hint}")
+            output.note(f"memtui: {error.message}")
+            if error.hint:
+                output.note(f"  {error.hint}")
         output.flush()
     except (BrokenPipeError, OutputFailed):
         silence_stdout()
-    return exit_code
+    return error.exit_code
 
 
-def _crash(env: dict[str, str], as_json: bool, error: Exception) -> int:
+def _crash(error: Exception) -> MemtuiError:
     """Keep the traceback of what should not have happened in the state folder."""
     try:
         state = StateFolder()
@@ -162,4 +152,4 @@ def _crash(env: dict[str, str], as_json: bool, error: Exception) -> int:
     except SettingsError as failure:
         where = f"nowhere ({failure.message})"
     message = masked_text(f"this should not have happened: {type(error).__name__}: {error}")
-    return _fail(env, as_json, "internal", message, f"traceback in {where}", EXIT_FAILED)
+    return _ended("internal", message, f"traceback in {where}", EXIT_FAILED)

@@ -54,37 +54,41 @@ def open_folder(invocation: Invocation, folder: str | None) -> int:
         # What cannot be opened is one line and no screen.
         loaded = invocation.settings(None)
         opening = agent_opening(invocation)
-        engine = opening.open(invocation.env)
+        engine = opening.open(invocation)
         return invocation.interface(opening.workspace(), loaded, foreign=engine)
-    from memtui.engine.foreign.agent import agents_here
-
     if invocation.query_vectors is not None:
         raise SettingsError(VECTORS_NEED_AN_AGENT)
-    named = folder is not None or invocation.root is not None or invocation.demo
-    named = named or bool(invocation.env.get("MEMTUI_ROOT"))
+    is_given = folder is not None or invocation.root is not None
+    is_named = is_given or invocation.demo or bool(invocation.env.get("MEMTUI_ROOT"))
     try:
         workspace = invocation.workspace(folder)
     except WorkspaceNotFound as error:
-        if folder is not None or invocation.root is not None:
+        if is_given:
             raise
-        agents = () if named else agents_here(invocation.env, invocation.home())
-        if any(agent.database is not None for agent in agents):
+        if not is_named and _has_agents(invocation):
             return invocation.interface(None, invocation.settings(None), choose=True)
-        return _offer_demo(invocation, error)
+        _offer_demo(invocation, error)
+        invocation = invocation.with_options(demo=True)
+        workspace = invocation.workspace()
     loaded = invocation.settings(workspace.root)
-    choose = not named and workspace.root != invocation.here()
+    choose = not is_named and not invocation.demo and workspace.root != invocation.here()
     return invocation.interface(workspace, loaded, demo=invocation.demo, choose=choose)
 
 
-def _offer_demo(invocation: Invocation, error: WorkspaceNotFound) -> int:
+def _has_agents(invocation: Invocation) -> bool:
+    from memtui.engine.foreign.agent import agents_here
+
+    agents = agents_here(invocation.env, invocation.home())
+    return any(agent.database is not None for agent in agents)
+
+
+def _offer_demo(invocation: Invocation, error: WorkspaceNotFound) -> None:
+    """Ask whether the demo may take a memory's place; raises `click.exceptions.Exit` for no."""
     output = invocation.output()
     output.note(f"memtui: {error.message}")
     output.note(f"  {error.hint}")
     if not click.confirm("Look around in the bundled demo instead?", default=True, err=True):
-        return error.exit_code
-    invocation = invocation.with_options(demo=True)
-    workspace = invocation.workspace()
-    return invocation.interface(workspace, invocation.settings(workspace.root), demo=True)
+        raise click.exceptions.Exit(error.exit_code)
 
 
 def at_terminal() -> bool:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from memtui.settings import Loaded
 
 Command: TypeAlias = Callable[..., int | None]
+_PLACE = frozenset({"root", "demo", "agent", "index", "query_vectors", "private", "raw", "now"})
+_RANKING = "ranking__"
+_FILTERS = ("path", "source", "after", "before")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -127,45 +130,21 @@ MINIMUM = Parsed("SCORE", _minimum)
 MOMENT = Parsed("ISO", _moment)
 DAY = Parsed("YYYY-MM-DD", _day)
 
-_switch = functools.partial(click.option, is_flag=True)
 PLACE = (
     click.option(
         "--root", metavar="FOLDER", type=click.Path(), help="The memory folder to work on."
     ),
     click.option("--json", "as_json", is_flag=True, help="One JSON document, also on errors."),
 )
-DEMO = _switch("--demo", help="Work on the bundled sample memory.")
-PRIVATE = _switch("--private", help="Keep no history of queries, and read none.")
-RAW = _switch("--raw", help="Leave control characters of notes as they are.")
+DEMO = click.option("--demo", is_flag=True, help="Work on the bundled sample memory.")
+PRIVATE = click.option("--private", is_flag=True, help="Keep no history of queries, and read none.")
+RAW = click.option("--raw", is_flag=True, help="Leave control characters of notes as they are.")
 VECTORS = click.option(
     *("--query-vectors", "--query-vector", "query_vectors"),
     metavar="FILE",
     type=click.Path(),
     help="With --agent or --index: vectors of queries, as JSON.",
 )
-
-
-def _agent_options(*, hidden: bool) -> tuple[Callable[[Any], Any], ...]:
-    """`--agent` and `--index`; hidden where memtui would write and the command has to refuse."""
-    return (
-        click.option(
-            "--agent",
-            metavar="NAME",
-            hidden=hidden,
-            shell_complete=agent_names,
-            help="Read the index of this OpenClaw agent.",
-        ),
-        click.option(
-            "--index",
-            metavar="FILE",
-            type=click.Path(),
-            hidden=hidden,
-            help="Read this OpenClaw index.",
-        ),
-    )
-
-
-_FILTERS = ("path", "source", "after", "before")
 FILTERS = (
     click.option(
         "--path", multiple=True, metavar="TEXT", help="Only files with this in their path, or *."
@@ -174,79 +153,89 @@ FILTERS = (
     click.option("--after", type=DAY, help="Only files of this day or later."),
     click.option("--before", type=DAY, help="Only files of an earlier day."),
 )
-LIMIT = click.option("-n", "--limit", type=int, help="How many results. [default: 6]")
+
+
+def _setting(*names: str, key: str | None = None, **options: Any) -> Callable[[Any], Any]:
+    """Declare the option of a setting of `[ranking]`: its parameter is named after the key."""
+    name = (key or names[0].removeprefix("--")).replace("-", "_").replace(".", "__")
+    return click.option(*names, f"{_RANKING}{name}", **options)
+
+
+LIMIT = _setting("-n", "--limit", key="k", type=int, help="How many results. [default: 6]")
 RANKING = (
-    click.option(
+    _setting(
         "--candidate-multiplier",
         type=int,
         metavar="N",
         help="Candidates of each leg: -n times this, 50 to 200.",
     ),
-    click.option(
+    _setting(
         "--profile",
         metavar="NAME",
         shell_complete=profile_names,
         help="Named ranking: openclaw-2026.9, one of your own, ... (memtui profiles).",
     ),
-    click.option("--mmr/--no-mmr", default=None, help="Push down what repeats."),
-    click.option("--lambda", "lambda_", type=float, help="MMR: 1 relevance, 0 variety."),
-    click.option("--decay/--no-decay", default=None, help="Let old notes count less."),
-    click.option("--half-life", type=float, metavar="DAYS", help="Decay: half-life."),
-    click.option("--floor", type=float, help="Decay: the factor that no age falls below."),
-    click.option("--weights", type=WEIGHTS, help="Weights of vector and keyword leg."),
-    click.option("--fusion", help="weighted_sum, relative_score or rrf."),
-    click.option("--rrf-k", type=float, metavar="N", help="Constant of rrf."),
-    click.option("--rerank/--no-rerank", default=None, help="Blend in recency and importance."),
-    click.option("--dedup/--no-dedup", default=None, help="Show equal texts once."),
-    click.option("--min-score", type=MINIMUM, help="Leave out what scores less; off: no minimum."),
-    click.option("--project", multiple=True, metavar="KEY", help="Project at work."),
+    _setting("--mmr/--no-mmr", key="mmr.enabled", default=None, help="Push down what repeats."),
+    _setting("--lambda", key="mmr.lambda", type=float, help="MMR: 1 relevance, 0 variety."),
+    _setting(
+        "--decay/--no-decay", key="decay.enabled", default=None, help="Let old notes count less."
+    ),
+    _setting(
+        "--half-life",
+        key="decay.half_life_days",
+        type=float,
+        metavar="DAYS",
+        help="Decay: half-life.",
+    ),
+    _setting(
+        "--floor", key="decay.floor", type=float, help="Decay: the factor that no age falls below."
+    ),
+    _setting("--weights", type=WEIGHTS, help="Weights of vector and keyword leg."),
+    _setting("--fusion", help="weighted_sum, relative_score or rrf."),
+    _setting("--rrf-k", type=float, metavar="N", help="Constant of rrf."),
+    _setting(
+        "--rerank/--no-rerank",
+        key="rerank.enabled",
+        default=None,
+        help="Blend in recency and importance.",
+    ),
+    _setting("--dedup/--no-dedup", key="dedup", default=None, help="Show equal texts once."),
+    _setting("--min-score", type=MINIMUM, help="Leave out what scores less; off: no minimum."),
+    _setting(
+        "--project", key="project_keys", multiple=True, metavar="KEY", help="Project at work."
+    ),
     click.option("--now", type=MOMENT, help="The time that ages count from. [UTC]"),
 )
-_RANKING_KEYS = (
-    ("limit", "ranking.k", "-n"),
-    ("candidate_multiplier", "ranking.candidate_multiplier", "--candidate-multiplier"),
-    ("profile", "ranking.profile", "--profile"),
-    ("mmr", "ranking.mmr.enabled", "--mmr"),
-    ("lambda_", "ranking.mmr.lambda", "--lambda"),
-    ("decay", "ranking.decay.enabled", "--decay"),
-    ("half_life", "ranking.decay.half_life_days", "--half-life"),
-    ("floor", "ranking.decay.floor", "--floor"),
-    ("vector_weight", "ranking.vector_weight", "--weights"),
-    ("keyword_weight", "ranking.keyword_weight", "--weights"),
-    ("fusion", "ranking.fusion", "--fusion"),
-    ("rrf_k", "ranking.rrf_k", "--rrf-k"),
-    ("rerank", "ranking.rerank.enabled", "--rerank"),
-    ("dedup", "ranking.dedup", "--dedup"),
-    ("min_score", "ranking.min_score", "--min-score"),
-    ("project", "ranking.project_keys", "--project"),
-)
-"""Name of a ranking option, the setting that it stands for, and how it is written."""
-_PLACE_NAMES = frozenset({"root", "demo", "agent", "index", "query_vectors", "private"})
-RANKING_OPTIONS = frozenset(name for name, _, _ in _RANKING_KEYS) | {"weights"}
+_TURNED_ON_BY = {
+    "ranking.mmr.lambda": "ranking.mmr.enabled",
+    "ranking.decay.half_life_days": "ranking.decay.enabled",
+    "ranking.decay.floor": "ranking.decay.enabled",
+}
+"""Whoever gives the one wants the other."""
 
 
-def ranking_flags(options: Mapping[str, Any]) -> dict[str, Flag]:
-    """The settings that ranking options stand for.
-
-    A lambda alone turns MMR on, a half-life or a floor alone turns decay on: whoever gives one
-    wants it.
-    """
-    given = dict(options)
-    if given["mmr"] is None and given["lambda_"] is not None:
-        given["mmr"] = True
-    if given["decay"] is None and (given["half_life"] is not None or given["floor"] is not None):
-        given["decay"] = True
-    given["vector_weight"], given["keyword_weight"] = given["weights"] or (None, None)
-    given["project"] = list(given["project"]) or None
-    return {
-        key: Flag(written, given[name])
-        for name, key, written in _RANKING_KEYS
-        if given.get(name) is not None
+def ranking_flags(ctx: click.Context) -> dict[str, Flag]:
+    """Return the settings that the ranking options of a command line stand for."""
+    written = {param.name: param.opts[0] for param in ctx.command.params}
+    flags = {
+        name.replace("__", "."): Flag(
+            written[name], list(value) if name.endswith("keys") else value
+        )
+        for name, value in ctx.params.items()
+        if name.startswith(_RANKING) and value not in (None, ())
     }
+    weights = flags.pop("ranking.weights", None)
+    if weights is not None:
+        for leg, weight in zip(("vector", "keyword"), weights.value, strict=True):
+            flags[f"ranking.{leg}_weight"] = Flag(weights.name, weight)
+    for key, switch in _TURNED_ON_BY.items():
+        if key in flags:
+            flags.setdefault(switch, Flag(written[switch.replace(".", "__")], True))
+    return flags
 
 
 def filtered(query: str, options: Mapping[str, Any]) -> str:
-    """The query with the filters of the options written into it.
+    """Return the query with the filters of the options written into it.
 
     Raises `SettingsError` for a value that cannot be written there.
     """
@@ -283,15 +272,34 @@ def on_memory(
     refuses_agent: bool = False,
     vectors: bool = False,
     private: bool = False,
+    raw: bool = False,
 ) -> Callable[[Command], Command]:
-    """Give a command the options that say on which memory it works.
+    """Give a command the options that say on which memory it works, and how it answers.
 
-    The command gets an `Invocation` in place of them, and in place of the ranking options but
-    `now`; filters are written into its `query`.
+    The command gets an `Invocation` in place of them and of the ranking options; filters are
+    written into its `query`. `--agent` and `--index` are hidden where memtui would write and the
+    command has to refuse them.
     """
+    of_agent = (
+        click.option(
+            "--agent",
+            metavar="NAME",
+            hidden=refuses_agent,
+            shell_complete=agent_names,
+            help="Read the index of this OpenClaw agent.",
+        ),
+        click.option(
+            "--index",
+            metavar="FILE",
+            type=click.Path(),
+            hidden=refuses_agent,
+            help="Read this OpenClaw index.",
+        ),
+    )
     declared = added(
+        *([RAW] if raw else ()),
         *([VECTORS] if vectors else ()),
-        *(_agent_options(hidden=refuses_agent) if agent or refuses_agent else ()),
+        *(of_agent if agent or refuses_agent else ()),
         *([DEMO] if demo else ()),
         *([PRIVATE] if private else ()),
         *PLACE,
@@ -300,17 +308,16 @@ def on_memory(
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
         def call(**options: Any) -> int | None:
-            invocation: Invocation = click.get_current_context().obj
-            place = {name: options.pop(name) for name in _PLACE_NAMES & options.keys()}
-            invocation = invocation.with_options(json=options.pop("as_json"), **place)
+            ctx = click.get_current_context()
+            place = {name: options.pop(name) for name in _PLACE & options.keys()}
+            invocation: Invocation = ctx.obj.with_options(json=options.pop("as_json"), **place)
             if "after" in options:
-                options["query"] = filtered(" ".join(options["query"]), options)
-                for name in _FILTERS:
-                    del options[name]
-            if "mmr" in options:
-                chosen = {name: options.pop(name) for name in RANKING_OPTIONS & options.keys()}
-                invocation = invocation.with_flags(ranking_flags(chosen))
-            return command(invocation, **options)
+                query = filtered(" ".join(options["query"]), options)
+                others = {name: options[name] for name in options.keys() - set(_FILTERS)}
+                options = {**others, "query": query}
+            invocation = invocation.with_flags(ranking_flags(ctx))
+            own = {name: options[name] for name in options if not name.startswith(_RANKING)}
+            return command(invocation, **own)
 
         return declared(call)
 

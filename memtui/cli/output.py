@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any, Final, TextIO, TypeAlias
 
 from memtui.errors import MemtuiError
-from memtui.report.documents import document_text
+from memtui.report.json_text import document_text
+from memtui.text.sanitize import safe_line
+
+EXIT_OK, EXIT_NOTHING = 0, 1
+"""Exit codes of every command: done, and done with nothing to show."""
+BOLD, DIM, RED, GREEN, YELLOW, MARKED = "1", "2", "31", "32", "33", "1;4"
+Part: TypeAlias = str | tuple[str, str]
+"""A piece of a line; one with ANSI codes is styled where there is colour."""
+Line: TypeAlias = str | Sequence[Part]
+_UNICODE: Final = frozenset({"utf-8", "utf-8-sig"})
 
 
 class OutputFailed(MemtuiError):
@@ -48,14 +59,16 @@ class Output:
         stdout: TextIO | None = None,
         stderr: TextIO | None = None,
     ) -> None:
-        self._out = stdout if stdout is not None else sys.stdout
-        self._err = stderr if stderr is not None else sys.stderr
+        self._out = _prepared(stdout or sys.stdout)
+        self._err = _prepared(stderr or sys.stderr)
         self._raw = raw
-        self.out_is_terminal = _is_terminal(self._out)
-        self.err_is_terminal = _is_terminal(self._err)
+        self.out_is_terminal = self._out.isatty()
+        self.err_is_terminal = self._err.isatty()
         self._can_erase = self.err_is_terminal and env.get("TERM") != "dumb"
-        self.colour = self.out_is_terminal and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
-        self.unicode = _speaks_unicode(self._out)
+        self._has_colour = (
+            self.out_is_terminal and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
+        )
+        self.unicode = _encoding_of(self._out) in _UNICODE
         self.light_background = env.get("COLORFGBG", "").rpartition(";")[2] in {"7", "15"}
 
     def document(self, document: Mapping[str, Any]) -> None:
@@ -76,24 +89,22 @@ class Output:
         self._out.flush()
         buffer.write(text.encode("utf-8"))
 
-    def line(self, text: str = "") -> None:
-        """Write a line for people; style it with `styled`, which survives."""
-        self._write(self._out, text + "\n")
+    def line(self, *parts: Part) -> None:
+        """Write a line for people; each part is made safe."""
+        self._write(self._out, "".join(map(self._shown, parts)) + "\n")
 
-    def lines(self, lines: Iterable[str]) -> None:
-        """Write lines for people, each made safe."""
+    def lines(self, lines: Iterable[Line]) -> None:
+        """Write lines for people."""
         for line in lines:
-            self.line(self.clean(line))
+            self.line(line) if isinstance(line, str) else self.line(*line)
 
     def data(self, text: str) -> None:
         """Write a line for programs, byte for byte unless it goes to a terminal."""
-        if self.out_is_terminal:
-            text = self.clean(text)
-        self._write(self._out, text + "\n")
+        self._write(self._out, (self.clean(text) if self.out_is_terminal else text) + "\n")
 
     def note(self, text: str) -> None:
         """Write narration to stderr."""
-        self._write(self._err, _clean_lines(text) + "\n")
+        self._write(self._err, "".join(f"{safe_line(line)}\n" for line in text.split("\n")))
 
     def warn(self, warnings: Iterable[object]) -> None:
         """Write warnings to stderr, a line each."""
@@ -103,26 +114,19 @@ class Output:
     def progress(self, text: str) -> None:
         """Replace the line that tells of progress; nothing where a line cannot be erased."""
         if self._can_erase:
-            columns = _columns(self._err) - 1
-            self._write(self._err, f"\r\x1b[K{_clean_line(text)[:columns]}")
+            self._write(self._err, f"\r\x1b[K{safe_line(text)[: _columns(self._err) - 1]}")
             self._err.flush()
 
     def clean(self, text: str) -> str:
-        """Text of a note, a path or an error as one line that is safe to print."""
-        return text if self._raw else _clean_line(text)
-
-    def styled(self, text: str, *codes: int) -> str:
-        """Text between ANSI codes, where there is colour."""
-        if not self.colour or not text:
-            return text
-        return f"\x1b[{';'.join(str(code) for code in codes)}m{text}\x1b[0m"
+        """Return text of a note, a path or an error as one line that is safe to print."""
+        return text if self._raw else safe_line(text)
 
     def width(self) -> int:
-        """Columns for people: those of the terminal, at most 120; 100 when there is none."""
+        """Return the columns for people: those of the terminal, at most 120; 100 without one."""
         return min(120, _columns(self._out)) if self.out_is_terminal else 100
 
     def wrap_width(self) -> int | None:
-        """Where lines are broken for people; `None` for a pipe or a file, which takes any line."""
+        """Return where lines break for people; `None` for a pipe or a file."""
         return self.width() if self.out_is_terminal else None
 
     def flush(self) -> None:
@@ -131,22 +135,24 @@ class Output:
             self._out.flush()
             self._err.flush()
 
+    def _shown(self, part: Part) -> str:
+        if isinstance(part, str):
+            return self.clean(part)
+        text, codes = part
+        clean = self.clean(text)
+        return f"\x1b[{codes}m{clean}\x1b[0m" if self._has_colour and clean else clean
+
     @delivering()
     def _write(self, stream: TextIO, text: str) -> None:
-        encoding = getattr(stream, "encoding", None) or "utf-8"
-        try:
-            stream.write(text)
-        except UnicodeEncodeError:
-            buffer = getattr(stream, "buffer", None)
-            if buffer is None:
-                stream.write(text.encode("utf-8", "replace").decode("utf-8"))
-                return
-            stream.flush()
-            errors = "surrogateescape" if encoding.lower().replace("-", "") == "utf8" else "replace"
-            try:
-                buffer.write(text.encode(encoding, errors))
-            except UnicodeEncodeError:
-                buffer.write(text.encode(encoding, "backslashreplace"))
+        stream.write(text)
+
+
+def spaced(groups: Iterable[Iterable[Line]]) -> Iterator[Line]:
+    """Return the lines of several things, with an empty one between two of them."""
+    for number, lines in enumerate(groups):
+        if number:
+            yield ""
+        yield from lines
 
 
 def silence_stdout() -> None:
@@ -156,24 +162,26 @@ def silence_stdout() -> None:
     os.close(devnull)
 
 
-def _clean_line(text: str) -> str:
-    from memtui.text.sanitize import safe_line
-
-    return safe_line(text)
-
-
-def _clean_lines(text: str) -> str:
-    return "\n".join(_clean_line(line) for line in text.split("\n"))
+def _prepared(stream: TextIO) -> TextIO:
+    """Let a stream take every character: bytes of file names as they are, others in its own way."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="memtui" if _encoding_of(stream) in _UNICODE else "replace")
+    return stream
 
 
-def _is_terminal(stream: TextIO) -> bool:
-    isatty: Callable[[], bool] | None = getattr(stream, "isatty", None)
-    return isatty is not None and isatty()
+def _bytes_or_escapes(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Encode half a character: as the byte of a file name that it stands for, else in words."""
+    try:
+        return codecs.lookup_error("surrogateescape")(error)
+    except UnicodeEncodeError:
+        return codecs.lookup_error("backslashreplace")(error)
 
 
-def _speaks_unicode(stream: TextIO) -> bool:
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    return encoding.lower().replace("-", "").replace("_", "") in {"utf8", "utf8sig"}
+codecs.register_error("memtui", _bytes_or_escapes)
+
+
+def _encoding_of(stream: TextIO) -> str:
+    return codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name
 
 
 def _columns(stream: TextIO) -> int:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import click
 from memtui.cli.group import Subgroup
 from memtui.cli.invocation import Invocation
 from memtui.cli.options import on_memory, own_profile_names, profile_names, ranking_options
+from memtui.cli.output import DIM, Line
 from memtui.errors import SettingsError
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
@@ -27,7 +26,6 @@ from memtui.settings.toml import toml_key, toml_value
 from memtui.settings.write import Plan, plan_profile, plan_profiles, plan_removal, write
 
 STDIN = "-"
-_DIM = 2
 SAVE_EPILOG = """\
 Example: `memtui profiles save recent-heavy --half-life 14 -n 8`, then
 `memtui search QUERY --profile recent-heavy`.
@@ -48,23 +46,23 @@ def profiles(invocation: Invocation) -> int | None:
     if ctx.invoked_subcommand is not None:
         return None
     loaded = invocation.settings_here()
-    output = invocation.output()
     entries = list(_entries(loaded))
-    if invocation.json:
-        output.document({"profiles": entries, "warnings": loaded.warnings})
-        return 0
-    output.warn(loaded.warnings)
     width = max(len(entry["name"]) for entry in entries)
-    for entry in entries:
-        mark = "*" if entry["in_use"] else " "
-        made_of, origin = "built in", ""
-        if not entry["built_in"]:
-            made_of = _made_of(entry)
-            over = "".join(f", over {place}" for place in entry["overrode"])
-            origin = f"  # {entry['source']} {entry['place']}{over}"
-        line = f"{mark} {entry['name']:<{width}}  {made_of}"
-        output.line(output.clean(line) + output.styled(output.clean(origin), _DIM))
-    return 0
+    return invocation.respond(
+        {"profiles": entries},
+        (_line(entry, width) for entry in entries),
+        warnings=loaded.warnings,
+    )
+
+
+def _line(entry: Mapping[str, Any], width: int) -> Line:
+    made_of, origin = "built in", ""
+    if not entry["built_in"]:
+        made_of = _made_of(entry)
+        over = "".join(f", over {place}" for place in entry["overrode"])
+        origin = f"  # {entry['source']} {entry['place']}{over}"
+    mark = "*" if entry["in_use"] else " "
+    return [f"{mark} {entry['name']:<{width}}  {made_of}", (origin, DIM)]
 
 
 def _entries(loaded: Loaded) -> Iterator[dict[str, Any]]:
@@ -106,14 +104,13 @@ def show_profile(invocation: Invocation, name: str) -> int:
     ranking = _named(name, loaded)
     own = loaded.settings.profiles.get(name)
     keys = set_keys(own) if own is not None else {"profile": name, **values_of(ranking)}
-    output = invocation.output()
-    if invocation.json:
-        made = {"name": name, "built_in": own is None, "keys": keys, "ranking": ranking}
-        output.document({"profile": made, "toml": "\n".join(_toml(name, keys))})
+    lines = list(_toml(name, keys))
+    if not invocation.json:
+        for line in lines:
+            invocation.output().data(line)
         return 0
-    for line in _toml(name, keys):
-        output.data(line)
-    return 0
+    made = {"name": name, "built_in": own is None, "keys": keys, "ranking": ranking}
+    return invocation.respond({"profile": made, "toml": "\n".join(lines)})
 
 
 def _toml(name: str, keys: Mapping[str, Any]) -> Iterator[str]:
@@ -137,12 +134,12 @@ def _toml(name: str, keys: Mapping[str, Any]) -> Iterator[str]:
 @ranking_options
 @click.option("--force", is_flag=True, help="Replace the profile of that name.")
 @on_memory()
-def save_profile(invocation: Invocation, name: str, now: datetime | None, force: bool) -> int:
+def save_profile(invocation: Invocation, name: str, force: bool) -> int:
     """Save the ranking that the settings and the options give as profile NAME.
 
     It goes into your own configuration file; everything else in it stays as it is.
     """
-    if now is not None:
+    if invocation.now is not None:
         raise click.UsageError("--now is no part of a ranking")
     loaded = invocation.settings_here()
     files = _files(invocation)
@@ -182,7 +179,7 @@ def _shared(invocation: Invocation, file: str) -> ConfigFile:
             raise SettingsError(f"stdin: larger than {MAX_CONFIG_BYTES} bytes")
         found = parse_config(Path("stdin"), data)
     else:
-        path = invocation.here() / os.path.expanduser(file)
+        path = invocation.path(file)
         found = read_config(path)
         if found is None:
             raise SettingsError(f"no such file: {path}")
@@ -226,14 +223,12 @@ def _report(
     invocation: Invocation, what: str, names: list[str], plan: Plan, warnings: Sequence[str] = ()
 ) -> int:
     """Print what was written, and what else there is to know."""
-    output, path = invocation.output(), plan.target.path
-    warnings = [*warnings, *plan.notes]
-    if invocation.json:
-        output.document({what: names, "path": path, "warnings": warnings})
-        return 0
-    output.warn(warnings)
-    output.line(output.clean(f"{what} {', '.join(names)} in {path}"))
-    return 0
+    path = plan.target.path
+    return invocation.respond(
+        {what: names, "path": path},
+        [f"{what} {', '.join(names)} in {path}"],
+        warnings=[*warnings, *plan.notes],
+    )
 
 
 def _named(name: str, loaded: Loaded) -> Ranking:

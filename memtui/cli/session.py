@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memtui.cli.invocation import VECTORS_NEED_AN_AGENT, Invocation
@@ -49,11 +47,11 @@ class Session:
         return self.engine.index.status().foreign is not None
 
     def ranking(self) -> Ranking:
-        """The ranking to start from with everything that is set on top."""
+        """Return the ranking to start from with everything that is set on top."""
         return self.chosen.apply(self.base)
 
     def status(self) -> IndexStatus:
-        """The index as it is now, compared with the files."""
+        """Return the state of the index as it is now, compared with the files."""
         if self.is_foreign:
             # Its examination began when it was opened, beside the search.
             self.engine.wait_idle(EXAMINATION_SECONDS)
@@ -62,7 +60,7 @@ class Session:
         return self.engine.index.status()
 
     def warnings(self, ranking: Ranking) -> list[str]:
-        """What was ignored: of the configuration, and of the profile."""
+        """Return what was ignored: of the configuration, and of the profile."""
         lost = self.chosen.without_effect(ranking)
         return [
             *self.loaded.warnings,
@@ -70,7 +68,7 @@ class Session:
         ]
 
     def no_index(self) -> IndexMissing:
-        """The error of a command that needs an index where there is none."""
+        """Return the error of a command that needs an index where there is none."""
         message = f"{self.workspace.root} has no index yet"
         return IndexMissing(message, hint="`memtui index` makes one")
 
@@ -82,7 +80,6 @@ def open_session(
     write: bool = False,
     watch: bool = False,
     warm: bool = False,
-    now: datetime | None = None,
     bus: Bus | None = None,
 ) -> Iterator[Session]:
     """Open memtui's own index of the workspace; the demo has a folder and a clock of its own.
@@ -91,13 +88,8 @@ def open_session(
     """
     workspace = invocation.workspace()
     loaded = invocation.settings(workspace.root)
-    options: dict[str, Any] = {
-        "now": _clock(now),
-        "write": write,
-        "watch": watch,
-        "warm": warm,
-        "bus": bus,
-    }
+    options: dict[str, Any] = {"write": write, "watch": watch, "warm": warm, "bus": bus}
+    options["now"] = _clock(invocation.now)
     if invocation.demo:
         from memtui.index.transcripts.scope import demo_homes
 
@@ -110,21 +102,19 @@ def open_session(
 
 
 @contextmanager
-def open_reading(
-    invocation: Invocation, now: datetime | None = None, *, warm: bool = False
-) -> Iterator[Session]:
+def open_reading(invocation: Invocation, *, warm: bool = False) -> Iterator[Session]:
     """Open the index of the agent that `--agent` or `--index` names, else memtui's own.
 
     The demo is indexed first when it is not. Any other workspace without an index is left
     without: a search does no hidden work.
     """
     if invocation.foreign:
-        with open_agent(invocation, now=now) as session:
+        with open_agent(invocation) as session:
             yield session
         return
     if invocation.query_vectors is not None:
         raise SettingsError(VECTORS_NEED_AN_AGENT)
-    with open_session(invocation, now=now, warm=warm) as session:
+    with open_session(invocation, warm=warm) as session:
         if not invocation.demo or session.status().state is not IndexState.NO_INDEX:
             yield session
             return
@@ -132,12 +122,12 @@ def open_reading(
     with open_session(invocation, write=True) as writing:
         writing.engine.index.require_writer()
         writing.engine.index.sync(wait=True)
-    with open_session(invocation, now=now) as session:
+    with open_session(invocation) as session:
         yield session
 
 
 def stale_warning(status: IndexStatus) -> str | None:
-    """What to say when files changed after they were indexed."""
+    """Return what to say when files changed after they were indexed."""
     if status.pending_count == 0:
         return None
     named = ", ".join(status.pending[:3]) + (", …" if status.pending_count > 3 else "")
@@ -147,7 +137,7 @@ def stale_warning(status: IndexStatus) -> str | None:
 
 
 def _clock(moment: datetime | None) -> Callable[[], datetime] | None:
-    """A clock that stands still at a moment."""
+    """Return a clock that stands still at a moment."""
     return None if moment is None else lambda: moment
 
 
@@ -158,42 +148,25 @@ class AgentOpening:
     target: ForeignTarget
     chosen: RankingSettings
     """What the command line changes of the ranking; no configuration of memtui's own is in it."""
-    named: Ranking | None = None
-    """The profile that was asked for; `None`: the index and the agent's configuration decide."""
-    starts_from: str | None = None
-    """The built-in profile that it starts from."""
-    given: GivenVectors | None = None
+    given: GivenVectors | None
+    release: str | None = None
+    """The profile of an OpenClaw release by which it is searched; `None`: the index decides."""
+    ranking: Ranking | None = None
+    """The named ranking to start from; `None`: that of the agent."""
 
-    def open(
-        self,
-        env: Mapping[str, str],
-        *,
-        now: Callable[[], datetime] | None = None,
-        examine: bool = True,
-    ) -> Engine:
+    def open(self, invocation: Invocation, *, examine: bool = True) -> Engine:
         """Open the engine; raises `IndexMissing`, `IndexUnusable`."""
-        from memtui.retrieval.openclaw.release import RELEASES
-
-        profile = self.starts_from if self.starts_from in RELEASES else None
         return Engine.open_agent(
-            self.target, now=now, given=self.given, env=env, profile=profile, examine=examine
+            self.target,
+            now=_clock(invocation.now),
+            given=self.given,
+            env=invocation.env,
+            profile=self.release,
+            examine=examine,
         )
 
-    def base(self, engine: Engine) -> Ranking:
-        """What the command line changes: the agent's ranking, or that of another program.
-
-        A profile of an OpenClaw release searches as that release does with the agent's
-        configuration, an own one that starts from a release as that release with its own numbers;
-        any other one ranks what the index's own release finds.
-        """
-        from memtui.retrieval.openclaw.release import RELEASES
-
-        if self.named is None or self.named.profile in RELEASES:
-            return engine.ranking
-        return self.named
-
     def workspace(self) -> Found:
-        """The folder of the notes, else that of the index."""
+        """Return the folder of the notes, else that of the index."""
         target = self.target
         if target.workspace is not None:
             return Found(target.workspace, f"the workspace of agent {target.agent}")
@@ -203,17 +176,21 @@ class AgentOpening:
 def agent_opening(invocation: Invocation) -> AgentOpening:
     """Find what `--agent` or `--index` names.
 
+    A profile of an OpenClaw release searches as that release does with the agent's configuration,
+    an own one that starts from a release as that release with its own numbers; any other one ranks
+    what the index's own release finds.
+
     Raises `IndexMissing` when it is not there, `SettingsError` for options that cannot be used.
     """
     from memtui.engine.foreign import find_target
     from memtui.engine.foreign.query_vectors import load_given
+    from memtui.retrieval.openclaw.release import RELEASES
 
-    given = None
-    if invocation.query_vectors is not None:
-        given = load_given(_path(invocation, invocation.query_vectors))
+    vectors, index = invocation.query_vectors, invocation.index
+    given = None if vectors is None else load_given(invocation.path(vectors))
     target = find_target(
         agent=invocation.agent,
-        index=None if invocation.index is None else _path(invocation, invocation.index),
+        index=None if index is None else invocation.path(index),
         workspace=invocation.workspace().root if invocation.root else None,
         env=invocation.env,
         home=invocation.home(),
@@ -221,24 +198,30 @@ def agent_opening(invocation: Invocation) -> AgentOpening:
     # What options say about the ranking, without any other layer.
     layer, _ = flag_layer(invocation.flags or {})
     chosen = Settings.parse(nested(layer.values)).ranking
-    profile = layer.values.get("ranking.profile")
-    if profile is None:
-        return AgentOpening(target, chosen, given=given)
+    name = layer.values.get("ranking.profile")
+    if name is None:
+        return AgentOpening(target, chosen, given)
     settings = invocation.settings(None).settings
-    own = settings.profiles.get(profile)
-    starts_from = profile if own is None else own.profile
-    return AgentOpening(target, chosen, settings.base_ranking(PROFILES), starts_from, given)
+    own = settings.profiles.get(name)
+    start = name if own is None else own.profile
+    ranking = settings.base_ranking(PROFILES)
+    return AgentOpening(
+        target,
+        chosen,
+        given,
+        start if start in RELEASES else None,
+        None if ranking.profile in RELEASES else ranking,
+    )
 
 
 @contextmanager
-def open_agent(
-    invocation: Invocation, *, now: datetime | None = None, examine: bool = True
-) -> Iterator[Session]:
+def open_agent(invocation: Invocation, *, examine: bool = True) -> Iterator[Session]:
     """Open the engine over an agent's index; with `examine` it is compared with the files."""
     loaded = invocation.settings(None)
     opening = agent_opening(invocation)
-    with opening.open(invocation.env, now=_clock(now), examine=examine) as engine:
-        yield Session(opening.workspace(), loaded, engine, opening.base(engine), opening.chosen)
+    with opening.open(invocation, examine=examine) as engine:
+        base = opening.ranking or engine.ranking
+        yield Session(opening.workspace(), loaded, engine, base, opening.chosen)
 
 
 def refuse_agent(invocation: Invocation, *, rebuild: bool) -> None:
@@ -252,7 +235,3 @@ def refuse_agent(invocation: Invocation, *, rebuild: bool) -> None:
         f"memtui does not {verb} this index: it belongs to OpenClaw and is only read",
         hint=f"`openclaw memory index{agent}{force}` does",
     )
-
-
-def _path(invocation: Invocation, text: str) -> Path:
-    return invocation.here() / os.path.expanduser(text)

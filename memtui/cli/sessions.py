@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ import click
 from memtui.cli.group import Subgroup
 from memtui.cli.invocation import Invocation
 from memtui.cli.options import added, on_memory, parameter_options
-from memtui.cli.output import Output
+from memtui.cli.output import EXIT_NOTHING, EXIT_OK, Output, spaced
 from memtui.cli.session import Session, open_reading, refuse_agent, stale_warning
 from memtui.errors import MemtuiError, SettingsError
 from memtui.index.transcripts.scope import is_source, transcript_scope_of
@@ -30,14 +29,13 @@ from memtui.report.conversations import (
     source_lines,
     turn_lines,
 )
-from memtui.report.documents import plain
+from memtui.report.json_text import plain
 from memtui.settings.load import SettingsFiles
 from memtui.settings.write import opted_in, plan_transcripts, write
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
 
-EXIT_OK, EXIT_NOTHING = 0, 1
 SHOW = "show"
 """Name of the hidden command that prints one conversation."""
 EPILOG = "`memtui help sessions` tells what is read, what is indexed and how to opt in."
@@ -107,7 +105,7 @@ def _list(invocation: Invocation, source: str | None, limit: int) -> int:
     """Print the newest conversations; those that nobody has counted are read for it."""
     output = invocation.output()
     with open_reading(invocation) as session:
-        place = invocation.here() / os.path.expanduser(source or "")
+        place = invocation.path(source or "")
         listings = [
             listing
             for listing in session.engine.conversations.listings()
@@ -115,22 +113,20 @@ def _list(invocation: Invocation, source: str | None, limit: int) -> int:
         ]
         shown = _counted(session.engine, listings[: limit or len(listings)], output)
         warnings = session.loaded.warnings
-    if invocation.json:
-        output.document({"conversations": shown, "found": len(listings), "warnings": warnings})
-        return EXIT_OK if shown else EXIT_NOTHING
-    output.warn(warnings)
-    for number, listing in enumerate(shown):
-        if number:
-            output.line()
-        output.lines(listing_lines(listing, output.width()))
+    notes = []
     if not listings:
         of = f" of {source}" if source else ""
-        output.note(
-            f"memtui: no conversation{of}: `memtui sessions --coverage` says where it looks"
-        )
+        notes = [f"memtui: no conversation{of}: `memtui sessions --coverage` says where it looks"]
     elif len(shown) < len(listings):
-        output.note(f"{len(shown)} of {words.count(len(listings), 'conversation')}; --limit 0: all")
-    return EXIT_OK if shown else EXIT_NOTHING
+        number = words.count(len(listings), "conversation")
+        notes = [f"{len(shown)} of {number}; --limit 0: all"]
+    return invocation.respond(
+        {"conversations": shown, "found": len(listings)},
+        spaced(listing_lines(listing, output.width()) for listing in shown),
+        warnings=warnings,
+        notes=notes,
+        exit_code=EXIT_OK if shown else EXIT_NOTHING,
+    )
 
 
 def _is_of(listing: ConversationListing, source: str, place: Path) -> bool:
@@ -178,13 +174,8 @@ def show(invocation: Invocation, name: str, full: bool, jsonl: bool) -> int:
                 output.record({"turn": turn})
         elif invocation.json:
             malformed = [{"line": line, "why": why} for line, why in conversation.malformed]
-            output.document(
-                {
-                    "conversation": conversation.listing,
-                    "turns": [plain(turn) for turn in turns],
-                    "malformed": malformed,
-                }
-            )
+            document = {"conversation": conversation.listing, "malformed": malformed}
+            output.document({**document, "turns": map(plain, turns)})
         else:
             output.lines(listing_lines(conversation.listing, output.width()))
             output.line()
@@ -226,7 +217,6 @@ def _ids(listing: ConversationListing) -> tuple[str, ...]:
 
 def _show_coverage(invocation: Invocation, name: str | None) -> int:
     """Print every source: found, indexed, skipped and why; 1 when nothing was found anywhere."""
-    output = invocation.output()
     with open_reading(invocation) as session:
         sources = [
             source
@@ -235,19 +225,20 @@ def _show_coverage(invocation: Invocation, name: str | None) -> int:
         ]
         warnings = session.loaded.warnings
         can_opt_in = not session.is_foreign
-    if invocation.json:
-        output.document({"sources": sources, "warnings": warnings})
-        return EXIT_OK if any(source.found for source in sources) else EXIT_NOTHING
-    output.warn(warnings)
-    for number, source in enumerate(sources):
-        if number:
-            output.line()
-        output.lines(source_lines(source, output.width()))
+
+    def lines_of(source: TranscriptSource) -> Iterator[str]:
+        yield from source_lines(source, invocation.output().width())
         if can_opt_in and source.found and not source.is_indexed:
-            output.line(output.clean(f"    opt in: memtui sessions enable {source.name}"))
-    if not sources:
-        output.note("memtui: no such source: `memtui sessions --coverage` lists them")
-    return EXIT_OK if any(source.found for source in sources) else EXIT_NOTHING
+            yield f"    opt in: memtui sessions enable {source.name}"
+
+    unknown = "memtui: no such source: `memtui sessions --coverage` lists them"
+    return invocation.respond(
+        {"sources": sources},
+        spaced(map(lines_of, sources)),
+        warnings=warnings,
+        notes=[] if sources else [unknown],
+        exit_code=EXIT_OK if any(source.found for source in sources) else EXIT_NOTHING,
+    )
 
 
 @sessions.command("enable", short_help="Index the conversations of a source, too.")
@@ -283,26 +274,25 @@ def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int
         elif not is_on:
             _remove(present, name)
     plan = plan_transcripts(files, sources, paths)
-    output = invocation.output()
     future = _future_sources(invocation, sources, paths, chosen) if is_on else []
     if not invocation.json:
+        # Said before it is written.
+        output = invocation.output()
         for source in future:
             output.note(f"memtui: {source.name}: {source.detail}")
             output.note(f"  in {source.folder or 'no folder yet'}")
     if plan.changes:
         write(plan, files)
     done, path = "enabled" if is_on else "disabled", plan.target.path
-    if invocation.json:
-        document = {done: chosen, "path": path, "changed": plan.changes, "warnings": plan.notes}
-        output.document({**document, "sources": future} if is_on else document)
-        return EXIT_OK
-    output.warn(plan.notes)
+    document = {done: chosen, "path": path, "changed": plan.changes}
     already = "" if plan.changes else " already"
-    output.line(output.clean(f"{done} {', '.join(chosen)} in {path}{already}"))
-    if plan.changes:
-        follows = "takes them in" if is_on else "takes them out of the index"
-        output.note(f"memtui: `memtui index` {follows}")
-    return EXIT_OK
+    follows = "takes them in" if is_on else "takes them out of the index"
+    return invocation.respond(
+        {**document, "sources": future} if is_on else document,
+        [f"{done} {', '.join(chosen)} in {path}{already}"],
+        warnings=plan.notes,
+        notes=[f"memtui: `memtui index` {follows}"] if plan.changes else [],
+    )
 
 
 def _as_written(invocation: Invocation, name: str, *, must_exist: bool) -> str:
@@ -312,7 +302,7 @@ def _as_written(invocation: Invocation, name: str, *, must_exist: bool) -> str:
     """
     if is_source(name):
         return name
-    path = invocation.here() / os.path.expanduser(name)
+    path = invocation.path(name)
     if not must_exist or os.path.lexists(path) or any(mark in name for mark in "*?["):
         return str(path)
     raise SettingsError(
@@ -366,7 +356,7 @@ def _is_part(source: str, name: str) -> bool:
     help="So many searches, the newest. [default: all]",
 )
 @click.option(
-    *("--k", "limit"),
+    *("--k", "ranking__k"),
     type=click.IntRange(1, 200),
     help="So many results, whatever was asked for.",
 )
@@ -378,7 +368,6 @@ def replay(
     name: str | None,
     changed: bool,
     most: int | None,
-    now: datetime | None,
     jsonl: bool,
 ) -> int:
     """Ask every search of the memory again that a conversation records, and compare.
@@ -393,7 +382,7 @@ def replay(
         raise SettingsError("--json and --jsonl exclude each other")
     output = invocation.output()
     counts: Counter[str] = Counter()
-    with open_reading(invocation, now) as session:
+    with open_reading(invocation) as session:
         status = session.status()
         if status.state is IndexState.NO_INDEX:
             raise session.no_index()

@@ -21,6 +21,7 @@ from memtui.model import (
     ScoreMapping,
     Stage,
 )
+from memtui.model.browsing import CareRule
 from memtui.model.inquiry import Station
 from memtui.model.status import FileState
 from memtui.ranking.decay import age_in_days, chunk_day
@@ -201,6 +202,50 @@ LEFT_OUT_WORDS: Final[Mapping[str, str]] = {
     "duplicate": "recorded twice",
 }
 """Why the index has none of a turn, by a code of `transcripts.generated.Dropped`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleWords:
+    """A rule of care: its name, what one thing that it judges is called, what it finds."""
+
+    title: str
+    judged: str
+    about: str
+
+
+RULE_WORDS: Final[Mapping[CareRule, RuleWords]] = {
+    CareRule.NEAR_DUPLICATE: RuleWords(
+        "Near-duplicates",
+        "chunk",
+        "Chunks that say nearly the same: both take places in a list where one would do.",
+    ),
+    CareRule.UNREACHABLE: RuleWords(
+        "Unreachable files",
+        "file",
+        "Files that a query by their own first words does not bring into the top k.",
+    ),
+    CareRule.EMPTY_FILE: RuleWords(
+        "Empty files", "file", "Files without any text that could be found."
+    ),
+    CareRule.LONG_FILE: RuleWords(
+        "Long files", "file", "Files so long that their parts compete with each other."
+    ),
+    CareRule.DATED_FACT: RuleWords(
+        "Dated facts in undated files",
+        "file",
+        "Facts with a date of their own in a file that has none: they never decay.",
+    ),
+    CareRule.BROKEN_LINK: RuleWords("Broken links", "file", "Links to notes that are not there."),
+    CareRule.LONG_LINE: RuleWords(
+        "Long lines", "file", "Lines so long that a chunk is cut in the middle of them."
+    ),
+    CareRule.CREDENTIAL: RuleWords(
+        "Credentials",
+        "file",
+        "Text shaped like a key or a password; it is masked here, and stands in the file as it is.",
+    ),
+}
+"""Every rule, in the order of the screen."""
 
 
 # --- codes --------------------------------------------------------------------------------------

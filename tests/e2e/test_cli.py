@@ -1,8 +1,4 @@
-"""The real program: index, search, explain, status, pipes and signals.
-
-What an own process, its start or its streams make a difference to is called as one, as users do;
-the other calls are made in this process.
-"""
+"""The real program where it matters that it is one: streams, signals, locks, damage, imports."""
 
 from __future__ import annotations
 
@@ -13,345 +9,281 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memtui.text.sanitize import HOSTILE
+from memtui.index.database import open_database
+from memtui.index.generations import IndexFolder
+from memtui.index.schema import write_meta
 from tests.support import in_process
 
-NOW = "2026-02-20T12:00:00+00:00"
+MEMTUI = f"{sys.executable} -m memtui"
 NOTES = {
-    "MEMORY.md": "# Memory\n\n- The router is an Omada ER605 at 192.168.10.1.\n",
-    "memory/2026-02-10.md": "# Network\n\nConfigured the router: VLAN 20 for IoT, VLAN 30 guests.\n",
-    "memory/2026-01-05.md": "# Network\n\nConfigured the router: VLAN 20 for IoT, VLAN 30 guests.\n",
-    "memory/cooking.md": "# Bread\n\n- [x] sourdough at 75 percent\n",
+    "MEMORY.md": "# Network\n\nThe router.\n",
     "memory/attack.md": "router \x1b]2;PWNED\x1b\\ \x9b31m \u202egnp.exe [/] [@click=app.quit]x[/]\n",
 }
 
-Memtui = Callable[..., "subprocess.CompletedProcess[str]"]
 
+class Place:
+    """A memory with an index, and a shell to call the program from."""
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("cli")
-    for name, text in NOTES.items():
-        path = folder / "notes" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return folder
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.notes = folder / "notes"
+        for name, text in NOTES.items():
+            (self.notes / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.notes / name).write_text(text, encoding="utf-8")
+        kept = {n: v for n, v in os.environ.items() if not n.startswith(("MEMTUI_", "XDG_"))}
+        self.environment = {
+            **kept,
+            "HOME": str(folder),
+            "XDG_DATA_HOME": str(folder / "data"),
+            "XDG_STATE_HOME": str(folder / "state"),
+            "MEMTUI_ROOT": str(self.notes),
+            "MEMTUI_EMBEDDING__PROVIDER": "none",
+            "MEMTUI_INDEX__DEBOUNCE_SECONDS": "0.1",
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+        }
 
+    def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the program in this process."""
+        return in_process.call(arguments, environment=self.environment, folder=self.folder)
 
-@pytest.fixture(scope="module")
-def environment(place: Path) -> dict[str, str]:
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("MEMTUI_", "OPENCLAW_"))
-    }
-    return {
-        **kept,
-        "HOME": str(place),
-        "XDG_CONFIG_HOME": str(place / "config"),
-        "XDG_STATE_HOME": str(place / "state"),
-        "XDG_DATA_HOME": str(place / "data"),
-        "MEMTUI_ROOT": str(place / "notes"),
-        "PYTHONPATH": str(Path(__file__).parents[2]),
-    }
-
-
-@pytest.fixture(scope="module")
-def process(place: Path, environment: dict[str, str]) -> Memtui:
-    def call(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    def shell(self, command: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run a command line in a process of its own."""
         return subprocess.run(
-            [sys.executable, "-m", "memtui", *arguments],
+            ["bash", "-c", command],
             capture_output=True,
             text=True,
-            encoding="utf-8",
-            errors="surrogateescape",
-            cwd=place,
-            env={**environment, **env},
-            stdin=subprocess.DEVNULL,
+            cwd=self.folder,
+            env={**self.environment, **env},
             timeout=100,
         )
 
-    return call
-
-
-@pytest.fixture(scope="module")
-def memtui(place: Path, environment: dict[str, str]) -> Memtui:
-    def call(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-        return in_process.call(arguments, environment={**environment, **env}, folder=place)
-
-    return call
-
-
-@pytest.fixture(scope="module")
-def indexed(memtui: Memtui, process: Memtui, place: Path) -> Path:
-    """The notes, after looking at what happens without an index and then making one."""
-    missing = memtui("search", "router", "--json")
-    assert missing.returncode == 3
-    assert json.loads(missing.stdout)["error"]["code"] == "no_index"
-    assert not (place / "data").exists(), "a search does no hidden work"
-    status = memtui("status", "--json")
-    assert status.returncode == 3
-    assert json.loads(status.stdout)["state"] == "no_index"
-    dry = memtui("index", "--dry-run", "--json")
-    assert json.loads(dry.stdout)["pending_count"] == len(NOTES)
-    assert not (place / "data").exists(), "neither does a dry run"
-    made = process("index", "--json")
-    assert made.returncode == 0, made.stderr
-    assert made.stderr == "", "no progress without a terminal"
-    document = json.loads(made.stdout)
-    assert document["sync"]["files_added"] == len(NOTES)
-    assert document["vectors"] == document["chunks"] > 0
-    return place / "notes"
-
-
-def _document(run: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(run.stdout)
-    assert document["schema_version"] == 1
-    return document
-
-
-@pytest.mark.usefixtures("indexed")
-def test_search_json_can_be_recomputed_and_repeated(memtui: Memtui, process: Memtui) -> None:
-    options = ("--json", "-n", "3", "--lambda", "0.6", "--half-life", "30", "--now", NOW)
-    first = process("search", "router", "vlan", *options)
-    assert first.returncode == 0, first.stderr
-    document = _document(first)
-    assert document["query"] == "router vlan"
-    assert document["now"] == NOW
-    assert document["ranking"]["k"] == 3
-    assert document["ranking"]["mmr"]["enabled"] is True
-    assert document["ranking"]["decay"]["half_life_days"] == 30.0
-    assert set(document["legs"]) == {"vector", "keyword"}
-    assert [hit["rank"] for hit in document["hits"]] == [1, 2, 3]
-    for hit in document["hits"]:
-        total = 0.0
-        for leg in hit["legs"].values():
-            assert leg["contribution"] == leg["weight"] * leg["mapped"]
-            total += leg["contribution"]
-        assert hit["stages"][0]["after"] == total
-        for stage in hit["stages"]:
-            before, operand = stage["before"], stage["operand"]
-            expected = {
-                "sum": total,
-                "multiply": before * (operand or 0.0),
-                "subtract": before - (operand or 0.0),
-                "replace": operand,
-                "keep": before,
-            }[stage["operation"]]
-            assert stage["after"] == expected
-        assert hit["citation"].startswith(hit["path"] + "#L")
-        assert hit["snippet"]
-    assert document["drops"]
-    assert document["index"]["files"] == len(NOTES)
-    again = _document(memtui("search", "router", "vlan", *options))
-    for timing in ("timings", "legs"):
-        document.pop(timing), again.pop(timing)
-    assert again == document
-
-
-@pytest.mark.usefixtures("indexed")
-@pytest.mark.parametrize("form", [(), ("--plain",), ("--explain",), ("--json",), ("--jsonl",)])
-def test_no_form_prints_what_a_terminal_acts_on(memtui: Memtui, form: tuple[str, ...]) -> None:
-    found = memtui("search", "router", "-n", "5", "--weights", "0,1", *form)
-    assert found.returncode == 0
-    assert "attack.md" in found.stdout
-    assert HOSTILE.search(found.stdout) is None
-    assert HOSTILE.search(found.stderr) is None
-    assert "memory/attack.md" in found.stdout
-
-
-@pytest.mark.usefixtures("indexed")
-@pytest.mark.parametrize("form", ["text", "json", "markdown", "svg"])
-def test_no_export_holds_what_a_terminal_acts_on(memtui: Memtui, form: str) -> None:
-    place = ("--chunk", "memory/attack.md", "--weights", "0,1", "-n", "1", "--passages")
-    told = memtui("explain", "router", *place, "--format", form)
-    assert told.returncode == 0, told.stderr
-    assert "PWNED" in told.stdout
-    assert HOSTILE.search(told.stdout) is None
-    assert HOSTILE.search(told.stderr) is None
-
-
-@pytest.mark.usefixtures("indexed")
-def test_status_deep_asks_every_part(memtui: Memtui) -> None:
-    document = _document(memtui("status", "--deep", "--json"))
-    assert document["state"] == "ready"
-    assert {probe["name"]: probe["works"] for probe in document["probes"]} == {
-        "provider": True,
-        "database": True,
-        "full-text": True,
-        "sqlite-vec": True,
-    }
-    text = memtui("status").stdout
-    assert text.startswith("state     ready\n")
-
-
-def test_a_changed_note_is_named_until_it_is_indexed(memtui: Memtui, indexed: Path) -> None:
-    note = indexed / "memory" / "new.md"
-    note.write_text("# New\n\nA lighthouse with a brass lantern.\n")
-    try:
-        stale = memtui("search", "router", "--json")
-        (warning,) = _document(stale)["warnings"]
-        assert "memory/new.md" in warning
-        assert "stale" in memtui("search", "router").stderr
-        assert memtui("index", "--dry-run").stdout.endswith("memory/new.md\n")
-        assert "1 added" in memtui("index").stdout
-        assert _document(memtui("search", "lighthouse", "--json"))["warnings"] == []
-    finally:
-        note.unlink()
-        rebuilt = _document(memtui("index", "--force", "--json"))
-    assert rebuilt["sync"]["rebuild"] is True
-    assert rebuilt["sync"]["chunks_embedded"] == 0, "vectors come from the cache"
-    assert rebuilt["files"] == len(NOTES)
-
-
-@pytest.mark.usefixtures("indexed")
-def test_a_second_writer_is_refused_with_5(
-    memtui: Memtui, place: Path, environment: dict[str, str]
-) -> None:
-    with Watching(place, environment) as watching:
-        assert watching.stdout is not None
-        assert "synced" in watching.stdout.readline()
-        refused = memtui("index", "--json")
-        assert refused.returncode == 5
-        assert _document(refused)["error"]["code"] == "locked"
-        assert memtui("search", "router").returncode == 0, "reading goes on"
-        watching.send_signal(signal.SIGINT)
-        assert watching.wait(20) == 130
-
-
-def test_watch_prints_later_syncs(indexed: Path, place: Path, environment: dict[str, str]) -> None:
-    note = indexed / "memory" / "watched.md"
-    fast = {**environment, "MEMTUI_INDEX__DEBOUNCE_SECONDS": "0.1"}
-    with Watching(place, fast) as watching:
-        assert watching.stdout is not None
-        assert "synced" in watching.stdout.readline()
-        assert watching.stdout.readline().startswith("index: ")
-        note.write_text("# Watched\n\nA ferry at noon.\n")
-        assert "1 added" in watching.stdout.readline()
-        note.unlink()
-        assert "1 removed" in watching.stdout.readline()
-        watching.send_signal(signal.SIGINT)
-        assert watching.wait(20) == 130
-
-
-class Watching:
-    """`memtui index --watch` as a process that is ended at the end of the block."""
-
-    def __init__(self, place: Path, environment: dict[str, str]) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-u", "-m", "memtui", "index", "--watch"],
+    @contextmanager
+    def watching(self) -> Iterator[subprocess.Popen[str]]:
+        """Run `memtui index --watch` after its first sync; it is killed at the end."""
+        command = [sys.executable, "-u", "-m", "memtui", "index", "--watch"]
+        with subprocess.Popen(
+            command,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            cwd=place,
-            env=environment,
-        )
+            env=self.environment,
+        ) as process:
+            assert process.stdout is not None
+            try:
+                assert "synced" in process.stdout.readline()
+                assert process.stdout.readline().startswith("index: ")
+                yield process
+            finally:
+                process.kill()
 
-    def __enter__(self) -> subprocess.Popen[str]:
-        return self._process
-
-    def __exit__(self, *details: object) -> None:
-        self._process.kill()
-        self._process.wait(20)
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+    def index(self) -> IndexFolder:
+        (folder,) = (self.folder / "data/memtui").iterdir()
+        return IndexFolder(folder)
 
 
-@pytest.mark.usefixtures("indexed")
-def test_a_closed_pipe_is_no_error(place: Path, environment: dict[str, str]) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    try:
-        run = subprocess.run(
-            [sys.executable, "-m", "memtui", "search", "router", "--json"],
-            stdout=writer,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=place,
-            env=environment,
-            timeout=100,
-        )
-    finally:
-        os.close(writer)
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    made = Place(tmp_path)
+    assert made.call("index").returncode == 0
+    return made
+
+
+def document(run: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run.stdout)
+    return found
+
+
+# --- an index ---------------------------------------------------------------------------------
+
+
+def test_without_an_index_nothing_is_written_until_one_is_made(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    missing = place.call("search", "router", "--json")
+    assert (missing.returncode, document(missing)["error"]["code"]) == (3, "no_index")
+    status = place.call("status", "--json")
+    assert (status.returncode, document(status)["state"]) == (3, "no_index")
+    dry = place.call("index", "--dry-run", "--json")
+    assert document(dry)["pending_count"] == len(NOTES)
+    assert not (tmp_path / "data").exists(), "neither a search nor a dry run does hidden work"
+    made = place.shell(f"{MEMTUI} index --json")
+    assert (made.returncode, made.stderr) == (0, ""), "no progress without a terminal"
+    assert document(made)["sync"]["files_added"] == len(NOTES)
+
+
+def test_a_changed_note_is_named_until_it_is_indexed(place: Place) -> None:
+    (place.notes / "memory/new.md").write_text("A lighthouse with a brass lantern.\n")
+    (warning,) = document(place.call("search", "router", "--json"))["warnings"]
+    assert "memory/new.md" in warning
+    assert "stale" in place.call("search", "router").stderr
+    assert place.call("index", "--dry-run").stdout.endswith("memory/new.md\n")
+    assert "1 added" in place.call("index").stdout
+    assert document(place.call("search", "lighthouse", "--json"))["warnings"] == []
+
+
+def test_status_deep_asks_every_part(place: Place) -> None:
+    place.environment["MEMTUI_EMBEDDING__PROVIDER"] = "minilm"
+    place.call("index")
+    found = document(place.call("status", "--deep", "--json"))
+    assert found["state"] == "ready"
+    parts = ("provider", "database", "full-text", "sqlite-vec")
+    assert {one["name"]: one["works"] for one in found["probes"]} == dict.fromkeys(parts, True)
+
+
+def test_a_second_writer_is_refused_with_5_and_later_syncs_are_printed(place: Place) -> None:
+    with place.watching() as watching:
+        assert watching.stdout is not None
+        refused = place.call("index", "--json")
+        assert (refused.returncode, document(refused)["error"]["code"]) == (5, "locked")
+        assert place.call("search", "router").returncode == 0, "reading goes on"
+        (place.notes / "memory/ferry.md").write_text("A ferry at noon.\n")
+        assert any("1 added" in line for line in watching.stdout)
+        (place.notes / "memory/ferry.md").unlink()
+        assert any("1 removed" in line for line in watching.stdout)
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(20) == 130
+
+
+def test_watching_ends_when_nobody_reads_any_more(place: Place) -> None:
+    with place.watching() as watching:
+        assert watching.stdout is not None
+        (place.notes / "MEMORY.md").write_text("another\n", encoding="utf-8")
+        watching.stdout.close()
+        assert watching.wait(30) == 0
+
+
+def test_a_damaged_index_is_built_again_and_that_is_no_failure(place: Place) -> None:
+    index = place.index()
+    index.path(index.current() or 0).write_bytes(b"garbage" * 5000)
+    run = place.call("index", "--json")
+    assert run.returncode == 0, run.stderr
+    assert document(run)["sync"]["rebuild"] is True
+
+
+def test_a_newer_index_is_3_until_it_is_forced(place: Place) -> None:
+    index = place.index()
+    connection = open_database(index.path(index.current() or 0))
+    write_meta(connection, {"schema_version": "99"})
+    connection.close()
+    run = place.call("index", "--json")
+    assert (run.returncode, document(run)["error"]["exit_code"]) == (3, 3)
+    assert place.call("index", "--force").returncode == 0
+
+
+def test_an_empty_index_file_is_named_and_built_again(place: Place) -> None:
+    index = place.index()
+    path = index.path(index.current() or 0)
+    for journal in path.parent.glob("index-*"):
+        journal.unlink()
+    path.touch()
+    for command in ("status", "search router"):
+        run = place.call(*command.split(), "--json")
+        assert (run.returncode, document(run)["error"]["code"]) == (3, "index_unusable")
+    assert place.call("index").returncode == 0
+
+
+def test_a_line_feed_in_a_name_makes_no_line(place: Place) -> None:
+    os.mkfifo(place.notes / "memory/a\nmemtui: b.md")
+    run = place.call("index")
+    assert run.stderr == "memtui: skipped memory/a memtui: b.md: named pipe\n"
+
+
+# --- streams ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("search router >&-", 0),
+        ("search router --json >&-", 0),
+        ("search router 2>&-", 0),
+        ("<&-", 2),
+        ("search router >/dev/full", 1),
+        ("search router --json >/dev/full", 1),
+        ("search --nope --json >/dev/full", 2),
+    ],
+)
+def test_streams_that_take_nothing(place: Place, command: str, code: int) -> None:
+    run = place.shell(f"{MEMTUI} {command}")
+    assert run.returncode == code, run.stderr
+    assert "Traceback" not in run.stderr
+    assert "should not have happened" not in run.stderr
+
+
+def test_a_closed_pipe_is_no_error_and_a_removed_folder_none_either(place: Place) -> None:
+    run = place.shell(f"set -o pipefail; {MEMTUI} search router --json | true")
     assert (run.returncode, run.stderr) == (0, "")
+    run = place.shell(f"mkdir gone && cd gone && rmdir ../gone && {MEMTUI} search router")
+    assert run.returncode == 0, run.stderr
 
 
-@pytest.mark.usefixtures("indexed")
-def test_ascii_locale_gets_ascii_bars_and_utf8_json(process: Memtui) -> None:
+def test_ascii_locale_gets_ascii_bars_and_utf8_json(place: Place) -> None:
     env = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    rows = process("search", "router", **env)
-    assert rows.returncode == 0
-    assert rows.stdout.isascii()
-    assert _document(process("search", "rööter 路由", "--json", **env))["query"] == "rööter 路由"
+    rows = place.shell(f"{MEMTUI} search router", **env)
+    assert (rows.returncode, rows.stdout.isascii()) == (0, True)
+    found = place.shell(f"{MEMTUI} search 'rööter 路由' --zero-ok --json", **env)
+    assert document(found)["query"] == "rööter 路由"
 
 
-@pytest.mark.usefixtures("indexed")
-def test_in_a_terminal_there_is_colour_and_nothing_hostile(
-    place: Path, environment: dict[str, str]
-) -> None:
-    text = _in_terminal(["search", "router", "-n", "5"], place, environment)
+def test_in_a_terminal_there_is_colour_and_nothing_hostile(place: Place) -> None:
+    text = _in_terminal(["search", "router", "-n", "5"], place, {})
     assert "\x1b[1m" in text
     assert "PWNED" in text
     assert "\x1b]" not in text
     assert "\x9b" not in text
-    plain = _in_terminal(["search", "router"], place, {**environment, "NO_COLOR": "1"})
-    assert "\x1b[1m" not in plain
+    assert "\x1b[1m" not in _in_terminal(["search", "router"], place, {"NO_COLOR": "1"})
 
 
-def _in_terminal(arguments: list[str], place: Path, environment: dict[str, str]) -> str:
-    return b"".join(_terminal_output(arguments, place, environment)).decode("utf-8")
-
-
-def _terminal_output(
-    arguments: list[str], place: Path, environment: dict[str, str]
-) -> Iterator[bytes]:
+def _in_terminal(arguments: list[str], place: Place, more: dict[str, str]) -> str:
     main, other = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "memtui", *arguments],
         stdin=other,
         stdout=other,
         stderr=other,
-        cwd=place,
-        env={**environment, "TERM": "xterm-256color"},
+        env={**place.environment, **more, "TERM": "xterm-256color"},
     )
     os.close(other)
+    data = b""
     try:
         while select.select([main], [], [], 60)[0]:
             try:
-                data = os.read(main, 65536)
+                piece = os.read(main, 65536)
             except OSError:  # Linux: the other side was closed
                 break
-            if not data:
-                break
-            yield data
+            data += piece
     finally:
         process.wait(20)
         os.close(main)
+    return data.decode("utf-8")
 
 
-@pytest.mark.usefixtures("indexed")
+# --- imports ----------------------------------------------------------------------------------
+
+PLAIN = {"textual", "rich", "numpy", "apsw", "onnxruntime"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "banned"),
     [
-        (
-            ["search", "router"],
-            {"textual", "rich", "watchdog", "httpx", "numpy"},
-        ),
+        (["search", "router"], {"textual", "rich", "watchdog", "httpx", "numpy"}),
+        (["search", "router"], {"memtui.memory.care.masking", "memtui.report.explanation"}),
+        (["search"], {"memtui.memory.care.masking", "memtui.report.explanation"}),
         (["explain", "router", "--format", "svg"], {"textual", "rich", "watchdog", "httpx"}),
         (["status"], {"textual", "rich", "watchdog", "httpx", "onnxruntime"}),
-        (["--help"], {"textual", "rich", "numpy", "apsw", "pydantic", "onnxruntime"}),
-        (["--version"], {"textual", "rich", "numpy", "apsw", "pydantic", "onnxruntime"}),
-        (["config", "show"], {"textual", "rich", "numpy", "apsw", "onnxruntime"}),
+        (["--help"], PLAIN),
+        (["--version"], PLAIN),
+        (["config", "show"], PLAIN),
     ],
 )
 def test_commands_import_only_what_they_need(
-    place: Path, environment: dict[str, str], arguments: list[str], banned: set[str]
+    place: Place, arguments: list[str], banned: set[str]
 ) -> None:
     code = (
         "import sys\nfrom memtui.cli.main import run\n"
@@ -362,10 +294,9 @@ def test_commands_import_only_what_they_need(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        cwd=place,
-        env={**environment, "MEMTUI_EMBEDDING__PROVIDER": "none"},
+        env=place.environment,
         timeout=100,
     )
     code_text, *modules = run.stderr.splitlines()[-1].split()
-    assert code_text == "0", run.stderr
-    assert banned.isdisjoint(modules)
+    assert code_text == ("0" if arguments != ["search"] else "2"), run.stderr
+    assert banned.isdisjoint(modules), banned & set(modules)

@@ -11,6 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from memtui.cli.browse import masked_record
 from memtui.engine import Engine
 from memtui.errors import Cancelled
 from memtui.memory.transcripts.generated import normalise
@@ -18,7 +19,8 @@ from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.model import Ranked
 from memtui.ranking.mmr import snippet_text
 from memtui.ranking.profiles import PROFILES
-from memtui.report.documents import excerpt_of, hit_entry, json_text, record_entry
+from memtui.report.documents import hit_entry
+from memtui.report.json_text import document_text
 from memtui.settings import Settings
 from tests.support.conversations import Homes, codex, codex_began, said
 from tests.support.indexing import Workspace
@@ -69,8 +71,8 @@ def held(tmp_path: Path) -> dict[str, str]:
 
 def shown(ranked: Ranked) -> str:
     """Everything that is shown of a list, as JSON."""
-    entries = [hit_entry(hit, excerpt_of(hit, 400).text) for hit in ranked.hits]
-    return json_text({"hits": entries, "texts": [hit.chunk.text for hit in ranked.hits]})
+    entries = [hit_entry(hit) for hit in ranked.hits]
+    return document_text({"hits": entries, "texts": [hit.chunk.text for hit in ranked.hits]})
 
 
 @pytest.mark.parametrize("profile", ["openclaw-2026.4", "openclaw-2026.9"])
@@ -122,7 +124,7 @@ def test_what_a_release_lets_through_is_in_its_index_and_never_shown(
         assert snippet_text(chunk) == texts["a.jsonl"], "MMR compares what the index holds"
         record = engine.browse.chunk_record(chunk.id)
         assert record is not None
-        assert AWS not in json_text(record_entry(record))
+        assert AWS not in document_text({"record": masked_record(record)})
         (homes.folder / "openclaw/agents/main/sessions/a.jsonl").unlink()
         assert AWS not in "".join(engine.browse.source(chunk.path).lines)
 

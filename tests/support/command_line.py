@@ -2,24 +2,67 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memtui.cli.main import run
 from memtui.embedding import minilm
 from tests.support.in_process import READ_ONCE
-from tests.unit.test_cli_commands import Answer, Opened, Run
 
 KEY_VARIABLES = (
-    "OPENAI_API_KEY",
-    "GEMINI_API_KEY",
-    "GOOGLE_API_KEY",
-    "VOYAGE_API_KEY",
-    "MISTRAL_API_KEY",
+    *("OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "VOYAGE_API_KEY", "MISTRAL_API_KEY"),
 )
 FOREIGN = ("MEMTUI_", "OPENCLAW_", "DBUS_SESSION", "PYTHON_KEYRING", "HTTP", "http", "ALL_PROXY")
+
+
+class Answer:
+    """What a run of the command line gave."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def document(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.out)
+        assert document["schema_version"] == 1
+        return document
+
+    @property
+    def error(self) -> dict[str, Any]:
+        error: dict[str, Any] = self.document["error"]
+        assert set(error) == {"code", "message", "hint", "exit_code"}
+        assert error["exit_code"] == self.code
+        assert self.err.strip() == ""
+        return error
+
+
+Run = Callable[..., Answer]
+
+
+class Opened:
+    """Stands for the terminal interface and remembers what it was opened on."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Path | None, bool]] = []
+        self.choose: list[bool] = []
+
+    def __call__(
+        self,
+        workspace: Any,
+        loaded: Any,
+        *,
+        demo: bool = False,
+        choose: bool = False,
+        foreign: Any = None,
+    ) -> int:
+        self.calls.append((workspace.root if workspace is not None else None, demo))
+        self.choose.append(choose)
+        return 0
 
 
 def own_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -40,11 +83,11 @@ def own_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def command_line(capsys: pytest.CaptureFixture[str]) -> Run:
+def command_line(capsys: pytest.CaptureFixture[str], opened: Opened | None = None) -> Run:
     """Run memtui with arguments, and give what came of it."""
 
     def call(*arguments: str) -> Answer:
-        code = run(arguments, Opened())
+        code = run(arguments, opened or Opened())
         captured = capsys.readouterr()
         return Answer(code, captured.out, captured.err)
 

@@ -23,7 +23,7 @@ from memtui.memory.transcripts.records import TranscriptFormat, parse_record
 from memtui.memory.transcripts.stream import RawLine, raw_lines, text_of, unpacked
 from memtui.model import ChunkSpan, LegStatus
 from memtui.model.conversations import TranscriptKind
-from memtui.report.documents import document_text
+from memtui.report.json_text import document_text
 from memtui.retrieval.filters import RowFilter
 from memtui.retrieval.keyword import KeywordLeg, match_terms
 from memtui.retrieval.marks import match_spans, snippet

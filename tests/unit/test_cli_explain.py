@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import gzip
-import json
 import math
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +12,9 @@ import apsw
 import click
 import pytest
 
-from memtui.cli.main import program, run
+from memtui.cli.main import program
 from memtui.cli.options import ranking_flags
-from memtui.embedding import minilm
-from memtui.model import Fusion, MinScoreRule, Ranking, Reason
+from memtui.model import Fusion, MinScoreRule, Ranking
 from memtui.model.inquiry import LegRank
 from memtui.ranking.counterfactual import (
     Change,
@@ -31,14 +27,12 @@ from memtui.ranking.counterfactual import (
 )
 from memtui.ranking.counterfactual.change import Value, outside_pool, value_of
 from memtui.ranking.profiles import PROFILES
-from memtui.report import words
 from memtui.report.explanation import flags_of
 from memtui.settings import load_settings
 from tests.support import demo, recorded
+from tests.support.command_line import Run, command_line, own_home
 from tests.support.pools import NOW, chunk, pool
-from tests.unit.test_cli_commands import Answer, Opened
 
-Run = Callable[..., Answer]
 AT = ("--now", "2026-11-21T12:00:00+00:00")
 OAUTH = "OAuth refresh token clock skew"
 RAISE = ChangeKind.RAISE
@@ -51,28 +45,16 @@ def home(tmp_path_factory: pytest.TempPathFactory, indexed_demo: Path) -> Iterat
     folder = tmp_path_factory.mktemp("home")
     demo.copy_to(folder / "data", indexed_demo)
     with pytest.MonkeyPatch.context() as patch:
-        for name in list(os.environ):
-            if name.startswith(("MEMTUI_", "OPENCLAW_")):
-                patch.delenv(name)
-        patch.setenv("HOME", str(folder))
-        for kind in ("config", "state", "data"):
-            patch.setenv(f"XDG_{kind.upper()}_HOME", str(folder / kind))
+        own_home(folder, patch)
         # What is said depends on what was found, not on how soon.
         patch.setattr("memtui.cli.session.EXAMINATION_SECONDS", 60.0)
-        for name in ("check_file", "_load_session"):
-            patch.setattr(minilm, name, functools.cache(getattr(minilm, name)))
-        patch.chdir(folder)
         yield folder
 
 
 @pytest.fixture
 def memtui(home: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: str) -> Answer:
-        code = run((*arguments, *(AT if arguments[0] != "status" else ())), Opened())
-        captured = capsys.readouterr()
-        return Answer(code, captured.out, captured.err)
-
-    return call
+    call = command_line(capsys)
+    return lambda *arguments: call(*arguments, *AT)
 
 
 @pytest.fixture(scope="module")
@@ -128,16 +110,6 @@ def test_the_shares_add_up_to_bm25(memtui: Run, query: str) -> None:
             assert shares(terms) == pytest.approx(keyword["raw"], abs=1e-6)
 
 
-def test_ranks_among_all_continue_those_of_the_pool(memtui: Run) -> None:
-    document = memtui("explain", "router config", "--demo", "--json").document
-    for leg, place in document["leg_ranks_of_all"].items():
-        assert place["reason"] == "ok"
-        assert place["rank"]["position"] + 1 == document["leg_ranks"][leg]
-        assert place["rank"]["raw"] == document["hit"]["legs"][leg]["raw"]
-    total = memtui("status", "--demo", "--json").document["chunks"]
-    assert document["leg_ranks_of_all"]["vector"]["rank"]["total"] == total
-
-
 @pytest.mark.parametrize(
     ("query", "options", "parameters"),
     [
@@ -160,99 +132,6 @@ def test_a_k_beyond_the_candidates_is_found_by_a_new_search(memtui: Run) -> None
     drops = memtui("search", *base, "--json").document["drops"]
     place = next(place_of(d) for d in drops if d["stages"][0]["rank"] == 20)
     assert "k" in apply_all(memtui, *base, place=place)
-
-
-def test_a_chunk_that_no_leg_brings_says_what_it_needs(memtui: Run) -> None:
-    base = ("explain", "the router vlan", "--demo", "--chunk", "memory/recipes/ca-kho-to.md#L3")
-    answer = memtui(*base, "--json")
-    document = answer.document
-    assert answer.code == 0
-    assert (document["shown"], document["hit"], document["drop"]) == (False, None, None)
-    assert "among its first 50" in document["missing"]
-    assert document["citation"].startswith("memory/recipes/ca-kho-to.md#L1")
-    assert document["terms"]["stop_words"] == ["the"]
-    assert document["leg_ranks_of_all"]["keyword"]["reason"] == "not_matched"
-    position = document["leg_ranks_of_all"]["vector"]["rank"]["position"]
-    assert position >= 50
-    assert document["needs"]["candidates"] == position + 1
-    shown = memtui(*base).out
-    assert f"a new search has to take {position + 1} candidates of each leg" in shown
-    assert words.reason_words(Reason.NOT_MATCHED) in shown
-
-
-def test_what_a_filter_leaves_out_is_said(memtui: Run) -> None:
-    place = ("--chunk", "memory/recipes/ca-kho-to.md#L3")
-    document = memtui("explain", "router path:network", "--demo", *place, "--json").document
-    reasons = {one["reason"] for one in document["leg_ranks_of_all"].values()}
-    assert reasons == {"filtered"}
-    assert document["needs"] is None
-    assert {one["reason"] for one in document["without_change"]} == {"no value does it"}
-
-
-# --- places that are not shown ------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def notes(home: Path) -> tuple[str, ...]:
-    """The options for a small memory without vectors, some of it changed since it was indexed."""
-    folder = home / "notes"
-    (folder / "memory").mkdir(parents=True)
-    (folder / "memory" / "vlan.md").write_text("# VLAN\n\nThe router has VLAN 20 and 30.\n")
-    (folder / "memory" / "bread.md").write_text("# Bread\n\nSourdough at 75 percent.\n")
-    (folder / "MEMORY.md").write_text("The router is an Omada.\n")
-    (folder / ".memtui.toml").write_text('[embedding]\nprovider = "none"\n')
-    assert run(("index", "--root", str(folder)), Opened()) == 0
-    (folder / "memory" / "new.md").write_text("A router.\n")
-    (folder / "memory" / "link.md").symlink_to("vlan.md")
-    return ("--root", str(folder))
-
-
-def test_a_place_that_is_shown_may_be_named_in_every_way(
-    memtui: Run, notes: tuple[str, ...]
-) -> None:
-    ways = ("", ":3", "#L3", "#L1-L3")
-    for place in (f"memory/vlan.md{way}" for way in ways):
-        document = memtui("explain", "router", *notes, "--chunk", place, "--json").document
-        assert document["hit"]["path"] == "memory/vlan.md"
-        assert document["shown"]
-        assert document["first_failure"] is None
-        assert document["word_changes"] is None
-    wrong = memtui("explain", "router", *notes, "--chunk", "memory/vlan.md:0", "--json")
-    assert (wrong.code, wrong.error["code"]) == (2, "query")
-
-
-def test_ascii_marks_and_a_bold_first_failure(
-    memtui: Run, notes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    base = ("explain", "router", *notes, "--chunk", "memory/new.md", "--no-words")
-    monkeypatch.setenv("MEMTUI_UI__GLYPHS", "ascii")
-    lines = memtui(*base).out.splitlines()
-    assert "    + discovered" in "\n".join(lines)
-    assert next(line for line in lines if "indexed" in line and "    x " in line)
-    monkeypatch.setattr("memtui.cli.output._is_terminal", lambda stream: True)
-    bold = [line for line in memtui(*base).out.splitlines() if line.startswith("\x1b[1m")]
-    assert [line.split()[0] for line in bold] == ["\x1b[1mmemory/new.md\x1b[0m", "\x1b[1m"]
-
-
-# --- exports ------------------------------------------------------------------------------------
-
-
-def test_an_export_never_replaces_a_file_by_itself(
-    memtui: Run, notes: tuple[str, ...], tmp_path: Path
-) -> None:
-    target = tmp_path / "why.json"
-    target.write_text("mine")
-    base = ("explain", "router", *notes, "--output", str(target))
-    refused = memtui(*base)
-    assert (refused.code, refused.out) == (1, "")
-    assert f"{target} is there already" in refused.err
-    assert target.read_text() == "mine"
-    error = memtui(*base, "--format", "json").error
-    assert (error["code"], error["hint"]) == ("export", "--force replaces it")
-    assert memtui(*base, "--force").code == 0
-    assert json.loads(target.read_text())["shown"]
-    missing = memtui("explain", "router", *notes, "--output", str(tmp_path / "no" / "a.md"))
-    assert (missing.code, "cannot write" in missing.err) == (1, True)
 
 
 # --- flags --------------------------------------------------------------------------------------
@@ -292,29 +171,12 @@ def test_every_change_has_options_that_make_it(parameter: Parameter) -> None:
             flags = ("--profile", name, *flags_of(ranking, change).split(" "))
             for command in ("search", "explain"):
                 context = _command(command).make_context(command, ["query", *flags])
-                given = ranking_flags(context.params)
+                given = ranking_flags(context)
                 settings = load_settings(flags=given, env={}).settings
                 assert settings.configured_ranking(PROFILES) == apply(ranking, parameter, value)
 
 
 # --- an agent's index -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("release", recorded.RELEASES[:2])
-def test_the_missing_words_of_an_agents_query(
-    memtui: Run, indexes: dict[str, tuple[str, ...]], release: str
-) -> None:
-    base = ("explain", OAUTH, *indexes[release], "--chunk", "memory/auth.md#L3")
-    document = memtui(*base, "--json").document
-    terms = document["terms"]
-    assert terms["match"] == '"OAuth" AND "refresh" AND "token" AND "clock" AND "skew"'
-    assert terms["missing"] == ["refresh", "token", "clock", "skew"]
-    assert (terms["found_by"], terms["tokenizer"]) == ("nothing", "unicode61")
-    assert document["leg_ranks_of_all"]["vector"]["rank"]["position"] == 51
-    if release == "2026.4.26":
-        shown = memtui(*base).out
-        assert "the chunk lacks what is required: refresh, token, clock, skew" in shown
-        assert "a new search has to take 52 candidates of each leg, this one took 24" in shown
 
 
 @pytest.mark.parametrize("release", recorded.RELEASES)
@@ -349,23 +211,6 @@ def test_keywords_that_were_searched_one_by_one(
     assert document["hit"]["legs"]["keyword"]["raw"] in [one["score"] for one in found]
     assert all(shares(one) == pytest.approx(one["score"], abs=1e-6) for one in found)
     assert document["leg_ranks_of_all"]["keyword"]["asked"] == "kafka"
-    shown = memtui("explain", KAFKA, *indexes["2026.7.1"]).out
-    assert "by the keyword kafka" in shown
-    assert "the index changed since the search" not in shown
-    every = memtui("explain", "farid oauth zebra", *indexes["2026.7.1"], "--json").document
-    assert [one["asked"] for one in every["terms"]["keywords"]] == ["farid", "oauth", "zebra"]
-
-
-def test_a_chunk_that_its_path_alone_finds(
-    memtui: Run, indexes: dict[str, tuple[str, ...]]
-) -> None:
-    base = ("explain", "auth.md", *indexes["2026.9.6"], "--chunk", "memory/auth.md#L3")
-    document = memtui(*base, "--json").document
-    assert document["terms"]["found_by"] == "path"
-    assert document["terms"]["missing"] == ["auth", "md"]
-    assert document["leg_ranks_of_all"]["keyword"]["reason"] == "path_alone"
-    assert document["leg_ranks_of_all"]["vector"]["reason"] == "not_reproducible"
-    assert "found by the path of its file alone: no BM25 value" in memtui(*base).out
 
 
 def test_suggestions_for_an_agents_index_do_what_they_say(
@@ -378,20 +223,6 @@ def test_suggestions_for_an_agents_index_do_what_they_say(
     drops = memtui("search", *shorter, "--json").document["drops"]
     tried += [apply_all(memtui, *shorter, place=place_of(drop)) for drop in drops[:1]]
     assert set().union(*tried) >= {"min_score", "k"}
-
-
-def test_progress_is_told_to_a_terminal_alone(
-    memtui: Run, indexes: dict[str, tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: list[str] = []
-    monkeypatch.setattr("memtui.cli.output.Output.progress", lambda self, text: told.append(text))
-    base = ("explain", OAUTH, *indexes["2026.4.26"], "-n", "1")
-    assert memtui(*base).err == ""
-    assert told == [""]
-    drop = memtui("search", *base[1:], "--json").document["drops"][0]
-    memtui(*base, "--chunk", place_of(drop))
-    assert "memtui: looking for the least change of vector_weight" in told
-    assert told[-1] == ""
 
 
 # --- what a chunk outside the pool needs ------------------------------------------------------

@@ -22,6 +22,7 @@ from memtui.errors import Cancelled
 from memtui.model.status import ForeignAgent, IndexGeneration
 from memtui.report import words
 from memtui.text.sanitize import HOSTILE
+from tests.support.command_line import Answer
 from tests.support.hostile import ALL
 from tests.support.openclaw import (
     AGENT,
@@ -38,7 +39,6 @@ from tests.support.openclaw import (
     other_program,
 )
 from tests.support.small_memory import agent_index
-from tests.unit.test_cli_commands import Answer
 
 NOW = ("--now", "2026-11-21T12:00:00+00:00")
 Run = Callable[..., Answer]

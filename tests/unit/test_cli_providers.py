@@ -29,10 +29,9 @@ from memtui.report.providers import (
     usage_words,
     vectors_note,
 )
-from tests.support.command_line import command_line, own_home, set_up
+from tests.support.command_line import Answer, Run, command_line, own_home, set_up
 from tests.support.embedding import HashedProvider, registered_hashed
 from tests.support.embedding_services import EmbeddingServer, embedding_server, repeated_key, status
-from tests.unit.test_cli_commands import Answer, Run
 
 KEY = "sk-SECRET-that-nobody-may-see-0123456789"
 

@@ -36,11 +36,10 @@ from memtui.text.sanitize import HOSTILE
 from memtui.text.sizes import size_words
 from memtui.tui import format as fmt
 from memtui.tui.screens.sessions.sources import source_facts
-from tests.support.command_line import command_line, own_home, set_up
+from tests.support.command_line import Answer, Run, command_line, own_home, set_up
 from tests.support.conversations import SECRET, Homes, asked, began, claude, line, said
 from tests.support.hostile import ALL
 from tests.support.openclaw import AGENT_BLOB, make_state
-from tests.unit.test_cli_commands import Answer, Run
 
 ID = "3f9a0000-7d0e-4b6a-9f2b-51c6e0a7d431"
 PATH = f"sessions/main/{ID}.jsonl"

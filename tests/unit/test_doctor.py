@@ -16,10 +16,9 @@ from memtui.engine.doctor import checks as folders_module
 from memtui.engine.doctor import checks as memory_module
 from memtui.engine.doctor.checks import GRAVEST_FIRST
 from memtui.index.watcher import WatchLimitReached
-from tests.support.command_line import command_line, own_home, set_up
+from tests.support.command_line import Answer, Run, command_line, own_home, set_up
 from tests.support.embedding import registered_hashed
 from tests.support.embedding_services import EmbeddingServer, embedding_server, repeated_key
-from tests.unit.test_cli_commands import Answer, Run
 
 KEY = "sk-SECRET-that-nobody-may-see-0123456789"
 ELSEWHERE = "https://embeddings.invalid/v1"

@@ -13,7 +13,7 @@ import pytest
 from memtui.cli.main import program, run
 from memtui.cli.options import profile_names
 from memtui.ranking.profiles import PROFILES
-from tests.unit.test_cli_commands import Answer, Opened, Run
+from tests.support.command_line import Answer, Opened, Run
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -48,12 +47,19 @@ from memtui.ranking.counterfactual import (
 )
 from memtui.ranking.pipeline import rank
 from memtui.ranking.trace import find
-from memtui.report import svg, words
-from memtui.report.documents import document_text, explanation_document, plain
+from memtui.report import formats, words
 from memtui.report.explanation import Explained, report_of
-from memtui.report.export import ENDINGS, ExportFailed, Format, exported, format_of, save
+from memtui.report.export import (
+    ENDINGS,
+    ExportFailed,
+    Format,
+    explanation_document,
+    exported,
+    format_of,
+    save,
+)
+from memtui.report.formats import code, fenced, markdown_of
 from memtui.report.layout import Layout, Line, Report, Section, SectionId, Tone, text_of
-from memtui.report.markdown import code, fenced, markdown_of
 from memtui.text.sanitize import HOSTILE
 from memtui.tui import theme
 from tests.support.hostile import ALL, ATTACKS
@@ -251,39 +257,6 @@ def _bare(lines: list[str]) -> list[str]:
     return sorted("".join(lines).replace(" ", ""))
 
 
-def test_json_gives_back_what_was_found() -> None:
-    told = explained()
-    document = json.loads(document_text(explanation_document(told, warnings=["w"])))
-    assert [_step(entry) for entry in document["trace"]] == list(inquiry_of(told).steps)
-    assert _step(document["first_failure"]) == inquiry_of(told).first_failure
-    assert document["place"] == {"path": "router vlan.md", "line": None}
-    assert document["citation"] == "router vlan/2.md#L3-L4"
-    assert document["word_changes"] == plain(told.words)
-    assert document["passages"]["found"] == [
-        {"start": 0, "end": 11, "cosine": 0.8125, "text": "router vlan"}
-    ]
-    flags = [change["flags"] for change in document["least_changes"]]
-    assert flags == ["-n 3", "--weights 0.8125,0.1875", "--min-score off"]
-    assert document["terms"]["score"] == -1.4372531
-    assert document["drop"]["stage"] == "cut"
-    assert document["warnings"] == ["w"]
-    assert json.loads(exported(told, Format.JSON)) == {**document, "warnings": []}
-
-
-def _step(entry: dict[str, Any]) -> TraceStep:
-    at = entry["at"]
-    return TraceStep(
-        Station(at) if at in set(Station) else Stage(at),
-        Outcome(entry["outcome"]),
-        Reason(entry["reason"]),
-        entry["numbers"],
-        entry["rank"],
-        entry["of"],
-        tuple(entry["words"]),
-        entry["other"],
-    )
-
-
 # --- what hostile text cannot do ----------------------------------------------------------------
 
 
@@ -377,12 +350,12 @@ def test_a_picture_says_what_the_text_says() -> None:
     lines = lines_of(report_of(told, spell=words.SHORT))
     spoken = {word for line in lines for word in line.text.split()}
     assert spoken <= set(drawn) | {""}
-    bars = [r for r in root.iter(f"{SVG}rect") if r.attrib["fill"] == svg.DARK.tones[Tone.MMR]]
+    bars = [r for r in root.iter(f"{SVG}rect") if r.attrib["fill"] == formats.DARK.tones[Tone.MMR]]
     assert len(bars) == 1
 
 
 def test_pictures_have_the_colours_of_the_screen() -> None:
-    for colours, screen in ((svg.DARK, theme.MEMTUI_DARK), (svg.LIGHT, theme.MEMTUI_LIGHT)):
+    for colours, screen in ((formats.DARK, theme.MEMTUI_DARK), (formats.LIGHT, theme.MEMTUI_LIGHT)):
         assert colours.background == screen.background
         assert colours.tones[Tone.PLAIN] == screen.foreground
         assert colours.tones[Tone.HEADING] == screen.primary
@@ -405,6 +378,8 @@ def test_a_file_is_written_whole_and_never_over_another(tmp_path: Path) -> None:
     save(target, "two \ud800\n", force=True)
     assert target.read_text("utf-8") == "two ?\n"
     assert [path.name for path in tmp_path.iterdir()] == ["why.svg"]
+    assert {format_of(Path(f"x{ending.upper()}")) for ending in ENDINGS.values()} == set(Format)
+    assert format_of(Path("README")) is Format.TEXT
 
 
 @pytest.mark.parametrize("name", ["no/such/folder.txt", "folder", "/", "nul\0byte", "x" * 300])
@@ -440,8 +415,3 @@ def test_a_file_system_without_links_will_do(
     with pytest.raises(ExportFailed, match="is there already"):
         save(tmp_path / "a.md", "two")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["one"]
-
-
-def test_the_ending_says_the_format() -> None:
-    assert {format_of(Path(f"x{ending.upper()}")) for ending in ENDINGS.values()} == set(Format)
-    assert format_of(Path("README")) is Format.TEXT

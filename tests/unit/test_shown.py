@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from memtui.settings.shown import masked_text, shown_command, shown_value, shown_variable
-from tests.support.command_line import command_line, own_home, set_up
+from tests.support.command_line import Run, command_line, own_home, set_up
 from tests.support.embedding import registered_hashed
 from tests.support.embedding_services import EmbeddingServer, embedding_server, repeated_key
-from tests.unit.test_cli_commands import Run
 
 MARK = "SECRET"
 KEY = f"sk-{MARK}-of-the-environment-0123456789"

@@ -11,56 +11,13 @@ from textual.content import Content
 
 from memtui.model import citation
 from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule
+from memtui.report.words import RULE_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.side_by_side import SideText, one_text, two_texts
 from memtui.tui.widgets.result_rows import place_text
 from memtui.tui.widgets.row_list import Row
-
-
-@dataclass(frozen=True, slots=True)
-class RuleWords:
-    """A rule: its name, what one thing that it judges is called, what it finds."""
-
-    title: str
-    judged: str
-    about: str
-
-
-RULES: Mapping[CareRule, RuleWords] = {
-    CareRule.NEAR_DUPLICATE: RuleWords(
-        "Near-duplicates",
-        "chunk",
-        "Chunks that say nearly the same: both take places in a list where one would do.",
-    ),
-    CareRule.UNREACHABLE: RuleWords(
-        "Unreachable files",
-        "file",
-        "Files that a query by their own first words does not bring into the top k.",
-    ),
-    CareRule.EMPTY_FILE: RuleWords(
-        "Empty files", "file", "Files without any text that could be found."
-    ),
-    CareRule.LONG_FILE: RuleWords(
-        "Long files", "file", "Files so long that their parts compete with each other."
-    ),
-    CareRule.DATED_FACT: RuleWords(
-        "Dated facts in undated files",
-        "file",
-        "Facts with a date of their own in a file that has none: they never decay.",
-    ),
-    CareRule.BROKEN_LINK: RuleWords("Broken links", "file", "Links to notes that are not there."),
-    CareRule.LONG_LINE: RuleWords(
-        "Long lines", "file", "Lines so long that a chunk is cut in the middle of them."
-    ),
-    CareRule.CREDENTIAL: RuleWords(
-        "Credentials",
-        "file",
-        "Text shaped like a key or a password; it is masked here, and stands in the file as it is.",
-    ),
-}
-"""Every rule, in the order of the screen."""
 
 
 def looked_at(report: CareReport, rule: CareRule) -> str:
@@ -70,13 +27,13 @@ def looked_at(report: CareReport, rule: CareRule) -> str:
     judged = report.looked_at.get(rule)
     if judged is None:
         return "nothing looked at"
-    return f"{fmt.counted(judged, RULES[rule].judged)} looked at"
+    return f"{fmt.counted(judged, RULE_WORDS[rule].judged)} looked at"
 
 
 def summary(report: CareReport) -> str:
     """What was found in all: `23 findings by 5 of 8 rules, 1 not applied`."""
     found = {finding.rule for finding in report.findings}
-    applied = len(RULES) - len(report.skipped)
+    applied = len(RULE_WORDS) - len(report.skipped)
     if not report.findings:
         told = f"nothing found by {fmt.counted(applied, 'rule')}"
     else:
@@ -111,7 +68,7 @@ def finding_rows(findings: Sequence[CareFinding]) -> tuple[FindingRow, ...]:
 
 def _haystack(finding: CareFinding) -> str:
     rule, other = finding.rule, finding.other
-    parts = (RULES[rule].title, rule.value, finding.place.path, finding.message)
+    parts = (RULE_WORDS[rule].title, rule.value, finding.place.path, finding.message)
     return "\n".join((*parts, other.path if other is not None else "")).casefold()
 
 
@@ -125,12 +82,12 @@ def care_rows(
     """
     words = wanted.casefold().split()
     totals = Counter(one.rule for one in findings)
-    shown: dict[CareRule, list[Row]] = {rule: [] for rule in RULES}
+    shown: dict[CareRule, list[Row]] = {rule: [] for rule in RULE_WORDS}
     for one in findings:
         if all(word in one.text for word in words):
             shown[one.rule].append(one.row)
     rows: list[Row] = []
-    order = sorted(RULES, key=lambda rule: (not totals[rule], rule not in report.skipped))
+    order = sorted(RULE_WORDS, key=lambda rule: (not totals[rule], rule not in report.skipped))
     for rule in order:
         found = shown[rule]
         if words and not found and not _names(rule, words):
@@ -141,7 +98,7 @@ def care_rows(
 
 
 def _names(rule: CareRule, words: Sequence[str]) -> bool:
-    title = f"{RULES[rule].title}\n{rule.value}".casefold()
+    title = f"{RULE_WORDS[rule].title}\n{rule.value}".casefold()
     return all(word in title for word in words)
 
 
@@ -163,7 +120,7 @@ def rule_line(
     if shown != total:
         number = f"{fmt.count(shown)} of {number}"
     head = Content.assemble(
-        (f"{mark} ", style), (RULES[rule].title, "bold"), f"  {number}" if number else ""
+        (f"{mark} ", style), (RULE_WORDS[rule].title, "bold"), f"  {number}" if number else ""
     )
     told = looked_at(report, rule)
     if is_skipped:
@@ -229,7 +186,7 @@ def _side(place: CarePlace) -> SideText:
 
 def rule_lines(report: CareReport, rule: CareRule, width: int, glyphs: Glyphs) -> list[Content]:
     """What a rule looks for, how much it judged, and why it could not be applied."""
-    lines = list(Content(RULES[rule].about).wrap(width))
+    lines = list(Content(RULE_WORDS[rule].about).wrap(width))
     if rule in report.skipped:
         told = f"{glyphs.skipped} not applied: {safe_line(report.skipped[rule])}"
         return lines + list(Content.styled(told, "$state-warn").wrap(width))

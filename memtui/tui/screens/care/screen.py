@@ -14,6 +14,7 @@ from textual.widgets import Input, Static
 
 from memtui.bus import Subscription
 from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule
+from memtui.report.words import RULE_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
@@ -31,7 +32,6 @@ from memtui.tui.place_actions import (
 from memtui.tui.screens.base import BaseScreen
 from memtui.tui.screens.care.findings import (
     RULE_ROW,
-    RULES,
     care_rows,
     finding_lines,
     place_name,
@@ -193,11 +193,11 @@ class CareScreen(BaseScreen[None]):
         if report is None:
             return
         if finding is not None:
-            self.detail.border_title = Content(RULES[finding.rule].title)
+            self.detail.border_title = Content(RULE_WORDS[finding.rule].title)
             self.detail.border_subtitle = Content(place_name(finding.place))
             self.detail.lay_out(lambda width: finding_lines(finding, width, self.glyphs))
         elif rule is not None:
-            self.detail.border_title = Content(RULES[rule].title)
+            self.detail.border_title = Content(RULE_WORDS[rule].title)
             self.detail.border_subtitle = ""
             self.detail.lay_out(lambda width: rule_lines(report, rule, width, self.glyphs))
         else:
