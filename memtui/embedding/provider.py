@@ -300,6 +300,20 @@ class LocalProvider:
         raise NotImplementedError
 
 
+PROBE_TEXT: Final = "memory"
+"""What a provider is asked for to see whether it answers."""
+MOST_FAILURES: Final = 3
+"""So many failed calls in a row, each after its own retries, and a provider is given up."""
+OF_THE_SERVICE: Final = frozenset(
+    {
+        Failure.RATE_LIMITED,
+        Failure.SERVICE_DOWN,
+        Failure.TIMEOUT,
+        Failure.UNREACHABLE,
+        Failure.CUT,
+    }
+)
+"""Failures that hardly a text can be the cause of."""
 _REFUSALS: Final = frozenset({Failure.TOO_LARGE, Failure.BAD_REQUEST})
 
 
@@ -315,6 +329,11 @@ class TextsRefused(ProviderError):
         super().__init__(first.message, hint=first.hint, failure=first.failure)
         self.made = made
         self.refused = refused
+
+
+def is_for_good(failure: Failure) -> bool:
+    """Whether another text would fail as well, now and a little later."""
+    return not failure.is_passing and failure not in _REFUSALS | {Failure.MODEL_FAILED}
 
 
 def is_refusal(error: ProviderError) -> bool:

@@ -10,8 +10,8 @@ from typing import Final
 
 from memtui.embedding.choice import AUTO, EMBEDDED_DEFAULT, NONE, EmbeddingChoice
 from memtui.embedding.provider import Provider, ProviderIdentity
-from memtui.errors import ProviderError, SettingsError
-from memtui.model import Failure, ProviderState, Reason
+from memtui.errors import SettingsError
+from memtui.model import Failure, ProviderState
 
 _MODULES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -126,26 +126,6 @@ def provider_identity(choice: EmbeddingChoice) -> ProviderIdentity | None:
     return None if registration is None else registration.identity(choice)
 
 
-def create_provider(choice: EmbeddingChoice) -> tuple[Provider | None, ProviderState]:
-    """Load the chosen provider, and say which one answers and why.
-
-    Without a provider (`none`, or one that cannot be loaded) the search goes on by keyword.
-    Raises `SettingsError` for a name or model that does not exist, nothing else.
-    """
-    registration = resolve(choice)
-    if registration is None:
-        detail = "keyword search only, as configured"
-        return None, ProviderState(choice.provider, None, None, None, Reason.DISABLED, detail)
-    try:
-        provider = registration.create(choice)
-    except SettingsError:
-        raise
-    except Exception as error:
-        # Its libraries may raise anything while they load; that must not end the keyword search.
-        return None, _failed(choice, registration, error)
-    return provider, state_of(choice, provider)
-
-
 def state_of(choice: EmbeddingChoice, provider: Provider) -> ProviderState:
     """The state of a provider that is loaded and well."""
     return ProviderState(
@@ -155,29 +135,4 @@ def state_of(choice: EmbeddingChoice, provider: Provider) -> ProviderState:
         dimensions=provider.dimensions,
         remote=provider.remote,
         address=provider.address,
-    )
-
-
-def failure_of(error: Exception) -> Failure:
-    """The kind of failure that an error of a provider is."""
-    named = error.failure if isinstance(error, ProviderError) else ""
-    try:
-        return Failure(named)
-    except ValueError:
-        return Failure.MODEL_FAILED
-
-
-def _failed(choice: EmbeddingChoice, registration: Registration, error: Exception) -> ProviderState:
-    identity = registration.identity(choice)
-    kind = "" if isinstance(error, ProviderError) else f"{type(error).__name__}: "
-    return ProviderState(
-        requested=choice.provider,
-        actual=None,
-        model=identity.model,
-        dimensions=identity.dimensions,
-        state=Reason.PROVIDER_FAILED,
-        detail=f"{kind}{error}",
-        remote=registration.remote,
-        failure=failure_of(error),
-        hint=error.hint if isinstance(error, ProviderError) else "",
     )

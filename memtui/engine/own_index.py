@@ -29,8 +29,7 @@ from memtui.embedding.choice import choice_of, fallback_of
 from memtui.embedding.provider import Provider, maker_of
 from memtui.engine.own_legs import OwnLegs, maker_in
 from memtui.engine.ports import FileStanding, IndexedFile, Reading
-from memtui.engine.providers.failover import ProviderFailover
-from memtui.engine.providers.provider_marker import ProviderMarker, marked_state
+from memtui.engine.providers.failover import ProviderFailover, ProviderMarker, marked_state
 from memtui.engine.search import EngineThread, Partial, SearchRequest
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import (

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from memtui.bus import FileIndexed, FileSkipped, IndexSwapped, LegDegraded
-from memtui.embedding.provider import identity_of, maker_of
+from memtui.embedding.provider import MOST_FAILURES, PROBE_TEXT, identity_of, maker_of
 from memtui.errors import Cancelled, ProviderError, WorkspaceNotFound
 from memtui.index.database import (
     Interrupted,
@@ -24,7 +24,7 @@ from memtui.index.database import (
     open_database,
     transaction,
 )
-from memtui.index.job import FILES, MOST_FAILURES, PROBE_TEXT, Counts, Job, SyncResult
+from memtui.index.job import FILES, Counts, Job, SyncResult
 from memtui.index.reader import known_files, plan_changes
 from memtui.index.schema import check_version, create, read_meta, write_meta
 from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS

@@ -7,25 +7,25 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memtui.embedding.provider import (
+    MOST_FAILURES,
+    OF_THE_SERVICE,
+    PROBE_TEXT,
     Provider,
     ProviderIdentity,
     TextsRefused,
     Vector,
     identity_of,
+    is_for_good,
     maker_of,
 )
 from memtui.errors import ProviderError
 from memtui.index.database import number, transaction, vector_extension
 from memtui.index.job import (
-    MOST_FAILURES,
-    OF_THE_SERVICE,
-    PROBE_TEXT,
     VECTORS,
     Counts,
     Job,
     Refusal,
     VectorProblem,
-    is_for_good,
 )
 from memtui.index.schema import has_vector_table, made_by, read_meta, write_meta
 from memtui.index.writer import IndexWriter

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from memtui.embedding.choice import EmbeddingChoice
-from memtui.embedding.registry import create_provider
+from memtui.embedding.registry import registration_of
 from memtui.engine import Engine
 from memtui.index.database import PAGE_SIZE, Connection, open_database
 from memtui.index.schema import create
@@ -39,8 +39,7 @@ _PLAIN_TABLE = f'CREATE VIRTUAL TABLE notes USING fts5(path, text, tokenize="{FT
 
 def measure_indexing(plan: Plan) -> Iterator[Measurement]:
     """Files to searchable chunks with vectors, against the embedding of the same texts alone."""
-    loaded, state = create_provider(EmbeddingChoice("minilm"))
-    assert loaded is not None, state.detail
+    loaded = registration_of("minilm").create(EmbeddingChoice("minilm"))
     root = plan.place / "demo" / "notes"
     if not root.exists():
         shutil.copytree(demo_root(), root)

@@ -12,7 +12,7 @@ from time import perf_counter
 import numpy as np
 
 from memtui.embedding.choice import EmbeddingChoice
-from memtui.embedding.registry import create_provider
+from memtui.embedding.registry import registration_of
 from memtui.engine import Engine
 from memtui.index.database import Connection, open_database
 from memtui.model import CandidatePool, Decay, Leg, LegHit, Mmr, Ranked, Ranking
@@ -217,10 +217,7 @@ def _plain(connection: Connection) -> Callable[[Question], None]:
 
 def measure_query_embedding(plan: Plan) -> Iterator[Measurement]:
     """The embedding of a question by the real model, which the hybrid figures leave out."""
-    provider, state = create_provider(EmbeddingChoice("minilm"))
-    if provider is None:
-        yield Measurement("query embedding, minilm", Series([0.0]), note=state.detail)
-        return
+    provider = registration_of("minilm").create(EmbeddingChoice("minilm"))
     questions = Corpus().questions(60)
     for question in questions[:5]:
         provider.embed_query(question.text)

@@ -13,6 +13,7 @@ import numpy as np
 from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.provider import (
     LocalProvider,
+    Provider,
     ProviderIdentity,
     Vector,
     Vectors,
@@ -25,6 +26,7 @@ from memtui.embedding.registry import (
     provider_names,
     register,
     registration_of,
+    resolve,
     unregister,
 )
 from memtui.errors import Cancelled, ProviderError
@@ -152,6 +154,13 @@ def registered_hashed(provider: HashedProvider | None = None) -> Iterator[Hashed
         unregister(HASHED)
         if before is not None:
             register(before)
+
+
+def created(choice: EmbeddingChoice) -> Provider:
+    """Make the provider of a choice that is not `none`; raises what it raises."""
+    registration = resolve(choice)
+    assert registration is not None
+    return registration.create(choice)
 
 
 def text_hash(text: str) -> str:

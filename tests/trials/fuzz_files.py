@@ -22,7 +22,7 @@ from memtui.embedding.provider import ProviderIdentity
 from memtui.engine import Engine
 from memtui.engine.foreign import find_target
 from memtui.engine.foreign.query_vectors import GivenVectors, load_given
-from memtui.engine.providers.provider_marker import ProviderMarker
+from memtui.engine.providers.failover import ProviderMarker
 from memtui.errors import MemtuiError, SettingsError
 from memtui.index.database import open_database
 from memtui.index.generations import IndexFolder, WriterLock

@@ -18,7 +18,7 @@ import numpy as np
 
 from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.provider import Provider
-from memtui.embedding.registry import create_provider
+from memtui.embedding.registry import registration_of
 from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
 from tests.e2e.terminal import Terminal, private_environment, terminal
@@ -141,9 +141,8 @@ class Reader(Actor):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        provider, state = create_provider(EmbeddingChoice(PROVIDER))
-        assert provider is not None, state
-        self._provider: Provider = provider
+        choice = EmbeddingChoice(PROVIDER)
+        self._provider: Provider = registration_of(PROVIDER).create(choice)
         self.generations: list[int] = []
 
     def act(self) -> None:

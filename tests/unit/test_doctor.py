@@ -173,7 +173,7 @@ def test_a_provider_that_does_not_exist(
 @pytest.fixture
 def openai(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingServer]:
     """A server that is configured; beside it there is only a local provider that loads quickly."""
-    module = {"openai": "remote.plan"}
+    module = {"openai": "remote.provider"}
     monkeypatch.setattr("memtui.embedding.registry._MODULES", module)
     with embedding_server() as server, registered_hashed():
         url = f"{server.url}/v1"

@@ -26,9 +26,10 @@ from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.gguf import GgufProvider, ModelProcess
 from memtui.embedding.gguf_file import ModelFile, ModelPlace, describe_file, file_names, find_model
 from memtui.embedding.provider import identity_of
-from memtui.embedding.registry import create_provider, provider_identity
+from memtui.embedding.registry import provider_identity
 from memtui.errors import Cancelled, ProviderError, SettingsError
-from memtui.model import Failure, Reason
+from memtui.model import Failure
+from tests.support.embedding import created
 from tests.support.gguf_writer import CONTEXT, DIMENSIONS, Value, tiny_bert, tiny_llama, write_gguf
 
 TEXTS = (
@@ -159,7 +160,7 @@ def test_vectors_can_be_cut(folder: Path, providers: dict[str, GgufProvider]) ->
     np.testing.assert_allclose(cut.embed_documents(TEXTS), whole, atol=1e-6)
     cut.close()
     with pytest.raises(SettingsError, match="has 32"):
-        create_provider(choice_for(folder / "bert.gguf", dimensions=33))
+        created(choice_for(folder / "bert.gguf", dimensions=33))
 
 
 def test_prefixes_are_those_of_the_family_unless_they_are_set(
@@ -305,13 +306,12 @@ def test_the_process_ends_with_the_one_that_started_it(folder: Path) -> None:
     assert ended == [worker]
 
 
-def failure(choice: EmbeddingChoice) -> tuple[str, str, Failure | None]:
-    """Expect the provider to fail; return what its state says."""
-    provider, state = create_provider(choice)
-    assert provider is None
-    assert state.state is Reason.PROVIDER_FAILED
-    assert "\n" not in state.detail
-    return state.detail, state.hint, state.failure
+def failure(choice: EmbeddingChoice) -> tuple[str, str, str]:
+    """Expect the provider to fail; return what it says."""
+    with pytest.raises(ProviderError) as caught:
+        created(choice)
+    assert "\n" not in str(caught.value)
+    return str(caught.value), caught.value.hint, caught.value.failure
 
 
 @pytest.mark.parametrize("name", ["cut", "twice", "unknown"])

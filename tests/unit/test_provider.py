@@ -12,22 +12,22 @@ from memtui.embedding import minilm
 from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.payloads import query_prefix
 from memtui.embedding.prices import FREE, PRICES, ListPrice, cost, list_price, price_of
-from memtui.embedding.provider import Provider, clean_vectors
+from memtui.embedding.provider import clean_vectors
 from memtui.embedding.registry import (
     Availability,
     Registration,
-    create_provider,
     provider_identity,
     provider_names,
     register,
+    resolve,
     unregister,
 )
 from memtui.embedding.services import SERVICES
 from memtui.embedding.templates import templates_of
-from memtui.errors import ProviderError, SettingsError
-from memtui.model import Failure, ProviderState, Reason
+from memtui.errors import SettingsError
+from memtui.model import Failure
 from memtui.report.providers import price_words
-from tests.support.embedding import HashedProvider, hashed_identity, registered_hashed
+from tests.support.embedding import HashedProvider, registered_hashed
 
 
 @pytest.fixture
@@ -36,40 +36,12 @@ def hashed() -> Iterator[HashedProvider]:
         yield shared
 
 
-HERE = Availability(True, "made for tests")
-MISSING = Availability(False, "not there", failure=Failure.NOT_INSTALLED)
 NAMES = "auto, minilm, use-multilingual, wordllama, gguf, openai, gemini, voyage, mistral, ollama"
 
 
-def refuse(choice: EmbeddingChoice) -> Provider:
-    raise ProviderError("it cannot start", hint="try later")
-
-
 def test_none_is_keyword_search_by_wish() -> None:
-    chosen, state = create_provider(EmbeddingChoice(provider="none"))
-    assert chosen is None
-    assert state == ProviderState(
-        "none", None, None, None, Reason.DISABLED, "keyword search only, as configured"
-    )
+    assert resolve(EmbeddingChoice(provider="none")) is None
     assert provider_identity(EmbeddingChoice(provider="none")) is None
-
-
-def test_a_provider_that_cannot_start_leaves_keyword_search(hashed: HashedProvider) -> None:
-    broken = Registration("hashed", True, refuse, lambda choice: HERE, hashed_identity)
-    register(broken)
-    chosen, state = create_provider(EmbeddingChoice(provider="hashed"))
-    assert chosen is None
-    assert state == ProviderState(
-        requested="hashed",
-        actual=None,
-        model="hashed-trigrams",
-        dimensions=64,
-        state=Reason.PROVIDER_FAILED,
-        detail="it cannot start (try later)",
-        remote=True,
-        failure=Failure.MODEL_FAILED,
-        hint="try later",
-    )
 
 
 @pytest.mark.parametrize(
@@ -78,7 +50,7 @@ def test_a_provider_that_cannot_start_leaves_keyword_search(hashed: HashedProvid
 )
 def test_an_unknown_name_names_the_nearest(name: str, nearest: str) -> None:
     choice = EmbeddingChoice(provider=name)
-    for ask in (create_provider, provider_identity):
+    for ask in (resolve, provider_identity):
         with pytest.raises(SettingsError, match=f'did you mean "{nearest}"') as caught:
             ask(choice)
         assert f"valid: {NAMES}, none" in str(caught.value)
@@ -86,7 +58,7 @@ def test_an_unknown_name_names_the_nearest(name: str, nearest: str) -> None:
 
 def test_a_name_like_nothing_lists_the_valid_ones() -> None:
     with pytest.raises(SettingsError, match="valid: auto") as caught:
-        create_provider(EmbeddingChoice(provider="zzzzqqq"))
+        resolve(EmbeddingChoice(provider="zzzzqqq"))
     assert "did you mean" not in str(caught.value)
 
 
@@ -97,14 +69,13 @@ def test_auto_takes_the_embedded_model() -> None:
 
 
 def test_auto_never_takes_what_was_only_registered(hashed: HashedProvider) -> None:
-    register(Registration("minilm", False, refuse, lambda choice: MISSING, minilm.identity))
+    absent = Availability(False, "not there", failure=Failure.NOT_INSTALLED)
+    made = Registration("minilm", False, minilm.create, lambda choice: absent, minilm.identity)
+    register(made)
     try:
-        chosen, state = create_provider(EmbeddingChoice())
+        assert resolve(EmbeddingChoice()) is made
     finally:
         unregister("minilm")
-    assert chosen is None
-    assert (state.requested, state.actual, state.model) == ("auto", None, minilm.MODEL)
-    assert state.detail.startswith("it cannot start")
 
 
 def test_clean_vectors_keeps_directions_and_drops_what_is_none() -> None:

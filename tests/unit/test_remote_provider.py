@@ -12,7 +12,6 @@ import pytest
 from memtui.embedding.choice import EmbeddingChoice, KeyPlaces
 from memtui.embedding.keys import FoundKey
 from memtui.embedding.registry import (
-    create_provider,
     provider_identity,
     registration_of,
     resolve,
@@ -22,6 +21,7 @@ from memtui.embedding.remote.provider import REGISTRATIONS
 from memtui.embedding.services import SERVICES, address_of, request_limits
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, Usage
+from tests.support.embedding import created
 from tests.support.embedding_services import (
     embedding_server,
     fixed,
@@ -312,7 +312,9 @@ def test_a_variable_that_is_named_and_not_set() -> None:
         look = registration_of("ollama").look(choice)
         assert (look.works, look.failure) == (False, Failure.NO_KEY)
         assert "NOT_SET_ANYWHERE" in look.detail
-        assert create_provider(choice)[1].failure is Failure.NO_KEY
+        with pytest.raises(ProviderError) as caught:
+            created(choice)
+        assert caught.value.failure is Failure.NO_KEY
 
 
 @pytest.mark.parametrize("name", KEY_VARIABLES)
@@ -323,19 +325,17 @@ def test_the_service_itself_wants_a_key(name: str, monkeypatch: pytest.MonkeyPat
     look = registration_of(name).look(choice)
     assert (look.works, look.failure) == (False, Failure.NO_KEY)
     assert KEY_VARIABLES[name] in look.hint
-    provider, state = create_provider(choice)
-    assert provider is None
-    assert state.failure is Failure.NO_KEY
-    assert KEY_VARIABLES[name] in state.hint
+    with pytest.raises(ProviderError, match=KEY_VARIABLES[name]) as caught:
+        created(choice)
+    assert caught.value.failure is Failure.NO_KEY
     monkeypatch.setenv(KEY_VARIABLES[name], KEY)
     look = registration_of(name).look(choice)
     assert look.works
     assert KEY_VARIABLES[name] in look.detail
     assert KEY not in repr(look)
-    provider, state = create_provider(choice)
-    assert provider is not None
+    provider = created(choice)
     assert provider.remote
-    assert provider.address == state.address == address_of(SERVICES[name]).host
+    assert provider.address == address_of(SERVICES[name]).host
     assert provider.reads("any script")
     provider.close()
 
@@ -373,8 +373,7 @@ def test_a_key_of_the_environment_goes_to_no_other_host(monkeypatch: pytest.Monk
         elsewhere = "http://embeddings.invalid/v1"
         for keys in (NO_OTHER_KEYS, KeyPlaces("OPENAI_API_KEY", keyring=False, agent_config=False)):
             choice = choice_at("openai", server, base_url=elsewhere, keys=keys)
-            provider, _ = create_provider(choice)
-            assert provider is not None
+            provider = created(choice)
             provider.embed_query("router")
             provider.close()
     # Only where the settings name the variable is its key meant for the configured address.
@@ -456,7 +455,7 @@ def test_input_bytes_of_known_limits() -> None:
 )
 def test_settings_that_cannot_be_followed(fields: dict[str, Any], words: str) -> None:
     choice = EmbeddingChoice(provider="openai", keys=NO_OTHER_KEYS, **fields)
-    calls: tuple[Callable[[EmbeddingChoice], object], ...] = (provider_identity, create_provider)
+    calls: tuple[Callable[[EmbeddingChoice], object], ...] = (provider_identity, created)
     for call in calls:
         with pytest.raises(SettingsError, match=words) as caught:
             call(choice)

@@ -1,21 +1,32 @@
-"""Finding the model on this machine that made the vectors of an index."""
+"""Which provider answers now: the chosen one, another while it fails, or who made the index."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Final
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final
 
 from memtui.embedding.choice import AUTO, NONE, EmbeddingChoice
-from memtui.embedding.provider import Maker, Provider, ProviderIdentity, maker_of
+from memtui.embedding.provider import (
+    MOST_FAILURES,
+    PROBE_TEXT,
+    Maker,
+    Provider,
+    ProviderIdentity,
+    is_for_good,
+    maker_of,
+)
 from memtui.embedding.registry import provider_names, registration_of
 from memtui.engine.providers.slot import Outage, ProviderSlot
 from memtui.engine.providers.timer import Timer
 from memtui.errors import Cancelled, MemtuiError, ProviderError
-from memtui.index.job import MOST_FAILURES, PROBE_TEXT, is_for_good
 from memtui.model import Failure, ProviderState, Reason
+from memtui.settings.storage import StateFolder
+from memtui.text.sanitize import safe_line
 
 
 def local_choice(
@@ -31,7 +42,15 @@ def local_choice(
     registration = registration_of(maker.name)
     if registration.remote:
         return None
-    for choice in _candidates(maker, dimensions, configured):
+    plain = EmbeddingChoice(maker.name, threads=configured.threads)
+    named = replace(plain, model=maker.model)
+    for choice in (
+        plain,
+        replace(plain, dimensions=dimensions),
+        named,
+        replace(named, dimensions=dimensions),
+        replace(configured, provider=maker.name),
+    ):
         try:
             identity = registration.identity(choice)
         except MemtuiError:
@@ -42,23 +61,8 @@ def local_choice(
     return None
 
 
-def _candidates(
-    maker: Maker, dimensions: int | None, configured: EmbeddingChoice
-) -> Iterator[EmbeddingChoice]:
-    plain = EmbeddingChoice(maker.name, threads=configured.threads)
-    yield plain
-    yield replace(plain, dimensions=dimensions)
-    yield replace(plain, model=maker.model)
-    yield replace(plain, model=maker.model, dimensions=dimensions)
-    yield replace(configured, provider=maker.name)
-
-
 FIRST_PROBE_SECONDS: Final = 60.0
 LAST_PROBE_SECONDS: Final = 900.0
-
-
-def _nobody() -> None:
-    """Nobody wants to know."""
 
 
 class ProviderFailover:
@@ -78,7 +82,7 @@ class ProviderFailover:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.changed: Callable[[], None] = _nobody
+        self.changed: Callable[[], None] = lambda: None
         self._clock = clock
         self._closing = threading.Event()
         self._lock = threading.RLock()
@@ -132,6 +136,8 @@ class ProviderFailover:
         slot = self._acting
         if slot.outage is not None:
             return None, self.state()
+        if slot.provider is not None:
+            return slot.provider, self.state()
         before = slot.identity
         provider = slot.load()
         if provider is None and slot.outage is not None:
@@ -152,19 +158,17 @@ class ProviderFailover:
         if self._acting.maker == maker:
             provider, state = self.get()
             if self._acting.maker == maker:
-                if provider is not None:
+                if provider is not None and (self._retired or self._has_fallen):
                     self._release()
                 return provider, state
-        with self._lock:
-            slots = [self._primary, *([self._fallback] if self._fallback else []), *self._retired]
         # Not under the lock: to tell its maker a slot may have to read a model's file.
-        slot = next((slot for slot in slots if slot.maker == maker), None)
+        slot = next((slot for slot in self._slots() if slot.maker == maker), None)
         if slot is None:
-            slot = self._found_here(maker, dimensions)
+            slot = self._packaged(maker, dimensions)
         if slot is None:
             return None, None
         provider = slot.load() if slot.outage is None else None
-        return provider, self._state_of(slot, slot.outage)
+        return provider, self._state_of(slot)
 
     def local(self) -> tuple[Provider | None, ProviderState]:
         """A provider that keeps text on this machine: the one that answers, or the fallback."""
@@ -181,25 +185,20 @@ class ProviderFailover:
 
     def state(self, *, lasting: bool = False) -> ProviderState:
         """Tell what is known without loading anything; `lasting`: nothing that passes by itself."""
-        state = self._state_now()
-        left = self._again()
-        return replace(state, detail=state.detail.replace(left, "")) if lasting and left else state
-
-    def _state_now(self) -> ProviderState:
         with self._lock:
             primary, fallback, falls_back = self._primary, self._fallback, self._falls_back
             outage = primary.outage
         if outage is None:
             return primary.state()
+        again = "" if lasting else self._again()
         if not falls_back or fallback is None:
-            return self._state_of(primary, outage)
+            return _failed(primary, outage, _line(primary, outage) + again)
         if fallback.outage is not None:
-            lines = f"{_line(primary, outage)}; {_line(fallback, fallback.outage)}"
-            return self._failed(primary, outage, lines)
-        acting = fallback.state()
-        detail = f"{_line(primary, outage)}; {fallback.name} answers instead{self._again()}"
+            lines = f"{_line(primary, outage)}; {_line(fallback, fallback.outage)}{again}"
+            return _failed(primary, outage, lines)
+        detail = f"{_line(primary, outage)}; {fallback.name} answers instead{again}"
         return replace(
-            acting,
+            fallback.state(),
             requested=primary.choice.provider,
             state=Reason.FALLBACK,
             detail=_with_hint(detail, outage.hint),
@@ -212,9 +211,7 @@ class ProviderFailover:
 
         `auto` is worked out; empty where there is none.
         """
-        with self._lock:
-            primary, fallback = self._primary, self._fallback
-            acting = self._acting
+        primary, fallback, acting = self._primary, self._fallback, self._acting
         answers = acting.outage is None and acting.registration is not None
         return (
             primary.name if primary.registration else "",
@@ -234,8 +231,7 @@ class ProviderFailover:
         # Told now, so that settings that mean no model are refused before anything changes.
         _ = primary.identity
         with self._lock:
-            former = [self._primary, *([self._fallback] if self._fallback else [])]
-            self._retired = [slot for slot in (*former, *self._retired) if slot.is_loaded]
+            self._retired = [slot for slot in self._slots() if slot.is_loaded]
             self._primary, self._fallback = primary, fallback
             self._falls_back = False
             self._delay, self._taken_back = FIRST_PROBE_SECONDS, None
@@ -268,9 +264,7 @@ class ProviderFailover:
     def close(self) -> None:
         """Let go of the providers."""
         self.stop()
-        with self._lock:
-            slots = [self._primary, *([self._fallback] if self._fallback else []), *self._retired]
-        for slot in slots:
+        for slot in self._slots():
             slot.close()
         self.timer.close()
 
@@ -281,6 +275,10 @@ class ProviderFailover:
         with self._lock:
             fallback = self._fallback
             return fallback if self._falls_back and fallback is not None else self._primary
+
+    def _slots(self) -> list[ProviderSlot]:
+        with self._lock:
+            return [self._primary, *([self._fallback] if self._fallback else []), *self._retired]
 
     def _slot(self, choice: EmbeddingChoice) -> ProviderSlot:
         return ProviderSlot(choice, self._heard, self._closing.is_set)
@@ -303,10 +301,9 @@ class ProviderFailover:
         for slot in idle:
             slot.close()
 
-    def _found_here(self, maker: Maker, dimensions: int | None) -> ProviderSlot | None:
-        with self._lock:
-            if maker in self._unknown or self._primary.registration is None:
-                return None
+    def _packaged(self, maker: Maker, dimensions: int | None) -> ProviderSlot | None:
+        if maker in self._unknown or self._primary.registration is None:
+            return None
         choice = local_choice(maker, dimensions, self.choice)
         slot = self._slot(choice) if choice is not None else None
         with self._lock:
@@ -391,21 +388,22 @@ class ProviderFailover:
         left = self.timer.left()
         return "" if left is None else f"; tried again in {max(1, round(left))} s"
 
-    def _state_of(self, slot: ProviderSlot, outage: Outage | None) -> ProviderState:
-        if outage is None:
+    def _state_of(self, slot: ProviderSlot) -> ProviderState:
+        if slot.outage is None:
             return slot.state()
-        return self._failed(slot, outage, _line(slot, outage))
-
-    def _failed(self, slot: ProviderSlot, outage: Outage, lines: str) -> ProviderState:
         again = self._again() if slot is self._primary else ""
-        return replace(
-            slot.state(),
-            actual=None,
-            state=Reason.PROVIDER_FAILED,
-            detail=_with_hint(f"{lines}{again}", outage.hint),
-            failure=outage.failure,
-            hint=outage.hint,
-        )
+        return _failed(slot, slot.outage, _line(slot, slot.outage) + again)
+
+
+def _failed(slot: ProviderSlot, outage: Outage, lines: str) -> ProviderState:
+    return replace(
+        slot.state(),
+        actual=None,
+        state=Reason.PROVIDER_FAILED,
+        detail=_with_hint(lines, outage.hint),
+        failure=outage.failure,
+        hint=outage.hint,
+    )
 
 
 def _line(slot: ProviderSlot, outage: Outage) -> str:
@@ -415,3 +413,73 @@ def _line(slot: ProviderSlot, outage: Outage) -> str:
 
 def _with_hint(detail: str, hint: str) -> str:
     return f"{detail} ({hint})" if hint else detail
+
+
+# --- for programs that only look at the index -----------------------------------------------------
+
+FILE_NAME: Final = "provider.json"
+"""The file in the index folder; there only while the chosen provider does not answer."""
+_MOST_BYTES: Final = 2**16
+_TOLD: Final = frozenset({Reason.FALLBACK, Reason.PROVIDER_FAILED})
+
+
+class ProviderMarker:
+    """A small file that says which provider answers instead of the chosen one, and why.
+
+    It holds no key and no text of a note. Who writes the index writes it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._noted: ProviderState | None = None
+
+    def note(self, state: ProviderState) -> None:
+        """Write down a state that has to be explained; remove the file for any other.
+
+        Raises `OSError` when it cannot be written.
+        """
+        if state == self._noted:
+            return
+        self._noted = state
+        if state.state in _TOLD:
+            StateFolder(self._folder).write_json(FILE_NAME, asdict(state))
+        else:
+            (self._folder / FILE_NAME).unlink(missing_ok=True)
+
+    def read(self) -> ProviderState | None:
+        """What the last index run said; `None` when there was nothing to explain."""
+        try:
+            data = (self._folder / FILE_NAME).read_bytes()
+            return _marked(json.loads(data[:_MOST_BYTES]))
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            return None
+
+
+def _marked(entry: dict[str, Any]) -> ProviderState:
+    actual, model, dimensions = entry["actual"], entry["model"], entry["dimensions"]
+    return ProviderState(
+        requested=safe_line(str(entry["requested"])),
+        actual=None if actual is None else safe_line(str(actual)),
+        model=None if model is None else safe_line(str(model)),
+        dimensions=None if dimensions is None else int(dimensions),
+        state=Reason(entry["state"]),
+        detail=safe_line(str(entry["detail"])),
+        remote=bool(entry["remote"]),
+        address=safe_line(str(entry["address"])),
+        failure=Failure(entry["failure"]) if entry["failure"] else None,
+        hint=safe_line(str(entry["hint"])),
+    )
+
+
+def marked_state(
+    state: ProviderState, noted: ProviderState | None, *, is_untried: bool, followed: str
+) -> ProviderState:
+    """How the provider is; where nothing was tried yet, what the last index run found.
+
+    `followed` is provider and model of an index that another program writes, else empty.
+    """
+    if noted is None or noted.requested != state.requested:
+        return state
+    if is_untried or (state.state is Reason.OK and followed == f"{noted.actual}/{noted.model}"):
+        return noted
+    return state

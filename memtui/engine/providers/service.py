@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING
 
 from memtui.embedding.choice import AUTO, NONE, EmbeddingChoice
 from memtui.embedding.prices import cost, price_of
-from memtui.embedding.provider import ProviderIdentity, estimated_tokens
+from memtui.embedding.provider import PROBE_TEXT, ProviderIdentity, estimated_tokens
 from memtui.embedding.registry import (
-    create_provider,
     provider_identity,
     provider_names,
     registration_of,
     resolve,
-    state_of,
 )
-from memtui.engine.providers.slot import Outage, SentTo, as_provider_error, choice_for, sent_to
+from memtui.engine.providers.slot import (
+    KEYWORD_ONLY,
+    Outage,
+    SentTo,
+    as_provider_error,
+    choice_for,
+    sent_to,
+)
 from memtui.engine.source import RebuildCost
-from memtui.errors import Cancelled, IndexUnusable, MemtuiError
-from memtui.index.job import PROBE_TEXT
+from memtui.errors import Cancelled, IndexUnusable, MemtuiError, SettingsError
 from memtui.model import ProbeResult, ProviderListing, ProviderState
 from memtui.text.sanitize import safe_line
 
@@ -138,47 +142,46 @@ def probe(choice: EmbeddingChoice, cancelled: Callable[[], bool] | None = None) 
 
     Raises `SettingsError` for a name or model that does not exist.
     """
-    provider, state = create_provider(choice)
-    if provider is None:
-        outage = Outage.of_state(state)
-        if state.model is None:
-            return ProbeResult(choice.provider, True, state.detail)
-        name = state.requested
-        return ProbeResult(
-            name, False, outage.message, outage.hint, outage.failure, model=state.model
-        )
+    registration = resolve(choice)
+    if registration is None:
+        return ProbeResult(choice.provider, True, KEYWORD_ONLY)
+    provider = None
     try:
+        provider = registration.create(choice)
         began = perf_counter()
         vector = provider.embed_query(PROBE_TEXT, cancelled=cancelled)
         took = (perf_counter() - began) * 1000.0
+        dimensions = int(vector.shape[-1])
+        return ProbeResult(
+            provider.name,
+            True,
+            f"answers with {dimensions} numbers",
+            milliseconds=took,
+            dimensions=dimensions,
+            address=provider.address,
+            model=provider.model,
+        )
+    except SettingsError:
+        raise
     except Cancelled:
-        return ProbeResult(provider.name, False, "stopped", model=provider.model)
+        model = provider.model if provider is not None else None
+        return ProbeResult(registration.name, False, "stopped", model=model)
     except Exception as error:
         # Whatever its libraries raise is what the probe was to find out.
         outage = Outage.of(as_provider_error(error))
+        identity = provider or registration.identity(choice)
         return ProbeResult(
-            provider.name,
+            provider.name if provider is not None else choice.provider,
             False,
             outage.message,
             outage.hint,
             outage.failure,
-            address=provider.address,
-            model=provider.model,
+            address=provider.address if provider is not None else "",
+            model=identity.model,
         )
     finally:
-        state = state_of(choice, provider)
-        provider.close()
-    dimensions = int(vector.shape[-1])
-    detail = f"answers with {dimensions} numbers"
-    return ProbeResult(
-        provider.name,
-        True,
-        detail,
-        milliseconds=took,
-        dimensions=dimensions,
-        address=state.address,
-        model=state.model,
-    )
+        if provider is not None:
+            provider.close()
 
 
 def _identity(registration: Registration, choice: EmbeddingChoice) -> ProviderIdentity | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memtui.embedding.choice import NONE, EmbeddingChoice, choice_of, other_of
 from memtui.embedding.provider import (
+    PROBE_TEXT,
     Maker,
     Provider,
     ProviderIdentity,
@@ -20,15 +21,16 @@ from memtui.embedding.provider import (
     is_refusal,
     maker_of,
 )
-from memtui.embedding.registry import Registration, create_provider, resolve
+from memtui.embedding.registry import Registration, resolve, state_of
 from memtui.errors import Cancelled, ProviderError, SettingsError
-from memtui.index.job import PROBE_TEXT
-from memtui.model import Failure, ProviderState, Reason, Usage
+from memtui.model import Failure, ProviderState, Reason
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
     from memtui.embedding.batch.protocols import BatchService
     from memtui.settings.schema import EmbeddingSettings
+
+KEYWORD_ONLY = "keyword search only, as configured"
 
 
 class SentTo(NamedTuple):
@@ -76,21 +78,20 @@ def requested_name(embedding: EmbeddingSettings) -> str:
 
 
 T = TypeVar("T")
-Report = Callable[[ProviderError | None], None]
-"""Told of each call that ended: the error, or `None` for an answer."""
 
 
 class WatchedProvider:
     """Passes everything on to `inner`; any error but `Cancelled` leaves as `ProviderError`.
 
-    An answer with fewer or more vectors than texts, or of other dimensions than `dimensions`, is
-    a failure. `closing` stops every call, whatever its caller says.
+    `report` is told of each call that ended: the error, or `None` for an answer. An answer with
+    fewer or more vectors than texts, or of other dimensions than `dimensions`, is a failure.
+    `closing` stops every call, whatever its caller says.
     """
 
     def __init__(
         self,
         inner: Provider,
-        report: Report,
+        report: Callable[[ProviderError | None], None],
         closing: Callable[[], bool],
         dimensions: int | None = None,
     ) -> None:
@@ -101,6 +102,9 @@ class WatchedProvider:
         self.address = inner.address
         self.remote = inner.remote
         self.batch_size = inner.batch_size
+        self.reads = inner.reads
+        self.usage = inner.usage
+        self.close = inner.close
         self._report = report
         self._closing = closing
         self._expected = dimensions
@@ -113,12 +117,12 @@ class WatchedProvider:
     def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
         """Embed a query; raises `ProviderError` or `Cancelled`."""
 
-        def ask() -> Vector:
-            vector = self.inner.embed_query(text, cancelled=self._either(cancelled))
+        def ask(stopped: Callable[[], bool]) -> Vector:
+            vector = self.inner.embed_query(text, cancelled=stopped)
             self._check(vector.shape, vector.shape[:-1])
             return vector
 
-        return self._watched(ask)
+        return self._watched(ask, cancelled)
 
     def embed_documents(
         self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
@@ -128,52 +132,39 @@ class WatchedProvider:
         `TextsRefused` where the service refuses some of them and answers all the same.
         """
 
-        def once(some: Sequence[str]) -> Vectors:
-            vectors = self.inner.embed_documents(some, cancelled=self._either(cancelled))
-            self._check(vectors.shape, (len(some),))
-            return vectors
+        def ask(stopped: Callable[[], bool]) -> Vectors:
+            def embed(some: Sequence[str]) -> Vectors:
+                vectors = self.inner.embed_documents(some, cancelled=stopped)
+                self._check(vectors.shape, (len(some),))
+                return vectors
 
-        def ask() -> Vectors:
             try:
-                return once(texts)
+                return embed(texts)
             except ProviderError as error:
                 if not is_refusal(error):
                     raise
-                raise bisect_rejected(once, texts, error, PROBE_TEXT) from error
+                raise bisect_rejected(embed, texts, error, PROBE_TEXT) from error
 
-        return self._watched(ask)
-
-    def reads(self, text: str) -> bool:
-        """Whether the model knows the script of `text`."""
-        return self.inner.reads(text)
-
-    def usage(self) -> Usage:
-        """What it was asked for so far."""
-        return self.inner.usage()
+        return self._watched(ask, cancelled)
 
     def batches(self, cancelled: Callable[[], bool]) -> BatchService | None:
         """The batch interface; what it is asked for is not watched."""
-        return self.inner.batches(self._either(cancelled))
+        return self.inner.batches(lambda: self._closing() or cancelled())
 
-    def close(self) -> None:
-        """Let go of the model or connection."""
-        self.inner.close()
-
-    def _either(self, cancelled: Callable[[], bool] | None) -> Callable[[], bool]:
-        return lambda: self._closing() or (cancelled is not None and cancelled())
-
-    def _watched(self, ask: Callable[[], T]) -> T:
+    def _watched(
+        self, ask: Callable[[Callable[[], bool]], T], cancelled: Callable[[], bool] | None
+    ) -> T:
         try:
-            answer = ask()
+            answer = ask(lambda: self._closing() or (cancelled is not None and cancelled()))
         except Cancelled:
             raise
         except TextsRefused:
             self._report(None)
             raise
         except Exception as error:
-            failed = as_provider_error(error)
             if self._closing():
                 raise Cancelled from error
+            failed = as_provider_error(error)
             self._report(failed)
             raise failed from error
         self._report(None)
@@ -190,9 +181,11 @@ class WatchedProvider:
 
 
 def as_provider_error(error: Exception) -> ProviderError:
-    """The error itself, or one that says which error of a library it was."""
+    """The error itself, or one that says which error of a library or of the settings it was."""
     if isinstance(error, ProviderError):
         return error
+    if isinstance(error, SettingsError):
+        return ProviderError(error.message, hint=error.hint, failure=Failure.BAD_SETTING)
     text = safe_line(" ".join(str(error).split()))[:300]
     kind = type(error).__name__
     return ProviderError(f"{kind}: {text}" if text else kind, failure=Failure.MODEL_FAILED)
@@ -217,13 +210,6 @@ class Outage:
         """Make it of the error of a call."""
         return cls(safe_line(error.message), Failure(error.failure), safe_line(error.hint))
 
-    @classmethod
-    def of_state(cls, state: ProviderState) -> Outage:
-        """Make it of the state of a provider that could not be loaded."""
-        message = state.detail.removesuffix(f" ({state.hint})") if state.hint else state.detail
-        failure = state.failure or Failure.MODEL_FAILED
-        return cls(safe_line(message), failure, safe_line(state.hint))
-
 
 class ProviderSlot:
     """A provider and whether it works; every method may be called from any thread.
@@ -240,6 +226,11 @@ class ProviderSlot:
     ) -> None:
         self.choice = choice
         self.registration: Registration | None = resolve(choice)
+        self.name = self.registration.name if self.registration else choice.provider
+        """The provider's name, `auto` worked out; `none` for keyword search alone."""
+        self.provider: WatchedProvider | None = None
+        self.is_loaded = self.registration is None
+        """Whether loading was tried, with success or not."""
         self.outage: Outage | None = None
         """How it failed, for good or too often; `None` while it may be asked."""
         self.misses = 0
@@ -247,12 +238,9 @@ class ProviderSlot:
         self._report = report
         self._closing = closing
         self._lock = threading.Lock()
-        self._provider: WatchedProvider | None = None
-        self._state: ProviderState | None = None
         self._identity: ProviderIdentity | None = None
-        if self.registration is not None:
-            # Worked out once: what `auto` means must not change while its index is made.
-            self._concrete = replace(choice, provider=self.registration.name)
+        # Worked out once: what `auto` means must not change while its index is made.
+        self._concrete = replace(choice, provider=self.name)
 
     @property
     def identity(self) -> ProviderIdentity | None:
@@ -264,16 +252,6 @@ class ProviderSlot:
         if self._identity is None and self.registration is not None:
             self._identity = self.registration.identity(self._concrete)
         return self._identity
-
-    @property
-    def name(self) -> str:
-        """The provider's name, `auto` worked out; `none` for keyword search alone."""
-        return self.registration.name if self.registration else self.choice.provider
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether loading was tried, with success or not."""
-        return self._state is not None or self.registration is None
 
     @property
     def maker(self) -> Maker | None:
@@ -288,78 +266,60 @@ class ProviderSlot:
         if self.registration is None:
             return None
         with self._lock:
-            if self._state is None or (again and self._provider is None):
-                provider, state = self._created()
-                if provider is not None:
-                    self._take(provider)
-                else:
-                    self.outage = Outage.of_state(state)
-                self._state = state
-            return self._provider
+            if not self.is_loaded or (again and self.provider is None):
+                try:
+                    self._take(self.registration.create(self._concrete))
+                except Exception as error:
+                    # Its libraries may raise anything while they load, and settings that were
+                    # right when it was chosen may mean no model any more.
+                    self.outage = Outage.of(as_provider_error(error))
+                self.is_loaded = True
+            return self.provider
 
     def renew(self) -> None:
         """Forget a failure: let it be loaded again, where it could not, and be asked again."""
         with self._lock:
-            if self._provider is None:
-                self._state = None
+            if self.provider is None:
+                self.is_loaded = self.registration is None
             self.outage = None
             self.misses = 0
 
     def state(self) -> ProviderState:
         """Tell what is known without loading anything, as if nothing had failed."""
-        provider, identity = self._provider, self.identity
-        requested = self.choice.provider
+        provider, identity, choice = self.provider, self.identity, self.choice
         if self.registration is None or identity is None:
-            detail = "keyword search only, as configured"
-            return ProviderState(requested, None, None, None, Reason.DISABLED, detail)
-        if provider is None:
-            name, (address, remote) = self.name, sent_to(self.registration, self.choice)
-            model, dimensions = identity.model, identity.dimensions
-            return ProviderState(requested, name, model, dimensions, remote=remote, address=address)
+            return ProviderState(choice.provider, None, None, None, Reason.DISABLED, KEYWORD_ONLY)
+        if provider is not None:
+            return state_of(choice, provider)
+        place = sent_to(self.registration, choice)
         return ProviderState(
-            requested,
-            provider.name,
-            provider.model,
-            provider.dimensions,
-            remote=provider.remote,
-            address=provider.address,
+            requested=choice.provider,
+            actual=self.name,
+            model=identity.model,
+            dimensions=identity.dimensions,
+            remote=place.remote,
+            address=place.address,
         )
 
     def close(self) -> None:
         """Let go of the provider, unless it is just being loaded."""
         if self._lock.acquire(blocking=False):
             try:
-                if self._provider is not None:
-                    self._provider.close()
-                    self._provider, self._state = None, None
+                if self.provider is not None:
+                    self.provider.close()
+                    self.provider, self.is_loaded = None, False
             finally:
                 self._lock.release()
-
-    def _created(self) -> tuple[Provider | None, ProviderState]:
-        try:
-            return create_provider(self._concrete)
-        except SettingsError as error:
-            # They were right when it was chosen: a model's file is another one now.
-            return None, ProviderState(
-                self.choice.provider,
-                None,
-                None,
-                None,
-                Reason.PROVIDER_FAILED,
-                str(error),
-                failure=Failure.BAD_SETTING,
-                hint=error.hint,
-            )
 
     def _take(self, provider: Provider) -> None:
         if self._closing():
             provider.close()
-        known = self.identity
-        assert known is not None
-        dimensions = provider.dimensions or known.dimensions
+        told = self.identity
+        assert told is not None
+        dimensions = provider.dimensions or told.dimensions
         # A model's file may tell more than the settings did.
         made = identity_of(provider)
-        self._identity = made._replace(dimensions=dimensions, input_bytes=known.input_bytes)
-        self._provider = WatchedProvider(
+        self._identity = made._replace(dimensions=dimensions, input_bytes=told.input_bytes)
+        self.provider = WatchedProvider(
             provider, lambda error: self._report(self, error), self._closing, dimensions
         )

@@ -12,10 +12,10 @@ from memtui.index.indexer import Indexer
 
 
 class Timer:
-    """Calls `action` on a daemon thread when it is time; the thread starts with the first use.
+    """Calls `action` on a daemon thread when it is time.
 
-    One that is set again forgets the time it had. `action` must not raise. Methods may be called
-    from any thread, from `action` too.
+    One that is set again forgets the time it had. `action` must not raise, and never runs twice at
+    once. Methods may be called from any thread, from `action` too.
     """
 
     def __init__(
@@ -28,60 +28,63 @@ class Timer:
         self._action = action
         self._name = name
         self._clock = clock
-        self._condition = threading.Condition()
+        self._lock = threading.Lock()
+        self._running = threading.Lock()
         self._due: float | None = None
         self._closed = False
-        self._thread: threading.Thread | None = None
+        self._thread: threading.Timer | None = None
 
     def set(self, seconds: float) -> None:
         """Ring in so many seconds."""
-        with self._condition:
-            self._due = self._clock() + seconds
-            self._wake()
+        with self._lock:
+            self._start(seconds)
 
     def cancel(self) -> None:
         """Do not ring."""
-        with self._condition:
+        with self._lock:
             self._due = None
-            self._condition.notify_all()
+            if self._thread is not None:
+                self._thread.cancel()
 
     def left(self) -> float | None:
         """Tell how many seconds are left, 0 or more; `None` when it is not set."""
-        with self._condition:
-            return self._left()
+        due = self._due
+        return None if due is None else max(0.0, due - self._clock())
 
     def look(self) -> None:
         """Look at the clock again, where it was moved by hand."""
-        with self._condition:
-            self._condition.notify_all()
+        with self._lock:
+            if self.left() == 0.0:
+                self._start(0.0)
 
     def close(self, timeout: float = 1.0) -> None:
         """Ring no more; waits so long for an action that runs."""
-        with self._condition:
+        with self._lock:
             self._closed = True
-            self._condition.notify_all()
+            self._due = None
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
+            thread.cancel()
             thread.join(timeout)
 
-    def _wake(self) -> None:
-        if self._thread is None and not self._closed:
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            self._thread.start()
-        self._condition.notify_all()
+    def _start(self, seconds: float) -> None:
+        if self._closed:
+            return
+        if self._thread is not None:
+            self._thread.cancel()
+        self._due = self._clock() + seconds
+        self._thread = threading.Timer(seconds, self._ring)
+        self._thread.name, self._thread.daemon = self._name, True
+        self._thread.start()
 
-    def _run(self) -> None:
-        while True:
-            with self._condition:
-                while not self._closed and (left := self._left()) != 0.0:
-                    self._condition.wait(left)
-                if self._closed:
+    def _ring(self) -> None:
+        with self._running:
+            with self._lock:
+                # It may have been set to another time, or cancelled, in the last moment.
+                if self._due is None or threading.current_thread() is not self._thread:
                     return
                 self._due = None
             self._action()
-
-    def _left(self) -> float | None:
-        return None if self._due is None else max(0.0, self._due - self._clock())
 
 
 FIRST_SECONDS: Final = 30.0
