@@ -47,18 +47,17 @@ def doctor(invocation: Invocation, probe: bool) -> int:
     every provider that is configured or runs on this machine; no other service is asked. Exits
     with the code of the problem that has to be put right first (`memtui help exit-codes`).
     """
-    from memtui.engine.doctor import Surroundings, examine
+    from memtui.engine.doctor import examine
 
     output = invocation.output()
-    around = Surroundings(
-        invocation.env,
-        invocation.home(),
-        invocation.flags or {},
-        invocation.workspace,
-        demo_data_dir() if invocation.demo else None,
-    )
     examination = examine(
-        around, probe=probe, tell=(lambda line: None) if invocation.json else output.progress
+        invocation.workspace,
+        env=invocation.env,
+        home=invocation.home(),
+        flags=invocation.flags or {},
+        data_dir=demo_data_dir() if invocation.demo else None,
+        probe=probe,
+        tell=(lambda line: None) if invocation.json else output.progress,
     )
     output.progress("")
     return invocation.respond(
@@ -109,7 +108,7 @@ def providers(invocation: Invocation) -> int:
     Loads none of them and asks nobody; `memtui doctor --probe` does.
     """
     from memtui.engine import Engine
-    from memtui.engine.doctor.checks import listed_by, provider_listings
+    from memtui.engine.doctor import listed_by, provider_listings
 
     # 2 when the settings name one that does not exist, and the list all the same.
     root = invocation.root_if_any()

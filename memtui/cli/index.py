@@ -293,7 +293,7 @@ def _probe_line(probe: dict[str, Any]) -> str:
 
 def _probe(session: Session) -> Iterator[dict[str, Any]]:
     """Embed a word, load sqlite-vec, query the full-text index, check the database file."""
-    from memtui.engine.doctor.checks import Grade, answer_words, database_checks
+    from memtui.engine.doctor import Grade, answer_words, database_checks
     from memtui.engine.providers.service import probe
     from memtui.index.generations import IndexFolder
 

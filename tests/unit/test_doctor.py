@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.engine.doctor import Area, Check, Grade, gravest
-from memtui.engine.doctor import checks as folders_module
-from memtui.engine.doctor import checks as memory_module
-from memtui.engine.doctor.checks import GRAVEST_FIRST
+from memtui.engine import doctor
+from memtui.engine.doctor import GRAVEST_FIRST, Area, Check, Grade, gravest
 from memtui.index.watcher import WatchLimitReached
 from tests.support.command_line import Answer, Run, command_line, own_home, set_up
 from tests.support.embedding import registered_hashed
@@ -156,15 +154,10 @@ def test_a_provider_without_its_key(
     assert "OPENAI_API_KEY" in requested["hint"]
     if fallback == "gguf":
         assert of_area(answer, "providers")["fallback"]["grade"] == "problem"
-
-
-def test_a_provider_that_does_not_exist(
-    memtui: Run, indexed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     set_up(monkeypatch, provider="opanai")
-    answer = memtui("doctor", "--json")
-    assert answer.code == 2
-    assert any("named" in check["detail"] for check in problems(answer))
+    unknown = memtui("doctor", "--json")
+    assert unknown.code == 2
+    assert any("is named opanai" in check["detail"] for check in problems(unknown))
 
 
 # --- probes -----------------------------------------------------------------------------------
@@ -260,7 +253,7 @@ def test_folders(memtui: Run, home: Path, indexed: Path, monkeypatch: pytest.Mon
     blocked = memtui("doctor", "--json")
     assert blocked.code == 1
     assert of_area(blocked, "folders")["state"]["detail"] == f"{state} is no folder"
-    monkeypatch.setattr(folders_module, "LEAST_FREE", 10**18)
+    monkeypatch.setattr(doctor, "LEAST_FREE", 10**18)
     full = of_area(memtui("doctor", "--json"), "folders")["data"]
     assert (full["grade"], "free" in full["detail"]) == ("problem", True)
 
@@ -275,37 +268,27 @@ def test_a_relative_data_folder(
 
 
 @pytest.mark.parametrize(
-    ("content", "why"),
-    [(None, "cannot be read: No such file"), ("no certificate", "holds no certificate")],
+    ("named", "why"),
+    [
+        ("none.pem", "cannot be read: No such file"),
+        ("text.pem", "holds no certificate"),
+        ("pipe", "cannot be read: "),
+        ("/dev/zero", "cannot be read: "),
+        ("a\\u0000b", "cannot be read: "),
+    ],
 )
-def test_certificates_that_cannot_be_used(
-    memtui: Run,
-    home: Path,
-    indexed: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    content: str | None,
-    why: str,
-) -> None:
-    if content is not None:
-        (home / "ca.pem").write_text(content)
-    set_up(monkeypatch, ca_file=home / "ca.pem")
-    answer = memtui("doctor", "--json")
-    assert answer.code == 2
-    assert why in problems(answer)[0]["detail"]
-
-
-@pytest.mark.parametrize("named", ["pipe", "/dev/zero", "a\\u0000b"])
-def test_certificates_that_are_no_file_do_not_hold_it_up(
-    memtui: Run, home: Path, indexed: Path, named: str
+def test_certificates_that_cannot_be_used_do_not_hold_it_up(
+    memtui: Run, home: Path, indexed: Path, named: str, why: str
 ) -> None:
     os.mkfifo(home / "pipe")
+    (home / "text.pem").write_text("no certificate")
     user = home / "config" / "memtui" / "config.toml"
     user.parent.mkdir(parents=True, exist_ok=True)
     path = named if named.startswith(("/", "a")) else str(home / named)
     user.write_text(f'[embedding]\nca_file = "{path}"\n')
     answer = memtui("doctor", "--json")
     assert answer.code == 2
-    assert "cannot be read: " in problems(answer)[0]["detail"]
+    assert why in problems(answer)[0]["detail"]
 
 
 def test_too_many_folders_to_watch(
@@ -314,7 +297,7 @@ def test_too_many_folders_to_watch(
     def refuse(*arguments: object) -> None:
         raise WatchLimitReached("more than 8192 folders, the limit of fs.inotify.max_user_watches")
 
-    monkeypatch.setattr(memory_module, "FileEvents", refuse)
+    monkeypatch.setattr(doctor, "FileEvents", refuse)
     answer = memtui("doctor", "--json")
     assert answer.code == 1
     check = of_area(answer, "watcher")["watcher"]

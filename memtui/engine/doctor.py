@@ -1,0 +1,668 @@
+"""What is configured, what is there, what answers, and what is wrong with it.
+
+Whatever cannot be looked at is itself a problem, and the rest goes on.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shlex
+import shutil
+import stat
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from memtui import __version__
+from memtui.embedding.cache import EmbeddingCache
+from memtui.embedding.choice import AUTO, NONE
+from memtui.embedding.registry import provider_names, registration_of
+from memtui.engine.engine import Engine, data_dir_of
+from memtui.engine.own_index import scope_of
+from memtui.engine.providers.service import listing_of, probe
+from memtui.engine.providers.slot import choice_for, requested_name
+from memtui.errors import MemtuiError
+from memtui.index.database import (
+    Connection,
+    DatabaseError,
+    damage,
+    number,
+    open_database,
+    vector_extension,
+)
+from memtui.index.generations import IndexFolder
+from memtui.index.watcher import FileEvents, inotify_limit, watched_folders
+from memtui.memory.discover import Scope, discover
+from memtui.memory.workspace import Found, workspace_id
+from memtui.model import (
+    Failure,
+    IndexState,
+    IndexStatus,
+    ProbeResult,
+    ProviderListing,
+    ProviderState,
+    Reason,
+)
+from memtui.settings import EmbeddingSettings, ProblemCode, Settings, state_dir
+from memtui.settings.files import read_bytes
+from memtui.settings.load import Gathered, gather, merge
+from memtui.settings.shown import shown_value
+from memtui.text.sanitize import safe_line
+from memtui.text.sizes import size_words
+from memtui.text.tokens import FTS5_TOKENIZE
+
+GRAVEST_FIRST: Final = (2, 3, 4, 5, 1)
+"""Exit codes in the order in which what they stand for has to be put right."""
+EXIT_OTHER, EXIT_SETTINGS, EXIT_INDEX, EXIT_PROVIDER = 1, 2, 3, 4
+LEAST_FREE: Final = 100 * 10**6
+"""Bytes below which the room is a problem: a generation of a large index does not fit."""
+MAX_CERTIFICATES: Final = 16 * 2**20
+"""Bytes of a file of certificates; those of all authorities are a fraction of a megabyte."""
+_BUILD: Final = "`memtui index` makes one"
+_REBUILD: Final = "`memtui index --force` builds it anew"
+_UPDATE: Final = "`memtui index` takes them in"
+_VEC_HINT: Final = "pip install --force-reinstall sqlite-vec"
+_UNSEEN: Final = frozenset({Reason.UNREADABLE, Reason.VANISHED, Reason.OUTSIDE_ROOT})
+"""Reasons that say that something named, or found, could not be looked at."""
+_TABLES: Final = ("embedding.", "index.", "memory.")
+
+
+class Grade(StrEnum):
+    """How it is: well, worth knowing without stopping anything, or wrong."""
+
+    OK = "ok"
+    NOTE = "note"
+    PROBLEM = "problem"
+
+
+class Area(StrEnum):
+    """Which part of memtui was looked at."""
+
+    PROGRAM = "program"
+    SETTINGS = "settings"
+    FOLDERS = "folders"
+    MEMORY = "memory"
+    INDEX = "index"
+    WATCHER = "watcher"
+    AGENTS = "agents"
+    PROVIDERS = "providers"
+
+    def fine(self, name: str, detail: str) -> Check:
+        """Make the check of something that is well."""
+        return Check(self, name, Grade.OK, detail)
+
+    def note(self, name: str, detail: str, hint: str = "") -> Check:
+        """Make the check of something worth knowing that stops nothing."""
+        return Check(self, name, Grade.NOTE, detail, hint)
+
+    def problem(self, name: str, detail: str, hint: str = "", exit_code: int = EXIT_OTHER) -> Check:
+        """Make the check of something that is wrong."""
+        return Check(self, name, Grade.PROBLEM, detail, hint, exit_code)
+
+    def asked(self, name: str, ask: Callable[[], str]) -> Check:
+        """Make the check of a part of a database: its answer, or the problem that it raises."""
+        try:
+            return self.fine(name, ask())
+        except MemtuiError as error:
+            return self.problem(name, error.message, error.hint, EXIT_INDEX)
+        except DatabaseError as error:
+            return self.problem(name, str(error), "", EXIT_INDEX)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at."""
+
+    area: Area
+    name: str
+    grade: Grade
+    detail: str
+    """One line: how it is."""
+    hint: str = ""
+    """The next step, where something is wrong."""
+    exit_code: int = 0
+    """What the problem stands for; 0 for what is no problem."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """A value that is set; without anything secret."""
+
+    key: str
+    value: Any
+    source: str
+    place: str
+    """`file:line`, `$VARIABLE` or the flag."""
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """Everything that was looked at."""
+
+    root: Path | None
+    """The memory folder, `None` without one."""
+    configured: tuple[Configured, ...]
+    checks: tuple[Check, ...]
+    providers: tuple[ProviderListing, ...]
+    probes: tuple[ProbeResult, ...]
+
+    @property
+    def problems(self) -> tuple[Check, ...]:
+        """What is wrong."""
+        return tuple(check for check in self.checks if check.grade is Grade.PROBLEM)
+
+    @property
+    def exit_code(self) -> int:
+        """That of the problem to put right first; 0 without any."""
+        return gravest(self.checks)
+
+
+def gravest(checks: Iterable[Check]) -> int:
+    """Return the exit code of the problem to put right first; 0 without any."""
+    codes = {check.exit_code for check in checks if check.grade is Grade.PROBLEM}
+    return next((code for code in GRAVEST_FIRST if code in codes), 0)
+
+
+def examine(
+    find: Callable[[], Found],
+    *,
+    env: Mapping[str, str],
+    home: Path,
+    flags: Mapping[str, Any],
+    data_dir: Path | None = None,
+    probe: bool = False,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Examination:
+    """Look at everything; with `probe` ask the providers that may be asked for a vector.
+
+    `find` finds the memory folder and raises `WorkspaceNotFound`; `flags` are settings given as
+    options, by dotted key; `data_dir` is where the indexes are kept, `None` where the settings
+    say. Writes nothing but a database in the temporary folder. `tell` hears what takes a while.
+    """
+    checks = list(program_checks())
+    root = how = listings = None
+    try:
+        root, how = (place := find()).root, place.how
+    except MemtuiError as error:
+        missing = Area.MEMORY.problem("folder", error.message, error.hint, EXIT_SETTINGS)
+    try:
+        gathered = gather(flags=flags, env=env, root=root, state=None)
+        # What is wrong is left out; the defaults hold where nothing else is left.
+        settings = merge(gathered.layers)[0] or Settings()
+        checks += settings_checks(gathered, settings)
+    except MemtuiError as error:
+        # There is no place for settings on this machine.
+        gathered, settings = Gathered((), (), Path(), None), Settings()
+        checks.append(Area.SETTINGS.problem("settings", error.message, error.hint, error.exit_code))
+    checks += _guarded(Area.FOLDERS, folder_checks(settings, data_dir, root))
+    if root is None or how is None:
+        checks.append(missing)
+    else:
+        scope = scope_of(root, settings)
+        checks += _guarded(Area.MEMORY, memory_checks(root, how, scope))
+        try:
+            with closing(Engine.open(root, settings, data_dir=data_dir, write=False)) as engine:
+                listings, status = listed_by(engine), engine.index.status()
+            checks += _guarded(Area.INDEX, index_checks(status, settings.index.cache_mb))
+        except MemtuiError as error:
+            checks.append(Area.INDEX.problem("index", error.message, error.hint, error.exit_code))
+        checks += _guarded(Area.WATCHER, watcher_checks(scope, settings))
+    checks += _guarded(Area.AGENTS, agent_checks(env, home))
+    embedding = settings.embedding
+    listings = listings or provider_listings(embedding)
+    probes = tuple(probes_of(listings, embedding, tell)) if probe else ()
+    checks += provider_checks(embedding, listings, probes)
+    return Examination(root, configured(gathered), tuple(checks), listings, probes)
+
+
+def _guarded(area: Area, looks: Iterator[Check]) -> Iterator[Check]:
+    """Yield what looks come to; one that fails is itself the problem, and ends them."""
+    try:
+        yield from looks
+    except MemtuiError as error:
+        yield area.problem(area.value, error.message, error.hint, error.exit_code)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        yield area.problem(area.value, f"cannot be looked at: {why}")
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun: `1 file`, `2 files`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+# --- the program and its folders ----------------------------------------------------------------
+
+
+def program_checks() -> Iterator[Check]:
+    """Yield versions, and whether a database of memtui's kind can be made and asked here."""
+    area = Area.PROGRAM
+    yield area.fine("memtui", __version__)
+    yield area.fine("python", f"{platform.python_version()} on {platform.platform()}")
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="memtui-doctor-") as folder,
+            closing(open_database(Path(folder) / "look.db")) as connection,
+        ):
+            yield area.asked("sqlite", lambda: _version(connection))
+            yield area.asked("fts5", lambda: _full_text(connection))
+            if loaded := vector_extension(connection):
+                yield area.fine("sqlite-vec", loaded)
+            else:
+                hint = f"{_VEC_HINT}; search works without it, only slower"
+                yield area.note("sqlite-vec", "cannot be loaded", hint)
+    except (MemtuiError, DatabaseError, OSError) as error:
+        detail = f"no database can be made in the temporary folder: {error}"
+        yield area.problem("database", detail, "check its room and permissions")
+    has_keyring = importlib.util.find_spec("keyring") is not None
+    yield area.fine("keyring", "the package is installed" if has_keyring else "not installed")
+
+
+def _version(connection: Connection) -> str:
+    ((sqlite,),) = connection.execute("SELECT sqlite_version()").fetchall()
+    return f"{sqlite}, apsw {version('apsw')}"
+
+
+def _full_text(connection: Connection) -> str:
+    connection.execute(f'CREATE VIRTUAL TABLE look USING fts5(text, tokenize="{FTS5_TOKENIZE}")')
+    connection.execute("INSERT INTO look VALUES ('router vlan')")
+    rows = number(connection, "SELECT count(*) FROM look WHERE look MATCH 'vlan'")
+    return f"a word is found ({rows} of 1)"
+
+
+def folder_checks(settings: Settings, data_dir: Path | None, root: Path | None) -> Iterator[Check]:
+    """Yield how the state folder is, the folder of the indexes, and that of the memory's index."""
+    state, data = state_dir(), data_dir or data_dir_of(settings)
+    yield folder_check("state", state)
+    yield folder_check("data", data, private=False)
+    if root is not None and (data / workspace_id(root)).is_dir():
+        yield folder_check("index", data / workspace_id(root))
+
+
+def folder_check(name: str, path: Path, *, private: bool = True) -> Check:
+    """Look at one folder; one that is not there yet is judged by where it would be made.
+
+    In a `private` one the text of notes, or what was searched for, can be read.
+    """
+    area = Area.FOLDERS
+    try:
+        is_there = os.path.lexists(path)
+        if is_there and not path.is_dir():
+            return area.problem(name, f"{path} is no folder", "move it away")
+        above = (folder for folder in path.parents if os.path.lexists(folder))
+        nearest = path if is_there else next(above, path)
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+            hint = "give yourself the right to write there, or set another place"
+            return area.problem(name, f"{nearest} cannot be written", hint)
+        free = shutil.disk_usage(nearest).free
+        detail = f"{path}, {size_words(free)} free"
+        if free < LEAST_FREE:
+            return area.problem(name, detail, "make room on this disk, or set another place")
+        if not is_there:
+            return area.fine(name, f"{detail}; made when it is needed")
+        if private and os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
+            hint = f"chmod 700 {shlex.quote(str(path))}"
+            return area.note(name, f"{detail}; others can read it", hint)
+        return area.fine(name, detail)
+    except OSError as error:
+        detail = f"{path} cannot be looked at: {error.strerror or type(error).__name__}"
+        return area.problem(name, detail, "check its permissions")
+
+
+# --- notes, watcher, agents ---------------------------------------------------------------------
+
+
+def memory_checks(root: Path, how: str, scope: Scope) -> Iterator[Check]:
+    """Yield the folder, the notes in it, and what is left out."""
+    area = Area.MEMORY
+    yield area.fine("folder", f"{root} ({how})")
+    discovery = discover(scope)
+    if discovery.files:
+        size = size_words(sum(file.size for file in discovery.files))
+        yield area.fine("notes", f"{counted(len(discovery.files), 'file')}, {size}")
+    else:
+        hint = "notes are MEMORY.md and the .md files below memory/, and memory.extra_paths"
+        yield area.note("notes", "no file is found", hint)
+    others: Counter[str] = Counter()
+    for skipped in discovery.skipped:
+        reason = skipped.reason.value.replace("_", " ")
+        if skipped.reason in _UNSEEN:
+            detail = f"{skipped.path}: {skipped.detail or reason}"
+            yield area.note("skipped", detail, "check its permissions")
+        else:
+            others[reason] += 1
+    if others:
+        yield area.fine("left out", ", ".join(f"{n} {reason}" for reason, n in others.items()))
+
+
+def watcher_checks(scope: Scope, settings: Settings) -> Iterator[Check]:
+    """Yield whether the system can tell of changes: it is asked to, for a moment."""
+    area = Area.WATCHER
+    if not settings.index.watch:
+        yield area.fine("watcher", "off (index.watch)")
+        return
+    folders, limit = watched_folders(scope), inotify_limit()
+    try:
+        FileEvents(folders, lambda change: None).stop()
+    except OSError as error:
+        seconds = f"{settings.index.rescan_seconds:g}"
+        hint = (
+            f"raise fs.inotify.max_user_watches; until then files are looked at every {seconds} s"
+        )
+        yield area.problem("watcher", f"events cannot be had: {error.strerror or error}", hint)
+        return
+    taken = ""
+    if limit is not None:
+        whole = (folder.real for folder in folders if folder.recursive)
+        below = (None for folder in whole for _ in os.walk(folder))
+        taken = f", {sum(1 for _ in islice(below, limit))} of {limit} watches"
+    yield area.fine("watcher", f"events{taken}")
+
+
+def agent_checks(env: Mapping[str, str], home: Path) -> Iterator[Check]:
+    """Yield the OpenClaw agents here; what is wrong with their indexes is no problem of memtui."""
+    from memtui.engine.foreign.agent import agents_here
+
+    area, agents = Area.AGENTS, agents_here(env, home)
+    if not agents:
+        yield area.fine("agents", "no OpenClaw agent on this machine")
+    for agent in agents:
+        if agent.problem:
+            hint = f"`memtui status --agent {agent.name}` tells more"
+            yield area.note(agent.name, agent.problem, hint)
+            continue
+        made_by = "/".join(part for part in (agent.provider, agent.model) if part)
+        detail = f"{counted(agent.chunks, 'chunk')}{f' by {made_by}' if made_by else ''}"
+        yield area.fine(agent.name, detail)
+
+
+# --- the index ----------------------------------------------------------------------------------
+
+
+def index_checks(status: IndexStatus, cache_mb: int) -> Iterator[Check]:
+    """Yield the state of the index, whether each part of its database answers, and the cache."""
+    area, folder = Area.INDEX, IndexFolder(Path(status.index_dir))
+    yield _state(status)
+    if status.state is not IndexState.NO_INDEX:
+        yield from _vectors_of(status.provider)
+        yield from database_checks(folder)
+    yield _cache(folder, cache_mb)
+    if status.writer not in ("none", "this process"):
+        yield area.note("writer", f"{status.writer} writes to it", "only one can at a time")
+    for warning in status.warnings:
+        yield area.note("warning", warning)
+    for error in status.errors:
+        yield area.problem(error.where, error.message, _REBUILD)
+
+
+def _state(status: IndexStatus) -> Check:
+    area, name = Area.INDEX, "index"
+    parts = ((status.files, "file"), (status.chunks, "chunk"), (status.vectors, "vector"))
+    holds = ", ".join(counted(count, noun) for count, noun in parts)
+    match status.state:
+        case IndexState.NO_INDEX:
+            return area.problem(name, "there is none yet", _BUILD, EXIT_INDEX)
+        case IndexState.ERROR:
+            return area.problem(name, f"in error; {holds}", _REBUILD, EXIT_INDEX)
+        case IndexState.STALE if status.pending_count:
+            changed = counted(status.pending_count, "changed file")
+            return area.note(name, f"{holds}; {changed}", _UPDATE)
+        case IndexState.STALE:
+            return area.note(name, f"{holds}; chunks wait for a vector", _UPDATE)
+        case state:
+            return area.fine(name, f"{state.value}, {holds}, in {status.index_dir}")
+
+
+def _vectors_of(provider: ProviderState) -> Iterator[Check]:
+    """Yield a problem where the vectors are not those of the requested provider."""
+    area, name = Area.INDEX, "made by"
+    if provider.state is Reason.FALLBACK:
+        detail = f"of {provider.actual}, not of {provider.requested}: {_why(provider)}"
+        yield area.problem(name, detail, provider.hint)
+    elif provider.state is Reason.PROVIDER_FAILED:
+        yield area.problem(name, _why(provider), provider.hint, EXIT_PROVIDER)
+
+
+def _why(provider: ProviderState) -> str:
+    """Why the requested provider does not answer, without the next step."""
+    return provider.detail.removesuffix(f" ({provider.hint})") if provider.hint else provider.detail
+
+
+def database_checks(folder: IndexFolder) -> Iterator[Check]:
+    """Yield how the database file is, the full-text index, and whether sqlite-vec can be loaded."""
+    area = Area.INDEX
+    try:
+        generation = folder.current()
+        if generation is None:
+            yield area.problem("index", "there is none yet", _BUILD, EXIT_INDEX)
+            return
+        connection = open_database(folder.path(generation), readonly=True)
+    except MemtuiError as error:
+        yield area.problem("index", error.message, error.hint or _REBUILD, EXIT_INDEX)
+        return
+    with closing(connection):
+        check = area.asked("database", lambda: damage(connection) or "")
+        if check.grade is Grade.OK and check.detail:
+            check = area.problem("database", check.detail, _REBUILD, EXIT_INDEX)
+        elif check.grade is Grade.OK:
+            check = area.fine("database", "quick_check found nothing wrong")
+        yield check
+        yield area.asked("full-text", lambda: _terms(connection))
+        if loaded := vector_extension(connection):
+            yield area.fine("sqlite-vec", loaded)
+        else:
+            detail = "cannot be loaded; search uses the vectors of the cache"
+            yield area.problem("sqlite-vec", detail, _VEC_HINT)
+
+
+def _terms(connection: Connection) -> str:
+    rows = number(connection, "SELECT count(*) FROM chunks_fts")
+    number(connection, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?", '"memory"')
+    return f"{counted(rows, 'row')} can be asked"
+
+
+def _cache(folder: IndexFolder, cache_mb: int) -> Check:
+    path = folder.cache_path
+    with closing(
+        EmbeddingCache(path, partial(open_database, readonly=True), writable=False)
+    ) as cache:
+        try:
+            size, vectors = size_words(cache.size_bytes()), counted(cache.count(), "vector")
+        except (MemtuiError, DatabaseError) as error:
+            hint = "delete it: its vectors are made again"
+            return Area.INDEX.problem("cache", f"{path} cannot be read: {error}", hint)
+    return Area.INDEX.fine("cache", f"{vectors}, {size} of at most {cache_mb} MB")
+
+
+# --- settings -----------------------------------------------------------------------------------
+
+
+def configured(gathered: Gathered) -> tuple[Configured, ...]:
+    """Return what is set of the provider, the index and the memory, with the winning places."""
+    values: dict[str, Configured] = {}
+    for layer in gathered.layers:
+        for key, value in layer.values.items():
+            if key.startswith(_TABLES) and key not in values:
+                shown = shown_value(key, value)
+                values[key] = Configured(key, shown, layer.source.value, layer.place(key))
+    return tuple(values[key] for key in sorted(values))
+
+
+def settings_checks(gathered: Gathered, settings: Settings) -> Iterator[Check]:
+    """Yield every problem of the settings, or that there is none."""
+    area = Area.SETTINGS
+    problems = (*gathered.problems, *merge(gathered.layers)[1])
+    for one in problems:
+        name = one.key or "settings"
+        detail = f"{one.place}: {one.message}" if one.place else one.message
+        if one.fatal or one.code is ProblemCode.UNKNOWN_KEY:
+            yield area.problem(name, detail, one.hint, EXIT_SETTINGS)
+        else:
+            yield area.note(name, detail, one.hint)
+    if not problems:
+        where = gathered.user_file if gathered.user is not None else "no file, defaults"
+        yield area.fine("settings", str(where))
+    if settings.embedding.ca_file:
+        yield _certificates(Path(settings.embedding.ca_file))
+
+
+def _certificates(path: Path) -> Check:
+    area, key = Area.SETTINGS, "embedding.ca_file"
+    try:
+        text = read_bytes(path.expanduser(), MAX_CERTIFICATES)
+    except (OSError, RuntimeError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        return area.problem(key, f"{path} cannot be read: {why}", "name a file", EXIT_SETTINGS)
+    if b"-----BEGIN CERTIFICATE-----" not in text:
+        return area.problem(key, f"{path} holds no certificate", "it must be PEM", EXIT_SETTINGS)
+    return area.fine(key, str(path))
+
+
+# --- providers ----------------------------------------------------------------------------------
+
+
+def provider_listings(embedding: EmbeddingSettings) -> tuple[ProviderListing, ...]:
+    """Return every provider that can be chosen, without an index; loads and asks nothing."""
+    requested = requested_name(embedding)
+    return tuple(
+        replace(
+            _listed(embedding, name),
+            is_requested=name == requested,
+            is_fallback=name == embedding.fallback and name != requested,
+        )
+        for name in provider_names()
+        if name not in (AUTO, NONE)
+    )
+
+
+def _listed(embedding: EmbeddingSettings, name: str) -> ProviderListing:
+    try:
+        return listing_of(registration_of(name), choice_for(embedding, name))
+    except ImportError as error:
+        detail = f"its part of memtui cannot be loaded: {safe_line(str(error))}"
+        hint = "install memtui again"
+        return ProviderListing(name, "", False, False, detail, hint, Failure.NOT_INSTALLED)
+
+
+def listed_by(engine: Engine) -> tuple[ProviderListing, ...]:
+    """Return the providers of a memory, with the one that answers for the index that is live.
+
+    The requested one with how it failed, where it did when it was last asked. Raises
+    `IndexUnusable` when there is an index that cannot be read.
+    """
+    engine.index.refresh_status()
+    state = engine.index.status().provider
+    listings = []
+    for listing in engine.providers.available():
+        listing = replace(listing, is_actual=listing.name == state.actual)
+        if state.failure is not None and listing.is_requested and listing.works:
+            detail = _why(state).removeprefix(f"{listing.name}: ")
+            listing = replace(listing, detail=detail, hint=state.hint, failure=state.failure)
+        listings.append(listing)
+    return tuple(listings)
+
+
+def _is_service(listing: ProviderListing) -> bool:
+    """Whether another program computes the vectors, on this machine or elsewhere."""
+    return listing.remote or bool(listing.address)
+
+
+def probes_of(
+    listings: Sequence[ProviderListing], embedding: EmbeddingSettings, tell: Callable[[str], None]
+) -> Iterator[ProbeResult]:
+    """Embed one word with each provider that may be asked; `tell` hears which one is next.
+
+    A service may be asked only where it is what the user chose.
+    """
+    for listing in listings:
+        chosen = listing.is_requested or listing.is_actual or listing.is_fallback
+        if not listing.works or not (chosen or not _is_service(listing)):
+            continue
+        where = f" at {listing.address}" if listing.address else ""
+        tell(f"asking {listing.name}{where}")
+        try:
+            yield probe(choice_for(embedding, listing.name))
+        except MemtuiError as error:
+            yield ProbeResult(listing.name, False, safe_line(error.message), safe_line(error.hint))
+
+
+def provider_checks(
+    embedding: EmbeddingSettings,
+    listings: Sequence[ProviderListing],
+    probes: Sequence[ProbeResult],
+) -> Iterator[Check]:
+    """Yield the requested provider, the fallback, and how the probes ended."""
+    area = Area.PROVIDERS
+    results = {result.name: result for result in probes}
+    by_name = {listing.name: listing for listing in listings}
+    requested, fallback = requested_name(embedding), embedding.fallback
+    chosen, second = by_name.get(requested), by_name.get(fallback)
+    if second is chosen:
+        second = None
+    if embedding.provider == NONE:
+        yield area.fine("requested", "none: keyword search alone, as configured")
+    elif chosen is None:
+        yield _unknown("embedding.provider", embedding.provider)
+    else:
+        falls_back = second is not None and _answers(second, results.get(second.name))
+        code = EXIT_OTHER if falls_back else EXIT_PROVIDER
+        asked_for = f" ({AUTO})" if embedding.provider == AUTO else ""
+        yield _judged("requested", chosen, results.get(chosen.name), code, asked_for)
+    if embedding.provider != NONE and fallback == NONE:
+        yield area.fine("fallback", "none: without the provider, keyword search alone")
+    elif embedding.provider != NONE and second is not None:
+        yield _judged("fallback", second, results.get(second.name), EXIT_OTHER)
+    elif embedding.provider != NONE and fallback not in (AUTO, *by_name):
+        yield _unknown("embedding.fallback", fallback)
+    for result in probes:
+        if result.name not in {requested, fallback}:
+            if result.works:
+                yield area.fine(result.name, answer_words(result))
+            else:
+                yield area.note(result.name, result.detail, result.hint)
+
+
+def _answers(listing: ProviderListing, result: ProbeResult | None) -> bool:
+    return listing.works and listing.failure is None if result is None else result.works
+
+
+def _unknown(key: str, name: str) -> Check:
+    hint = "`memtui providers` lists them"
+    detail = f"no embedding provider is named {name}"
+    return Area.PROVIDERS.problem(key, detail, hint, EXIT_SETTINGS)
+
+
+def _judged(
+    role: str,
+    listing: ProviderListing,
+    result: ProbeResult | None,
+    code: int,
+    asked_for: str = "",
+) -> Check:
+    area, name = Area.PROVIDERS, f"{listing.name}{asked_for}"
+    if not listing.works or (result is None and listing.failure is not None):
+        return area.problem(role, f"{name}: {listing.detail}", listing.hint, code)
+    if result is None:
+        # A look cannot tell whether a service answers, or takes the key.
+        untried = "; not tried (--probe asks it)" if _is_service(listing) else ""
+        return area.fine(role, f"{name}: {listing.detail}{untried}")
+    if not result.works:
+        return area.problem(role, f"{name}: {result.detail}", result.hint, code)
+    return area.fine(role, f"{name}: {answer_words(result)}")
+
+
+def answer_words(result: ProbeResult) -> str:
+    """Return what a provider answered, how fast, and from where."""
+    took = "" if result.milliseconds is None else f" in {result.milliseconds:.1f} ms"
+    where = f" from {result.address}" if result.address else ""
+    return f"{result.detail}{took}{where}"
