@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
@@ -19,20 +20,21 @@ from textual.screen import Screen
 from textual.widgets import Input
 from textual.worker import Worker
 
-from memtui.bus import Bus
+from memtui.bus import (
+    Bus,
+    ForeignExamined,
+    LegDegraded,
+    LegRecovered,
+    SearchFailed,
+    SearchReady,
+    SyncFailed,
+    SyncFinished,
+)
 from memtui.model import Chunk, Ranking
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import show_worker_error
 from memtui.tui.bindings import bindings, resolve_keymap
-from memtui.tui.bridge import (
-    IndexContentChanged,
-    IndexExamined,
-    IndexStatusChanged,
-    LegChanged,
-    SearchAnswered,
-    SearchErred,
-    SyncEnded,
-)
+from memtui.tui.bridge import IndexContentChanged, IndexStatusChanged, Published
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.glyphs import glyphs
 from memtui.tui.memories import (
@@ -44,7 +46,7 @@ from memtui.tui.memories import (
     foreign_memory,
     open_target,
 )
-from memtui.tui.options import UiOptions, flags_of, is_provider_given
+from memtui.tui.options import UiOptions, options_from
 from memtui.tui.screens.base import BaseScreen
 from memtui.tui.screens.providers.switch import ProviderSwitch
 from memtui.tui.screens.search.screen import SearchScreen
@@ -79,6 +81,8 @@ class MemtuiApp(App[int]):
     VERTICAL_BREAKPOINTS = HEIGHTS
     ESCAPE_TO_MINIMIZE = False
 
+    keymap: Mapping[str, str] = MappingProxyType({})
+    """The keys of actions that are bound otherwise than in the table, by the id of the action."""
     theme_problems: tuple[str, ...] = ()
     """What is wrong with the configured theme."""
     _browse: BrowseScreen | None = None
@@ -141,8 +145,9 @@ class MemtuiApp(App[int]):
 
     def on_mount(self) -> None:
         """Set keys; open the engine once the first screen is painted."""
-        keymap, unknown = resolve_keymap(self.options.keymap_preset, self.options.keymap)
-        self.set_keymap(keymap)
+        options = self.options
+        self.keymap, unknown = resolve_keymap(options.keymap_preset, options.keymap)
+        self.set_keymap(self.keymap)
         told = (*self.options.warnings, *self.theme_problems, *unknown)
         more = (f"{len(told) - MOST_WARNINGS} more: memtui config validate",)
         for problem in told if len(told) <= MOST_WARNINGS + 1 else told[:MOST_WARNINGS] + more:
@@ -151,17 +156,29 @@ class MemtuiApp(App[int]):
         self.call_after_refresh(gc.freeze)
         self.call_after_refresh(self.memories.start, choose=self._choose)
 
-    # --- what the bus tells ---------------------------------------------------------------------
+    # --- what the engine publishes --------------------------------------------------------------
 
-    def on_search_answered(self, message: SearchAnswered) -> None:
-        """Draw an answer."""
-        if self.search_screen.is_built and message.memory == self.memories.number:
-            self.search_screen.search.answered(message)
-
-    def on_search_erred(self, message: SearchErred) -> None:
-        """Tell a failed search."""
-        if self.search_screen.is_built and message.memory == self.memories.number:
-            self.search_screen.search.failed(message)
+    def on_published(self, message: Published) -> None:
+        """Hand on what the engine of the memory that is open tells."""
+        search = self.search_screen
+        if not search.is_built or message.memory != self.memories.number:
+            return
+        event = message.event
+        match event:
+            case SearchReady():
+                search.search.answered(event)
+            case SearchFailed():
+                search.search.failed(event)
+            case SyncFinished() | SyncFailed():
+                search.index.sync_ended(event)
+                if self._sessions is not None:
+                    self._sessions.conversations.content_changed()
+            case LegDegraded() | LegRecovered():
+                search.index.leg_changed(event)
+            case ForeignExamined():
+                search.index.examined(event)
+                if (refresh := getattr(self.screen, "refresh_status", None)) is not None:
+                    refresh()
 
     def on_index_status_changed(self, message: IndexStatusChanged) -> None:
         """Show the index status."""
@@ -180,27 +197,6 @@ class MemtuiApp(App[int]):
             self._browse.content_changed()
         if self._sessions is not None:
             self._sessions.conversations.content_changed()
-
-    def on_sync_ended(self, message: SyncEnded) -> None:
-        """Tell how a sync ended."""
-        if self.search_screen.is_built:
-            self.search_screen.index.sync_ended(message)
-        if self._sessions is not None:
-            self._sessions.conversations.content_changed()
-
-    def on_index_examined(self, message: IndexExamined) -> None:
-        """Show what another look at the index found."""
-        from memtui.tui.screens.truth import TruthScreen
-
-        if self.search_screen.is_built:
-            self.search_screen.index.examined(message)
-        if isinstance(self.screen, TruthScreen):
-            self.screen.refresh_status()
-
-    def on_leg_changed(self, message: LegChanged) -> None:
-        """Tell that a leg stopped answering or answers again."""
-        if self.search_screen.is_built:
-            self.search_screen.index.leg_changed(message)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Tell what went wrong beside the loop."""
@@ -443,40 +439,6 @@ class MemtuiApp(App[int]):
         self.notify(
             safe_line(f"keymap: one key for {names}"), markup=False, severity="warning", timeout=10
         )
-
-
-def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = False) -> UiOptions:
-    """Resolve the interface's options from loaded settings.
-
-    Of the demo and of an agent's workspace no file is written: parameters go to the user's.
-    """
-    from memtui.embedding.choice import choice_of
-    from memtui.ranking.profiles import PROFILES
-    from memtui.settings import state_dir
-    from memtui.settings.load import SettingsFiles
-
-    settings = loaded.settings
-    has_folder = root != Path() and not demo and not foreign
-    return UiOptions(
-        ranking=settings.configured_ranking(PROFILES),
-        profiles=settings.named_rankings(PROFILES),
-        files=SettingsFiles(
-            dict(os.environ), root if has_folder else None, flags_of(loaded.layers)
-        ),
-        root=root,
-        theme=settings.ui.theme,
-        preview=settings.ui.preview,
-        glyphs=settings.ui.glyphs,
-        history=settings.ui.history,
-        editor=settings.editor,
-        keymap_preset=settings.keymap.preset,
-        keymap=settings.keymap.bindings,
-        state_dir=state_dir(),
-        embedding=choice_of(settings.embedding),
-        is_provider_given=is_provider_given(loaded),
-        demo=demo,
-        warnings=loaded.warnings,
-    )
 
 
 def run(

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 from textual.app import App
 from textual.dom import DOMNode
+from textual.message_pump import MessagePump
+from textual.timer import Timer
 from textual.worker import Worker, WorkerState
 
 from memtui.errors import Cancelled
@@ -92,3 +94,32 @@ def at_intervals(report: Callable[[int, int], object]) -> Callable[[int, int], N
             report(done, total)
 
     return progressed
+
+
+class Timers:
+    """Timers of a node by name; another one of the same name takes the place of the first."""
+
+    def __init__(self, node: MessagePump) -> None:
+        self._node = node
+        self._running: dict[str, Timer] = {}
+
+    def start(self, name: str, seconds: float, action: Callable[[], object]) -> None:
+        """Do something after so many seconds."""
+        self.stop(name)
+
+        def act() -> None:
+            # One that was stopped may have been due already.
+            if self._running.get(name) is timer:
+                del self._running[name]
+                action()
+
+        timer = self._running[name] = self._node.set_timer(seconds, act)
+
+    def stop(self, name: str) -> None:
+        """Do it no more."""
+        if (timer := self._running.pop(name, None)) is not None:
+            timer.stop()
+
+    def is_running(self, name: str) -> bool:
+        """Whether it is still to be done."""
+        return name in self._running

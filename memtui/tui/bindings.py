@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Protocol, cast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import cast
 
+from textual.actions import parse
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.keys import key_to_character
@@ -97,72 +98,88 @@ def key_for(keys: Iterable[str], *, typing: bool) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownKey:
-    """A key, what it does and who does it."""
+class KeyedAction:
+    """An action that a key leads to now, with all of its keys as they are written on a keyboard."""
 
     node: DOMNode
+    """Who does it."""
     binding: Binding
+    """The binding of its first key."""
+    keys: tuple[str, ...]
+    typed: tuple[str, ...]
+    """Those of the keys that the focused text box takes as text."""
     enabled: bool
-    """Whether the action can be done now."""
-    works: bool
-    """False for a key that the focused text box takes as text."""
+    """Whether it can be done now."""
 
 
-class Wording(Protocol):
-    """A place that words its keys by what they do just now."""
+def keyed_actions(screen: Screen[object]) -> list[KeyedAction]:
+    """Return the described actions of the focused widget, its ancestors and the application.
 
-    def worded(self, binding: Binding) -> Binding:
-        """The binding as it is told; without a description it is not offered."""
+    Unlike `Screen.active_bindings` this has the keys that a focused text box takes as text.
+    Keys that another binding hides are left out.
+    """
+    active, focused = screen.active_bindings, screen.focused
+    actions: dict[tuple[DOMNode, str], KeyedAction] = {}
+    for node in (focused or screen).ancestors_with_self:
+        own = {key: one.binding for key, one in active.items() if one.node is node}
+        for key, bound in {**_class_bindings(node), **own}.items():
+            binding = worded(node, bound)
+            is_typed = key not in active
+            if not binding.description or binding.system:
+                continue
+            if not is_typed and own.get(key) is not bound:
+                continue
+            if is_typed and not (
+                focused is not None and focused.check_consume_key(key, key_to_character(key))
+            ):
+                continue
+            state = _check(node, binding) if is_typed else active[key].enabled
+            if is_typed and state is False:
+                continue
+            label = key_label(key)
+            before = actions.get((node, binding.action))
+            keys, typed = (before.keys, before.typed) if before is not None else ((), ())
+            actions[node, binding.action] = KeyedAction(
+                node,
+                before.binding if before is not None else binding,
+                keys if label in keys else (*keys, label),
+                (*typed, label) if is_typed else typed,
+                bool(state),
+            )
+    return list(actions.values())
+
+
+def _class_bindings(node: DOMNode) -> dict[str, Binding]:
+    """Return the bindings of a node's classes by key, with the keymap of the program applied."""
+    keymap: Mapping[str, str] = getattr(node.app, "keymap", {})
+    bound: dict[str, Binding] = {}
+    for kind in reversed(type(node).__mro__):
+        for binding in Binding.make_bindings(vars(kind).get("BINDINGS", ())):
+            for key in keymap.get(binding.id or "", binding.key).split(","):
+                bound[key] = replace(binding, key=key)
+    return bound
+
+
+def _check(node: DOMNode, binding: Binding) -> bool | None:
+    """Ask whoever would do an action whether it can be done, as Textual does for active keys."""
+    space, name, parameters = parse(binding.action)
+    doer = node.app if space == "app" else node
+    return doer.check_action(name, parameters)
 
 
 def worded(node: DOMNode, binding: Binding) -> Binding:
-    """A binding in the words of the place that answers it."""
-    return cast("Wording", node).worded(binding) if hasattr(node, "worded") else binding
+    """Return a binding as the place that answers it words it: a node with a method `worded`.
 
-
-def known_keys(screen: Screen[object]) -> Iterator[KnownKey]:
-    """The described bindings of the focused widget, its ancestors and the application.
-
-    Unlike `Screen.active_bindings` this keeps the keys that a focused text box takes as text.
-    Keys that another binding hides are left out.
+    One without a description is not offered.
     """
-    active = screen.active_bindings
-    focused = screen.focused
-    for node in _nodes(screen):
-        for key, bound in _bindings(node):
-            binding = worded(node, bound)
-            if not binding.description or binding.system:
-                continue
-            found = active.get(key)
-            if found is not None:
-                if found.node is node and found.binding.action == binding.action:
-                    yield KnownKey(node, binding, found.enabled, True)
-            elif focused is not None and focused.check_consume_key(key, key_to_character(key)):
-                state = screen.app._check_action_state(binding.action, node)
-                if state is not False:
-                    yield KnownKey(node, binding, bool(state), False)
+    word = getattr(node, "worded", None)
+    return binding if word is None else cast("Binding", word(binding))
 
 
 def key_label(key: str) -> str:
     """The key as it is written on a keyboard; its name where the character cannot be seen."""
     name = key_name(key)
     return name if name.isprintable() and name.strip() else key
-
-
-def _nodes(screen: Screen[object]) -> list[DOMNode]:
-    focused = screen.focused
-    inside = list(focused.ancestors_with_self) if focused is not None else [screen]
-    return [node for node in inside if node is not screen.app] + [screen.app]
-
-
-def _bindings(node: DOMNode) -> Iterator[tuple[str, Binding]]:
-    # Textual has no public way to a node's bindings with the keymap applied.
-    bindings = node._bindings.copy()
-    if node.app._keymap:
-        bindings.apply_keymap(node.app._keymap)
-    for key, found in bindings.key_to_bindings.items():
-        for binding in found:
-            yield key, binding
 
 
 # --- key presets ---------------------------------------------------------------------------------

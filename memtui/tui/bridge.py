@@ -1,4 +1,4 @@
-"""The road from the message bus to the interface: events become Textual messages."""
+"""The road from the message bus to the interface: what an engine publishes, as Textual messages."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from memtui.bus import (
     Bus,
     Event,
     FileIndexed,
-    FilesChanged,
-    FileSkipped,
     ForeignExamined,
     IndexChanged,
     IndexSwapped,
@@ -21,34 +19,20 @@ from memtui.bus import (
     LegRecovered,
     SearchFailed,
     SearchReady,
-    StatusChanged,
     SyncFailed,
     SyncFinished,
-    SyncProgressed,
-    SyncStarted,
 )
-from memtui.model import Ranked, SyncStats
+from memtui.model import SyncStats
 from memtui.model.status import ForeignAgent
 
 if TYPE_CHECKING:
     from memtui.tui.memories import OpenedMemory
 
 
-Post = Callable[[Message], object]
-
-_STATUS = (StatusChanged, SyncStarted, SyncProgressed, FilesChanged, FileSkipped)
-_OTHERS = (
-    SearchReady,
-    SearchFailed,
-    FileIndexed,
-    SyncFinished,
-    SyncFailed,
-    ForeignExamined,
-    IndexChanged,
-    IndexSwapped,
-    LegDegraded,
-    LegRecovered,
-)
+CHANGES = (FileIndexed, IndexChanged, IndexSwapped, SyncFinished)
+"""The events to subscribe to; not each of them is a change."""
+_ANSWERS = (SearchReady, SearchFailed)
+_HANDED_ON = (*_ANSWERS, SyncFinished, SyncFailed, ForeignExamined, LegDegraded, LegRecovered)
 
 
 @dataclass
@@ -75,153 +59,73 @@ class AgentsFound(Message):
 
 
 @dataclass
-class SearchAnswered(Message):
-    """The engine answered request `sequence`; `complete` is false while a leg is still running."""
+class Published(Message):
+    """An event of an engine, with the number of its memory: each counts requests from one."""
 
-    sequence: int
-    ranked: Ranked
-    complete: bool
+    event: Event
     memory: int = 0
-    """Which of the memories opened so far it is from."""
-
-
-@dataclass
-class SearchErred(Message):
-    """The engine could not answer request `sequence`."""
-
-    sequence: int
-    error: str
-    memory: int = 0
-    """Which of the memories opened so far it is from."""
 
 
 class IndexStatusChanged(Message):
     """The index status may be different; the receiver asks for a snapshot."""
 
-    def can_replace(self, message: Message) -> bool:
-        """Let a burst collapse into its last message."""
-        return isinstance(message, IndexStatusChanged)
-
 
 class IndexContentChanged(Message):
     """Chunks were added, changed or removed: what is shown may be out of date."""
 
-    def can_replace(self, message: Message) -> bool:
-        """Let a burst collapse into its last message."""
-        return isinstance(message, IndexContentChanged)
-
-
-@dataclass
-class SyncEnded(Message):
-    """A sync or a rebuild ended; `error` is empty when it ended well, `note` says what it did."""
-
-    note: str
-    error: str = ""
-
-
-@dataclass
-class IndexExamined(Message):
-    """The truth report of another program's index was made; `problem` says why it was not."""
-
-    problem: str
-
-
-@dataclass
-class LegChanged(Message):
-    """A leg stopped answering, or answers again."""
-
-    note: str
-    healthy: bool
-
-
-_BURSTS = frozenset({IndexContentChanged, IndexStatusChanged})
-"""Messages without content: while one waits to be handled, another would say nothing new."""
-
 
 class Bridge:
-    """Turns bus events into messages; runs on the publisher's thread and only posts."""
+    """Posts what an engine publishes, from the publisher's thread.
 
-    def __init__(self, bus: Bus, post: Post, memory: int = 0) -> None:
-        """`memory` is put on every answer: each engine counts its requests from the beginning."""
+    The two messages without content wait to be handled at most once each: another one would say
+    nothing new, and a sync publishes thousands.
+    """
+
+    def __init__(self, bus: Bus, post: Callable[[Message], object], memory: int = 0) -> None:
         self._post = post
         self._memory = memory
         self._waiting: set[type[Message]] = set()
-        self._subscription = bus.subscribe((*_STATUS, *_OTHERS), self._forward)
+        self._subscription = bus.subscribe(Event, self._forward)
 
     def close(self) -> None:
         """Stop forwarding."""
         self._subscription.close()
 
     def _forward(self, event: Event) -> None:
-        for message in messages_for(event):
-            kind = type(message)
-            if isinstance(message, SearchAnswered | SearchErred):
-                message.memory = self._memory
-            if kind in _BURSTS:
-                if kind in self._waiting:
-                    continue
-                self._waiting.add(kind)
-            self._post(message)
+        if changes_content(event):
+            self._post_once(IndexContentChanged)
+        if isinstance(event, _HANDED_ON):
+            self._post(Published(event, self._memory))
+        if not isinstance(event, _ANSWERS):
+            self._post_once(IndexStatusChanged)
+
+    def _post_once(self, kind: type[Message]) -> None:
+        if kind not in self._waiting:
+            self._waiting.add(kind)
+            self._post(kind())
 
     def taken(self, message: Message) -> None:
         """Let the next message of this kind through; call it before looking at what changed."""
         self._waiting.discard(type(message))
 
 
-def messages_for(event: Event) -> tuple[Message, ...]:
-    """Translate one event; unknown events give nothing."""
-    match event:
-        case SearchReady():
-            return (SearchAnswered(event.sequence, event.ranked, event.complete),)
-        case SearchFailed():
-            return (SearchErred(event.sequence, event.error),)
-        case SyncFinished():
-            ended = SyncEnded(sync_note(event.stats))
-            changed = (IndexContentChanged(),) if _changed_anything(event.stats) else ()
-            return (*changed, ended, IndexStatusChanged())
-        case SyncFailed():
-            return (SyncEnded("", event.error), IndexStatusChanged())
-        case ForeignExamined():
-            return (IndexExamined(event.problem), IndexStatusChanged())
-        case FileIndexed() | IndexSwapped() | IndexChanged():
-            return (IndexContentChanged(), IndexStatusChanged())
-        case LegDegraded():
-            reason = event.detail or event.reason.value.replace("_", " ")
-            return (LegChanged(f"{event.leg} leg: {reason}", False), IndexStatusChanged())
-        case LegRecovered():
-            return (LegChanged(f"{event.leg} leg answers again", True), IndexStatusChanged())
-        case StatusChanged() | SyncStarted() | SyncProgressed() | FilesChanged() | FileSkipped():
-            return (IndexStatusChanged(),)
-        case _:
-            return ()
+def changes_content(event: Event) -> bool:
+    """Whether after an event the index may hold something else."""
+    if isinstance(event, SyncFinished):
+        stats = event.stats
+        return stats.rebuild or any(
+            (stats.files_added, stats.files_changed, stats.files_removed, stats.chunks_embedded)
+        )
+    return isinstance(event, CHANGES)
 
 
 def sync_note(stats: SyncStats) -> str:
     """Say in one line what a sync did."""
-    parts = [
-        f"{count} {word}"
-        for count, word in (
-            (stats.files_added, "added"),
-            (stats.files_changed, "changed"),
-            (stats.files_removed, "removed"),
-        )
-        if count
-    ]
-    done = ", ".join(parts) if parts else "nothing changed"
+    counts = (
+        (stats.files_added, "added"),
+        (stats.files_changed, "changed"),
+        (stats.files_removed, "removed"),
+    )
+    done = ", ".join(f"{count} {word}" for count, word in counts if count) or "nothing changed"
     kind = "rebuilt" if stats.rebuild else "synced"
     return f"{kind}: {done} ({stats.seconds:.1f} s)"
-
-
-def _changed_anything(stats: SyncStats) -> bool:
-    return stats.rebuild or any(
-        (stats.files_added, stats.files_changed, stats.files_removed, stats.chunks_embedded)
-    )
-
-
-CHANGES = (FileIndexed, IndexChanged, IndexSwapped, SyncFinished)
-"""The events to subscribe to; not each of them is a change."""
-
-
-def changes_content(event: Event) -> bool:
-    """Whether after an event the index may hold something else."""
-    return any(isinstance(message, IndexContentChanged) for message in messages_for(event))

@@ -13,9 +13,9 @@ from textual.content import Content
 from textual.screen import Screen
 
 from memtui.model import Fusion, Ranking
+from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.tui import format as fmt
-from memtui.tui.bindings import KnownKey, key_label, known_keys
-from memtui.tui.options import built_in_rankings
+from memtui.tui.bindings import keyed_actions
 
 if TYPE_CHECKING:
     from memtui.tui.app import MemtuiApp
@@ -140,19 +140,16 @@ class MemtuiCommands(Provider):
 
     def _actions(self) -> Iterator[Command]:
         """The bindings of the screen and of the application, each action once."""
-        found: dict[str, list[KnownKey]] = {}
-        for known in known_keys(self.screen):
-            if known.enabled and isinstance(known.node, App | Screen):
-                found.setdefault(known.binding.action, []).append(known)
-        for action, known_as in found.items():
-            first = known_as[0].binding
-            yield Command(
-                first.description,
-                first.tooltip,
-                partial(self.app.run_action, action, known_as[0].node),
-                tuple(dict.fromkeys(key_label(known.binding.key) for known in known_as)),
-                discover=first.show or not _STEPS & {known.binding.key for known in known_as},
-            )
+        for keyed in keyed_actions(self.screen):
+            if keyed.enabled and isinstance(keyed.node, App | Screen):
+                binding = keyed.binding
+                yield Command(
+                    binding.description,
+                    binding.tooltip,
+                    partial(self.app.run_action, binding.action, keyed.node),
+                    keyed.keys,
+                    discover=binding.show or binding.key not in _STEPS,
+                )
 
     def _rankings(self, app: MemtuiApp) -> Iterator[Command]:
         change = app.search_screen.rankings.change
@@ -164,7 +161,7 @@ class MemtuiCommands(Provider):
             run = partial(change, replace(app.search_screen.ranking, fusion=fusion))
             name = f"fusion: {fmt.FUSION_WORDS[fusion]}"
             yield Command(name, FUSION_HELP[fusion], run, discover=False)
-        built_in = built_in_rankings()
+        built_in = BUILT_IN
         for profile, ranking in app.options.profiles.items():
             told = "rank as this program does" if profile in built_in else "a profile of your own"
             yield Command(f"profile: {profile}", told, partial(change, ranking))

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.choice import EmbeddingChoice, choice_of
 from memtui.model import Ranking
-
-if TYPE_CHECKING:
-    from memtui.settings import Flag, Loaded
-    from memtui.settings.load import Layer, SettingsFiles
-
-
-def built_in_rankings() -> Mapping[str, Ranking]:
-    """The rankings that come with memtui, by name."""
-    # Imported late: what only needs a type of this module does not need them.
-    from memtui.ranking.profiles import PROFILES
-
-    return PROFILES
+from memtui.ranking.profiles import PROFILES
+from memtui.settings import Flag, Loaded, state_dir
+from memtui.settings.load import SettingsFiles, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +20,7 @@ class UiOptions:
 
     ranking: Ranking = field(default_factory=Ranking)
     """The configured ranking; `0` goes back to it."""
-    profiles: Mapping[str, Ranking] = field(default_factory=built_in_rankings)
+    profiles: Mapping[str, Ranking] = field(default_factory=lambda: PROFILES)
     """Every named ranking: those that are built in, then the own ones."""
     files: SettingsFiles | None = None
     """Where the settings are; `None`: parameters cannot be written."""
@@ -54,18 +45,35 @@ class UiOptions:
     """One line each, told once at the start."""
 
 
-def is_provider_given(loaded: Loaded) -> bool:
-    """Whether a file, a variable or an option says which provider is wanted, `auto` among them."""
-    return any("embedding.provider" in layer.values for layer in loaded.layers)
+def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = False) -> UiOptions:
+    """Resolve the interface's options from loaded settings.
 
-
-def flags_of(layers: Sequence[Layer]) -> dict[str, Flag]:
-    """The settings that were given as options, each with the name of its option."""
-    from memtui.settings.load import Flag, Source
-
-    return {
+    Of the demo and of an agent's workspace no file is written: parameters go to the user's.
+    """
+    settings = loaded.settings
+    has_folder = root != Path() and not demo and not foreign
+    flags = {
         key: Flag(layer.place(key), value)
-        for layer in layers
+        for layer in loaded.layers
         if layer.source is Source.FLAG
         for key, value in layer.values.items()
     }
+    return UiOptions(
+        ranking=settings.configured_ranking(PROFILES),
+        profiles=settings.named_rankings(PROFILES),
+        files=SettingsFiles(dict(os.environ), root if has_folder else None, flags),
+        root=root,
+        theme=settings.ui.theme,
+        preview=settings.ui.preview,
+        glyphs=settings.ui.glyphs,
+        history=settings.ui.history,
+        editor=settings.editor,
+        keymap_preset=settings.keymap.preset,
+        keymap=settings.keymap.bindings,
+        state_dir=state_dir(),
+        embedding=choice_of(settings.embedding),
+        # A file, a variable or an option says which provider it is to be, `auto` among them.
+        is_provider_given=any("embedding.provider" in layer.values for layer in loaded.layers),
+        demo=demo,
+        warnings=loaded.warnings,
+    )

@@ -150,7 +150,7 @@ async def test_it_is_reached_from_a_result_and_from_its_explanation() -> None:
         await press(run.pilot, "down", "escape")
         chosen = run.app.search_screen.selected_id
         lines = [line for group in help_groups(run.app.screen, None) for line in group.lines]
-        assert [line.description for line in lines if "K" in line.keys] == ["chunk"]
+        assert [line.binding.description for line in lines if "K" in line.keys] == ["chunk"]
         await _press(run, "K")
         assert cast("ChunkScreen", run.app.screen).lookup.chunk_id == chosen
         await _press(run, "escape", "x")

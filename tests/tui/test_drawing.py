@@ -7,7 +7,6 @@ from dataclasses import replace
 from textual.content import Content
 
 from memtui.tui.present.report import BAR_META
-from memtui.tui.screens.search.search_controller import PANES_AFTER
 from memtui.tui.widgets.row_list import RowList
 from tests.tui.harness import running, settle, until
 
@@ -23,25 +22,11 @@ async def test_the_rows_come_before_what_is_beside_them() -> None:
         assert screen.ranked is not None
         before, chosen = screen.near.rows, screen.selected_id
         fewer = run.engine.search.rerank(screen.ranked.pool, replace(screen.ranking, k=1))
-        screen.lists.show(fewer, keep=None, panes_after=PANES_AFTER)
+        screen.lists.show(fewer, keep=None)
         assert len(screen.results.rows) == 1
         assert screen.near.rows == before
-        screen.lists.let_keys_go_first()
         await until(run.pilot, lambda: len(screen.near.rows) > len(before))
         assert screen.selected_id == chosen
-
-
-async def test_where_nobody_types_everything_is_drawn_at_once() -> None:
-    async with running(size=(120, 40)) as run:
-        await run.search()
-        screen = run.app.search_screen
-        assert screen.ranked is not None
-        screen.results.focus()
-        await run.pilot.pause()
-        before = screen.near.rows
-        fewer = run.engine.search.rerank(screen.ranked.pool, replace(screen.ranking, k=1))
-        screen.lists.show(fewer, keep=None, panes_after=PANES_AFTER)
-        assert len(screen.near.rows) > len(before)
 
 
 async def test_a_list_that_was_hidden_is_told_its_size() -> None:

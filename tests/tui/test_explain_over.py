@@ -78,6 +78,7 @@ async def test_a_change_is_of_the_asked_ranking_where_one_leg_ranks_alone() -> N
         assert screen.explained.shown
         # A weight changes nothing with one leg, and a later change must not take it back.
         search.rankings.change(replace(search.ranking, vector_weight=0.5))
+        await settle(run.app, run.pilot)
         assert screen.controller.ranking == search.ranking
         await run.pilot.press("u")
         assert "taken back: the last change of the parameters" in run.text

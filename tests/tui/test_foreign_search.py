@@ -227,7 +227,7 @@ async def test_the_keys_say_examine_and_offer_no_rebuild() -> None:
         await run.pilot.press("escape", "question_mark")
         await settle(run.app, run.pilot)
         assert isinstance(run.app.screen, HelpScreen)
-        told = {line.description for group in run.app.screen.groups for line in group.lines}
+        told = {line.binding.description for group in run.app.screen.groups for line in group.lines}
         assert "examine" in told
         assert not told & {"sync", "rebuild"}
         await run.pilot.press("escape", "i")

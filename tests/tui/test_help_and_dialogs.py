@@ -61,7 +61,7 @@ async def test_every_active_binding_is_listed() -> None:
         preview.focus()
         await pilot.pause()
         listed = {
-            (line.description.lower(), key)
+            (line.binding.action, key)
             for group in help_groups(app.screen, preview)
             for line in group.lines
             for key in line.keys
@@ -77,7 +77,9 @@ async def test_keys_that_a_text_box_takes_are_listed_and_told_apart() -> None:
         box.focus()
         await pilot.pause()
         groups = help_groups(app.screen, box)
-        line = next(line for group in groups for line in group.lines if line.description == "MMR")
+        line = next(
+            line for group in groups for line in group.lines if line.binding.description == "MMR"
+        )
         assert line.keys == ("m", "F2")
         assert line.typed == ("m",)
 

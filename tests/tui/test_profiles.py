@@ -14,9 +14,8 @@ from memtui.ranking.profiles import PROFILES
 from memtui.settings import Flag, load_settings
 from memtui.settings.load import SettingsFiles
 from memtui.settings.sample import sample_config
-from memtui.tui.app import options_from
 from memtui.tui.commands import MemtuiCommands
-from memtui.tui.options import UiOptions
+from memtui.tui.options import UiOptions, options_from
 from memtui.tui.parameters import changed_count
 from memtui.tui.screens.configuration import ConfigurationScreen
 from memtui.tui.screens.write import Where, WriteParameters

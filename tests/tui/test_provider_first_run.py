@@ -12,8 +12,7 @@ from memtui.bus import Bus
 from memtui.model import IndexState
 from memtui.settings import Flag, load_settings
 from memtui.settings.storage import StateFolder
-from memtui.tui.app import options_from
-from memtui.tui.options import UiOptions
+from memtui.tui.options import UiOptions, options_from
 from memtui.tui.screens.dialogs import FirstRunHint
 from memtui.tui.screens.providers.screen import ConfirmProvider, ProvidersScreen
 from memtui.tui.screens.providers.switch import ASKED

@@ -18,9 +18,9 @@ from memtui.model.status import ProbeResult, ProviderListing
 from memtui.report.providers import price_words
 from memtui.settings import load_settings
 from memtui.settings.load import SettingsFiles
-from memtui.tui.app import MemtuiApp, options_from
+from memtui.tui.app import MemtuiApp
 from memtui.tui.commands import MemtuiCommands
-from memtui.tui.options import UiOptions
+from memtui.tui.options import UiOptions, options_from
 from memtui.tui.screens.providers.screen import ConfirmProvider, ProvidersScreen, price_line
 from memtui.tui.screens.providers.switch import choice_named, worth_asking
 from memtui.tui.screens.write import WriteProvider

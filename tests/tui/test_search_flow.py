@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memtui.tui.screens.search.search_controller import BURST_SECONDS, SearchFlow
+from memtui.tui.screens.search.search_controller import SearchFlow
 
 
 def test_a_pause_is_as_long_as_the_last_answer_took() -> None:
@@ -43,11 +43,3 @@ def test_an_old_failure_does_not_end_a_new_search() -> None:
     assert flow.running
     assert flow.fail(2)
     assert not flow.running
-
-
-def test_only_what_follows_hard_on_another_change_is_a_burst() -> None:
-    flow = SearchFlow()
-    assert not flow.is_burst(100.0)
-    assert flow.is_burst(100.0 + BURST_SECONDS / 2)
-    assert flow.is_burst(100.0 + BURST_SECONDS)
-    assert not flow.is_burst(100.0 + BURST_SECONDS * 3)

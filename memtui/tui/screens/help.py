@@ -17,7 +17,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from memtui.tui import format as fmt
-from memtui.tui.bindings import KnownKey, bindings, key_label, known_keys
+from memtui.tui.bindings import KeyedAction, bindings, keyed_actions
 from memtui.tui.screens.base import BaseScreen
 from memtui.tui.widgets.query_bar import SafeInput
 
@@ -25,73 +25,35 @@ _KEYS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class HelpLine:
-    """An action with all of its keys."""
-
-    keys: tuple[str, ...]
-    typed: tuple[str, ...]
-    """Those of the keys that the focused text box takes as text."""
-    description: str
-    tooltip: str
-    enabled: bool
-
-    def matches(self, words: Iterable[str]) -> bool:
-        """Whether every word is in the keys, the description or the tooltip."""
-        text = " ".join((*self.keys, self.description, self.tooltip)).casefold()
-        return all(word in text for word in words)
-
-
-@dataclass(frozen=True, slots=True)
 class HelpGroup:
-    """The keys of one pane, of the screen or of the application."""
+    """The actions of one pane, of the screen or of the application."""
 
     title: str
     hint: str
-    lines: tuple[HelpLine, ...]
+    lines: tuple[KeyedAction, ...]
 
 
 def help_groups(screen: Screen[object], focused: Widget | None) -> tuple[HelpGroup, ...]:
-    """The known keys by the place that answers them: the focused pane, the screen, the app.
+    """Return the actions by the place that does them: the focused pane, the screen, the app.
 
     What every text box and list can do comes last.
     """
-    own: dict[DOMNode, dict[str, list[KnownKey]]] = {}
-    stock: dict[str, list[KnownKey]] = {}
-    for known in known_keys(screen):
+    own: dict[DOMNode, list[KeyedAction]] = {}
+    stock: list[KeyedAction] = []
+    for keyed in keyed_actions(screen):
         # Textual's own bindings have no id: editing text and scrolling, the same everywhere.
-        actions = own.setdefault(known.node, {}) if known.binding.id else stock
-        actions.setdefault(known.binding.action, []).append(known)
-    groups = [_group(node, actions, screen, focused) for node, actions in own.items()]
+        (own.setdefault(keyed.node, []) if keyed.binding.id else stock).append(keyed)
+    groups = []
+    for node, lines in own.items():
+        hint = ""
+        if node is focused:
+            hint = _HINTS.get(node.id or "") or getattr(node, "HELP", None) or ""
+        elif node is screen and any(line.typed for line in lines):
+            hint = "Grey keys are typed into the box: leave it with esc to use them."
+        groups.append(HelpGroup(_title(node, focused), hint, tuple(lines)))
     if stock:
-        lines = tuple(_line(found) for found in stock.values())
-        groups.append(HelpGroup("Editing and scrolling", "", lines))
+        groups.append(HelpGroup("Editing and scrolling", "", tuple(stock)))
     return tuple(groups)
-
-
-def _group(
-    node: DOMNode,
-    actions: Mapping[str, list[KnownKey]],
-    screen: Screen[object],
-    focused: Widget | None,
-) -> HelpGroup:
-    lines = tuple(_line(found) for found in actions.values())
-    hint = ""
-    if node is focused:
-        hint = _HINTS.get(node.id or "") or getattr(node, "HELP", None) or ""
-    elif node is screen and any(line.typed for line in lines):
-        hint = "Grey keys are typed into the box: leave it with esc to use them."
-    return HelpGroup(_title(node, focused), hint, lines)
-
-
-def _line(found: list[KnownKey]) -> HelpLine:
-    first = found[0].binding
-    return HelpLine(
-        tuple(dict.fromkeys(key_label(known.binding.key) for known in found)),
-        tuple(key_label(known.binding.key) for known in found if not known.works),
-        first.description if first.id else first.description.lower(),
-        first.tooltip,
-        found[0].enabled,
-    )
 
 
 _TITLES: Mapping[str, str] = {
@@ -169,29 +131,36 @@ def help_content(groups: Iterable[HelpGroup], wanted: str) -> Content:
     words = wanted.casefold().split()
     blocks: list[Content] = []
     for group in groups:
-        lines = [line for line in group.lines if line.matches(words)]
+        lines = [line for line in group.lines if _holds(line, words)]
         if not lines:
             continue
         block = [Content.styled(group.title, "bold $accent")]
         if group.hint and not words:
             block.append(Content.styled(group.hint, fmt.MUTED))
-        block += [_draw(line) for line in lines]
-        blocks.append(Content("\n").join(block))
+        blocks.append(Content("\n").join([*block, *map(_draw, lines)]))
     if not blocks:
         return Content.styled("no key does that", fmt.MUTED)
     return Content("\n\n").join(blocks)
 
 
-def _draw(line: HelpLine) -> Content:
+def _holds(line: KeyedAction, words: Iterable[str]) -> bool:
+    """Whether every word is in the keys, the description or the tooltip."""
+    text = " ".join((*line.keys, line.binding.description, line.binding.tooltip)).casefold()
+    return all(word in text for word in words)
+
+
+def _draw(line: KeyedAction) -> Content:
+    binding = line.binding
     keys = Content(" ").join(
         Content.styled(key, fmt.MUTED if key in line.typed else "bold") for key in line.keys
     )
     off = "" if line.enabled else "  (not now)"
-    tooltip = f"  {line.tooltip}" if line.tooltip else ""
+    tooltip = f"  {binding.tooltip}" if binding.tooltip else ""
+    description = binding.description if binding.id else binding.description.lower()
     return Content.assemble(
         "  ",
         keys,
         " " * max(1, _KEYS - keys.cell_length),
-        (line.description, "" if line.enabled else fmt.MUTED),
+        (description, "" if line.enabled else fmt.MUTED),
         (tooltip + off, fmt.MUTED),
     )

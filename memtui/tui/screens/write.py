@@ -25,6 +25,7 @@ from memtui.errors import SettingsError
 from memtui.index.transcripts.scope import is_source
 from memtui.model import Ranking
 from memtui.model.conversations import TranscriptSource
+from memtui.ranking.profiles import PROFILES
 from memtui.settings.keys import NAME_RULE, name_problem
 from memtui.settings.load import SettingsFiles, Source
 from memtui.settings.shown import shown_text
@@ -45,7 +46,6 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.options import built_in_rankings
 from memtui.tui.screens.base import BaseScreen
 from memtui.tui.screens.difference import difference, drawn
 from memtui.tui.widgets.query_bar import SafeInput
@@ -479,7 +479,7 @@ class WriteParameters(WriteDialog[Written], inherit_bindings=False):
         places = {Source.USER: Where.USER, Source.PROJECT: Where.PROJECT}
         self.post_message(PathsFound({places[one]: path for one, path in targets.items()}))
         where, name = cast("tuple[Where, str]", subject)
-        built_in = built_in_rankings()
+        built_in = PROFILES
         if where is Where.PROFILE:
             return plan_profile(self._files, Source.USER, name, self._ranking, built_in)
         source = Source.PROJECT if where is Where.PROJECT else Source.USER
@@ -488,7 +488,7 @@ class WriteParameters(WriteDialog[Written], inherit_bindings=False):
     def result_of(self, plan: Plan) -> Written:
         """What was written, and the profiles as the settings have them now."""
         settings = self._files.load().settings
-        return Written(plan, self.where, settings.named_rankings(built_in_rankings()))
+        return Written(plan, self.where, settings.named_rankings(PROFILES))
 
     @on(PathsFound)
     def paths_found(self, message: PathsFound) -> None:

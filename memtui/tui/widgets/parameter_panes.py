@@ -27,17 +27,10 @@ from memtui.tui.parameters import (
 class ParameterArea(Widget):
     """Parameters are drawn in styles whose meta names them as `parameter`."""
 
-    class Clicked(Message):
-        """A parameter was clicked."""
+    class Turned(Message):
+        """A parameter was clicked, or the wheel turned over it: `steps` is 1 upwards, -1 down."""
 
-        def __init__(self, parameter: str) -> None:
-            super().__init__()
-            self.parameter = parameter
-
-    class Wheeled(Message):
-        """The wheel was turned over a parameter; `steps` is 1 upwards, -1 downwards."""
-
-        def __init__(self, parameter: str, steps: int) -> None:
+        def __init__(self, parameter: str, steps: int = 0) -> None:
             super().__init__()
             self.parameter = parameter
             self.steps = steps
@@ -46,7 +39,7 @@ class ParameterArea(Widget):
         """Toggle or step what was clicked."""
         parameter = event.style.meta.get("parameter")
         if isinstance(parameter, str):
-            self.post_message(self.Clicked(parameter))
+            self.post_message(self.Turned(parameter))
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """Step the parameter under the pointer up."""
@@ -61,7 +54,7 @@ class ParameterArea(Widget):
         parameter = style.meta.get("parameter")
         if isinstance(parameter, str):
             event.stop()
-            self.post_message(self.Wheeled(parameter, steps))
+            self.post_message(self.Turned(parameter, steps))
 
 
 _SWITCHES = ("mmr", "decay")

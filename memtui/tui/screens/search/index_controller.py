@@ -6,11 +6,12 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, cast
 
+from memtui.bus import ForeignExamined, LegDegraded, LegRecovered, SyncFailed, SyncFinished
 from memtui.model import IndexState, IndexStatus
 from memtui.report import providers as words
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
-from memtui.tui.bridge import IndexExamined, LegChanged, SyncEnded
+from memtui.tui.bridge import sync_note
 from memtui.tui.widgets import index_status
 
 if TYPE_CHECKING:
@@ -96,32 +97,37 @@ class IndexController:
 
     # --- what happened --------------------------------------------------------------------------
 
-    def sync_ended(self, message: SyncEnded) -> None:
+    def sync_ended(self, event: SyncFinished | SyncFailed) -> None:
         """Tell how a sync ended when it was asked for, and always when it failed."""
-        if message.error and self._stop_asked:
-            tell(self.view, safe_line(message.error))
-        elif message.error:
-            tell(self.view, safe_line(f"sync failed: {message.error}"), error=True)
-        elif self._sync_asked:
-            tell(self.view, safe_line(message.note))
+        if isinstance(event, SyncFinished):
+            if self._sync_asked:
+                tell(self.view, safe_line(sync_note(event.stats)))
+        elif self._stop_asked:
+            tell(self.view, safe_line(event.error))
+        else:
+            tell(self.view, safe_line(f"sync failed: {event.error}"), error=True)
         self._sync_asked = self._stop_asked = False
 
-    def examined(self, message: IndexExamined) -> None:
+    def examined(self, event: ForeignExamined) -> None:
         """Tell what another look at the index found, when it was asked for or failed."""
         view = self.view
         self.refresh_status()
         view.lists.show_subtitle()
         foreign = view.status.foreign if view.status is not None else None
-        if message.problem:
-            tell(view, safe_line(f"could not examine the index: {message.problem}"), error=True)
+        if event.problem:
+            tell(view, safe_line(f"could not examine the index: {event.problem}"), error=True)
         elif self._sync_asked and foreign is not None:
             found = index_status.counted_findings(foreign) or "nothing wrong"
             tell(view, f"examined: {found}")
         self._sync_asked = False
 
-    def leg_changed(self, message: LegChanged) -> None:
+    def leg_changed(self, event: LegDegraded | LegRecovered) -> None:
         """Tell that a leg stopped answering or answers again."""
-        tell(self.view, safe_line(message.note), warning=not message.healthy)
+        if isinstance(event, LegDegraded):
+            why = event.detail or event.reason.value.replace("_", " ")
+            tell(self.view, safe_line(f"{event.leg} leg: {why}"), warning=True)
+        else:
+            tell(self.view, safe_line(f"{event.leg} leg answers again"))
         self.view.search.refresh()
 
     def content_changed(self) -> None:

@@ -29,17 +29,25 @@ class InquiryController:
         self._tracing: Ranked | None = None
 
     def list_shown(self, ranked: Ranked, is_other: bool) -> None:
-        """Let what follows a chunk follow it to the list on screen."""
+        """Let what follows a chunk or a change follow it to the list on screen."""
+        view = self.view
         if is_other:
             self._traced = {}
         self._show_pins()
         self._trace_pins()
-        if self.view.shown_complete and len(self.view.app.screen_stack) > 1:
-            from memtui.tui.screens.explain import ExplainScreen
+        if len(view.app.screen_stack) < 2:
+            return
+        from memtui.tui.screens.compare import CompareScreen
+        from memtui.tui.screens.explain import ExplainScreen
+        from memtui.tui.screens.sweep import SweepScreen
 
-            for screen in self.view.app.screen_stack:
-                if isinstance(screen, ExplainScreen):
-                    screen.take(ranked, self.view.ranking)
+        for screen in view.app.screen_stack:
+            if isinstance(screen, SweepScreen):
+                screen.follow(ranked, view.ranking, view.options.ranking)
+            elif isinstance(screen, CompareScreen):
+                screen.follow(ranked, view.ranking)
+            elif isinstance(screen, ExplainScreen) and view.shown_complete:
+                screen.take(ranked, view.ranking)
 
     # --- explaining -----------------------------------------------------------------------------
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from memtui.model import citation
 from memtui.text.sanitize import safe, safe_line
-from memtui.tui.background import in_background, tell
+from memtui.tui.background import Timers, in_background, tell
 from memtui.tui.editor import edit_place
-from memtui.tui.screens.search.list_controller import Timers
 from memtui.tui.widgets.result_rows import FILE, QUERY
 
 if TYPE_CHECKING:

@@ -8,15 +8,14 @@ from time import monotonic
 from typing import TYPE_CHECKING, cast
 
 from memtui.model import Ranked, Ranking, SearchMode
+from memtui.ranking.profiles import PROFILES
+from memtui.ranking.trace import difference
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import parameters as steps
-from memtui.tui.background import tell
-from memtui.tui.options import built_in_rankings
-from memtui.tui.screens.search.list_controller import Timers
+from memtui.tui.background import Timers, tell
 
 if TYPE_CHECKING:
-    from memtui.engine import Engine
     from memtui.tui.app import MemtuiApp
     from memtui.tui.screens.search.screen import SearchScreen
     from memtui.tui.screens.write import Written
@@ -59,9 +58,11 @@ class RankingHistory:
     _at: float = 0.0
 
     def changed(self, before: Ranking, after: Ranking, step: str, seconds: float) -> None:
-        """Note a change at a time of a monotonic clock; `step` names the parameter of a stepping
-        key, else it is empty. Steps of a burst become one change, and none when it ends where it
-        began."""
+        """Note a change at a time of a monotonic clock.
+
+        `step` names the parameter of a stepping key, else it is empty. Steps of a burst become one
+        change, and none when it ends where it began.
+        """
         is_burst = bool(step) and step == self._step and seconds - self._at <= BURST_SECONDS
         self._step, self._at = step, seconds
         self.undone.clear()
@@ -100,43 +101,48 @@ class RankingController:
         self.view = view
         self.clock: Callable[[], float] = monotonic
         """When keys are pressed, to tell a held key from two."""
+        self.history = RankingHistory()
         self._timers = Timers(view)
         self._note = ""
-        self._changes = RankingHistory()
-        self._changes_of: Engine | None = None
-        self._configured_list: tuple[Ranking, Ranked] | None = None
-        """The configured ranking and its list of the candidates on screen."""
+        self._effect: Callable[[], str] | None = None
+        """What the last change did, to be told once its list is on screen."""
 
     # --- changing -------------------------------------------------------------------------------
 
     def change(
-        self, ranking: Ranking, *, at_end: str = "", step: str = "", because: str = ""
+        self,
+        ranking: Ranking,
+        *,
+        at_end: str = "",
+        step: str = "",
+        because: str = "",
+        aside: str = "",
     ) -> None:
         """Rank with other parameters and tell what moved, entered and left.
 
         `at_end` is told when nothing changes; `step` names the parameter that a key stepped;
-        `because` goes before what is told, as `undo`, and such a change cannot be undone itself.
+        `because` goes before what is told, as `undo`, and such a change cannot be undone itself;
+        `aside` is told in place of what moved.
         """
-        view, before = self.view, self.view.ranking
+        view, before, shown = self.view, self.view.ranking, self.view.ranked
         if ranking == before:
             self.note(at_end)
             return
         if not because:
-            self._history().changed(before, ranking, step, self.clock())
+            self.history.changed(before, ranking, step, self.clock())
         view.ranking = ranking
-        change = steps.describe_change(before, ranking)
-        change = f"{because}: {change}" if because else change
-        shown = view.ranked
         if shown is None or view.engine is None:
-            self.note(change)
+            self.note(_told(because, before, ranking, aside))
             return
-        # Imported late: ranking needs numpy, and the first paint does not.
-        from memtui.ranking.trace import difference
-
         after = view.engine.search.rerank(shown.pool, ranking)
         moves = difference(shown, after)
+
+        def effect() -> str:
+            moved = "" if aside else f": {steps.effect(moves) or self._no_effect()}"
+            return _told(because, before, ranking, aside) + moved
+
+        self._effect = effect
         ranks = {hit.chunk.id: hit.rank for hit in shown.hits}
-        self.note(f"{change}: {steps.effect(moves) or self._no_effect()}")
         view.lists.show(
             after,
             keep=view.selected_id,
@@ -161,14 +167,12 @@ class RankingController:
     def step(self, parameter: str, direction: int) -> None:
         """Move λ, the half-life, the vector weight or k; some show when their stage is on."""
         ranking = STEPS[parameter](self.view.ranking, direction)
-        self.change(ranking, at_end=f"{parameter}: no further", step=parameter)
-        ranking = self.view.ranking
-        stage, key, enabled = {
-            "λ": ("MMR", "m", ranking.mmr.enabled),
-            "half-life": ("decay", "d", ranking.decay.enabled),
-        }.get(parameter, ("", "", True))
-        if not enabled and self._note:
-            self.note(f"{self._note.partition(':')[0]} ({stage} is off: {key})")
+        aside = ""
+        if parameter == "λ" and not ranking.mmr.enabled:
+            aside = "(MMR is off: m)"
+        elif parameter == "half-life" and not ranking.decay.enabled:
+            aside = "(decay is off: d)"
+        self.change(ranking, at_end=f"{parameter}: no further", step=parameter, aside=aside)
 
     def wheel(self, parameter: str, steps_up: int) -> None:
         """Step what the wheel was turned over."""
@@ -180,20 +184,13 @@ class RankingController:
         """Go back to the configured ranking."""
         self.change(self.view.options.ranking, at_end="as configured already")
 
-    def _history(self) -> RankingHistory:
-        """The changes that were made over the memory that is open."""
-        if self._changes_of is not self.view.engine:
-            self._changes.clear()
-            self._changes_of = self.view.engine
-        return self._changes
-
     def undo(self) -> None:
         """Go back to the ranking before the last change."""
-        self._go_back(self._history().undo(self.view.ranking), "undo")
+        self._go_back(self.history.undo(self.view.ranking), "undo")
 
     def redo(self) -> None:
         """Bring back the ranking that undo took away."""
-        self._go_back(self._history().redo(self.view.ranking), "redo")
+        self._go_back(self.history.redo(self.view.ranking), "redo")
 
     def _go_back(self, ranking: Ranking | None, verb: str) -> None:
         if ranking is None:
@@ -205,11 +202,16 @@ class RankingController:
 
     def note(self, text: str) -> None:
         """Show the parameters, with a note about the last change for a while."""
-        self._note = text
+        self._note, self._effect = text, None
         self.show_parameters()
         self._timers.stop("note")
         if text:
             self._timers.start("note", NOTE_SECONDS, lambda: self.note(""))
+
+    def list_shown(self) -> None:
+        """Tell what the last change did to the list, which is on screen by now."""
+        if self._effect is not None:
+            self.note(self._effect())
 
     def show_parameters(self) -> None:
         """Draw the strip and the panel."""
@@ -219,35 +221,17 @@ class RankingController:
         view.panel.show(view.ranking, configured, view.mode)
 
     def against_configured(self, ranked: Ranked) -> str:
-        """`vs config: 2 moved, 1 in, 1 out` while parameters differ; empty where no list of the
-        configured ranking can be made of these candidates."""
+        """Return `vs config: 2 moved, 1 in, 1 out` while parameters differ.
+
+        Empty where no list of the configured ranking can be made of these candidates.
+        """
         view, configured = self.view, self.view.options.ranking
         if view.engine is None or view.ranking == configured or not view.flow.complete:
             return ""
         if steps.needs_search(ranked.pool, view.ranking, configured):
             return ""
-        # Imported late: ranking needs numpy, and the first paint does not.
-        from memtui.ranking.trace import difference
-
-        known = self._configured_list
-        if known is None or known[0] != configured or known[1].pool is not ranked.pool:
-            known = configured, view.engine.search.rerank(ranked.pool, configured)
-            self._configured_list = known
-        return f"vs config: {steps.effect(difference(known[1], ranked)) or 'the same list'}"
-
-    def list_shown(self, ranked: Ranked) -> None:
-        """Let the sweep and the comparison that lie above follow the list."""
-        stack = self.view.app.screen_stack
-        if len(stack) < 2:
-            return
-        from memtui.tui.screens.compare import CompareScreen
-        from memtui.tui.screens.sweep import SweepScreen
-
-        for screen in stack:
-            if isinstance(screen, SweepScreen):
-                screen.follow(ranked, self.view.ranking, self.view.options.ranking)
-            elif isinstance(screen, CompareScreen):
-                screen.follow(ranked, self.view.ranking)
+        moves = difference(view.engine.search.rerank(ranked.pool, configured), ranked)
+        return f"vs config: {steps.effect(moves) or 'the same list'}"
 
     # --- named rankings -------------------------------------------------------------------------
 
@@ -263,11 +247,10 @@ class RankingController:
         named = dict(view.options.profiles)
         foreign = view.status.foreign if view.status is not None else None
         if foreign is not None:
-            others = built_in_rankings()
             named = {
                 name: ranking
                 for name, ranking in named.items()
-                if name not in others or name == foreign.profile
+                if name not in PROFILES or name == foreign.profile
             }
         configured = view.options.ranking
         if configured.profile in named:
@@ -289,7 +272,7 @@ class RankingController:
         if files is None:
             tell(view, NO_SETTINGS)
             return
-        is_own = view.ranking.profile not in built_in_rankings()
+        is_own = view.ranking.profile not in PROFILES
         screen = WriteParameters(
             # The workspace of an agent is the agent's: nothing is written there.
             replace(files, root=None) if view.is_foreign else files,
@@ -324,7 +307,7 @@ class RankingController:
         from memtui.settings.rankings import as_built_in, base_of
         from memtui.tui.screens.configuration import ConfigurationScreen, release_for
 
-        view, built_in = self.view, built_in_rankings()
+        view, built_in = self.view, PROFILES
         foreign = view.status.foreign if view.status is not None else None
         own = (foreign.profile,) if foreign is not None else ()
         bases = (base_of(one, built_in) for one in (view.ranking, view.options.ranking))
@@ -385,3 +368,9 @@ class RankingController:
         if not any(hit.chunk.id == chunk_id for hit in ranked.hits):
             self.view.lists.show_near_misses()
         self.view.lists.choose(chunk_id)
+
+
+def _told(because: str, before: Ranking, after: Ranking, aside: str) -> str:
+    """Say what changed, as `undo: λ 0.70→0.65 (MMR is off: m)`."""
+    change = steps.describe_change(before, after)
+    return f"{because}: {change}" if because else f"{change} {aside}" if aside else change

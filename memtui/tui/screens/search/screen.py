@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
@@ -16,17 +17,19 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from memtui.model import Chunk, Drop, Hit, IndexStatus, Ranked, SearchMode
+from memtui.settings.storage import StateFolder
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.base import HEIGHTS, HUGE, TALL, TOO_SMALL, WIDE, WIDTHS, BaseScreen
+from memtui.tui.screens.dialogs import FirstRunHint
 from memtui.tui.screens.search.index_controller import IndexController
 from memtui.tui.screens.search.inquiry_controller import InquiryController
 from memtui.tui.screens.search.list_controller import ListController
 from memtui.tui.screens.search.note_controller import NoteController, QueryHistory
 from memtui.tui.screens.search.ranking_controller import RankingController
-from memtui.tui.screens.search.search_controller import SearchController, SearchFlow
+from memtui.tui.screens.search.search_controller import SearchController
 from memtui.tui.widgets.index_status import IndexStatusPane, StatusBar
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.parameter_panes import ParameterArea, ParamPanel, ParamStrip
@@ -98,6 +101,7 @@ class SearchScreen(BaseScreen[None]):
         """The pane that is shown where one is shown at a time."""
         self._bindings_shown: tuple[bool, ...] = ()
         self.search = SearchController(self)
+        self.flow = self.search.flow
         self.lists = ListController(self)
         self.rankings = RankingController(self)
         self.notes = NoteController(self)
@@ -105,11 +109,6 @@ class SearchScreen(BaseScreen[None]):
         self.index = IndexController(self)
 
     # --- what there is --------------------------------------------------------------------------
-
-    @property
-    def flow(self) -> SearchFlow:
-        """The text wanted, asked and answered."""
-        return self.search.flow
 
     @property
     def is_built(self) -> bool:
@@ -134,17 +133,12 @@ class SearchScreen(BaseScreen[None]):
             return 1
         return 4 if self.size.width >= HUGE and self.size.height >= 40 else 2
 
-    def selected(self) -> Hit | Drop | None:
-        """The chosen result or near miss."""
+    def selected_chunk(self) -> Chunk | None:
+        """Return the chunk of the chosen result or near miss."""
         if self.ranked is None or self.selected_id is None:
             return None
         scored: tuple[Hit | Drop, ...] = (*self.ranked.hits, *self.ranked.drops)
-        return next((one for one in scored if one.chunk.id == self.selected_id), None)
-
-    def selected_chunk(self) -> Chunk | None:
-        """The chunk of the chosen row."""
-        scored = self.selected()
-        return scored.chunk if scored is not None else None
+        return next((one.chunk for one in scored if one.chunk.id == self.selected_id), None)
 
     def clock(self) -> datetime:
         """The clock of the ranking on screen, else that of the engine, else now."""
@@ -189,33 +183,20 @@ class SearchScreen(BaseScreen[None]):
         self.query_input.focus()
         self.notes.load_history()
         if self.options.state_dir is not None:
-            # What waits for a screen's paint does not come about while another one covers it.
+
+            def greet() -> None:
+                if self.is_current and not self.query_input.value:
+                    self.app.push_screen(FirstRunHint())
+
             in_background(
                 self,
-                self._is_first_run,
-                lambda is_first: self.call_after_refresh(self._greet) if is_first else None,
+                partial(is_first_run, StateFolder(self.options.state_dir)),
+                # What waits for a screen's paint does not come about while another one covers it.
+                lambda is_first: self.call_after_refresh(greet) if is_first else None,
                 group="welcome",
                 description="look at the state folder",
             )
         self.set_interval(1.0, self.index.tick)
-
-    def _is_first_run(self) -> bool:
-        from memtui.settings.storage import StateFolder
-
-        folder = StateFolder(self.options.state_dir)
-        folder.narrow()
-        if folder.read_json(WELCOMED) is not None:
-            return False
-        # A state folder that cannot be written would greet for ever: no greeting then.
-        folder.write_json(WELCOMED, {"welcomed": True})
-        return True
-
-    def _greet(self) -> None:
-        """Name the five keys to begin with."""
-        from memtui.tui.screens.dialogs import FirstRunHint
-
-        if self.is_current and not self.query_input.value:
-            self.app.push_screen(FirstRunHint())
 
     def engine_opened(self, engine: Engine, options: UiOptions) -> None:
         """Start asking: the query that was typed meanwhile, or the recent notes."""
@@ -247,6 +228,7 @@ class SearchScreen(BaseScreen[None]):
         self.selected_by_user = self.shown_complete = False
         self.results.set_rows(())
         self.near.set_rows(())
+        self.rankings.history.clear()
         self.notes.forget()
         self.inquiry.forget()
         self.apply_layout()
@@ -294,15 +276,13 @@ class SearchScreen(BaseScreen[None]):
         if isinstance(event.widget, RowList):
             self.notes.list_entered(event.widget)
 
-    @on(ParameterArea.Clicked)
-    def parameter_clicked(self, message: ParameterArea.Clicked) -> None:
-        """A click toggles a switch and goes to the next fusion method."""
-        self.rankings.turn(message.parameter)
-
-    @on(ParameterArea.Wheeled)
-    def parameter_wheeled(self, message: ParameterArea.Wheeled) -> None:
-        """The wheel steps λ, the half-life, a weight or k."""
-        self.rankings.wheel(message.parameter, message.steps)
+    @on(ParameterArea.Turned)
+    def parameter_turned(self, message: ParameterArea.Turned) -> None:
+        """A click goes to the next value of a switch, the wheel steps a number."""
+        if message.steps:
+            self.rankings.wheel(message.parameter, message.steps)
+        else:
+            self.rankings.turn(message.parameter)
 
     @on(StatusBar.Clicked)
     async def status_clicked(self) -> None:
@@ -349,12 +329,6 @@ class SearchScreen(BaseScreen[None]):
             widget.focus()
         else:
             first.focus()
-
-    def show_problem_line(self, problems: str) -> None:
-        """Show below the box what of the query cannot be understood."""
-        line = self.query_one("#problems", Static)
-        line.display = bool(problems)
-        line.update(Content(problems))
 
     def show_bindings(self) -> None:
         """Name the keys again where other ones work now."""
@@ -443,3 +417,15 @@ class SearchScreen(BaseScreen[None]):
 def _is_shown(widget: Widget) -> bool:
     """Whether a widget and everything around it is displayed."""
     return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))
+
+
+def is_first_run(folder: StateFolder) -> bool:
+    """Whether nobody was greeted yet; notes that somebody is, now.
+
+    A state folder that cannot be written would greet for ever: no greeting then.
+    """
+    folder.narrow()
+    if folder.read_json(WELCOMED) is not None:
+        return False
+    folder.write_json(WELCOMED, {"welcomed": True})
+    return True

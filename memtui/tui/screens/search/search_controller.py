@@ -9,20 +9,22 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from memtui.model import IndexStatus, LegStatus, Ranked
+from textual.content import Content
+from textual.widgets import Static
+
+from memtui.bus import SearchFailed, SearchReady
+from memtui.model import IndexStatus, LegStatus
+from memtui.ranking.profiles import for_mode
+from memtui.retrieval.query import MAX_LENGTH, parse_query
 from memtui.text.sanitize import safe_line
-from memtui.tui.background import in_background, tell
-from memtui.tui.screens.search.list_controller import Timers
+from memtui.tui.background import Timers, in_background, tell
 from memtui.tui.widgets import results_message as messages
 from memtui.tui.widgets.result_rows import start_rows
 
 if TYPE_CHECKING:
     from memtui.engine.source import RecentFile
-    from memtui.tui.bridge import SearchAnswered, SearchErred
     from memtui.tui.screens.search.screen import SearchScreen
 
-BURST_SECONDS = 0.040
-"""Keys that follow within this time are a burst, quicker than anyone types: its end is asked."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.400, 1.200
 SLOW_AFTER = 0.300
 """Seconds after which a running search is named."""
@@ -32,16 +34,12 @@ AT_ONCE = 0.01
 """So long what changes at one stroke is waited for: a message for each file of it."""
 PROBLEM_SECONDS = 0.5
 """Without keys for so long, what is wrong with the query is told."""
-PANES_AFTER = 0.005
-"""Seconds from the rows of an answer to what is beside them: time for a key to come first."""
-PANES_AFTER_PART = 0.120
-"""The same for a part of an answer: as a rule the whole of it comes sooner."""
 RECENT_NOTES = 30
 
 
 @dataclass(slots=True)
 class SearchFlow:
-    """The text wanted, the request that is out and what came back; belongs to the event loop."""
+    """The text in the box, the request that is out and what came back; of the event loop alone."""
 
     wanted: str = ""
     """The text in the query box."""
@@ -57,28 +55,11 @@ class SearchFlow:
     """Whether the model is on another machine, which only a finished text is sent to."""
     latency: float = 0.0
     """Seconds of the last complete answer."""
-    key_at: float = -inf
-    """When the text was changed last."""
 
     @property
     def running(self) -> bool:
         """Whether the newest request has not been answered completely."""
         return self.asked is not None and not self.complete
-
-    @property
-    def unanswered(self) -> bool:
-        """Whether what is on screen belongs to a text before that of the newest request."""
-        return self.running and self.answered != self.asked
-
-    @property
-    def pending(self) -> bool:
-        """Whether the text in the box has not been asked yet."""
-        return self.wanted != self.asked
-
-    def is_burst(self, now: float) -> bool:
-        """Note that the text was changed at `now`; whether that follows hard on the last time."""
-        before, self.key_at = self.key_at, now
-        return now - before < BURST_SECONDS
 
     def pause(self) -> float:
         """Seconds without keys after which a text is finished: the last latency, 0.4 to 1.2."""
@@ -129,19 +110,17 @@ class SearchController:
     # --- asking ---------------------------------------------------------------------------------
 
     def query_changed(self, text: str) -> None:
-        """Ask at once, or after a moment without keys where they come in a burst."""
+        """Ask at once; the engine drops what it was asked before."""
         flow = self.flow
         flow.wanted = text.strip()
-        self.show_problems(text)
-        self.view.lists.let_keys_go_first()
+        self._timers.stop("problems")
+        if self._problems or ":" in text or '"' in text or len(text) > MAX_LENGTH:
+            self._show_problems(text)
         if self.view.engine is not None:
             self.view.engine.index.hold()
-        self._timers.stop("burst", "pause")
         if not flow.wanted:
             self.show_start()
-        elif flow.pending and flow.is_burst(monotonic()):
-            self._timers.start("burst", BURST_SECONDS, self.ask)
-        elif flow.pending:
+        elif flow.wanted != flow.asked:
             self.ask()
         if flow.remote and flow.wanted:
             self._timers.start("pause", flow.pause(), self._finish)
@@ -156,10 +135,10 @@ class SearchController:
         """Enter asks at once; when the answer is on screen it opens the chosen result."""
         flow = self.flow
         self.view.notes.remember_query()
-        waits = self._waits_for_enter() or flow.unanswered
+        is_unanswered = flow.wanted != flow.asked or (flow.running and flow.answered != flow.asked)
+        waits = self._waits_for_enter()
         flow.submitted = flow.wanted
-        if flow.wanted and (flow.pending or waits):
-            self._timers.stop("burst")
+        if flow.wanted and (is_unanswered or waits):
             self.ask()
         else:
             self.view.notes.open_selected()
@@ -229,65 +208,57 @@ class SearchController:
 
     # --- answers --------------------------------------------------------------------------------
 
-    def answered(self, message: SearchAnswered) -> None:
+    def answered(self, event: SearchReady) -> None:
         """Draw the newest answer; drop every other."""
-        view, ranked = self.view, message.ranked
+        view, flow, ranked = self.view, self.flow, event.ranked
         seconds = (ranked.pool.elapsed_ms + ranked.elapsed_ms) / 1000
-        same_query = self.flow.answered == self.flow.asked
-        if not self.flow.wanted or not self.flow.accept(
-            message.sequence, complete=message.complete, seconds=seconds
+        same_query = flow.answered == flow.asked
+        if not flow.wanted or not flow.accept(
+            event.sequence, complete=event.complete, seconds=seconds
         ):
             return
-        if view.engine is not None and not self._ranks_as_asked(ranked):
+        # The parameters may have changed since it was asked; one leg alone ranks by fewer of them.
+        is_as_asked = ranked.ranking == view.ranking or (
+            ranked.ranking == for_mode(view.ranking, ranked.pool.search_mode)
+        )
+        if view.engine is not None and not is_as_asked:
             ranked = view.engine.search.rerank(ranked.pool, view.ranking)
         # The first row of a part of the answer was nobody's choice.
         is_refresh = same_query and view.shown_complete
         keep = view.selected_id if is_refresh or view.selected_by_user else None
-        view.shown_complete = message.complete
-        entered = _entered(view.ranked, ranked) if same_query else frozenset()
+        view.shown_complete = event.complete
+        entered: frozenset[str] = frozenset()
         if not same_query:
             view.selected_by_user = view.selected_by_user and keep in ranked.pool.chunks
-        panes_after = PANES_AFTER if message.complete else PANES_AFTER_PART
-        view.lists.show(ranked, keep=keep, entered=entered, panes_after=panes_after)
-        if message.complete:
-            view.lists.when_drawn(self._answer_drawn)
+        elif view.ranked is not None and view.ranked.hits:
+            before = {hit.chunk.id for hit in view.ranked.hits}
+            entered = frozenset(hit.chunk.id for hit in ranked.hits) - before
+        view.lists.show(ranked, keep=keep, entered=entered)
 
-    def _answer_drawn(self) -> None:
+    def answer_drawn(self) -> None:
+        """Go on once all of a complete answer is on screen."""
         self.view.index.refresh_status()
         if self.flow.remote and self._typing and self._waits_for_enter():
             # Typed, and perhaps entered, before another machine's model took over.
             self.flow.submitted = None
             self._timers.start("pause", self.flow.pause(), self._finish)
 
-    def _ranks_as_asked(self, ranked: Ranked) -> bool:
-        """Whether a list is ranked by the present parameters, as far as its legs allow."""
-        # Imported late: ranking needs numpy, and the first paint does not.
-        from memtui.ranking.profiles import for_mode
-
-        asked = self.view.ranking
-        return ranked.ranking in (asked, for_mode(asked, ranked.pool.search_mode))
-
-    def failed(self, message: SearchErred) -> None:
+    def failed(self, event: SearchFailed) -> None:
         """Tell a failure; the list that is on screen stays."""
-        if not self.flow.fail(message.sequence):
+        if not self.flow.fail(event.sequence):
             return
         self.view.query_bar.show_note(f"{self.view.glyphs.error} failed")
         if self.view.ranked is None:
-            self.view.lists.show_message(messages.searching_not_possible(message.error))
+            self.view.lists.show_message(messages.searching_not_possible(event.error))
         else:
-            tell(self.view, safe_line(message.error), error=True)
+            tell(self.view, safe_line(event.error), error=True)
 
     # --- problems of the query ------------------------------------------------------------------
 
-    def show_problems(self, text: str) -> None:
+    def _show_problems(self, text: str) -> None:
         """Show below the box what of the query cannot be understood."""
-        # Imported late: nothing of retrieval is needed for the first paint.
-        from memtui.retrieval.query import MAX_LENGTH, parse_query
-
-        self._timers.stop("problems")
-        suspect = ":" in text or '"' in text or len(text) > MAX_LENGTH
         # Of another program's index, what is no filter that can be used is a word of the query.
-        problems = parse_query(text).problems if suspect and not self.view.is_foreign else ()
+        problems = () if self.view.is_foreign else parse_query(text).problems
         if problems and not self._problems:
             # Half a filter is no problem yet, and a line that comes and goes moves the list.
             self._timers.start("problems", PROBLEM_SECONDS, lambda: self._draw_problems(problems))
@@ -297,18 +268,19 @@ class SearchController:
     def _draw_problems(self, problems: tuple[str, ...]) -> None:
         if problems != self._problems:
             self._problems = problems
-            self.view.show_problem_line(safe_line("; ".join(problems)))
+            line = self.view.query_one("#problems", Static)
+            line.display = bool(problems)
+            line.update(Content(safe_line("; ".join(problems))))
 
     # --- the empty query ------------------------------------------------------------------------
 
     def show_start(self) -> None:
         """Show what there is before a query: notes changed last, queries asked last."""
-        view = self.view
+        view, engine = self.view, self.view.engine
         self.flow.clear()
         view.ranked = view.look = None
         view.query_bar.show_note("")
         view.apply_layout()
-        engine = view.engine
         if engine is not None:
             in_background(
                 view,
@@ -341,9 +313,3 @@ class SearchController:
     def show_empty(self, status: IndexStatus) -> None:
         """Say how the index is, where there is nothing to list."""
         self.view.lists.show_message(messages.empty_memory(status))
-
-
-def _entered(before: Ranked | None, ranked: Ranked) -> frozenset[str]:
-    """The chunks that were not in the list before, where there was one."""
-    ids = frozenset(hit.chunk.id for hit in before.hits) if before is not None else frozenset()
-    return frozenset(hit.chunk.id for hit in ranked.hits) - ids if ids else frozenset()
