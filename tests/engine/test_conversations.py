@@ -13,7 +13,7 @@ import pytest
 import zstandard
 
 from memtui.engine import Engine
-from memtui.engine.conversations.scan import SHOWN, beginning, masked_text
+from memtui.engine.conversations.reading import SHOWN, beginning, masked_text
 from memtui.errors import Cancelled, MemtuiError
 from memtui.model import Reason
 from memtui.model.conversations import ConversationListing, TranscriptKind, Turn, TurnKind
@@ -227,8 +227,8 @@ def test_nothing_is_read_twice_and_a_change_is_seen(
         raise AssertionError("read again")
 
     with monkeypatch.context() as patch:
-        patch.setattr("memtui.engine.conversations.scan.open_lines", refuse)
-        patch.setattr("memtui.engine.conversations.scan.open_stream", refuse)
+        patch.setattr("memtui.engine.conversations.reading.open_lines", refuse)
+        patch.setattr("memtui.engine.conversations.reading.open_stream", refuse)
         assert len(engine.conversations.memory_calls()) == 1
         assert listed(engine)[PATH].turns == 1
     with file.open("ab") as stream:
@@ -459,7 +459,7 @@ def test_only_what_may_show_of_a_huge_text_is_looked_at(monkeypatch: pytest.Monk
         looked.append(len(text))
         return redact(text)
 
-    monkeypatch.setattr("memtui.engine.conversations.scan.redact", counted)
+    monkeypatch.setattr("memtui.engine.conversations.reading.redact", counted)
     assert beginning("word " * 100_000) == (("word " * 400), 500_000)
     assert beginning("word " * 100_000, 100) == (("word " * 20), 500_000)
     assert looked == [4 * SHOWN, 4096]

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from memtui.bus import Bus
-from memtui.engine.conversations.stores import IndexedTranscript, TranscriptStore
+from memtui.engine.conversations.stores import TranscriptStore
 from memtui.engine.engine import Engine
 from memtui.engine.inquiry import ChunkFacts, refused
 from memtui.engine.places import meant
@@ -20,6 +20,7 @@ from memtui.engine.ports import FileStanding, IndexedFile, Reading, StoredVector
 from memtui.engine.search import EngineThread, Partial, SearchRequest
 from memtui.engine.source import RecentFile, SourceText
 from memtui.index.reader import ChunkRange
+from memtui.index.transcripts.reading import TranscriptRow
 from memtui.index.transcripts.scope import TranscriptHomes, TranscriptScope
 from memtui.memory.dates import day_of_path
 from memtui.model import (
@@ -54,7 +55,7 @@ class NoTranscripts(TranscriptStore):
     def __init__(self, root: Path) -> None:
         self.scope = TranscriptScope(root, TranscriptHomes(), ())
 
-    def indexed(self) -> Mapping[str, IndexedTranscript]:
+    def indexed(self) -> Mapping[str, TranscriptRow]:
         return {}
 
     def use_sources(self, names: Sequence[str]) -> None:

@@ -1,44 +1,64 @@
-"""One transcript to be read: its turns by their places in the file, long texts left on disk."""
+"""Reading transcripts: what they tell for lists, and one of them turn by turn, texts masked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from functools import lru_cache
+from io import BytesIO
+from typing import Any, Final, NamedTuple
 
-from memtui.engine.conversations.scan import (
-    CUT_OFF,
-    SHOWN,
-    CancelCheck,
-    Record,
-    Tally,
-    TranscriptStats,
-    cut,
-    masked,
-    masked_text,
-    recognised_records,
-    record_of,
-    records,
-)
 from memtui.errors import Cancelled, MemtuiError
+from memtui.index.transcripts.reading import TranscriptFacts, format_for
 from memtui.index.transcripts.streams import open_lines, open_stream
+from memtui.memory.documents import reason_of
 from memtui.memory.paths import said
-from memtui.memory.transcripts.records import TranscriptFormat
-from memtui.memory.transcripts.stream import RawLine, raw_lines, skip_to
-from memtui.model import SourceFile
-from memtui.model.conversations import ConversationListing, Turn, TurnKind
+from memtui.memory.transcripts.formats import format_of, recognise
+from memtui.memory.transcripts.generated import Dropped, Role, run_of, spoken_line, without_channel
+from memtui.memory.transcripts.memory_calls import CallCollector
+from memtui.memory.transcripts.openclaw_files import ARCHIVES, file_kind
+from memtui.memory.transcripts.records import TranscriptFormat, parse_record
+from memtui.memory.transcripts.stream import RawLine, raw_lines, skip_to, text_of
+from memtui.model import Reason, SourceFile
+from memtui.model.conversations import (
+    ConversationListing,
+    MemoryCall,
+    TranscriptKind,
+    Turn,
+    TurnKind,
+)
+from memtui.text.ecmascript import trim
+from memtui.text.redact import redact, redact_name, redact_value
 from memtui.text.sanitize import safe_line
 
-MOST_MALFORMED: Final = 10_000
-"""So many lines that are no record are named; all are counted."""
+CancelCheck = Callable[[], bool]
 
+SHOWN: Final = 2_000
+"""Characters of a text that are kept in memory."""
+TITLE: Final = 120
+"""Characters of a title."""
+
+_LEAST_WINDOW: Final = 4096
+"""Characters that are looked at, at least: no credential is as long as what is left over."""
+_PRIVATE_KEY: Final = "private key-----"
+_TITLE_SOURCE: Final = 16_000
+_SNIPPET: Final = 300
+_BEGINNINGS: Final = (1 << 16, 1 << 20)
+"""Bytes of a transcript that a list looks at; the more where the fewer do not tell whose it is, as
+with very long instructions."""
 _BUDGET: Final = 16_000_000
 """Characters of all texts in memory; beyond them only a first line's worth is kept of each."""
 _LEAST: Final = 160
-_OF_NO_LINE: Final = "session_meta"
-"""What the text of a turn can hold that its line does not."""
 _MASKS: Final = (("***", "*"), ("…redacted…", "redacted"), ("…", "…"))
 """What masking puts into a text, and what of it tells a text that may hold it."""
+
+
+class NotATranscript(MemtuiError):
+    """A file whose records are those of no program that is known."""
+
+    code = "not_a_transcript"
 
 
 class ConversationGone(MemtuiError):
@@ -47,17 +67,304 @@ class ConversationGone(MemtuiError):
     code = "conversation_gone"
 
 
-class _Place(NamedTuple):
-    """Where a turn is."""
+def never() -> bool:
+    """Return false: nobody cancels."""
+    return False
 
-    offset: int
-    """Bytes before its line in the unpacked file."""
-    order: int
-    """Which of the turns of its line it is, from 0."""
+
+# --- masked texts -------------------------------------------------------------------------
+
+
+def masked_text(turn: Turn) -> str:
+    """Return the whole text of a turn, masked; arguments by the names that they have, too."""
+    if turn.kind is TurnKind.TOOL_CALL:
+        try:
+            value = parse_record(turn.text)
+        except ValueError:
+            # Arguments in a language of the tool's own are a text like any other.
+            return redact(turn.text)
+        return json.dumps(redact_value(value), ensure_ascii=False)
+    return redact(turn.text)
+
+
+def cut(turn: Turn, shown: int = SHOWN) -> Turn:
+    """Return the turn with the beginning of its masked text; `size` is the whole's."""
+    if turn.kind is TurnKind.MALFORMED:
+        return turn
+    if turn.kind is TurnKind.TOOL_CALL:
+        text = masked_text(turn)
+        return _with_text(turn, text[:shown], len(text))
+    return _with_text(turn, *beginning(turn.text, shown))
+
+
+def _with_text(turn: Turn, text: str, size: int) -> Turn:
+    tool, call_id = _masked_name(turn.tool), redact_name(turn.call_id)
+    return replace(turn, text=text, size=size, tool=tool, call_id=call_id)
+
+
+def beginning(text: str, shown: int = SHOWN) -> tuple[str, int]:
+    """Return the first characters of a masked text, and the length of the whole.
+
+    What is looked at ends far behind what is shown, so that no credential is seen by half. A
+    private key is masked up to its end, however far that is. Of a huge text the length is that
+    before masking.
+    """
+    size = max(_LEAST_WINDOW, 4 * shown)
+    if len(text) > size:
+        window = redact(text[:size])
+        if len(window) > size // 2 and _PRIVATE_KEY not in window.lower():
+            return window[:shown], len(text)
+    whole = redact(text)
+    return whole[:shown], len(whole)
+
+
+def one_line(text: str, shown: int = TITLE) -> str:
+    """Return the beginning of a masked text on one line that a terminal can be shown."""
+    line = " ".join(safe_line(beginning(text, 8 * shown)[0]).split())
+    return line if len(line) <= shown else line[: shown - 1].rstrip() + "…"
+
+
+_masked_name = lru_cache(maxsize=512)(redact_name)
+
+
+# --- records ------------------------------------------------------------------------------
+
+
+class Record(NamedTuple):
+    """A line that is not blank."""
+
+    raw: RawLine
+    value: Mapping[str, Any] | None
+    """`None` for a line that is no record."""
+    problem: str
+    """Why not, in one phrase."""
+
+
+def records(lines: Iterable[RawLine], cancelled: CancelCheck = never) -> Iterator[Record]:
+    """Parse line after line; blank ones, and JSON that is no object, are passed over.
+
+    Raises `Cancelled`.
+    """
+    for raw in lines:
+        if cancelled():
+            raise Cancelled
+        if raw.data is None:
+            yield Record(raw, None, f"longer than a line may be: {raw.length / 10**6:.1f} MB")
+        elif text := trim(text_of(raw)):
+            try:
+                value = parse_record(text)
+            except ValueError:
+                # One damaged line is named, and the reading goes on.
+                yield Record(raw, None, "no JSON" if raw.complete else "cut off: no line end")
+            else:
+                if isinstance(value, dict):
+                    yield Record(raw, value, "")
+
+
+class Tally:
+    """Counts up a transcript record by record."""
+
+    def __init__(self, path: str, form: TranscriptFormat) -> None:
+        self._format = form
+        self._collector = CallCollector(path, form.kind)
+        self._archived = file_kind(path.rpartition("/")[2]) in ARCHIVES
+        self._identities: set[str] = set()
+        self._agent = self._model = self._title = self._run = ""
+        self._started = self._ended = self._messages = self._malformed = 0
+        self._is_begun = False
+        self.unreadable = ""
+        """Why the transcript could not be read on."""
+
+    def add(self, record: Record) -> Sequence[Turn]:
+        """Count a record in, and return its turns: nothing of them is masked or cut."""
+        number, value = record.raw.number, record.value
+        if value is None:
+            self._malformed += 1
+            text = record.problem
+            return (Turn(number, TurnKind.MALFORMED, "system", text, record.raw.length),)
+        if not self._run:
+            self._note_run(value)
+        facts = self._format.facts(value)
+        self._agent = self._agent or facts.agent
+        self._model = facts.model or self._model
+        if facts.timestamp_ms > 0:
+            self._started = min(self._started or facts.timestamp_ms, facts.timestamp_ms)
+            self._ended = max(self._ended, facts.timestamp_ms)
+        turns = self._format.turns(value, number)
+        identity = self._format.identity(value)
+        if identity in self._identities:
+            turns = [replace(turn, left_out=turn.left_out or Dropped.DUPLICATE) for turn in turns]
+        elif identity:
+            self._identities.add(identity)
+        for turn in turns:
+            self._count(turn)
+        return turns
+
+    @property
+    def knows_beginning(self) -> bool:
+        """Whether everything is known that a list shows of a transcript's beginning."""
+        return bool(self._title and self._model and self._started)
+
+    def calls(self) -> tuple[MemoryCall, ...]:
+        """Return the searches so far, with the beginning of each snippet: very many are kept."""
+        return tuple(
+            replace(
+                call,
+                returned=tuple(
+                    replace(place, snippet=place.snippet[:_SNIPPET]) for place in call.returned
+                ),
+            )
+            if call.returned
+            else call
+            for call in self._collector.calls()
+        )
+
+    def facts(self) -> TranscriptFacts:
+        """Return what is known so far; texts are masked."""
+        reason, detail = self._state()
+        return TranscriptFacts(
+            kind=self._format.kind,
+            agent=one_line(self._agent),
+            title=self._title,
+            model=one_line(self._model),
+            started_ms=self._started,
+            ended_ms=self._ended,
+            turns=self._messages,
+            calls=len(self._collector.calls()),
+            malformed=self._malformed,
+            reason=reason,
+            detail=detail,
+        )
+
+    def _state(self) -> tuple[Reason, str]:
+        """Return why the transcript is not indexed, or not wholly, and one line about it."""
+        if self.unreadable:
+            return Reason.UNREADABLE, f"cannot be read to its end: {self.unreadable}"
+        if self._run:
+            return Reason.GENERATED_RUN, f"the program's talk with itself: {self._run}"
+        if not self._messages:
+            return Reason.NO_MESSAGES, "nobody says anything in it"
+        if self._malformed:
+            lines = "line is" if self._malformed == 1 else "lines are"
+            return Reason.MALFORMED_LINES, f"{self._malformed} {lines} no record"
+        return Reason.OK, ""
+
+    def _count(self, turn: Turn) -> None:
+        if turn.kind is TurnKind.MESSAGE and turn.role in tuple(Role):
+            self._messages += 1
+            if turn.role == Role.USER and not self._title and not turn.left_out:
+                text = turn.text
+                if self._format.kind is TranscriptKind.OPENCLAW:
+                    # Without what a channel puts around it.
+                    text = without_channel(spoken_line(text[:_TITLE_SOURCE], Role.USER)[0])
+                self._title = one_line(text)
+        elif turn.kind in (TurnKind.TOOL_CALL, TurnKind.TOOL_RESULT):
+            self._collector.add(turn)
+
+    def _note_run(self, record: Mapping[str, Any]) -> None:
+        """See that the program talks with itself: OpenClaw in any record, others in the first."""
+        if self._format.kind is TranscriptKind.OPENCLAW:
+            self._run = run_of(record, archived=self._archived) or ""
+        elif not self._is_begun:
+            self._is_begun = True
+            self._run = self._format.run_of(record) or ""
+
+
+# --- what a transcript tells --------------------------------------------------------------
+
+
+class Scan(NamedTuple):
+    """What reading a transcript, or its beginning, told."""
+
+    facts: TranscriptFacts | None = None
+    calls: tuple[MemoryCall, ...] = ()
+    is_whole: bool = True
+    """Whether all of it was read, so that everything is counted."""
+    trouble: tuple[Reason, str] | None = None
+    """Why it cannot be read, and one line about it."""
+
+
+def scan_transcript(file: SourceFile, *, limit: int, cancelled: CancelCheck) -> Scan:
+    """Read all of a transcript; `limit` is in bytes a line. Raises `Cancelled`."""
+    try:
+        tally = Tally(file.path, _format_of(file, limit))
+        with open_lines(file, limit=limit) as lines:
+            _add_all(tally, records(lines, cancelled))
+    except (OSError, NotATranscript) as error:
+        return Scan(trouble=why_unreadable(error))
+    return Scan(tally.facts(), tally.calls())
+
+
+def _format_of(file: SourceFile, limit: int) -> TranscriptFormat:
+    form = format_for(file, limit=limit)
+    if form is None:
+        raise NotATranscript(f"{file.path} is no transcript of a program that is known")
+    return form
+
+
+def _add_all(
+    tally: Tally,
+    found: Iterable[Record],
+    take: Callable[[Record, Sequence[Turn]], None] = lambda record, turns: None,
+) -> None:
+    """Count all records in; what was read before a file broke counts, and that it broke is told."""
+    try:
+        for record in found:
+            take(record, tally.add(record))
+    except OSError as error:
+        tally.unreadable = said(error)
+
+
+def scan_beginning(file: SourceFile, *, limit: int) -> Scan:
+    """Read the beginning of a transcript, 64 kB or at most 1 MiB of it, and count nothing.
+
+    Without facts where that does not tell whose it is.
+    """
+    data = b""
+    try:
+        with open_stream(file, limit=limit) as stream:
+            for size in _BEGINNINGS:
+                data += stream.read(size - len(data))
+                tally = _tally_of_beginning(file, data, limit)
+                if tally is not None:
+                    return Scan(tally.facts(), is_whole=False)
+                if len(data) < size:
+                    error = NotATranscript(f"{file.path} is no transcript of a known program")
+                    return Scan(trouble=why_unreadable(error))
+    except OSError as error:
+        return Scan(trouble=why_unreadable(error))
+    return Scan(is_whole=False)
+
+
+def _tally_of_beginning(file: SourceFile, data: bytes, limit: int) -> Tally | None:
+    tally = None
+    # The last line is cut where the beginning ends: that says nothing about the file.
+    for record in records(raw_lines(BytesIO(data), limit=limit)):
+        if record.value is None:
+            continue
+        if tally is None and (form := recognise((record.value,))) is not None:
+            tally = Tally(file.path, form)
+        if tally is not None:
+            tally.add(record)
+            if tally.knows_beginning:
+                break
+    if tally is None and file.kind:
+        return Tally(file.path, format_of(TranscriptKind(file.kind)))
+    return tally
+
+
+def why_unreadable(error: Exception) -> tuple[Reason, str]:
+    """Return the reason code and one line for what reading a transcript raised."""
+    if isinstance(error, OSError):
+        return reason_of(error), said(error)
+    return Reason.NOT_A_TRANSCRIPT, "the records are those of no program that is known"
+
+
+# --- one transcript turn by turn ----------------------------------------------------------
 
 
 class OpenConversation:
-    """A transcript that was read once, in bounded memory; `whole` and `find` read it again."""
+    """A transcript that was read once, in bounded memory; whole texts are read again."""
 
     listing: ConversationListing
     """What a list shows of it, with everything counted."""
@@ -69,147 +376,128 @@ class OpenConversation:
         self._limit = limit
         self.turns: list[Turn] = []
         """Every entry in the file's order, texts masked and cut to their beginning."""
-        self.malformed: list[tuple[int, str]] = []
-        """The lines that are no record, each with why; the first ten thousand of them."""
-        self._places: list[_Place] = []
+        self._offsets: list[int] = []
+        """Bytes of the unpacked file before the line of each turn."""
         self._left = _BUDGET
+
+    @property
+    def malformed(self) -> list[tuple[int, str]]:
+        """The lines that are no record, each with why."""
+        return [(turn.line, turn.text) for turn in self.turns if turn.kind is TurnKind.MALFORMED]
 
     def add(self, record: Record, turns: Sequence[Turn]) -> None:
         """Take in the turns of one line, neither masked nor cut."""
-        if record.value is None and len(self.malformed) < MOST_MALFORMED:
-            self.malformed.append((record.raw.number, record.problem))
-        for order, turn in enumerate(turns):
+        for turn in turns:
             short = cut(turn, SHOWN if self._left > 0 else _LEAST)
             self._left -= len(short.text)
             self.turns.append(short)
-            self._places.append(_Place(record.raw.offset, order))
+            self._offsets.append(record.raw.offset)
 
     def whole(self, at: int) -> Turn:
         """Return the turn at a place in `turns` with its whole text.
 
         Raises `ConversationGone` when the file is not what was read any more.
         """
-        short, place = self.turns[at], self._places[at]
-        if short.kind is TurnKind.MALFORMED:
-            return short
-        try:
-            with open_stream(self._file, limit=self._limit) as stream:
-                skip_to(stream, place.offset)
-                lines = raw_lines(stream, offset=place.offset, number=short.line, limit=self._limit)
-                raw = next(lines, None)
-        except OSError as error:
-            raise self._gone(error) from error
-        record = record_of(raw) if raw is not None else None
-        turns = self._turns_of(record) if record is not None else ()
-        if place.order >= len(turns) or not _is_same(turns[place.order], short):
-            raise self._changed()
-        return _whole(turns[place.order], short)
+        return next(turn for place, turn in self._whole_from(at) if place == at)
 
-    def wholes(self, *, cancelled: CancelCheck = lambda: False) -> Iterator[Turn]:
+    def wholes(self) -> Iterator[Turn]:
         """Iterate over the turns with their whole texts, in one more reading of the file.
+
+        Raises `ConversationGone` when the file is not what was read any more.
+        """
+        return (turn for _, turn in self._whole_from(0))
+
+    def find(self, text: str, *, cancelled: CancelCheck = never) -> Sequence[int]:
+        """Return the places in `turns` whose whole text holds `text`, in any case.
 
         Raises `Cancelled`, and `ConversationGone` when the file is not what was read any more.
         """
-        at, known = 0, self.turns
-        try:
-            with open_lines(self._file, limit=self._limit) as lines:
-                for record in records(lines, cancelled):
-                    if at >= len(known) or self._was_cut(at, record):
-                        yield from known[at:]
-                        return
-                    turns = known[at : at + 1] if record.value is None else self._turns_of(record)
-                    for turn in turns:
-                        if at >= len(known) or not _is_same(turn, known[at]):
-                            raise self._changed()
-                        yield _whole(turn, known[at])
-                        at += 1
-        except OSError as error:
-            raise self._gone(error) from error
-        if at < len(known):
-            raise self._changed()
+        needle = text.casefold()
+        # Only what masking puts into a text can be in the masked text and not in the text.
+        is_of_mask = any(needle in mask or part in needle for mask, part in _MASKS)
+        return [
+            at
+            for at, turn in (self._again(0, cancelled) if needle else ())
+            if turn.kind is not TurnKind.MALFORMED
+            and (is_of_mask or needle in turn.text.casefold())
+            and needle in masked_text(turn).casefold()
+        ]
 
-    def find(self, text: str, *, cancelled: CancelCheck = lambda: False) -> Sequence[int]:
-        """Return the places in `turns` whose whole text holds `text`, in any case.
+    def _whole_from(self, at: int) -> Iterator[tuple[int, Turn]]:
+        for place, turn in self._again(at, never):
+            short = self.turns[place]
+            if not _is_same(turn, short):
+                raise self._changed()
+            if turn.kind is not TurnKind.MALFORMED and short.size != len(short.text):
+                text = masked_text(turn)
+                turn = replace(_with_text(turn, text, len(text)), left_out=short.left_out)
+                yield place, turn
+            else:
+                yield place, short
 
-        Raises `Cancelled`, and `ConversationGone` when the file cannot be read any more.
+    def _again(self, start: int, cancelled: CancelCheck) -> Iterator[tuple[int, Turn]]:
+        """Read again from the line of a turn on: the place of each turn, and the whole of it.
+
+        Nothing of them is masked.
         """
-        wanted = text.casefold()
-        if not wanted:
-            return ()
-        is_of_mask = _is_of_mask(wanted)
-        matches: list[int] = []
-        at, known = 0, self.turns
-        count = len(known)
+        shown = self.turns
+        if start >= len(shown):
+            return
+        offset, number = self._offsets[start], shown[start].line
+        at = bisect_left(self._offsets, offset)
         try:
-            with open_lines(self._file, limit=self._limit) as lines:
-                for record in records(_lines_with(lines, wanted, cancelled), cancelled):
-                    while at < count and known[at].line < record.raw.number:
+            with open_stream(self._file, limit=self._limit) as stream:
+                skip_to(stream, offset)
+                lines = raw_lines(stream, offset=offset, number=number, limit=self._limit)
+                for record in records(lines, cancelled):
+                    if at >= len(shown):
+                        return
+                    is_malformed = shown[at].kind is TurnKind.MALFORMED
+                    if record.value is None or (is_malformed and at == len(shown) - 1):
+                        # The last line may have been cut, and written on since.
+                        turns: Sequence[Turn] = shown[at : at + 1]
+                    else:
+                        turns = self._format.turns(record.value, record.raw.number)
+                    if at + len(turns) > len(shown):
+                        raise self._changed()
+                    for turn in turns:
+                        if turn.line != shown[at].line:
+                            raise self._changed()
+                        yield at, turn
                         at += 1
-                    for turn in self._turns_of(record):
-                        if at >= count or known[at].line != turn.line:
-                            break
-                        could = is_of_mask or wanted in turn.text.casefold()
-                        if could and wanted in masked_text(turn).casefold():
-                            matches.append(at)
-                        at += 1
-                    if at >= count:
-                        break
         except OSError as error:
-            raise self._gone(error) from error
-        return matches
-
-    def _was_cut(self, at: int, record: Record) -> bool:
-        """Return whether the last turn is the beginning of a line that was written on since."""
-        known = self.turns
-        is_last = at == len(known) - 1 and known[at].line == record.raw.number
-        return is_last and known[at].text == CUT_OFF and known[at].kind is TurnKind.MALFORMED
-
-    def _turns_of(self, record: Record) -> Sequence[Turn]:
-        return () if record.value is None else self._format.turns(record.value, record.raw.number)
+            raise ConversationGone(
+                f"{safe_line(self._file.path)} cannot be read any more: {said(error)}",
+                hint="choose another conversation",
+            ) from error
+        if at < len(shown):
+            raise self._changed()
 
     def _changed(self) -> ConversationGone:
         return ConversationGone(
             f"{safe_line(self._file.path)} was rewritten since it was read", hint="open it again"
         )
 
-    def _gone(self, error: OSError) -> ConversationGone:
-        return ConversationGone(
-            f"{safe_line(self._file.path)} cannot be read any more: {said(error)}",
-            hint="choose another conversation",
-        )
-
 
 def read_conversation(
-    file: SourceFile, *, limit: int, cancelled: CancelCheck = lambda: False
-) -> tuple[OpenConversation, TranscriptStats]:
+    file: SourceFile, *, limit: int, cancelled: CancelCheck = never
+) -> tuple[OpenConversation, Scan]:
     """Read all of a transcript; `limit` is in bytes a line.
 
     Of one that grows meanwhile, what was there when its end was reached. Raises `NotATranscript`,
     `ConversationGone` when it cannot be opened, `Cancelled`.
     """
     try:
+        form = _format_of(file, limit)
+        conversation, tally = OpenConversation(file, form, limit=limit), Tally(file.path, form)
         with open_lines(file, limit=limit) as lines:
-            form, found = recognised_records(file, lines, cancelled)
-            conversation = OpenConversation(file, form, limit=limit)
-            tally = Tally(file.path, form)
-            try:
-                for record in found:
-                    conversation.add(record, tally.add(record))
-            except OSError as error:
-                tally.unreadable = said(error)
+            _add_all(tally, records(lines, cancelled), conversation.add)
     except OSError as error:
         raise ConversationGone(
             f"{safe_line(file.path)} cannot be read: {said(error)}",
             hint="choose another conversation",
         ) from error
-    return conversation, tally.stats()
-
-
-def _whole(turn: Turn, short: Turn) -> Turn:
-    """Return the whole of a turn whose beginning is in memory."""
-    if turn.kind is TurnKind.MALFORMED or short.size == len(short.text):
-        return short
-    return replace(masked(turn), left_out=short.left_out)
+    return conversation, Scan(tally.facts(), tally.calls())
 
 
 def _is_same(turn: Turn, short: Turn) -> bool:
@@ -220,32 +508,3 @@ def _is_same(turn: Turn, short: Turn) -> bool:
         for one in (again, short)
     )
     return mine == theirs and (again.size == short.size or short.size != len(short.text))
-
-
-def _lines_with(lines: Iterable[RawLine], wanted: str, cancelled: CancelCheck) -> Iterator[RawLine]:
-    """Leave out the lines that cannot hold the text: parsing them takes the time."""
-    words = _plain_words(wanted)
-    for raw in lines:
-        if cancelled():
-            raise Cancelled
-        data = raw.data
-        if words and data is not None and data.isascii() and b"\\u" not in data:
-            lowered = data.lower()
-            if not all(map(lowered.__contains__, words)):
-                continue
-        yield raw
-
-
-def _plain_words(wanted: str) -> list[bytes]:
-    """Return the words of a text that stand in a line as they do in its turns; numbers may not."""
-    words = [word for word in wanted.split(" ") if word]
-    if not wanted.isascii() or _is_of_mask(wanted) or not all(map(str.isalnum, words)):
-        return []
-    return [
-        word.encode() for word in words if any(map(str.isalpha, word)) and word not in _OF_NO_LINE
-    ]
-
-
-def _is_of_mask(wanted: str) -> bool:
-    """Return whether a masked text can hold a text that the text itself does not."""
-    return any(wanted in mask or part in wanted for mask, part in _MASKS)

@@ -4,32 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from memtui.engine.conversations.reading import (
+    CancelCheck,
     ConversationGone,
     OpenConversation,
+    Scan,
+    never,
     read_conversation,
-)
-from memtui.engine.conversations.replay import PathNames, ReplayMemory, replay
-from memtui.engine.conversations.scan import (
-    CancelCheck,
-    TranscriptStats,
     scan_beginning,
     scan_transcript,
-    why_unreadable,
 )
-from memtui.engine.conversations.stores import (
-    IndexedTranscript,
-    Transcript,
-    TranscriptStore,
-    transcripts_of,
-)
-from memtui.errors import Cancelled, MemtuiError
+from memtui.engine.conversations.replay import Replay
+from memtui.engine.conversations.stores import Transcript, TranscriptStore, transcripts_of
+from memtui.errors import Cancelled
+from memtui.index.transcripts.reading import TranscriptRow
 from memtui.memory.transcripts.formats import format_of
 from memtui.memory.transcripts.records import moment
 from memtui.model import Ranking, Reason, SkippedFile, SourceFile
@@ -62,15 +54,6 @@ _NOWHERE: Final[Mapping[TranscriptKind, str]] = {
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
-T = TypeVar("T")
-
-Trouble = tuple[Reason, str]
-"""Why a transcript cannot be read, and one line about it."""
-
-
-def _never() -> bool:
-    return False
-
 
 class ConversationService:
     """Lists and reads conversations, and asks again what was asked in them.
@@ -84,14 +67,10 @@ class ConversationService:
         self, store: TranscriptStore, search: Search, browse: Browse, root: Path, ranking: Ranking
     ) -> None:
         self._store = store
-        self._search = search
-        self._browse = browse
-        self._root = root
         self._ranking = ranking
-        self._names: PathNames | None = None
-        self._stats: dict[str, tuple[tuple[int, int], TranscriptStats]] = {}
-        self._beginnings: dict[str, tuple[tuple[int, int], TranscriptStats]] = {}
-        self._troubles: dict[str, tuple[tuple[int, int], Trouble]] = {}
+        self._replay = Replay(search, browse, root, self._transcripts)
+        self._scans: dict[str, tuple[tuple[int, int], Scan]] = {}
+        """What was read of each file, by path, with its size and mtime then."""
 
     def listings(self) -> list[ConversationListing]:
         """Return every transcript on this machine that is of this memory, newest first.
@@ -99,8 +78,10 @@ class ConversationService:
         From the index and the beginning of each file: what takes reading is `None`.
         """
         indexed = self._store.indexed()
-        found = self._transcripts()
-        listings = [self._listing(found[path], indexed.get(path)) for path in sorted(found)]
+        transcripts = self._transcripts()
+        listings = [
+            self._listing(transcripts[path], indexed.get(path)) for path in sorted(transcripts)
+        ]
         return sorted(listings, key=lambda one: one.started or one.changed, reverse=True)
 
     def count(
@@ -108,15 +89,14 @@ class ConversationService:
         listings: Sequence[ConversationListing],
         counted: Callable[[ConversationListing], None],
         *,
-        cancelled: CancelCheck = _never,
+        cancelled: CancelCheck = never,
     ) -> None:
         """Read those whose turns nobody has counted, and report each when it is."""
         paths = [listing.path for listing in listings if listing.turns is None]
         for transcript, indexed in self._chosen(paths, cancelled):
-            stats, trouble = self._scan(transcript, cancelled)
-            counted(listing_of(transcript, indexed, stats, trouble=trouble))
+            counted(listing_of(transcript, indexed, self._scan(transcript, cancelled)))
 
-    def read(self, path: str, *, cancelled: CancelCheck = _never) -> OpenConversation:
+    def read(self, path: str, *, cancelled: CancelCheck = never) -> OpenConversation:
         """Read one transcript; raises `MemtuiError` for one that is gone or cannot be read."""
         transcript = self._transcripts().get(path)
         if transcript is None:
@@ -124,9 +104,9 @@ class ConversationService:
                 f"no conversation {safe_line(path)}", hint="`memtui sessions` lists them"
             )
         limit = self._store.scope.max_line_bytes
-        conversation, stats = read_conversation(transcript.file, limit=limit, cancelled=cancelled)
-        self._stats[path] = _stamp(transcript.file), stats
-        conversation.listing = listing_of(transcript, self._store.indexed().get(path), stats)
+        conversation, scan = read_conversation(transcript.file, limit=limit, cancelled=cancelled)
+        self._keep(transcript.file, scan)
+        conversation.listing = listing_of(transcript, self._store.indexed().get(path), scan)
         return conversation
 
     def sources(self) -> tuple[TranscriptSource, ...]:
@@ -149,7 +129,7 @@ class ConversationService:
         paths: Sequence[str] | None = None,
         *,
         found: Callable[[Sequence[MemoryCall]], None] = lambda calls: None,
-        cancelled: CancelCheck = _never,
+        cancelled: CancelCheck = never,
     ) -> list[MemoryCall]:
         """Return the searches of the memory in some transcripts, or in all, newest first.
 
@@ -161,10 +141,10 @@ class ConversationService:
         for transcript, indexed in self._chosen(paths, cancelled):
             if _has_no_calls(transcript, indexed):
                 continue
-            stats, _ = self._scan(transcript, cancelled)
-            if stats is not None and stats.calls:
-                found(stats.calls)
-                calls += stats.calls
+            scan = self._scan(transcript, cancelled)
+            if scan.calls:
+                found(scan.calls)
+                calls += scan.calls
         calls.sort(key=lambda call: (call.path, call.line))
         return sorted(calls, key=lambda call: call.asked or _NEVER, reverse=True)
 
@@ -174,160 +154,108 @@ class ConversationService:
         What came back then and what comes back now is in the rows, each place exactly once; why
         it could not be asked is the `problem` of the answer.
         """
-        paths = tuple(self._browse.paths())
-        if self._names is None or self._names.paths != paths:
-            self._names = PathNames(self._root, paths)
-        memory = ReplayMemory(
-            lambda text, ranking: self._search.ask(text, ranking=ranking),
-            self._browse.chunk_ranges,
-            self._names,
-            self._root,
-            # Looked for once for all the places of an answer, and only if one asks.
-            cache(self._transcripts),
-        )
-        return replay(memory, call, ranking or self._ranking)
+        return self._replay.ask(call, ranking or self._ranking)
 
     def _transcripts(self) -> dict[str, Transcript]:
         return transcripts_of(self._store.scope, self._store.locate())
 
     def _chosen(
         self, paths: Sequence[str], cancelled: CancelCheck
-    ) -> Iterator[tuple[Transcript, IndexedTranscript | None]]:
+    ) -> Iterator[tuple[Transcript, TranscriptRow | None]]:
         """Iterate over those of the paths that are there, in that order."""
-        indexed, found = self._store.indexed(), self._transcripts()
+        indexed, transcripts = self._store.indexed(), self._transcripts()
         for path in paths:
-            if path in found:
+            if path in transcripts:
                 if cancelled():
                     raise Cancelled
-                yield found[path], indexed.get(path)
+                yield transcripts[path], indexed.get(path)
 
     def _listing(
-        self, transcript: Transcript, indexed: IndexedTranscript | None
+        self, transcript: Transcript, indexed: TranscriptRow | None
     ) -> ConversationListing:
         file = transcript.file
-        stats, trouble = _kept(self._stats, file), _kept(self._troubles, file)
-        begun = None
-        is_known = indexed is not None and indexed.facts is not None and indexed.facts.kind
-        if stats is None and trouble is None and not is_known:
-            begun = _kept(self._beginnings, file)
-            try:
-                begun = begun or scan_beginning(file, limit=self._store.scope.max_line_bytes)
-            except (OSError, MemtuiError) as error:
-                trouble = self._trouble(file, error)
-            if begun is not None:
-                self._beginnings[file.path] = _stamp(file), begun
-        return listing_of(transcript, indexed, stats, begun, trouble)
+        scan = self._present(file)
+        if scan is None and (indexed is None or indexed.facts.kind is None):
+            scan = scan_beginning(file, limit=self._store.scope.max_line_bytes)
+            self._keep(file, scan)
+        return listing_of(transcript, indexed, scan)
 
-    def _scan(
-        self, transcript: Transcript, cancelled: CancelCheck
-    ) -> tuple[TranscriptStats | None, Trouble | None]:
+    def _scan(self, transcript: Transcript, cancelled: CancelCheck) -> Scan:
         """Read a transcript unless that was done; raises `Cancelled`."""
         file = transcript.file
-        stats, trouble = _kept(self._stats, file), _kept(self._troubles, file)
-        if stats is None and trouble is None:
+        scan = self._present(file)
+        if scan is None or not scan.is_whole:
             limit = self._store.scope.max_line_bytes
-            try:
-                stats = scan_transcript(file, limit=limit, cancelled=cancelled)
-            except (OSError, MemtuiError) as error:
-                return None, self._trouble(file, error)
-            self._stats[file.path] = _stamp(file), stats
-        return stats, trouble
+            scan = scan_transcript(file, limit=limit, cancelled=cancelled)
+            self._keep(file, scan)
+        return scan
 
-    def _trouble(self, file: SourceFile, error: Exception) -> Trouble:
-        """Return why a file cannot be read; kept where reading it again would not help."""
-        trouble = why_unreadable(error)
-        if trouble[0] is Reason.NOT_A_TRANSCRIPT:
-            self._troubles[file.path] = _stamp(file), trouble
-        return trouble
+    def _present(self, file: SourceFile) -> Scan | None:
+        """Return what was read of the file as it is now."""
+        stamp, scan = self._scans.get(file.path, (None, None))
+        return scan if stamp == (file.size, file.mtime_ns) else None
 
-
-def _stamp(file: SourceFile) -> tuple[int, int]:
-    return file.size, file.mtime_ns
+    def _keep(self, file: SourceFile, scan: Scan) -> None:
+        # One that could not be read for another reason may be readable the next time.
+        if scan.trouble is None or scan.trouble[0] is Reason.NOT_A_TRANSCRIPT:
+            self._scans[file.path] = (file.size, file.mtime_ns), scan
 
 
-def _kept(values: Mapping[str, tuple[tuple[int, int], T]], file: SourceFile) -> T | None:
-    """Return what is kept of the file as it is now."""
-    stamp, value = values.get(file.path, (None, None))
-    return value if stamp == _stamp(file) else None
-
-
-def _has_no_calls(transcript: Transcript, indexed: IndexedTranscript | None) -> bool:
+def _has_no_calls(transcript: Transcript, indexed: TranscriptRow | None) -> bool:
     """Return whether the index knows that there is no search in a transcript."""
-    if indexed is None or indexed.facts is None or indexed.facts.kind is None:
+    if indexed is None or indexed.facts.kind is None:
         return False
-    is_known = indexed.stat is not None and indexed.is_current(transcript.file)
-    return not indexed.facts.calls and is_known
+    return not indexed.facts.calls and indexed.is_current(transcript.file)
 
 
 # --- one transcript in a list -------------------------------------------------------------
 
 
 def listing_of(
-    transcript: Transcript,
-    indexed: IndexedTranscript | None = None,
-    stats: TranscriptStats | None = None,
-    begun: TranscriptStats | None = None,
-    trouble: Trouble | None = None,
+    transcript: Transcript, indexed: TranscriptRow | None = None, scan: Scan | None = None
 ) -> ConversationListing:
-    """Put together what is known of a transcript; what nobody has counted is `None`.
-
-    `stats` tell of all of it, `begun` of its beginning.
-    """
+    """Put together what is known of a transcript; what nobody has counted is `None`."""
     file, place = transcript.file, transcript.place
-    facts = indexed.facts if indexed is not None else None
-    if facts is not None and facts.kind is None:
-        facts = None
-    read = stats or begun
-    kind = facts.kind if facts is not None else read.kind if read is not None else None
-    state, detail = trouble or _state(transcript, indexed, stats)
-    listing = ConversationListing(
+    scan = scan or Scan()
+    facts = indexed.facts if indexed is not None and indexed.facts.kind is not None else None
+    # What was read now counts before what was indexed.
+    known = [one for one in (scan.facts, facts) if one is not None]
+    started = next((moment(one.started_ms) for one in known if moment(one.started_ms)), None)
+    recognised = facts or scan.facts
+    kind = recognised.kind if recognised is not None else None
+    named = "" if facts is None else facts.agent
+    named = named or place.agent or transcript.project
+    counted = scan.facts if scan.is_whole else None
+    if counted is None and indexed is not None and indexed.is_current(file):
+        counted = facts
+    measured = counted or facts
+    state, detail = scan.trouble or _state(transcript, indexed, scan)
+    return ConversationListing(
         path=file.path,
         place=str(file.absolute),
         kind=kind or TranscriptKind(file.kind or TranscriptKind.OPENCLAW),
-        agent=place.agent or transcript.project,
+        agent=named or next((one.agent for one in known if one.agent), ""),
         size=file.size,
         changed=_changed(file.mtime_ns),
         session=file.session,
+        title=next((one.title for one in known if one.title), ""),
+        model=next((one.model for one in known if one.model), ""),
+        started=started,
+        ended=moment(counted.ended_ms) if counted is not None else None,
+        turns=counted.turns if counted is not None else None,
+        calls=counted.calls if counted is not None else None,
+        malformed=measured.malformed if measured is not None else 0,
         chunks=indexed.chunks if indexed is not None else None,
         state=state,
         detail=detail,
     )
-    if facts is not None:
-        listing = replace(
-            listing,
-            agent=facts.agent or listing.agent,
-            title=facts.title,
-            model=facts.model,
-            started=moment(facts.started_ms),
-            malformed=facts.malformed,
-        )
-        if stats is None and indexed is not None and indexed.is_current(file):
-            ended = moment(facts.ended_ms)
-            return replace(listing, ended=ended, turns=facts.turns, calls=facts.calls)
-    if read is not None:
-        listing = replace(
-            listing,
-            agent=listing.agent or read.agent,
-            title=read.title or listing.title,
-            model=read.model or listing.model,
-            started=moment(read.started_ms) or listing.started,
-        )
-    if stats is not None:
-        listing = replace(
-            listing,
-            ended=moment(stats.ended_ms),
-            turns=stats.messages,
-            calls=len(stats.calls),
-            malformed=stats.malformed,
-        )
-    return listing
 
 
-def _state(
-    transcript: Transcript, indexed: IndexedTranscript | None, stats: TranscriptStats | None
-) -> Trouble:
+def _state(transcript: Transcript, indexed: TranscriptRow | None, scan: Scan) -> tuple[Reason, str]:
     """Return why a transcript is not indexed, or not wholly, and one line about it."""
-    content = _state_of_content(stats)
+    content = Reason.OK, ""
+    if scan.facts is not None and scan.is_whole:
+        content = scan.facts.reason, scan.facts.detail
     if indexed is None:
         if not transcript.is_opted_in:
             source = ":".join(filter(None, (transcript.place.name, transcript.project)))
@@ -338,26 +266,10 @@ def _state(
         return Reason.NOT_YET_INDEXED, "; ".join(filter(None, ("not indexed yet", content[1])))
     if not indexed.is_current(transcript.file):
         return Reason.STALE, "changed since it was indexed"
-    if indexed.facts is None:
+    if indexed.stat is None:
         return content
     reason = indexed.facts.reason
     return reason, "" if reason is Reason.OK else indexed.facts.detail
-
-
-def _state_of_content(stats: TranscriptStats | None) -> Trouble:
-    """Return what reading all of a transcript told about its state."""
-    if stats is None:
-        return Reason.OK, ""
-    if stats.unreadable:
-        return Reason.UNREADABLE, f"cannot be read to its end: {stats.unreadable}"
-    if stats.run:
-        return Reason.GENERATED_RUN, f"the program's talk with itself: {stats.run}"
-    if not stats.messages:
-        return Reason.NO_MESSAGES, "nobody says anything in it"
-    if stats.malformed:
-        lines = "line is" if stats.malformed == 1 else "lines are"
-        return Reason.MALFORMED_LINES, f"{stats.malformed} {lines} no record"
-    return Reason.OK, ""
 
 
 def _changed(mtime_ns: int) -> datetime:
@@ -374,7 +286,7 @@ def _changed(mtime_ns: int) -> datetime:
 def transcript_sources(
     scope: TranscriptScope,
     located: Sequence[Located],
-    indexed: Mapping[str, IndexedTranscript],
+    indexed: Mapping[str, TranscriptRow],
     destinations: str,
     programs: Sequence[TranscriptKind] = tuple(TranscriptKind),
 ) -> tuple[TranscriptSource, ...]:
@@ -396,13 +308,13 @@ def transcript_sources(
 def _source(
     located: Located,
     transcripts: Mapping[str, Transcript],
-    indexed: Mapping[str, IndexedTranscript],
+    indexed: Mapping[str, TranscriptRow],
     destinations: str,
 ) -> TranscriptSource:
     """Return how much of a place was found, how much is indexed, and what is not and why."""
     place = located.place
     rows = {file.path: indexed[file.path] for file in located.files if file.path in indexed}
-    facts = [row.facts for row in rows.values() if row.facts is not None]
+    facts = [row.facts for row in rows.values()]
     left_out: Counter[str] = Counter()
     for one in facts:
         left_out.update(one.left_out)
@@ -429,15 +341,14 @@ def _source(
 
 
 def _skipped(
-    located: Located, transcripts: Mapping[str, Transcript], rows: Mapping[str, IndexedTranscript]
+    located: Located, transcripts: Mapping[str, Transcript], rows: Mapping[str, TranscriptRow]
 ) -> Iterator[SkippedFile]:
     """Iterate over what is not indexed, or has no text; not over what is not opted in."""
     yield from located.skipped
     for file in located.files:
         row = rows.get(file.path)
-        facts = row.facts if row is not None else None
-        if facts is not None and facts.reason not in _WHOLE:
-            yield SkippedFile(file.path, facts.reason, facts.detail)
+        if row is not None and row.facts.reason not in _WHOLE:
+            yield SkippedFile(file.path, row.facts.reason, row.facts.detail)
         elif row is None and located.place.is_indexed:
             if transcripts[file.path].is_opted_in:
                 yield SkippedFile(file.path, Reason.NOT_YET_INDEXED, "not indexed yet")

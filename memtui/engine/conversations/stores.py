@@ -20,7 +20,7 @@ from memtui.index.transcripts.discovery import (
     event_files,
     locate,
 )
-from memtui.index.transcripts.reading import TranscriptFacts, transcript_rows
+from memtui.index.transcripts.reading import TranscriptRow, transcript_rows
 from memtui.index.transcripts.scope import (
     TranscriptHomes,
     TranscriptPlace,
@@ -46,21 +46,6 @@ if TYPE_CHECKING:
     from memtui.index.reader import KnownFile, LiveIndex
     from memtui.index.transcripts.follow import TranscriptFollower
     from memtui.settings import Settings
-
-
-@dataclass(frozen=True, slots=True)
-class IndexedTranscript:
-    """What an index says of a transcript that it holds."""
-
-    chunks: int
-    facts: TranscriptFacts | None = None
-    """`None` where the index has chunks and nothing else."""
-    stat: tuple[int, int] | None = None
-    """Size and mtime in ns of what was indexed; `None` where that cannot be compared."""
-
-    def is_current(self, file: SourceFile) -> bool:
-        """Return whether the file is what was indexed, as far as that can be told."""
-        return self.stat is None or self.stat == (file.size, file.mtime_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +89,7 @@ class TranscriptStore(ABC):
         return locate(self.scope, everything=True)
 
     @abstractmethod
-    def indexed(self) -> Mapping[str, IndexedTranscript]:
+    def indexed(self) -> Mapping[str, TranscriptRow]:
         """Return what the index holds of each transcript, by path."""
 
     def destinations(self) -> str:
@@ -139,13 +124,9 @@ class OwnTranscripts(TranscriptStore):
         self._follows = False
         self._follower: TranscriptFollower | None = None
 
-    def indexed(self) -> Mapping[str, IndexedTranscript]:
+    def indexed(self) -> Mapping[str, TranscriptRow]:
         """Return what the index holds of each transcript, by path."""
-        rows = self._read(transcript_rows) or {}
-        return {
-            path: IndexedTranscript(row.chunks, row.facts, (row.size, row.mtime_ns))
-            for path, row in rows.items()
-        }
+        return self._read(transcript_rows) or {}
 
     def destinations(self) -> str:
         """Name the machines that get the text of what is indexed."""
@@ -230,10 +211,10 @@ class AgentTranscripts(TranscriptStore):
             rules=RULES[facts.choice.profile],
         )
 
-    def indexed(self) -> Mapping[str, IndexedTranscript]:
+    def indexed(self) -> Mapping[str, TranscriptRow]:
         """Return how many chunks the index holds of each transcript, by path."""
         chunks: Mapping[str, int] = self._read(_chunks_by_path)
-        return {path: IndexedTranscript(count) for path, count in chunks.items()}
+        return {path: TranscriptRow(count) for path, count in chunks.items()}
 
     def locate(self) -> Sequence[Located]:
         """Return what the agent keeps; the databases of the others are not opened."""

@@ -77,14 +77,16 @@ _FACTS = tuple(one.name for one in fields(TranscriptFacts))
 
 @dataclass(frozen=True, slots=True)
 class TranscriptRow:
-    """A transcript as the index holds it."""
+    """A transcript as an index holds it."""
 
-    path: str
-    facts: TranscriptFacts
     chunks: int
-    size: int
-    """Bytes at the last sync; less than nothing while it is being read."""
-    mtime_ns: int
+    facts: TranscriptFacts = TranscriptFacts()
+    stat: tuple[int, int] | None = None
+    """Size in bytes and mtime in ns of what was indexed; `None` where the index has only chunks."""
+
+    def is_current(self, file: SourceFile) -> bool:
+        """Return whether the file is what was indexed, as far as that can be told."""
+        return self.stat is None or self.stat == (file.size, file.mtime_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,16 +378,16 @@ def transcript_rows(connection: Connection) -> dict[str, TranscriptRow]:
         "(SELECT file_id, count(*) AS number FROM chunks GROUP BY file_id) c "
         "ON c.file_id = t.file_id"
     ).fetchall()
-    return {row[0]: _row(*row) for row in cast("list[tuple[Any, ...]]", rows)}
+    return {path: _row(*row) for path, *row in cast("list[tuple[Any, ...]]", rows)}
 
 
-def _row(path: str, size: int, mtime_ns: int, chunks: int, *values: Any) -> TranscriptRow:
+def _row(size: int, mtime_ns: int, chunks: int, *values: Any) -> TranscriptRow:
     row = dict(zip(_FACTS, values, strict=True))
     row["kind"] = TranscriptKind(row["kind"]) if row["kind"] else None
     row["bad_lines"] = tuple((line, Reason(why)) for line, why in json.loads(row["bad_lines"]))
     row["left_out"] = json.loads(row["left_out"])
     row["reason"] = Reason(row["reason"])
-    return TranscriptRow(path, TranscriptFacts(**row), chunks, size, mtime_ns)
+    return TranscriptRow(chunks, TranscriptFacts(**row), (size, mtime_ns))
 
 
 def write_row(
