@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from memtui.bus import Event, SyncProgressed
@@ -19,12 +18,10 @@ from memtui.embedding.provider import Provider, ProviderIdentity, identity_of
 from memtui.embedding.registry import registration_of
 from memtui.embedding.remote.provider import RemoteProvider
 from memtui.engine import Engine
-from memtui.errors import Cancelled
-from memtui.index.database import open_database
 from memtui.index.job import MOST_TRIES, Job, Refusal, RefusedTexts, SyncResult
 from memtui.index.schema import Recipe
 from memtui.index.sync import sync
-from memtui.index.vectors import STORE_NAME, MissingTexts
+from memtui.index.vectors import STORE_NAME
 from memtui.model import Failure, IndexState, Leg, LegStatus, ProviderState
 from memtui.settings import ChunkingSettings, EmbeddingSettings, Settings
 from tests.support.batch_loopback import DIMENSIONS, TOKENS, WAITING, BatchServer, batch_server
@@ -125,34 +122,6 @@ def test_waiting_gives_way_to_other_work(tmp_path: Path, monkeypatch: pytest.Mon
         assert len(here.workspace.contents().vectors) == CHUNKS + 1
 
 
-def test_a_stop_leaves_the_batch_for_the_next_sync(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with scene("voyage", tmp_path, monkeypatch) as here:
-        stopped = threading.Event()
-        with pytest.raises(Cancelled):
-            here.sync(cancelled=lambda: stopped.is_set() or "poll" in here.server.steps())
-        assert here.workspace.cache.count() == 0
-        assert here.sync().stats.chunks_embedded == CHUNKS
-        assert len(here.server.jobs) == 1
-
-
-def test_what_batches_do_not_give_is_embedded_inline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with scene("gemini", tmp_path, monkeypatch) as here:
-        here.server.fail("create", Answer(b"", 404))
-        here.server.inline = True
-        result = here.sync()
-        assert result.problem is None
-        assert result.stats.chunks_embedded == CHUNKS
-        assert len(here.notes) == 1
-        assert "no more batches in this run" in here.notes[0]
-        assert here.server.steps()[-1] == "inline"
-        rows = here.workspace.cache.get_many(identity_of(here.provider), texts_of(1))
-        assert all(np.isfinite(row).all() for row in rows.values())
-
-
 class AllRefused(RefusedTexts):
     """Every text was refused so often that none is sent any more."""
 
@@ -204,22 +173,6 @@ def test_a_key_that_was_replaced_meanwhile_is_looked_for_once_more(
         refused = here.server.steps().index(step)
         assert set(keys[: refused + 1]) == {f"Bearer {KEY}"}
         assert set(keys[refused + 1 :]) == {"Bearer sk-another-key-77"}
-
-
-def test_missing_texts_are_read_when_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with scene("openai", tmp_path, monkeypatch) as here:
-        here.server.states = [WAITING["openai"]]
-        here.sync(wanted=lambda: True)
-        folder, cache = here.workspace.folder, here.workspace.cache
-        connection = open_database(folder.path(folder.current() or 0))
-        try:
-            texts = MissingTexts(connection, cache, identity_of(here.provider), lambda: None)
-            found = sorted(text.strip() for text in texts.values())
-        finally:
-            connection.close()
-        assert found == sorted(texts_of(CHUNKS).values())
 
 
 NOTES = 6
@@ -282,20 +235,6 @@ def assert_no_key(engine: Engine, folder: Path) -> None:
     assert not [path for path in files if KEY.encode() in path.read_bytes()]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_an_index_by_a_batch(name: str, tmp_path: Path) -> None:
-    with batch_server(name) as server, opened(server, tmp_path) as engine:
-        waiting = until(engine, lambda seen: seen.phase == f"batch: waiting for {name}")
-        engine.index.sync(wait=True)
-        said = engine.index.status()
-        assert (said.vectors, said.state, said.errors) == (NOTES, IndexState.READY, ())
-        assert said.last_sync is not None
-        assert (said.last_sync.usage.texts, said.last_sync.usage.tokens) == (NOTES, NOTES * TOKENS)
-        assert waiting.is_set()
-        assert "inline" not in server.steps()
-        assert_no_key(engine, tmp_path)
-
-
 def test_a_batch_outlives_the_program(tmp_path: Path) -> None:
     with batch_server("openai") as server:
         server.states = [WAITING["openai"]]
@@ -312,22 +251,6 @@ def test_a_batch_outlives_the_program(tmp_path: Path) -> None:
             assert (engine.index.status().vectors, len(server.jobs)) == (NOTES, 1)
             assert engine.index.status().state is IndexState.READY
     assert not list((tmp_path / "data").rglob(STORE_NAME))
-
-
-def test_a_note_written_meanwhile_is_found_by_keyword(tmp_path: Path) -> None:
-    with batch_server("voyage") as server, opened(server, tmp_path) as engine:
-        server.states = [WAITING["voyage"]]
-        waiting = until(engine, lambda seen: seen.phase.startswith("batch: waiting"))
-        engine.index.sync()
-        assert waiting.wait(WAIT)
-        (tmp_path / "workspace" / "late.md").write_text("a zebra crossed\n", encoding="utf-8")
-        indexed = until(engine, lambda seen: seen.phase == "files" and seen.done == seen.total > 0)
-        engine.index.sync()
-        assert indexed.wait(WAIT)
-        again = until(engine, lambda seen: seen.phase.startswith("batch: waiting"))
-        assert again.wait(WAIT)
-        assert [hit.chunk.path for hit in engine.search.ask("zebra").hits] == ["late.md"]
-        assert len(server.jobs) == 1
 
 
 def test_the_index_of_another_model_follows_the_files_until_the_batch_is_done(

@@ -154,20 +154,6 @@ def test_a_file_of_an_earlier_version_shrinks_too(tmp_path: Path) -> None:
     cache.close()
 
 
-def test_a_reader_goes_on_reading_while_the_cache_is_trimmed(
-    cache: EmbeddingCache, tmp_path: Path
-) -> None:
-    stored = vectors("a", 1000)
-    cache.put_many(IDENTITY, stored)
-    reader = open_database(tmp_path / "cache.db", readonly=True)
-    rows = reader.execute("SELECT text_hash FROM embedding_cache")
-    seen = {next(rows)[0]}
-    assert cache.trim(200 * KILO, {}).evicted > 900
-    seen |= {row[0] for row in rows}
-    assert seen == stored.keys(), "the reader saw the moment at which it began"
-    reader.close()
-
-
 def test_trimming_can_be_stopped(cache: EmbeddingCache) -> None:
     cache.put_many(IDENTITY, vectors("a", 1200))
     asked = iter([False, True])

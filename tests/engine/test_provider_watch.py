@@ -101,31 +101,6 @@ def test_a_stop_is_no_failure_and_reaches_the_provider() -> None:
     assert heard == []
 
 
-def test_a_provider_that_breaks_because_it_is_closed_was_stopped() -> None:
-    heard: list[ProviderError | None] = []
-    inner = HashedProvider()
-    inner.close()
-    provider = WatchedProvider(inner, heard.append, lambda: True)
-    with pytest.raises(Cancelled):
-        provider.embed_query("one")
-    assert heard == []
-
-
-def test_a_batch_interface_is_passed_on_and_stopped_by_the_closing() -> None:
-    stops: list[bool] = []
-
-    class Batched(HashedProvider):
-        def batches(self, cancelled: Callable[[], bool]) -> None:
-            stops.append(cancelled())
-
-    closing = threading.Event()
-    provider = WatchedProvider(Batched(), lambda error: None, closing.is_set)
-    provider.batches(never)
-    closing.set()
-    provider.batches(never)
-    assert stops == [False, True]
-
-
 class TestAlarm:
     def test_it_rings_when_it_is_time_and_only_once(self) -> None:
         rung: Queue[None] = Queue()

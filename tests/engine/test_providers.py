@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -14,15 +13,12 @@ from pathlib import Path
 import pytest
 
 from memtui.bus import FileIndexed, IndexSwapped, SearchReady, SyncFinished
-from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.provider import Provider
 from memtui.embedding.registry import provider_names, unregister
 from memtui.engine import Engine
 from memtui.engine.providers.failover import FIRST_PROBE_SECONDS, LAST_PROBE_SECONDS
-from memtui.errors import IndexMissing, ProviderError, SettingsError
-from memtui.index.database import Connection
-from memtui.index.schema import Recipe
+from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, IndexState, Leg, LegStatus, Reason
 from memtui.retrieval.vector import WHEN_ASKED
 from tests.support.events import collect
@@ -111,15 +107,6 @@ def test_three_passing_failures_in_a_row_are_an_outage(scene: Scene, failures: i
         else:
             settled(engine, "spare")
             assert engine.index.status().provider.failure is Failure.SERVICE_DOWN
-
-
-def test_an_answer_between_failures_begins_the_count_again(scene: Scene) -> None:
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
-        for number in range(6):
-            scene.first.refusal = DOWN if number % 3 else None
-            vector_leg(engine, f"query {number}")
-        assert engine.index.status().provider.actual == "first"
 
 
 def test_the_first_is_taken_back_without_a_restart_and_for_free(scene: Scene) -> None:
@@ -236,20 +223,6 @@ def test_none_means_none_also_while_indexing(scene: Scene, refusal: ProviderErro
         assert engine.index.status().state is IndexState.READY
 
 
-@pytest.mark.parametrize("refusal", [DOWN, KEY_REFUSED])
-def test_a_memory_of_a_single_batch_gets_its_vectors_from_another(
-    scene: Scene, refusal: ProviderError
-) -> None:
-    scene.first.batch_size = 100
-    scene.first.refusal = refusal
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
-        status = engine.index.status()
-        assert status.provider.state is Reason.FALLBACK
-        assert status.vectors == status.chunks
-    assert scene.meta()["provider"] == "spare"
-
-
 def test_batches_that_failed_are_asked_for_again_in_the_same_run(scene: Scene) -> None:
     refusals = iter([None, DOWN])
 
@@ -338,20 +311,6 @@ def test_closing_does_not_wait_for_a_provider_that_hangs(scene: Scene) -> None:
     assert (scene.first.open, scene.spare.open) == (0, 0)
 
 
-def test_a_probe_that_hangs_holds_nobody_up(scene: Scene) -> None:
-    scene.first.refusal = KEY_REFUSED
-    engine = scene.open()
-    engine.index.sync(wait=True)
-    settled(engine, "spare")
-    scene.first.hanging.set()
-    ring(engine, scene.clock, FIRST_PROBE_SECONDS)
-    assert scene.first.entered.wait(WAIT)
-    assert vector_leg(engine).status is LegStatus.OK
-    began = time.monotonic()
-    engine.close()
-    assert time.monotonic() - began < 1.0
-
-
 def test_another_program_is_told_why_the_index_is_of_another_model(scene: Scene) -> None:
     scene.first.refusal = KEY_REFUSED
     with scene.open() as engine:
@@ -384,15 +343,6 @@ def test_a_damaged_note_of_the_provider_says_nothing(scene: Scene, damaged: str)
     (folder / "provider.json").write_text(damaged, encoding="utf-8")
     with scene.open() as engine:
         assert engine.index.status().provider.state is Reason.OK
-
-
-def test_the_price_of_the_first_is_not_that_of_the_fallback(scene: Scene) -> None:
-    scene.first.unloadable = KEY_REFUSED
-    with scene.open(price=3.0) as engine:
-        engine.index.sync(wait=True)
-        (scene.root / "memory/new.md").write_text("Another note.\n", encoding="utf-8")
-        cost = engine.index.rebuild_cost()
-        assert (cost.provider, cost.price) == ("spare", None)
 
 
 @pytest.mark.parametrize("refusal", [DOWN, KEY_REFUSED])
@@ -451,20 +401,6 @@ def test_who_only_follows_says_whose_vectors_it_searches(scene: Scene) -> None:
         until(lambda: follower.index.status().provider.state is Reason.OK)
 
 
-def test_a_model_that_changes_its_dimensions_behind_its_name(scene: Scene) -> None:
-    scene.first.knows_dimensions = False
-    with scene.open(fallback="none") as writer:
-        writer.index.sync(wait=True)
-    scene.first.dimensions = 8
-    with scene.open(fallback="none") as engine:
-        assert vector_leg(engine).reason is Reason.DIMENSIONS_DIFFER
-        (scene.root / "memory/late.md").write_text("A later note.\n", encoding="utf-8")
-        engine.index.sync(wait=True)
-        # The index has changed, so that its vectors are looked at again.
-        found = engine.search.ask("later")
-        assert found.hits[0].chunk.path == "memory/late.md"
-
-
 def test_a_rebuild_cures_vectors_of_other_dimensions_though_the_cache_has_them(
     scene: Scene,
 ) -> None:
@@ -502,24 +438,6 @@ def test_settings_that_no_longer_fit_the_model_are_an_outage(
         assert state.detail.startswith("first: 512 dimensions of 384; spare answers instead")
 
 
-def test_a_cache_that_cannot_shrink_is_no_failure_of_the_index(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(self: EmbeddingCache, limit: int) -> bool:
-        raise OSError("database or disk is full")
-
-    monkeypatch.setattr(EmbeddingCache, "is_above", full)
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
-        status = engine.index.status()
-        assert status.state is IndexState.READY
-        (record,) = status.errors
-        assert (record.where, record.message) == (
-            "cache",
-            "cannot be kept within its bound: OSError: database or disk is full",
-        )
-
-
 def test_a_provider_that_is_let_go_of_in_mid_call_is_not_out_of_order(scene: Scene) -> None:
     closed = ProviderError("the provider is closed", failure=Failure.CLOSED)
     with scene.open() as engine:
@@ -529,58 +447,6 @@ def test_a_provider_that_is_let_go_of_in_mid_call_is_not_out_of_order(scene: Sce
             assert vector_leg(engine, query).status is LegStatus.FAILED
         assert engine.index.status().provider.state is Reason.OK
         assert scene.spare.choices == []
-
-
-def test_of_two_changes_at_once_the_later_one_counts(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A recipe that is worked out first and handed on last would be that of nobody who answers."""
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
-        use, first, gone_on = writer_of(engine).indexer.use, threading.Event(), threading.Event()
-
-        def slow_at_first(recipe: Recipe) -> None:
-            if not first.is_set():
-                first.set()
-                gone_on.wait(0.3)
-            use(recipe)
-
-        monkeypatch.setattr(writer_of(engine).indexer, "use", slow_at_first)
-        scene.first.model = "model-three"
-        one = threading.Thread(target=_switch, args=(engine, "first"))
-        one.start()
-        assert first.wait(WAIT)
-        two = threading.Thread(target=_switch, args=(engine, "spare"))
-        two.start()
-        two.join(0.15)
-        gone_on.set()
-        one.join(WAIT)
-        two.join(WAIT)
-        settled(engine, "spare")
-        assert scene.meta()["provider"] == "spare"
-
-
-def test_a_question_that_closing_interrupts_says_that_the_index_is_closed(scene: Scene) -> None:
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
-        begun = threading.Event()
-
-        def begin(*arguments: object) -> int:
-            begun.set()
-            return 1
-
-        def endless(connection: Connection) -> object:
-            # An interrupt before the statement runs would be lost.
-            connection.create_scalar_function("begin", begin, 0)
-            counted = "WITH RECURSIVE c(x) AS (SELECT begin() UNION ALL SELECT x + 1 FROM c)"
-            return connection.execute(f"{counted} SELECT count(*) FROM c").fetchall()
-
-        with ThreadPoolExecutor() as threads:
-            asked = threads.submit(own_index(engine).read_rows, endless)
-            assert begun.wait(WAIT)
-            engine.close()
-            with pytest.raises(IndexMissing, match="closed"):
-                asked.result(WAIT)
 
 
 def _switch(engine: Engine, name: str) -> None:
@@ -665,20 +531,6 @@ def test_a_switch_while_a_rebuild_runs_begins_anew(scene: Scene) -> None:
         assert scene.meta()["provider"] == "third"
         assert not engine.index.status().errors
     assert scene.spare.texts == []
-
-
-def test_a_switch_to_one_that_fails_falls_back_and_keeps_the_index(scene: Scene) -> None:
-    third = Service("third", model="model-three", refusal=KEY_REFUSED)
-    with registered(third), scene.open(provider="spare") as engine:
-        engine.index.sync(wait=True)
-        generation = engine.index.status().generation
-        engine.providers.switch(EmbeddingChoice("third"))
-        settled(engine, "spare")
-        state = engine.index.status().provider
-        assert (state.requested, state.state) == ("third", Reason.FALLBACK)
-        assert engine.index.status().generation == generation
-        assert vector_leg(engine).status is LegStatus.OK
-    assert len(scene.spare.texts) == len(NOTES)
 
 
 @pytest.mark.parametrize("refusal", [KEY_REFUSED, DOWN])
@@ -794,14 +646,6 @@ def test_a_service_is_asked_when_the_query_is_finished(scene: Scene) -> None:
         assert scene.first.queries == ["heron"]
 
 
-def test_a_service_on_this_machine_is_asked_while_typing(scene: Scene) -> None:
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
-        typed = engine.search.ask("her", typing=True).pool.states[Leg.VECTOR]
-        assert typed.status is LegStatus.OK
-        assert scene.first.queries == ["her"]
-
-
 def test_a_superseded_search_leaves_a_hanging_provider_at_once(scene: Scene) -> None:
     with scene.open() as engine:
         engine.index.sync(wait=True)
@@ -819,32 +663,6 @@ def test_a_superseded_search_leaves_a_hanging_provider_at_once(scene: Scene) -> 
         assert "heron" not in scene.first.queries
 
 
-def test_the_last_sync_tells_what_the_provider_was_asked_for(scene: Scene) -> None:
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
-        stats = engine.index.status().last_sync
-        assert stats is not None
-        assert stats.usage.texts == stats.chunks_embedded == len(NOTES)
-        assert stats.usage.requests == -(-len(NOTES) // scene.first.batch_size)
-        engine.index.sync(wait=True)
-        again = engine.index.status().last_sync
-        assert again is not None
-        assert (again.usage.requests, again.usage.texts) == (0, 0)
-
-
-def test_dimensions_that_only_an_answer_tells(scene: Scene) -> None:
-    scene.first.knows_dimensions = False
-    with registered(scene.first), scene.open() as engine:
-        engine.index.sync(wait=True)
-        assert vector_leg(engine, "kyoto").status is LegStatus.OK
-        assert scene.meta()["dimensions"] == "16"
-    with registered(scene.first), scene.open() as engine:
-        # An index of before, and a provider that has not answered yet.
-        assert vector_leg(engine, "kyoto").status is LegStatus.OK
-        engine.index.sync(wait=True)
-        assert engine.index.status().generation == 1
-
-
 def test_no_sentence_of_a_note_goes_to_a_service_to_illustrate_it(scene: Scene) -> None:
     scene.first.remote = True
     with registered(scene.first), scene.open() as engine:
@@ -860,42 +678,6 @@ def test_no_sentence_of_a_note_goes_to_a_service_to_illustrate_it(scene: Scene) 
         passages = engine.explain.passages(ranked, ranked.hits[0].chunk.id)
         assert (passages.found, passages.reason) == ((), Reason.DISABLED)
     assert scene.first.texts == sent[0]
-
-
-def test_passages_are_never_compared_with_a_vector_of_another_model(scene: Scene) -> None:
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
-        scene.spare.hanging.set()
-        engine.providers.switch(EmbeddingChoice("spare"))
-        assert scene.spare.entered.wait(WAIT)
-        ranked = engine.search.ask("heron")
-        assert ranked.pool.states[Leg.VECTOR].facts["model"] == "model-one"
-        scene.spare.hanging.clear()
-        passages = engine.explain.passages(ranked, ranked.hits[0].chunk.id)
-        assert passages.model == "model-two"
-        assert "heron" in scene.spare.queries
-        settled(engine, "spare")
-
-
-def test_keyword_hits_do_not_wait_for_a_service(scene: Scene) -> None:
-    scene.first.remote = True
-    with registered(scene.first), scene.open() as engine:
-        engine.index.sync(wait=True)
-        engine.search.ask("garden")
-        engine.search.ask("her", typing=True)
-        ready = collect(engine.bus, SearchReady)
-        scene.first.hanging.set()
-        sequence = engine.search.submit("heron", typing=False)
-        first = ready.get(timeout=WAIT)
-        assert isinstance(first, SearchReady)
-        assert (first.sequence, first.complete) == (sequence, False)
-        assert first.ranked.hits[0].chunk.path == "memory/heron.md"
-        assert first.ranked.pool.states[Leg.VECTOR].status is LegStatus.PENDING
-        scene.first.hanging.clear()
-        second = ready.get(timeout=WAIT)
-        assert isinstance(second, SearchReady)
-        assert second.complete
-        assert second.ranked.pool.states[Leg.VECTOR].status is LegStatus.OK
 
 
 def test_under_many_switches_a_text_is_always_nearest_to_itself(scene: Scene) -> None:

@@ -24,9 +24,7 @@ from tests.support.batch_loopback import DONE, TOKENS, WAITING
 from tests.support.batches import (
     KEY,
     NAMES,
-    PREFIX,
     Bench,
-    after,
     bench,
     expected,
     make_service,
@@ -94,18 +92,6 @@ def test_the_key_goes_in_a_header_and_nowhere_else(name: str, tmp_path: Path) ->
         assert KEY not in here.run(texts_of(3)).note
 
 
-def test_polls_come_after_2_s_and_then_more_rarely(tmp_path: Path) -> None:
-    with bench("openai", tmp_path) as here:
-        here.server.states = [WAITING["openai"]] * 14 + [DONE["openai"]]
-        assert here.run(texts_of(1)).done == 1
-        waits, delay = [2.0], 2.0
-        for _ in range(14):
-            waits.append(delay)
-            delay = min(60.0, delay * 1.5)
-        assert here.clock.slept == pytest.approx(sum(waits), abs=0.05 * len(waits))
-        assert here.clock.longest <= 0.05
-
-
 def test_a_clock_that_is_set_back_delays_no_poll(tmp_path: Path) -> None:
     with bench("openai", tmp_path) as here:
         here.server.states = [WAITING["openai"]] * 3 + [DONE["openai"]]
@@ -142,24 +128,6 @@ def test_two_batches_are_under_way_at_once(tmp_path: Path) -> None:
         assert most == 2
         assert [len(data.splitlines()) for data in here.server.files.values()] == [2, 2, 2, 1]
     assert outcome.spent.requests == 4
-
-
-def test_an_input_file_is_no_larger_than_the_service_takes(tmp_path: Path) -> None:
-    texts = texts_of(6)
-    with bench("voyage", tmp_path) as here:
-        text_hash, text = next(iter(texts.items()))
-        # An input line is `{"custom_id":...,"body":{"input":["note: ..."]}}`.
-        limit = int(2.5 * len(json.dumps(PREFIX + text) + text_hash) + 2.5 * 36)
-        here.limit(most_bytes=limit)
-        assert here.run(texts).done == 6
-        assert all(len(data) <= limit for data in here.server.files.values())
-        assert len(here.server.files) == 3
-
-
-def test_fewer_texts_than_the_minimum_are_left(tmp_path: Path) -> None:
-    with bench("openai", tmp_path) as here:
-        outcome = here.run(texts_of(4), minimum=5)
-        assert (outcome.done, outcome.failed, here.server.seen) == (0, 0, [])
 
 
 def test_texts_that_no_service_takes_are_left(tmp_path: Path) -> None:
@@ -207,17 +175,6 @@ def test_a_batch_that_takes_too_long_is_sent_once_more(name: str, tmp_path: Path
         assert here.server.steps().count("create") == 2
         assert (outcome.done, outcome.failed) == (0, 4)
         assert "took too long" in outcome.note
-
-
-def test_what_an_expired_batch_has_done_is_taken(tmp_path: Path) -> None:
-    texts = texts_of(4)
-    with bench("openai", tmp_path) as here:
-        here.server.states = [EXPIRED["openai"]]
-        tampered = iter([lambda lines: lines[:3]])
-        here.server.tamper = lambda lines: next(tampered, lambda same: same)(lines)
-        assert here.run(texts, minimum=4).done == 4
-        assert here.vectors(texts) == expected(texts)
-        assert [len(data.splitlines()) for data in here.server.files.values()] == [4, 1]
 
 
 def test_a_service_that_never_ends_a_batch_is_a_timeout(tmp_path: Path) -> None:
@@ -298,23 +255,6 @@ def test_a_broken_line_costs_its_own_text_alone(name: str, kind: str, tmp_path: 
         assert (outcome.done, outcome.failed, len(stored)) == (2, 1, 2)
         assert stored.items() <= expected(texts).items()
         assert here.cache.count() == 2
-
-
-def test_of_two_lines_of_a_text_the_first_counts(tmp_path: Path) -> None:
-    texts = texts_of(3)
-    with bench("openai", tmp_path) as here:
-        other = numbers_as("[1, 1, 1, 1, 1, 1, 1, 1]")
-        here.server.tamper = lambda lines: [*lines, *other([lines[0]])]
-        assert here.run(texts).done == 3
-        assert here.vectors(texts) == expected(texts)
-
-
-def test_a_batch_without_any_vector_is_a_failure(tmp_path: Path) -> None:
-    with bench("mistral", tmp_path) as here:
-        here.server.tamper = lambda lines: [refused(line) for line in lines]
-        outcome = here.run(texts_of(3))
-        assert (outcome.done, outcome.failed) == (0, 3)
-        assert "no vector that can be used" in outcome.note
 
 
 def test_the_number_of_dimensions_is_what_most_vectors_have(tmp_path: Path) -> None:
@@ -398,24 +338,6 @@ def test_a_batch_that_the_service_forgot_is_forgotten(tmp_path: Path) -> None:
     assert not (tmp_path / "batches.json").exists()
 
 
-def test_a_batch_that_is_not_seen_at_once_is_kept(tmp_path: Path) -> None:
-    with bench("openai", tmp_path) as here:
-        unseen = Answer(b"", 404)
-        here.server.fail("poll", unseen, unseen, None, unseen, unseen)
-        here.server.states = [WAITING["openai"], DONE["openai"]]
-        outcome = here.run(texts_of(3))
-        assert (outcome.done, outcome.note, len(here.server.jobs)) == (3, "", 1)
-
-
-@pytest.mark.parametrize("fault", [Answer(b"", 500), Answer(b"", cut=True)], ids=["500", "cut"])
-def test_a_file_that_cannot_be_deleted_is_left(fault: Answer, tmp_path: Path) -> None:
-    with bench("openai", tmp_path) as here:
-        here.server.fail("delete", fault, fault)
-        outcome = here.run(texts_of(2))
-        assert (outcome.done, outcome.note) == (2, "")
-        assert here.server.deleted == []
-
-
 def test_a_file_that_is_no_lines_is_given_up(tmp_path: Path) -> None:
     texts = texts_of(3)
     with bench("openai", tmp_path) as here:
@@ -442,35 +364,11 @@ def test_a_file_that_is_cut_is_fetched_again(tmp_path: Path) -> None:
 IDENTITY = ProviderIdentity("openai", "model-1", 8, "f" * 64)
 
 
-def at_step(here: Bench, step: str, count: int = 1) -> Callable[[], bool]:
-    """Become true once a step was asked for so many times."""
-    return lambda: here.server.steps().count(step) >= count
-
-
 def restarted(here: Bench, fingerprint: str = "f" * 64) -> Bench:
     """Another process: nothing but the folder and the server is left."""
     here.service.connection.client.close()
     here.service = make_service(here.server, fingerprint=fingerprint)
     return here
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("step", ["upload", "create", "poll", "download"])
-def test_a_run_is_taken_up_after_it_was_stopped(name: str, step: str, tmp_path: Path) -> None:
-    texts = texts_of(30)
-    with bench(name, tmp_path) as here:
-        with pytest.raises(Cancelled):
-            here.run(texts, cancelled=at_step(here, step))
-        assert KEY not in here.everything()
-        asked = len(here.server.seen)
-        assert restarted(here).run(texts).done == 30
-        assert here.vectors(texts) == expected(texts)
-        # Stopped before it was known that the file had arrived, another one may be sent.
-        assert len(here.server.files) <= (2 if step == "upload" else 1)
-        assert len(here.server.jobs) == 1
-        if step in ("poll", "download"):
-            assert not {"upload", "create"} & set(here.server.steps()[asked:])
-    assert not (tmp_path / "batches.json").exists()
 
 
 class Dies:
@@ -524,14 +422,6 @@ def test_texts_that_are_new_are_sent_after_the_batch_of_before(tmp_path: Path) -
         assert [len(data.splitlines()) for data in here.server.files.values()] == [5, 3]
 
 
-def test_texts_that_are_gone_are_not_stored(tmp_path: Path) -> None:
-    before, after = texts_of(5), texts_of(2)
-    with bench("openai", tmp_path) as here:
-        assert here.run(before, interrupted=lambda: True).waiting
-        outcome = restarted(here).run(after)
-        assert (outcome.done, outcome.note, here.cache.count()) == (2, "", 2)
-
-
 def test_a_few_texts_do_not_wait_for_a_batch_of_before(tmp_path: Path) -> None:
     texts = texts_of(5)
     with bench("openai", tmp_path) as here:
@@ -542,20 +432,6 @@ def test_a_few_texts_do_not_wait_for_a_batch_of_before(tmp_path: Path) -> None:
         # It has ended by the next run, and is taken.
         assert here.run(few, minimum=3).done == 2
         assert here.vectors(few) == expected(few)
-
-
-def test_a_few_texts_do_not_wait_for_a_service_that_is_away(tmp_path: Path) -> None:
-    texts = texts_of(5)
-    with bench("openai", tmp_path) as here:
-        assert here.run(texts, interrupted=lambda: True).waiting
-        here.server.fail("poll", *[Answer(b"", 503)] * 9)
-        before = here.clock.slept
-        outcome = restarted(here).run(texts_of(2), minimum=3)
-        assert (outcome.done, outcome.note) == (0, "")
-        assert here.clock.slept == before
-        here.server.faults.clear()
-        assert here.run(texts).done == 5
-        assert len(here.server.jobs) == 1
 
 
 def test_another_identity_leaves_a_batch_alone(tmp_path: Path) -> None:
@@ -615,21 +491,6 @@ def test_a_stop_ends_a_request_that_hangs(step: str, tmp_path: Path) -> None:
         # A tenth of a second is promised; the rest is for a machine that is busy.
         assert ended[0] - asked < 0.3
         here.server.stopping.set()
-
-
-def test_a_stop_ends_the_wait_for_a_poll(tmp_path: Path) -> None:
-    with bench("openai", tmp_path) as here:
-        here.server.states = [WAITING["openai"]]
-        stop_at = here.clock.now + 100.0
-        with pytest.raises(Cancelled):
-            here.run(texts_of(2), cancelled=lambda: here.clock.now >= stop_at)
-        assert here.clock.now - stop_at < 0.1
-
-
-def test_a_stop_ends_the_writing_of_a_large_input_file(tmp_path: Path) -> None:
-    with bench("openai", tmp_path) as here, pytest.raises(Cancelled):
-        here.run(texts_of(200), cancelled=after(100))
-    assert here.server.seen == []
 
 
 def test_an_interruption_leaves_the_batch_and_says_so(tmp_path: Path) -> None:
@@ -707,21 +568,6 @@ def test_a_damaged_store_counts_as_empty(damage: bytes, tmp_path: Path) -> None:
     assert store.under_way("openai", "api.openai.com", IDENTITY, 0.0) == ()
     store.put(ticket(1))
     assert store.under_way("openai", "api.openai.com", IDENTITY, 0.0) == (ticket(1),)
-
-
-@pytest.mark.parametrize("texts", [-1, 2.5, 10**9, True])
-def test_a_ticket_with_a_number_that_cannot_be_is_none(texts: object, tmp_path: Path) -> None:
-    store = BatchStore(tmp_path / "batches.json")
-    store.put(ticket(1, texts=texts))
-    assert store.under_way("openai", "api.openai.com", IDENTITY, 0.0) == ()
-
-
-def test_a_store_that_cannot_be_read_is_not_taken_for_empty(tmp_path: Path) -> None:
-    (tmp_path / "batches.json").mkdir()
-    with bench("openai", tmp_path) as here:
-        with pytest.raises(IsADirectoryError):
-            here.run(texts_of(3))
-        assert here.server.seen == []
 
 
 def test_a_foreign_store_has_nothing_but_a_file_deleted(tmp_path: Path) -> None:

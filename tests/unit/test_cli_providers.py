@@ -24,14 +24,12 @@ from memtui.model import (
 from memtui.report.providers import (
     cache_words,
     cost_words,
-    provider_lines,
-    provider_summary,
     usage_words,
     vectors_note,
 )
 from tests.support.command_line import Answer, Run, command_line, own_home, set_up
 from tests.support.embedding import HashedProvider, registered_hashed
-from tests.support.embedding_services import EmbeddingServer, embedding_server, repeated_key, status
+from tests.support.embedding_services import EmbeddingServer, embedding_server, repeated_key
 
 KEY = "sk-SECRET-that-nobody-may-see-0123456789"
 
@@ -140,15 +138,6 @@ def test_the_list_for_a_provider_that_does_not_exist(
 # --- index, status, search ----------------------------------------------------------------------
 
 
-def test_indexing_conversations_with_a_service_says_so(
-    memtui: Run, notes: Path, openai: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_up(monkeypatch, price=2000.0)
-    monkeypatch.setenv("MEMTUI_TRANSCRIPTS__SOURCES", '["openclaw", "codex"]')
-    told = f"at {openai.host}: 1 file, ~11 tokens to embed, about 0.02"
-    assert f"{told}, conversations among them: openclaw, codex" in memtui("index").err
-
-
 def test_indexing_with_a_service(
     memtui: Run, notes: Path, openai: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,33 +230,6 @@ def test_index_ends_with_4_when_none_takes_over(
     assert memtui("index").code == 0
 
 
-def test_status_deep_shares_its_probes_with_doctor(
-    memtui: Run, notes: Path, openai: EmbeddingServer
-) -> None:
-    assert memtui("index").code == 0
-    probes = {
-        probe["name"]: probe for probe in memtui("status", "--deep", "--json").document["probes"]
-    }
-    checks = memtui("doctor", "--json").document["checks"]
-    of_index = {check["name"]: check["detail"] for check in checks if check["area"] == "index"}
-    for name in ("database", "full-text", "sqlite-vec"):
-        assert probes[name]["works"]
-        assert probes[name]["detail"] == of_index[name]
-    assert probes["provider"]["detail"].startswith("openai m: answers with 16 numbers")
-
-
-def test_a_service_that_is_down_for_the_query_alone(
-    memtui: Run, notes: Path, openai: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert memtui("index").code == 0
-    set_up(monkeypatch, fallback="none")
-    openai.faults, openai.stays = [status(403)], True
-    answer = memtui("search", "router", "--json")
-    assert answer.code == 0
-    assert answer.document["legs"]["vector"]["state"] == "failed"
-    assert answer.document["index"]["provider_state"]["actual"] is None
-
-
 # --- in words -----------------------------------------------------------------------------------
 
 WELL = ProviderState("auto", "minilm", "mini", 384)
@@ -281,24 +243,6 @@ FALLBACK = ProviderState(
     failure=Failure.KEY_REFUSED,
     hint="set OPENAI_API_KEY",
 )
-
-
-def test_a_provider_in_words() -> None:
-    assert provider_summary(WELL) == "minilm, mini (asked for: auto), 384 dimensions"
-    assert list(provider_lines(WELL)) == [("text", "stays in this program")]
-    assert provider_summary(FALLBACK) == "openai -> minilm, mini, 384 dimensions"
-    assert list(provider_lines(FALLBACK)) == [
-        ("why", "openai: HTTP 401"),
-        ("failure", "key refused"),
-        ("next step", "set OPENAI_API_KEY"),
-        ("text", "stays in this program"),
-    ]
-    nobody = replace(FALLBACK, actual=None, state=Reason.PROVIDER_FAILED)
-    assert provider_summary(nobody) == f"none, keyword search alone ({FALLBACK.detail})"
-    assert "text" not in dict(provider_lines(nobody))
-    away = replace(WELL, address="api.example", remote=True, dimensions=None)
-    assert provider_summary(away) == "minilm, mini (asked for: auto)"
-    assert dict(provider_lines(away))["text"] == "goes to api.example"
 
 
 @pytest.mark.parametrize(

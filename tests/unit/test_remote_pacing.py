@@ -28,16 +28,6 @@ def go(pacer: Pacer, clock: Clock, tokens: int = 1) -> float:
     raise AssertionError("it never goes")
 
 
-def test_requests_a_minute() -> None:
-    clock = Clock(0.0)
-    pacer = Pacer(3, clock=clock.time)
-    went = []
-    for _ in range(7):
-        went.append(go(pacer, clock))
-        clock.now += 1.0
-    assert went == [0.0, 1.0, 2.0, 60.0, 61.0, 62.0, 120.0]
-
-
 def test_tokens_a_minute() -> None:
     clock = Clock(0.0)
     pacer = Pacer(0, 100, clock=clock.time)
@@ -110,14 +100,6 @@ def test_nothing_goes_while_nothing_is_left(headers: dict[str, str], until: floa
     pacer = Pacer(clock=clock.time)
     pacer.learn(headers)
     assert go(pacer, clock, 10) == until
-
-
-def test_a_pause_that_is_asked_for_is_for_all() -> None:
-    clock = Clock(0.0)
-    pacer = Pacer(clock=clock.time)
-    pacer.hold(7.0)
-    pacer.hold(3.0)
-    assert go(pacer, clock) == 7.0
 
 
 @settings(max_examples=examples(60))

@@ -70,17 +70,6 @@ def test_keys_and_prefixes_on_the_wire(provider: str) -> None:
         assert "taskType" not in server.seen[0].body
 
 
-def test_configured_prefixes_win() -> None:
-    with embedding_server() as server:
-        choice = choice_at(
-            "openai", server, model="bge-small-en", query_prefix="q> ", document_prefix=""
-        )
-        with remote_provider(choice) as it:
-            it.embed_query("router")
-            it.embed_documents(["hall"])
-    assert [texts_in(seen) for seen in server.seen] == [["q> router"], ["hall"]]
-
-
 def test_text_that_services_refuse() -> None:
     """Blank texts have no direction and are not sent; a lone surrogate is no text."""
     with embedding_server() as server, remote_provider(choice_at("openai", server)) as it:
@@ -136,21 +125,6 @@ def test_limits_of_a_request(
     assert request_limits(service, address_of(service, "https://example.org/v1")) == elsewhere
 
 
-def test_one_failure_of_many_requests_is_the_failure() -> None:
-    def fault(seen: Seen) -> Any:
-        return status(400)(seen) if "note 5 " in texts_in(seen)[0] else right(seen)
-
-    texts = [f"note {number} " + "x" * 7000 for number in range(9)]
-    with (
-        embedding_server(fault, stays=True) as server,
-        remote_provider(choice_at("openai", server)) as it,
-    ):
-        with pytest.raises(ProviderError) as caught:
-            it.embed_documents(texts)
-        assert caught.value.failure is Failure.BAD_REQUEST
-        np.testing.assert_array_equal(it.embed_documents(texts[:5]), rows_of(texts[:5]))
-
-
 def test_what_was_answered_before_a_failure_is_not_asked_for_again() -> None:
     bad = "note 5 "
 
@@ -171,14 +145,6 @@ def test_what_was_answered_before_a_failure_is_not_asked_for_again() -> None:
             # What was handed over is not kept.
             it.embed_documents(texts[:1])
             assert len(server.seen) == 12
-
-
-def test_the_same_text_is_sent_once() -> None:
-    with embedding_server() as server, remote_provider(choice_at("openai", server)) as it:
-        texts = ["hall", "gate", "hall"]
-        np.testing.assert_array_equal(it.embed_documents(texts), rows_of(texts))
-        assert texts_in(server.seen[0]) == ["hall", "gate"]
-        assert it.usage().texts == 2
 
 
 # --- dimensions
@@ -270,18 +236,6 @@ def test_a_refused_key_is_named_by_its_place() -> None:
         assert len(server.seen) == 1
 
 
-def test_servers_of_ones_own_need_no_key() -> None:
-    with embedding_server(right, right, status(401)) as server:
-        keys = Keys([""])
-        with remote_provider(choice_at("openai", server), find=keys.find) as it:
-            it.embed_documents(TEXTS)
-            it.embed_query("router")
-            with pytest.raises(ProviderError, match="it wants a key"):
-                it.embed_query("router")
-        assert "authorization" not in server.seen[0].headers
-        assert keys.asked == 2, "looked for once, and once more when it was wanted"
-
-
 def unreadable(*_given: object, **_named: object) -> FoundKey:
     return FoundKey(problem="embedding.key_command (pass) ends with 1")
 
@@ -304,17 +258,6 @@ def test_a_place_that_cannot_be_read_matters_only_where_a_key_is_needed() -> Non
             with remote_provider(choice_at(name, server), find=unreadable) as it:
                 assert it.embed_query("router").any()
         assert {key_in(seen) for seen in server.seen} == {""}
-
-
-def test_a_variable_that_is_named_and_not_set() -> None:
-    with embedding_server() as server:
-        choice = choice_at("ollama", server, keys=KeyPlaces("NOT_SET_ANYWHERE", keyring=False))
-        look = registration_of("ollama").look(choice)
-        assert (look.works, look.failure) == (False, Failure.NO_KEY)
-        assert "NOT_SET_ANYWHERE" in look.detail
-        with pytest.raises(ProviderError) as caught:
-            created(choice)
-        assert caught.value.failure is Failure.NO_KEY
 
 
 @pytest.mark.parametrize("name", KEY_VARIABLES)
@@ -435,11 +378,6 @@ def test_identities(provider: str, model: str, dimensions: int, input_bytes: int
     assert (found.name, found.model, found.dimensions) == (provider, model, dimensions)
     assert found.input_bytes == input_bytes
     assert REGISTRATIONS[provider].remote is (provider != "ollama")
-
-
-def test_input_bytes_of_known_limits() -> None:
-    choice = EmbeddingChoice(provider="gemini", model="text-embedding-004")
-    assert plan_of("gemini", choice).input_bytes == 2048
 
 
 @pytest.mark.parametrize(
