@@ -25,7 +25,6 @@ from memtui.retrieval.leg_detail import (
     explain_bm25,
     explain_keyword,
     explain_openclaw,
-    inverse_document_frequency,
     keyword_rank,
     openclaw_row,
     stored_rank,
@@ -33,9 +32,8 @@ from memtui.retrieval.leg_detail import (
 )
 from memtui.retrieval.legs import LegAnswer
 from memtui.retrieval.openclaw.plan import plan_keyword
-from memtui.retrieval.openclaw.release import RELEASES, Release
+from memtui.retrieval.openclaw.release import RELEASES
 from memtui.retrieval.openclaw.tables import IndexTables, SearchScope
-from memtui.retrieval.openclaw.vector import OpenClawVectorLeg
 from memtui.retrieval.query import parse_query
 from memtui.retrieval.vector_view import nearest
 from memtui.text.tokens import FTS5_TOKENIZE, index_text, quote
@@ -52,8 +50,6 @@ QUERIES = [
     "weekly review friday", "dentist appointment", "nas disk full", "a long walk in the mountains with friends",
     "zzzunknownword", "run", "memo",
 ]  # fmt: skip
-
-PREFIXES = {"2026.4.26": "", "2026.7.1": "memory_index_", "2026.9.6": "memory_index_"}
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +82,6 @@ def total(explanation: KeywordExplanation) -> float:
     return -math.fsum(term.share for term in explanation.terms)
 
 
-def by_text(explanation: KeywordExplanation) -> dict[str, tuple[int, int]]:
-    return {t.text: (t.phrases[0].tf, t.phrases[0].df) for t in explanation.terms}
-
-
 @pytest.mark.parametrize("typing", [False, True])
 @pytest.mark.parametrize("text", QUERIES)
 def test_shares_add_up_to_the_score_of_every_hit(demo: Connection, text: str, typing: bool) -> None:
@@ -104,38 +96,6 @@ def test_shares_add_up_to_the_score_of_every_hit(demo: Connection, text: str, ty
         assert total(explanation) == pytest.approx(hit.raw, rel=1e-12, abs=1e-15)
         assert tuple(t.text for t in explanation.terms if t.held) == hit.terms
         assert all(t.share > 0 for t in explanation.terms if t.held)
-
-
-def test_chunks_that_are_not_found_lack_every_word(demo: Connection) -> None:
-    hits = {hit.rowid for hit in ask(demo, "router vlan").hits}
-    rows = [row for (row,) in demo.execute("SELECT id FROM chunks").fetchall()]
-    assert len(hits) < len(rows)
-    for rowid in (int(str(row)) for row in rows if row not in hits):
-        explanation = explain_keyword(demo, parse_query("router vlan"), rowid)
-        assert (explanation.indexed, explanation.found, explanation.score) == (True, False, None)
-        assert [(t.held, t.share) for t in explanation.terms] == [(False, 0.0)] * 2
-        assert explanation.length > 0
-        assert all(t.phrases[0].df > 0 for t in explanation.terms)
-
-
-def test_the_numbers_are_those_of_a_literal_count(index: IndexFile) -> None:
-    index.add_all(["router routers plan", "the router", "garden", "plan of the garden fence"])
-    explanation = explain_keyword(index.connection, parse_query("what routers plan zzz"), 1)
-    assert by_text(explanation) == {"routers": (2, 2), "plan": (1, 2), "zzz": (0, 0)}
-    assert [t.phrases[0].tokens for t in explanation.terms] == [("router",), ("plan",), ("zzz",)]
-    assert (explanation.rows, explanation.length, explanation.average_length) == (4, 3, 11 / 4)
-    assert explanation.tokenizer == FTS5_TOKENIZE
-    assert explanation.stop_words == ("what",)
-    assert explanation.nowhere == ("zzz",)
-    assert explanation.missing == ()
-    idf = math.log(2.5 / 2.5) or 1e-6
-    length = 1 - 0.75 + 0.75 * 3 / (11 / 4)
-    assert explanation.terms[0].share == pytest.approx(idf * 2 * 2.2 / (2 + 1.2 * length))
-
-
-@pytest.mark.parametrize(("df", "idf"), [(1, math.log(9.5 / 1.5)), (5, 1e-6), (10, 1e-6)])
-def test_idf_has_a_floor(df: int, idf: float) -> None:
-    assert inverse_document_frequency(10, df) == idf
 
 
 def test_a_required_phrase_is_named_when_it_is_missing(index: IndexFile) -> None:
@@ -180,42 +140,23 @@ def test_the_expression_of_the_larger_budget_is_explained(index: IndexFile) -> N
     assert usual.match == '"rare" OR "scarce"'
 
 
-def test_a_word_being_typed_opens_into_its_alternatives(index: IndexFile) -> None:
-    index.add_all(["running late", "runner", "garden"])
-    explanation = explain_keyword(index.connection, parse_query("runni", typing=True), 1)
-    (term,) = explanation.terms
-    assert term.text == "runni*"
-    assert len(term.phrases) > 1
-    assert {p.tokens for p in term.phrases if p.tf} == {("run",)}
-    assert total(explanation) == pytest.approx(explanation.score, rel=1e-12)
-
-
-def test_a_query_without_words_is_explained_too(index: IndexFile) -> None:
-    index.add_all(["router"])
-    explanation = explain_keyword(index.connection, parse_query("?!"), 1)
-    assert (explanation.match, explanation.terms, explanation.found) == (None, (), False)
-    assert (explanation.indexed, explanation.length) == (True, 1)
-
-
-def test_a_row_that_is_gone_is_not_indexed(index: IndexFile) -> None:
+def test_what_is_not_there_is_explained_too(index: IndexFile) -> None:
     index.add_all(["router", "router again", "garden"])
+    nothing = explain_keyword(index.connection, parse_query("?!"), 1)
+    assert (nothing.match, nothing.terms, nothing.found) == (None, (), False)
+    assert (nothing.indexed, nothing.length) == (True, 1)
     index.remove(2)
-    explanation = explain_keyword(index.connection, parse_query("router"), 2)
-    assert (explanation.indexed, explanation.found, explanation.length) == (False, False, 0)
-    assert (explanation.rows, explanation.average_length) == (2, 1.0)
-    assert by_text(explanation) == {"router": (0, 1)}
+    gone = explain_keyword(index.connection, parse_query("what router zzz"), 2)
+    assert (gone.indexed, gone.found, gone.length) == (False, False, 0)
+    assert (gone.rows, gone.average_length) == (2, 1.0)
+    assert [(t.phrases[0].tf, t.phrases[0].df) for t in gone.terms] == [(0, 1), (0, 0)]
+    assert (gone.stop_words, gone.nowhere, gone.tokenizer) == (("what",), ("zzz",), FTS5_TOKENIZE)
     index.remove(1)
     index.remove(3)
     assert explain_keyword(index.connection, parse_query("router"), 1).rows == 0
 
 
 # --- tables of OpenClaw -----------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def indexes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("recorded")
-    return {name: recorded.build(name, folder / f"{name}.db") for name in recorded.RELEASES}
 
 
 @pytest.fixture(scope="module")
@@ -227,28 +168,8 @@ def recorded_queries(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [query["query"] for query in content["queries"]]
 
 
-def opened(path: Path) -> apsw.Connection:
-    import sqlite_vec
-
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    connection.enable_load_extension(True)
-    connection.load_extension(sqlite_vec.loadable_path())
-    return connection
-
-
-def tables(release: str, tokenizer: str = "unicode61") -> IndexTables:
-    prefix = PREFIXES[release]
-    return IndexTables(
-        f"{prefix}chunks", f"{prefix}chunks_fts", f"{prefix}chunks_vec", tokenizer=tokenizer
-    )
-
-
-def profile(release: str) -> Release:
-    return RELEASES[f"openclaw-{release.rpartition('.')[0]}"]
-
-
 def scores(connection: apsw.Connection, fts: str, match: str) -> dict[int, float]:
-    sql = f"SELECT rowid, bm25({fts}) FROM {fts} WHERE {fts} MATCH ?"
+    sql = f"SELECT rowid, bm25({fts}) FROM {fts} WHERE {fts} MATCH ? ORDER BY bm25({fts}), rowid"
     rows: list[Any] = connection.execute(sql, (match,)).fetchall()
     return dict(rows)
 
@@ -287,31 +208,6 @@ def test_trigrams_add_up_and_short_terms_are_substrings(
             lacks = [term.text for term in explanation.substrings if not term.held]
             assert set(lacks) <= set(explanation.missing)
     assert compared > 50
-
-
-def test_a_term_too_short_for_trigrams_is_named_as_dropped(trigram: apsw.Connection) -> None:
-    names = IndexTables("chunks", "chunks_fts", None, tokenizer="trigram")
-    explanation = explain_openclaw(trigram, names, RELEASES["openclaw-2026.2"], "UI the", 1)
-    assert (explanation.match, explanation.found) == ('"UI" AND "the"', False)
-    assert explanation.dropped == ("UI",)
-    assert "UI" in explanation.missing
-    assert explanation.terms[1].phrases[0].tokens == ("the",)
-    searched = explain_openclaw(trigram, names, RELEASES["openclaw-2026.9"], "ui", 1)
-    assert searched.match is None
-    assert [term.text for term in searched.substrings] == ["ui"]
-    assert searched.found == searched.substrings[0].held
-
-
-def test_full_text_rows_are_found_by_their_chunk(trigram: apsw.Connection) -> None:
-    names = IndexTables("chunks", "chunks_fts", None, tokenizer="trigram")
-    ids = [str(r[0]) for r in trigram.execute("SELECT id FROM chunks_fts ORDER BY rowid")]
-    assert [openclaw_row(trigram, names, name) for name in ids[:3]] == [1, 2, 3]
-    assert openclaw_row(trigram, names, "no such chunk") is None
-    assert openclaw_row(trigram, IndexTables("chunks", None, None), ids[0]) is None
-    with pytest.raises(ValueError, match="no full-text table"):
-        explain_openclaw(
-            trigram, IndexTables("chunks", None, None), RELEASES["openclaw-2026.9"], "x", 1
-        )
 
 
 @pytest.mark.parametrize(
@@ -353,12 +249,48 @@ def test_keyword_ranks_among_allowed_rows_only(index: IndexFile) -> None:
     assert keyword_rank(index.connection, "chunks_fts", '"router"', 1, allowed=allowed) is None
 
 
-def test_ranks_of_substring_matches_are_in_the_order_of_rows(trigram: apsw.Connection) -> None:
-    condition = {"conditions": " AND text LIKE ?", "values": ("%ui%",)}
-    rows = trigram.execute("SELECT rowid FROM chunks_fts WHERE text LIKE '%ui%'").fetchall()
+def test_rows_of_openclaw_are_found_by_their_chunk_and_substrings_ranked_by_row(
+    trigram: apsw.Connection,
+) -> None:
+    names = IndexTables("chunks", "chunks_fts", None, tokenizer="trigram")
+    ids = [str(r[0]) for r in trigram.execute("SELECT id FROM chunks_fts ORDER BY rowid")]
+    assert [openclaw_row(trigram, names, name) for name in ids[:3]] == [1, 2, 3]
+    assert openclaw_row(trigram, names, "no such chunk") is None
+    without = IndexTables("chunks", None, None)
+    assert openclaw_row(trigram, without, ids[0]) is None
+    with pytest.raises(ValueError, match="no full-text table"):
+        explain_openclaw(trigram, without, RELEASES["openclaw-2026.9"], "x", 1)
+    # A term too short for trigrams is dropped by one release and a substring for another.
+    explanation = explain_openclaw(trigram, names, RELEASES["openclaw-2026.2"], "UI the", 1)
+    assert (explanation.found, explanation.dropped) == (False, ("UI",))
+    condition = " AND text LIKE ?"
+    rows: list[Any] = trigram.execute(
+        "SELECT rowid FROM chunks_fts WHERE text LIKE '%ui%'"
+    ).fetchall()
     for position, (rowid,) in enumerate(rows):
-        rank = keyword_rank(trigram, "chunks_fts", None, rowid, **condition)  # type: ignore[arg-type]
+        rank = keyword_rank(
+            trigram, "chunks_fts", None, rowid, conditions=condition, values=("%ui%",)
+        )
         assert rank == LegRank(position, len(rows), None)
+
+
+def test_ranks_in_foreign_indexes_are_those_of_a_leg_without_limit() -> None:
+    vectors = unit_vectors(90, 16, seed=4).astype(np.float64)
+    vectors[30:33] = vectors[3]
+    ids = [f"chunk {number}" for number in range(90)]
+
+    def read(_: SearchScope) -> Iterator[tuple[list[str], Any]]:
+        yield ids[:50], vectors[:50]
+        yield ids[50:], vectors[50:]
+
+    query, scope = unit_vectors(1, 16, seed=3)[0].astype(np.float64), SearchScope("model")
+    order = sorted(range(90), key=lambda place: (-float(vectors[place] @ query), place))
+    for position, place in enumerate(order):
+        rank = stored_rank(read, query, ids[place], scope)
+        assert rank is not None
+        assert (rank.position, rank.total) == (position, 90)
+        assert rank.raw == pytest.approx(vectors[place] @ query)
+    assert stored_rank(read, query, "no such chunk", scope) is None
 
 
 @pytest.mark.parametrize("exact_limit", [10**9, 1])
@@ -383,33 +315,6 @@ def test_view_ranks_are_places_in_the_whole_order(exact_limit: int) -> None:
     some = nearest(view, query, 3000, allowed, rescored=3000)
     assert view_rank(view, query, some[44][0], allowed) == LegRank(44, len(some), some[44][1])
     assert view_rank(view, query, 2, allowed) is None
-
-
-@pytest.mark.parametrize("release", recorded.RELEASES)
-def test_ranks_in_foreign_indexes_are_those_of_a_leg_without_limit(
-    indexes: dict[str, Path], release: str
-) -> None:
-    connection, names = opened(indexes[release]), tables(release)
-    rows = recorded.rows_of(release)["chunks"]
-    by_hash = recorded.vectors_by_hash()
-    vectors = np.array([by_hash[row[5]] for row in rows])
-    ids = [str(row[0]) for row in rows]
-    scope = SearchScope(str(rows[0][6]))
-
-    def read(_: SearchScope) -> Iterator[tuple[list[str], Any]]:
-        yield ids[:50], vectors[:50]
-        yield ids[50:], vectors[50:]
-
-    query = unit_vectors(1, vectors.shape[1], seed=3)[0].astype(np.float64)
-    rules = RELEASES["openclaw-2026.2"]
-    leg = OpenClawVectorLeg(connection, names, rules, read, vec_readable=False)
-    hits = leg.search(query, 10_000, scope).hits
-    assert len(hits) == len(ids)
-    for position in (0, 1, 2, 30, len(ids) - 1):
-        chunk_id, cosine = hits[position]
-        assert stored_rank(read, query, chunk_id, scope) == LegRank(position, len(ids), cosine)
-    assert stored_rank(read, query, "no such chunk", scope) is None
-    connection.close()
 
 
 WORDS = [
@@ -459,14 +364,6 @@ def table(columns: str, tokenizer: str, rows: Sequence[Sequence[str]]) -> apsw.C
     return connection
 
 
-def scores_of(connection: apsw.Connection, match: str) -> dict[int, float]:
-    rows: list[Any] = connection.execute(
-        "SELECT rowid, bm25(notes) FROM notes WHERE notes MATCH ? ORDER BY bm25(notes), rowid",
-        (match,),
-    ).fetchall()
-    return dict(rows)
-
-
 def explain(
     connection: apsw.Connection, match: str, rowid: int, tokenizer: str
 ) -> KeywordExplanation:
@@ -498,7 +395,7 @@ def test_shares_sum_to_bm25(
     for rowid in removed:
         connection.execute("DELETE FROM notes WHERE rowid = ?", (rowid,))
     match = expression(terms, joiner)
-    found = scores_of(connection, match)
+    found = scores(connection, "notes", match)
     for rowid in range(1, len(rows) + 2):
         explanation = explain(connection, match, rowid, tokenizer)
         assert explanation.score == found.get(rowid)

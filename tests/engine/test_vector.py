@@ -1,4 +1,4 @@
-"""The vector leg: what it finds, what it loads from, and why it does not answer."""
+"""The vector leg: what it finds, what it loads from, why it does not answer; and the pool."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
-from typing import Any
 
 import apsw
 import numpy as np
@@ -21,8 +21,11 @@ from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import ProviderIdentity
 from memtui.errors import Cancelled
 from memtui.index.database import open_database
-from memtui.model import LegStatus, ProviderState, Reason
+from memtui.model import Leg, LegState, LegStatus, ProviderState, Reason
 from memtui.retrieval.filters import AllowedRows
+from memtui.retrieval.keyword import KeywordLeg
+from memtui.retrieval.legs import LegAnswer, RowHit
+from memtui.retrieval.pool import build_pool, fetch_chunks
 from memtui.retrieval.query import parse_query
 from memtui.retrieval.vector import CODED_BACKEND, EXACT_BACKEND, VectorLeg
 from memtui.retrieval.vector_view import (
@@ -38,302 +41,11 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
 
-def brute_force(
-    rowids: Sequence[int], vectors: Floats | Doubles, query: Floats, limit: int
-) -> list[tuple[int, float]]:
-    exact = vectors.astype(np.float64, copy=False) @ query.astype(np.float64)
-    cosines = exact.astype(np.float32)
-    order = np.lexsort((np.asarray(rowids), -cosines))[:limit]
-    return [(rowids[at], float(cosines[at])) for at in order.tolist()]
-
-
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[IndexFile]:
     made = IndexFile(tmp_path)
     yield made
     made.connection.close()
-
-
-class TestSearch:
-    def test_rows_without_direction_never_appear(self) -> None:
-        vectors = unit_vectors(6, 8, seed=9)
-        vectors[1] = 0
-        vectors[2, 3] = np.nan
-        vectors[3, 0] = np.inf
-        view = view_of(range(6), vectors)
-        assert view.size == 3
-        assert {row for row, _ in nearest(view, vectors[0], 10)} == {0, 4, 5}
-
-    def test_codes_find_99_of_100_nearest_rows(self) -> None:
-        """Tight clusters with nothing in common are the hard case."""
-        count, dims, most = 60_000, 256, 200
-        vectors = unit_vectors(count, dims, seed=12, clusters=600)
-        view = view_of(range(count), vectors, exact_limit=1)
-        assert view.codes is not None
-        queries = vectors[:: count // 20] + 0.5 * unit_vectors(20, dims, seed=13)
-        queries /= np.linalg.norm(queries, axis=1, keepdims=True)
-        shared = {24: 0, most: 0}
-        doubles = vectors.astype(np.float64)
-        for query in queries.astype(np.float32):
-            expected = [row for row, _ in brute_force(range(count), doubles, query, most)]
-            for limit in shared:
-                found = nearest(view, query, limit, rescored=4096 if limit == 24 else None)
-                shared[limit] += len({row for row, _ in found} & set(expected[:limit]))
-        for limit, hits in shared.items():
-            assert hits / (len(queries) * limit) >= 0.99, limit
-
-
-class TestView:
-    def test_a_changed_view_leaves_the_old_one_as_it_was(self) -> None:
-        vectors = unit_vectors(50, 8, seed=2)
-        old = view_of(range(40), vectors[:40], pending=10)
-        query = vectors[45]
-        before = nearest(old, query, 40)
-        new = old.with_changes(range(40, 50), vectors[40:], [0, 1, 45], pending=0)
-        assert nearest(old, query, 40) == before
-        assert {row for row, _ in nearest(new, query, 99)} == set(range(2, 50))
-        assert nearest(new, query, 1)[0][0] == 45
-        assert (old.pending, new.pending) == (10, 0)
-
-    def test_two_views_may_follow_the_same_one(self) -> None:
-        vectors = unit_vectors(12, 8, seed=3)
-        base = view_of(range(10), vectors[:10])
-        one = base.with_changes([10], vectors[10:11], [])
-        other = base.with_changes([11], vectors[11:], [])
-        assert {row for row, _ in nearest(one, vectors[0], 20)} == set(range(11))
-        assert {row for row, _ in nearest(other, vectors[0], 20)} == {*range(10), 11}
-
-    def test_a_view_that_grows_too_large_gets_codes(self) -> None:
-        vectors = unit_vectors(30, 8, seed=4)
-        view = view_of(range(20), vectors[:20], exact_limit=160)
-        assert view.codes is None
-        assert view.with_changes(range(20, 30), vectors[20:], []).codes is not None
-
-    def test_vectors_of_another_length_are_refused(self) -> None:
-        view = view_of([1], unit_vectors(1, 8, seed=5))
-        with pytest.raises(ValueError, match="for 1 rows of 8"):
-            view.with_changes([2], unit_vectors(1, 4, seed=6), [])
-
-    def test_an_empty_view_grows(self) -> None:
-        view = ViewBuilder(0, 8).finish()
-        assert view.size == 0
-        vectors = unit_vectors(3000, 8, seed=7)
-        assert nearest(view.with_changes(range(3000), vectors, []), vectors[9], 1)[0][0] == 9
-
-
-class TestLoading:
-    @pytest.fixture
-    def filled(self, index: IndexFile) -> tuple[IndexFile, Floats]:
-        vectors = unit_vectors(2500, DIMS, seed=1)
-        rows = index.add_all(f"chunk {number}" for number in range(2500))
-        index.add_vectors(dict(zip(rows[:2400], vectors, strict=False)))
-        for rowid in (1, 2, 1024, 1025, 2400):
-            index.remove(rowid)
-        return index, vectors
-
-    def expected(self, vectors: Floats) -> dict[int, Floats]:
-        gone = {1, 2, 1024, 1025, 2400}
-        return {row: vectors[row - 1] for row in range(1, 2401) if row not in gone}
-
-    def check(self, view: VectorView, expected: Mapping[int, Floats]) -> None:
-        loaded = dict(zip(view.rowids.tolist(), view.matrix, strict=True))
-        assert loaded.keys() == expected.keys()
-        assert all((loaded[row] == vector).all() for row, vector in expected.items())
-
-    def test_storage_blocks_are_read(self, filled: tuple[IndexFile, Floats]) -> None:
-        index, vectors = filled
-        read: list[str] = []
-
-        def note(cursor: object, sql: str, bindings: object) -> bool:
-            read.append(sql)
-            return True
-
-        index.connection.exec_trace = note
-        view = load_view(index.connection, None, None, DIMS)
-        index.connection.exec_trace = None
-        self.check(view, self.expected(vectors))
-        assert view.pending == 100
-        assert not any(sql.startswith("SELECT rowid, embedding") for sql in read)
-        assert not index.connection.in_transaction
-
-    @pytest.mark.parametrize(
-        "damage",
-        [
-            "UPDATE chunks_vec_vector_chunks00 SET vectors = zeroblob(10) WHERE rowid = 3",
-            "ALTER TABLE chunks_vec_vector_chunks00 RENAME TO gone",
-        ],
-    )
-    def test_blocks_of_another_make_are_not_trusted(
-        self, filled: tuple[IndexFile, Floats], damage: str
-    ) -> None:
-        """Then the table itself is asked, and what it says stands."""
-        index, _ = filled
-        index.connection.execute(damage)
-        with pytest.raises(Exception, match=r"blob|vector|chunks"):
-            load_view(index.connection, None, None, DIMS)
-
-    def test_blocks_that_contradict_the_table_are_not_used(
-        self, filled: tuple[IndexFile, Floats], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        index, vectors = filled
-        no_blocks = "SELECT NULL, NULL, NULL WHERE 0"
-        monkeypatch.setattr("memtui.retrieval.vector_view._BLOCKS", no_blocks)
-        self.check(load_view(index.connection, None, None, DIMS), self.expected(vectors))
-
-    @pytest.mark.parametrize("missing", ["table", "mark"])
-    def test_without_a_vector_table_the_cache_serves(
-        self, filled: tuple[IndexFile, Floats], missing: str, tmp_path: Path
-    ) -> None:
-        index, vectors = filled
-        if missing == "table":
-            index.connection.execute("DROP TABLE chunks_vec")
-        else:
-            index.connection.execute("INSERT INTO meta VALUES('vectors', 'cache')")
-        by_hash = {
-            hashlib.sha256(f"chunk {number}".encode()).hexdigest(): vectors[number]
-            for number in range(2400)
-            if number != 99
-        }
-        identity = ProviderIdentity("made", "up", DIMS, "")
-        cache = EmbeddingCache(tmp_path / "cache.db", open_database)
-        cache.put_many(identity, by_hash)
-        view = load_view(index.connection, cache, identity, DIMS)
-        cache.close()
-        expected = self.expected(vectors)
-        del expected[100]
-        self.check(view, expected)
-
-    def test_without_table_and_cache_there_is_nothing(self, tmp_path: Path) -> None:
-        index = IndexFile(tmp_path, dims=None)
-        index.add_all(["a", "b"])
-        view = load_view(index.connection, None, None, DIMS)
-        assert (view.size, view.pending, view.dims) == (0, 2, DIMS)
-        index.connection.close()
-
-
-class TestLeg:
-    def view(self, texts: Sequence[str], provider: HashedProvider, pending: int = 0) -> VectorView:
-        return view_of(range(1, len(texts) + 1), provider.embed_documents(texts), pending=pending)
-
-    def test_the_nearest_chunks_come_first_with_their_cosine(self) -> None:
-        provider = HashedProvider()
-        view = self.view(["the router config", "garden fence", "router"], provider, pending=4)
-        hits, state = VectorLeg(view, provider).search(parse_query("router config"), 2, None)
-        assert [hit.rowid for hit in hits] == [1, 3]
-        assert 1.0 > hits[0].raw > hits[1].raw > 0
-        assert state.status is LegStatus.OK
-        assert state.facts == {
-            "backend": EXACT_BACKEND,
-            "provider": "hashed",
-            "model": "hashed-trigrams",
-            "searched": 3,
-            "pending": 4,
-        }
-
-    def test_allowed_rows_bound_the_search(self) -> None:
-        provider = HashedProvider()
-        leg = VectorLeg(self.view(["router", "router one", "fence"], provider), provider)
-        allowed = AllowedRows(np.array([2, 3], dtype=np.int64))
-        hits, _ = leg.search(parse_query("router"), 5, allowed)
-        assert [hit.rowid for hit in hits] == [2, 3]
-
-    def test_a_query_is_embedded_once(self) -> None:
-        provider = HashedProvider()
-        leg = VectorLeg(self.view(["router"], provider), provider)
-        calls = provider.calls
-        for text in ("router", "fence", "router path:x", '"router"'):
-            leg.search(parse_query(text), 5, None)
-        assert provider.calls == calls + 2
-
-    @pytest.mark.parametrize(
-        ("text", "reason"),
-        [
-            ("", Reason.EMPTY_QUERY),
-            ("path:x", Reason.EMPTY_QUERY),
-            ("x", Reason.QUERY_TOO_SHORT),
-            ("東京", Reason.SCRIPT_NOT_SUPPORTED),
-        ],
-    )
-    def test_some_queries_are_not_asked(self, text: str, reason: Reason) -> None:
-        provider = HashedProvider(readable=str.isascii)
-        leg = VectorLeg(self.view(["router"], provider), provider)
-        calls = provider.calls
-        hits, state = leg.search(parse_query(text), 5, None)
-        assert (hits, state.status, state.reason) == ((), LegStatus.SKIPPED, reason)
-        assert state.detail
-        assert provider.calls == calls
-
-    def test_one_character_is_enough_without_spaces(self) -> None:
-        provider = HashedProvider()
-        leg = VectorLeg(self.view(["税"], provider), provider)
-        assert leg.search(parse_query("税"), 5, None).state.status is LegStatus.OK
-
-    def test_a_zero_query_vector_is_skipped(self) -> None:
-        provider = HashedProvider()
-        view = self.view(["router"], provider)
-        provider.answer = "zero"
-        hits, state = VectorLeg(view, provider).search(parse_query("router"), 5, None)
-        assert hits == ()
-        assert (state.status, state.reason) == (LegStatus.SKIPPED, Reason.ZERO_QUERY_VECTOR)
-
-    def test_a_failing_provider_fails_this_leg_and_not_for_ever(self) -> None:
-        provider = HashedProvider()
-        leg = VectorLeg(self.view(["router"], provider), provider)
-        provider.fail_next = 1
-        state = leg.search(parse_query("router"), 5, None).state
-        assert (state.status, state.reason) == (LegStatus.FAILED, Reason.PROVIDER_FAILED)
-        assert state.detail == "the hashed provider was told to fail"
-        assert leg.search(parse_query("router"), 5, None).state.status is LegStatus.OK
-
-    def test_other_dimensions_fail_the_leg_with_both_numbers(self) -> None:
-        view = self.view(["router"], HashedProvider(dimensions=64))
-        leg = VectorLeg(view, HashedProvider(dimensions=32))
-        state = leg.search(parse_query("router"), 5, None).state
-        assert (state.status, state.reason) == (LegStatus.FAILED, Reason.DIMENSIONS_DIFFER)
-        assert "64" in state.detail
-        assert "32" in state.detail
-
-    def test_before_the_first_vector_the_leg_says_what_is_pending(self) -> None:
-        view = ViewBuilder(0, 64).finish(pending=12)
-        for view_or_none, detail in (
-            (view, "12 chunks wait for their vectors"),
-            (None, "no vectors yet"),
-        ):
-            leg = VectorLeg(view_or_none, HashedProvider())
-            state = leg.search(parse_query("router"), 5, None).state
-            assert (state.status, state.reason) == (LegStatus.SKIPPED, Reason.NO_VECTORS)
-            assert state.detail == detail
-
-    @pytest.mark.parametrize(
-        ("given", "status", "reason"),
-        [
-            (None, LegStatus.SKIPPED, Reason.DISABLED),
-            (Reason.DISABLED, LegStatus.SKIPPED, Reason.DISABLED),
-            (Reason.PROVIDER_FAILED, LegStatus.FAILED, Reason.PROVIDER_FAILED),
-        ],
-    )
-    def test_without_a_provider_its_state_is_the_reason(
-        self, given: Reason | None, status: LegStatus, reason: Reason
-    ) -> None:
-        state = ProviderState("minilm", None, None, None, given, "why") if given else None
-        answer = VectorLeg(None, None, state).search(parse_query("router"), 5, None)
-        assert (answer.state.status, answer.state.reason) == (status, reason)
-        assert answer.state.detail == ("why" if given else "no embedding provider")
-
-    def test_a_superseded_search_stops_after_the_embedding(self) -> None:
-        provider = HashedProvider()
-        leg = VectorLeg(self.view(["router"], provider), provider)
-        with pytest.raises(Cancelled):
-            leg.search(parse_query("router"), 5, None, cancelled=lambda: True)
-
-    def test_the_backend_is_named(self) -> None:
-        provider = HashedProvider()
-        view = view_of([1], provider.embed_documents(["router"]), exact_limit=1)
-        leg = VectorLeg(view, provider)
-        assert leg.backend == CODED_BACKEND
-        hits, state = leg.search(parse_query("router"), 5, None)
-        assert state.facts["backend"] == CODED_BACKEND
-        assert hits[0].raw == pytest.approx(1.0)
 
 
 def test_products_run_on_one_thread() -> None:
@@ -410,65 +122,275 @@ def test_any_changes_end_where_a_fresh_view_begins(
     assert view.size == sum(bool(POOL[row].any()) for row in held)
 
 
-_DIMS = 2
-_VIRTUAL = "chunks_vec"
-_STORED = "chunks_vec_"
+def test_two_views_may_follow_the_same_one() -> None:
+    base = view_of(range(10), POOL[:10])
+    one, other = base.with_changes([20], POOL[20:21], []), base.with_changes([21], POOL[21:22], [])
+    assert {row for row, _ in nearest(one, POOL[0], 20)} == {*range(10), 20}
+    assert {row for row, _ in nearest(other, POOL[0], 20)} == {*range(10), 21}
+    with pytest.raises(ValueError, match="for 1 rows of 12"):
+        base.with_changes([2], unit_vectors(1, 4, seed=6), [])
 
 
-class _Stored:
-    """A connection whose statements are noted, with whether somebody could interrupt them."""
+def test_rows_without_direction_never_appear() -> None:
+    vectors = unit_vectors(6, 8, seed=9)
+    vectors[1], vectors[2, 3], vectors[3, 0] = 0, np.nan, np.inf
+    view = view_of(range(6), vectors)
+    assert view.size == 3
+    assert {row for row, _ in nearest(view, vectors[0], 10)} == {0, 4, 5}
 
-    def __init__(self, *, fails: Exception | None = None) -> None:
-        self._fails = fails
-        self.open = True
-        self.seen: list[tuple[str, bool]] = []
+
+def test_codes_find_99_of_100_nearest_rows() -> None:
+    # Tight clusters with nothing in common are the hard case.
+    count, dims = 60_000, 256
+    vectors = unit_vectors(count, dims, seed=12, clusters=600)
+    view = view_of(range(count), vectors, exact_limit=1)
+    queries = vectors[:: count // 20] + 0.5 * unit_vectors(20, dims, seed=13)
+    queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    for limit, rescored in ((24, 4096), (200, None)):
+        shared = 0
+        for query in queries.astype(np.float32):
+            best = np.argsort(-(vectors @ query), kind="stable")[:limit]
+            shared += len(
+                {row for row, _ in nearest(view, query, limit, rescored=rescored)} & {*best}
+            )
+        assert shared / (len(queries) * limit) >= 0.99, limit
+
+
+# --- loading ------------------------------------------------------------------------------------
+
+
+GONE = {1, 2, 1024, 1025, 2400}
+
+
+@pytest.fixture
+def filled(index: IndexFile) -> tuple[IndexFile, dict[int, Floats]]:
+    """An index of 2500 chunks, of which some are gone and the last hundred have no vector."""
+    vectors = unit_vectors(2500, DIMS, seed=1)
+    rows = index.add_all(f"chunk {number}" for number in range(2500))
+    index.add_vectors(dict(zip(rows[:2400], vectors, strict=False)))
+    for rowid in GONE:
+        index.remove(rowid)
+    return index, {row: vectors[row - 1] for row in range(1, 2401) if row not in GONE}
+
+
+def loaded(view: VectorView) -> dict[int, bytes]:
+    return {row: vector.tobytes() for row, vector in zip(view.rowids, view.matrix, strict=True)}
+
+
+def stored(vectors: Mapping[int, Floats]) -> dict[int, bytes]:
+    return {row: vector.tobytes() for row, vector in vectors.items()}
+
+
+@pytest.mark.parametrize("blocks", ["read", "contradict", "cannot be read"])
+def test_the_vector_table_is_read_by_its_blocks_or_row_by_row(
+    filled: tuple[IndexFile, dict[int, Floats]], monkeypatch: pytest.MonkeyPatch, blocks: str
+) -> None:
+    index, vectors = filled
+    other = {"contradict": "SELECT NULL, NULL, NULL WHERE 0", "cannot be read": "SELECT * FROM no"}
+    if blocks in other:
+        monkeypatch.setattr("memtui.retrieval.vector_view._BLOCKS", other[blocks])
+    open_to_interrupts, statements = True, []
 
     @contextmanager
-    def undisturbed(self) -> Iterator[None]:
-        before, self.open = self.open, False
+    def undisturbed() -> Iterator[None]:
+        nonlocal open_to_interrupts
+        before, open_to_interrupts = open_to_interrupts, False
         yield
-        self.open = before
+        open_to_interrupts = before
 
-    def execute(self, statements: str, bindings: Any = None, /) -> Any:
-        self.seen.append((statements, self.open))
-        if _STORED in statements and self._fails is not None:
-            raise self._fails
-        return _Rows([(0,)] if "count(" in statements else [])
+    def note(cursor: object, sql: str, bindings: object) -> bool:
+        statements.append((sql, open_to_interrupts))
+        return True
 
-
-class _Rows(list[tuple[int]]):
-    def fetchall(self) -> list[tuple[int]]:
-        return list(self)
-
-
-def test_what_asks_the_virtual_table_is_undisturbed() -> None:
-    stored = _Stored()
-    load_view(stored, None, None, _DIMS, exact_limit=0, undisturbed=stored.undisturbed)  # type: ignore[arg-type]
-    asked = [one for one in stored.seen if _VIRTUAL in one[0].replace(_STORED, "")]
-    assert asked
-    assert not any(could for _, could in asked)
+    index.connection.exec_trace = note
+    view = load_view(index.connection, None, None, DIMS, exact_limit=0, undisturbed=undisturbed)
+    index.connection.exec_trace = None
+    assert loaded(view) == stored(vectors)
+    assert view.pending == 100
+    assert not index.connection.in_transaction
+    # sqlite-vec ends the process when a statement of its own is interrupted.
+    virtual = [one for one in statements if "chunks_vec" in one[0].replace("chunks_vec_", "")]
+    assert virtual
+    assert not any(could_be for _, could_be in virtual)
+    by_rows = any(sql.startswith("SELECT rowid, embedding") for sql, _ in statements)
+    assert by_rows == (blocks != "read")
 
 
-def test_an_interruption_is_not_taken_for_blocks_that_cannot_be_read() -> None:
-    stored = _Stored(fails=apsw.InterruptError("interrupted"))
-    with pytest.raises(apsw.InterruptError):
-        load_view(stored, None, None, _DIMS, exact_limit=0, undisturbed=stored.undisturbed)  # type: ignore[arg-type]
+def test_a_damaged_vector_table_is_an_error(filled: tuple[IndexFile, dict[int, Floats]]) -> None:
+    index, _ = filled
+    index.connection.execute(
+        "UPDATE chunks_vec_vector_chunks00 SET vectors = zeroblob(10) WHERE rowid = 3"
+    )
+    with pytest.raises(Exception, match=r"blob|vector|chunks"):
+        load_view(index.connection, None, None, DIMS)
 
 
-def test_other_trouble_with_the_blocks_leaves_the_table_to_be_asked() -> None:
-    stored = _Stored(fails=apsw.SQLError("no such table"))
-    load_view(stored, None, None, _DIMS, exact_limit=0, undisturbed=stored.undisturbed)  # type: ignore[arg-type]
-    assert stored.seen[-2] == ("SELECT rowid, embedding FROM chunks_vec", False)
+@pytest.mark.parametrize("missing", ["table", "mark", "everything"])
+def test_without_a_vector_table_the_cache_serves(
+    filled: tuple[IndexFile, dict[int, Floats]], missing: str, tmp_path: Path
+) -> None:
+    index, vectors = filled
+    if missing == "mark":
+        index.connection.execute("INSERT INTO meta VALUES('vectors', 'cache')")
+    else:
+        index.connection.execute("DROP TABLE chunks_vec")
+    if missing == "everything":
+        assert load_view(index.connection, None, None, DIMS).size == 0
+        return
+    del vectors[100]
+    identity = ProviderIdentity("made", "up", DIMS, "")
+    cache = EmbeddingCache(tmp_path / "cache.db", open_database)
+    cache.put_many(
+        identity,
+        {
+            hashlib.sha256(f"chunk {row - 1}".encode()).hexdigest(): vector
+            for row, vector in vectors.items()
+        },
+    )
+    assert loaded(load_view(index.connection, cache, identity, DIMS)) == stored(vectors)
+    cache.close()
 
 
-def test_a_long_load_gives_way_and_lets_go_of_its_snapshot(tmp_path: Path) -> None:
-    index = IndexFile(tmp_path)
-    row = index.add("router")
-    index.add_vectors({row: unit_vectors(1, DIMS, seed=1)[0]})
+def test_a_long_load_gives_way_and_lets_go_of_its_snapshot(
+    filled: tuple[IndexFile, dict[int, Floats]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, vectors = filled
     with pytest.raises(Cancelled):
         load_view(index.connection, None, None, DIMS, exact_limit=0, gives_way=lambda: True)
     assert not index.connection.in_transaction
     # What is read in a moment is not begun again and again.
     short = load_view(index.connection, None, None, DIMS, gives_way=lambda: True)
-    assert short.size == 1
-    index.connection.close()
+    assert short.size == len(vectors)
+    # An interruption is not taken for blocks that cannot be read.
+    index.connection.set_progress_handler(lambda: True, 1)
+    with pytest.raises(apsw.InterruptError):
+        load_view(index.connection, None, None, DIMS)
+    index.connection.set_progress_handler(None)
+
+
+# --- the leg ------------------------------------------------------------------------------------
+
+
+def leg_of(texts: Sequence[str], provider: HashedProvider, **options: int) -> VectorLeg:
+    view = view_of(range(1, len(texts) + 1), provider.embed_documents(texts), **options)
+    return VectorLeg(view, provider)
+
+
+@pytest.mark.parametrize(("limit", "backend"), [(10**6, EXACT_BACKEND), (1, CODED_BACKEND)])
+def test_the_nearest_allowed_chunks_come_first_with_their_cosine(limit: int, backend: str) -> None:
+    texts = ["the router config", "garden fence", "router", "router config"]
+    provider = HashedProvider()
+    leg = leg_of(texts, provider, pending=4, exact_limit=limit)
+    hits, state = leg.search(parse_query("router config"), 2, AllowedRows(np.array([1, 2, 3])))
+    assert [hit.rowid for hit in hits] == [1, 3]
+    assert 1.0 > hits[0].raw > hits[1].raw > 0
+    assert state.status is LegStatus.OK
+    assert state.facts == {
+        "backend": backend,
+        "provider": "hashed",
+        "model": "hashed-trigrams",
+        "searched": 4,
+        "pending": 4,
+    }
+    calls = provider.calls
+    for text in ("fence", "router config path:x", '"router config"', "fence"):
+        leg.search(parse_query(text), 5, None)
+    assert provider.calls == calls + 1, "a query is embedded once"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", Reason.EMPTY_QUERY),
+        ("path:x", Reason.EMPTY_QUERY),
+        ("x", Reason.QUERY_TOO_SHORT),
+        ("東京", Reason.SCRIPT_NOT_SUPPORTED),
+    ],
+)
+def test_some_queries_are_not_asked(text: str, reason: Reason) -> None:
+    provider = HashedProvider(readable=str.isascii)
+    leg = leg_of(["router"], provider)
+    calls = provider.calls
+    hits, state = leg.search(parse_query(text), 5, None)
+    assert (hits, state.status, state.reason) == ((), LegStatus.SKIPPED, reason)
+    assert state.detail
+    assert provider.calls == calls
+    # One character is a word in a script without spaces.
+    assert leg_of(["税"], HashedProvider()).search(parse_query("税"), 5, None).hits
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "reason", "detail"),
+    [
+        ("zero", LegStatus.SKIPPED, Reason.ZERO_QUERY_VECTOR, "the model sees nothing"),
+        ("fails", LegStatus.FAILED, Reason.PROVIDER_FAILED, "was told to fail"),
+        (
+            "dims",
+            LegStatus.FAILED,
+            Reason.DIMENSIONS_DIFFER,
+            "vectors of 64 numbers, the model gives 32",
+        ),
+        ("empty", LegStatus.SKIPPED, Reason.NO_VECTORS, "12 chunks wait for their vectors"),
+        ("no view", LegStatus.SKIPPED, Reason.NO_VECTORS, "no vectors yet"),
+        ("no provider", LegStatus.SKIPPED, Reason.DISABLED, "no embedding provider"),
+        ("disabled", LegStatus.SKIPPED, Reason.DISABLED, "why"),
+        ("provider failed", LegStatus.FAILED, Reason.PROVIDER_FAILED, "why"),
+    ],
+)
+def test_a_leg_that_cannot_answer_says_why(
+    fault: str, status: LegStatus, reason: Reason, detail: str
+) -> None:
+    provider = HashedProvider()
+    leg = leg_of(["router"], provider)
+    provider.answer = "zero" if fault == "zero" else provider.answer
+    provider.fail_next = 1 if fault == "fails" else 0
+    if fault == "dims":
+        leg = VectorLeg(leg.view, HashedProvider(dimensions=32))
+    elif fault in ("empty", "no view"):
+        view = ViewBuilder(0, 64).finish(pending=12) if fault == "empty" else None
+        leg = VectorLeg(view, provider)
+    elif fault in ("no provider", "disabled", "provider failed"):
+        state = ProviderState("minilm", None, None, None, reason, "why")
+        leg = VectorLeg(None, None, None if fault == "no provider" else state)
+    hits, answered = leg.search(parse_query("router"), 5, None)
+    assert (hits, answered.status, answered.reason) == ((), status, reason)
+    assert detail in answered.detail
+    if fault == "fails":
+        assert leg.search(parse_query("router"), 5, None).hits, "and not for ever"
+
+
+def test_a_superseded_search_stops_after_the_embedding() -> None:
+    leg = leg_of(["router"], HashedProvider())
+    with pytest.raises(Cancelled):
+        leg.search(parse_query("router"), 5, None, cancelled=lambda: True)
+
+
+# --- the pool of both legs ----------------------------------------------------------------------
+
+
+def test_both_legs_share_one_set_of_chunks_with_what_their_files_know(index: IndexFile) -> None:
+    day = date(2026, 2, 10)
+    index.add_file("memory/a.md", day=day, day_from="file_name", mtime_ns=5, importance=0.5)
+    rows = [index.add("router\nline two", "memory/a.md", line=4), *index.add_all(["fence", "gone"])]
+    ids = index.chunk_ids(rows)
+    vector = tuple(RowHit(row, 1.0 - row / 10) for row in (rows[0], rows[2], rows[1]))
+    keyword = KeywordLeg(index.connection).search(parse_query("router"), 10, None)
+    index.remove(rows[2])
+    answers = {Leg.KEYWORD: keyword, Leg.VECTOR: LegAnswer(vector, LegState(LegStatus.OK))}
+    pool = build_pool(index.connection, "router", answers, limit=10, generation=3, elapsed_ms=1.5)
+    assert pool.chunks.keys() == set(ids[:2])
+    # One that vanished since leaves no gap.
+    hits = pool.hits[Leg.VECTOR]
+    assert [(hit.chunk_id, hit.position) for hit in hits] == [(ids[0], 0), (ids[1], 1)]
+    assert [hit.raw for hit in hits] == [0.9, 0.8]
+    assert [hit.terms for hit in pool.hits[Leg.KEYWORD]] == [("router",)]
+    assert pool.states[Leg.KEYWORD] is keyword.state
+    assert (pool.query, pool.limit, pool.generation, pool.elapsed_ms) == ("router", 10, 3, 1.5)
+    chunk, other = pool.chunks[ids[0]], pool.chunks[ids[1]]
+    assert (chunk.path, chunk.source, chunk.model) == ("memory/a.md", "memory", "test-model")
+    assert (chunk.start_line, chunk.end_line, chunk.text) == (4, 5, "router\nline two")
+    assert (chunk.day, chunk.day_from, chunk.mtime_ns) == (day, Reason.FILE_NAME, 5)
+    assert chunk.importance == 0.5
+    assert (other.day, other.day_from, other.importance) == (None, None, None)
+    many = index.add_all(f"chunk {number}" for number in range(3000))
+    assert fetch_chunks(index.connection, [*many, *many, 99_999]).keys() == set(many)

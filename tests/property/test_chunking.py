@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from types import FrameType
 from typing import Any, ClassVar, SupportsIndex
@@ -10,7 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memtui.memory.chunking import Rules, chunk_text, size_estimate
+from memtui.memory.chunking import Packer, Rules, chunk_text, size_estimate
+from memtui.model import ChunkSpan
 
 ALL_RULES: tuple[Rules, ...] = ("2026.2", "2026.4", "2026.9")
 
@@ -119,34 +121,6 @@ def test_chunks_follow_the_rules(text: str, tokens: int, overlap: int, rules: Ru
 
 
 @given(TEXTS, TOKENS, OVERLAPS)
-def test_chunks_of_2026_9_stay_within_their_budget(text: str, tokens: int, overlap: int) -> None:
-    for chunk in chunk_text(text, tokens=tokens, overlap=overlap):
-        assert size_estimate(chunk.text) <= max(32, 4 * tokens)
-
-
-@given(TEXTS, TOKENS, OVERLAPS)
-def test_every_line_is_in_a_chunk_and_chunks_go_forward(
-    text: str, tokens: int, overlap: int
-) -> None:
-    chunks = chunk_text(text, tokens=tokens, overlap=overlap)
-    lines = text.split("\n")
-    covered = {n for chunk in chunks for n in range(chunk.start_line, chunk.end_line + 1)}
-    assert covered == set(range(1, len(lines) + 1))
-    starts = [chunk.start_line for chunk in chunks]
-    assert starts == sorted(starts)
-    for chunk in chunks:
-        source = "\n".join(lines[chunk.start_line - 1 : chunk.end_line])
-        assert chunk.text.replace("\n", "") in source.replace("\n", "")
-
-
-@given(TEXTS, TOKENS, st.sampled_from(["2026.4", "2026.9"]))
-def test_without_overlap_nothing_is_lost_or_doubled(text: str, tokens: int, rules: Rules) -> None:
-    text = "".join(char for char in text if units(char) == 1 or rules == "2026.9")
-    chunks = chunk_text(text, tokens=tokens, overlap=0, rules=rules)
-    assert "".join(chunk.text for chunk in chunks).replace("\n", "") == text.replace("\n", "")
-
-
-@given(TEXTS, TOKENS, OVERLAPS)
 def test_entries_are_chunked_one_by_one(text: str, tokens: int, overlap: int) -> None:
     made = chunk_text(text, tokens=tokens, overlap=overlap, per_entry=True)
     expected: list[str] = []
@@ -223,3 +197,46 @@ def test_twice_the_text_costs_twice_the_work(piece: str, tokens: int, rules: Rul
     times = (4_000 if tokens < 400 else 12_000) // len(piece)
     single, double = cost(piece * times, rules, tokens), cost(piece * times * 2, rules, tokens)
     assert double <= 2.1 * single
+
+
+@given(TEXTS, TOKENS, OVERLAPS, st.sampled_from(ALL_RULES), st.sets(st.integers(0, 20)))
+def test_stopping_between_any_lines_changes_nothing(
+    text: str, tokens: int, overlap: int, rules: Rules, stops: set[int]
+) -> None:
+    packer = Packer(tokens, overlap, rules)
+    chunks: list[ChunkSpan] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        chunks += packer.feed(number, line)
+        before = packer.held
+        assert chunks + packer.finish() == chunk_text(
+            "\n".join(text.split("\n")[:number]), tokens=tokens, overlap=overlap, rules=rules
+        )
+        assert packer.held == before
+        if number in stops:
+            packer = Packer(tokens, overlap, rules, json.loads(json.dumps(before)))
+    assert chunks + packer.finish() == chunk_text(text, tokens=tokens, overlap=overlap, rules=rules)
+
+
+@given(TEXTS, TEXTS, TOKENS, OVERLAPS, st.sampled_from(ALL_RULES))
+def test_a_cut_shares_nothing(
+    first: str, second: str, tokens: int, overlap: int, rules: Rules
+) -> None:
+    packer = Packer(tokens, overlap, rules)
+    chunks: list[ChunkSpan] = []
+    for text in (first, second):
+        for number, line in enumerate(text.split("\n"), start=1):
+            chunks += packer.feed(number, line)
+        chunks += packer.cut()
+    assert chunks == [
+        chunk
+        for text in (first, second)
+        for chunk in chunk_text(text, tokens=tokens, overlap=overlap, rules=rules)
+    ]
+    assert packer.held == []
+    assert packer.finish() == packer.cut() == []
+
+
+@pytest.mark.parametrize("held", [[[1, "a"]], [["a", "b"]], [["a", None]]])
+def test_what_was_never_held_is_refused(held: list[list[str | int]]) -> None:
+    with pytest.raises(ValueError, match="pairs"):
+        Packer(held=held)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -28,10 +27,6 @@ RELEASES: dict[str, Rules] = {
     "v2026_4_26": "2026.4",
     "v2026_9_6": "2026.9",
 }
-EDGES = (
-    "\xb7\u2fff\u3000\u319f\u31a0\u4dff\u4e00\u9fa5\u9fa6\uabff\uac00\ud7af\ud7b0"
-    "\uff00\uff01\uff60\uff61\uffdc\uffdd\uffe0\uffe6\uffff\ud800"
-)
 """Where one weight ends and another one begins."""
 MIXED_LINE = "Line {}: 这是中英文混合的测试内容 with some English text"
 CONTENTS = {
@@ -130,45 +125,8 @@ def test_known_chunk_id() -> None:
     assert made == example["id"]
 
 
-def test_a_pair_cut_in_two_by_2026_2_leaves_text_that_can_be_stored() -> None:
-    chunks = chunk_text("a" + "😀" * 40, tokens=8, overlap=0, rules="2026.2")
-    assert chunks[0].text == "a" + "😀" * 15 + "\ufffd"
-    assert chunks[1].text.startswith("\ufffd😀")
-    assert chunks[0].hash == hashlib.sha256(chunks[0].text.encode()).hexdigest()
-
-
-def test_weighty_lines_are_cut_between_characters() -> None:
-    chunks = chunk_text("a" + "𠀀" * 100, tokens=8, overlap=0)
-    assert "".join(chunk.text for chunk in chunks).replace("\n", "") == "a" + "𠀀" * 100
-
-
 def test_lines_end_at_line_feeds_only() -> None:
     assert lines_of(chunk_text("a\r\nb\u2028c\x0bd\x85e\r\n")) == [(1, 3)]
-
-
-def test_lines_are_counted_across_blocks() -> None:
-    text = "\n".join(f"line {number}" for number in range(1, 60_001))
-    chunks = chunk_text(text, overlap=0)
-    assert chunks[0].start_line == 1
-    assert chunks[-1].end_line == 60_000
-    assert "\n".join(chunk.text for chunk in chunks) == text
-    for chunk in chunks:
-        assert chunk.text.startswith(f"line {chunk.start_line}\n")
-
-
-def test_per_entry_cuts_at_bullets_and_headings() -> None:
-    text = "intro\n# Title\n- one\n  more\n- two\n-no bullet\n####### no heading\n##\nend"
-    assert lines_of(chunk_text(text, per_entry=True)) == [(1, 1), (2, 2), (3, 4), (5, 7), (8, 9)]
-
-
-def test_long_entries_overlap_only_with_themselves() -> None:
-    text = f"- {'a' * 200}\n  {'b' * 200}\n- {'c' * 200}"
-    chunks = chunk_text(text, tokens=60, overlap=10, per_entry=True)
-    assert lines_of(chunks) == [(1, 1), (1, 2), (3, 3)]
-
-
-def test_an_empty_text_has_one_entry() -> None:
-    assert lines_of(chunk_text("", per_entry=True)) == [(1, 1)]
 
 
 @pytest.mark.parametrize("path", ["MEMORY.md", "USER.md"])

@@ -1,212 +1,198 @@
-"""Which files are found, which are left out and why."""
+"""Which files are found, which are left out and why; the spelling of paths."""
 
 from __future__ import annotations
 
 import os
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memtui.errors import Cancelled
-from memtui.memory.discover import (
-    Discovery,
-    Scope,
-    discover,
-    is_candidate,
-    is_memory,
-    may_contain,
-)
+from memtui.memory.discover import Discovery, Scope, discover, is_candidate, is_memory, may_contain
 from memtui.memory.documents import read_document
-from memtui.memory.paths import absolute_path
+from memtui.memory.paths import Glob, absolute_path, parts_below, stored_path, unwritten, written
 from memtui.model import Reason
 from memtui.model.documents import DEFAULT_IGNORE
 
-POSIX = pytest.mark.skipif(os.name != "posix", reason="needs POSIX file names and kinds")
+posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX file names, kinds and links")
 
 
-def write(root: Path, *names: str) -> None:
-    for name in names:
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"text of {name}")
-
-
-def find(root: Path, *extra: str, **options: int | tuple[str, ...]) -> Discovery:
-    ignore = options.get("ignore", DEFAULT_IGNORE)
-    limit = options.get("max_file_bytes", 2**20)
-    assert isinstance(ignore, tuple)
-    assert isinstance(limit, int)
-    return discover(Scope(root, extra, ignore=ignore, max_file_bytes=limit))
+def write(root: Path, names: str) -> None:
+    """Make files of these names; `link -> target` makes a link."""
+    for name in names.split("; "):
+        path, _, target = name.partition(" -> ")
+        place = root / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if target:
+            place.symlink_to(target)
+        else:
+            place.write_text(f"text of {name}")
 
 
 def paths(found: Discovery) -> list[str]:
     return [file.path for file in found.files]
 
 
-def skipped(found: Discovery) -> list[tuple[str, Reason]]:
-    return [(file.path, file.reason) for file in found.skipped]
+def skipped(found: Discovery) -> list[str]:
+    return [f"{file.path}: {file.reason.value}" for file in found.skipped]
 
 
-def test_a_memory_has_its_root_files_and_what_is_below_memory(tmp_path: Path) -> None:
-    write(tmp_path, "MEMORY.md", "USER.md", "README.md", "AGENTS.md", "notes/x.md")
-    write(tmp_path, "memory/2026-02-10.md", "memory/a/b/c.markdown", "memory/data.json")
-    found = find(tmp_path)
-    assert paths(found) == ["MEMORY.md", "USER.md", "memory/2026-02-10.md", "memory/a/b/c.markdown"]
-    assert skipped(found) == []
+MEMORY = "root/memory/a.md"
+GLOBBED = (
+    f"{MEMORY}; root/x/1.md; root/x/s/2.md; root/x/s/t/3.md; root/y/2.md; root/odd[1]/6.md; "
+    "side/q/5.md; root/x/s/t/4.txt; root/x/loop -> ."
+)
+CASES: list[tuple[str, tuple[str, ...], list[str], list[str]]] = [
+    # A memory has its root files and what is below `memory/`.
+    (
+        f"{MEMORY}; root/MEMORY.md; root/USER.md; root/README.md; root/n/x.md; root/memory/b/c.markdown",
+        (),
+        ["MEMORY.md", "USER.md", "memory/a.md", "memory/b/c.markdown"],
+        [],
+    ),
+    # Any other folder counts as a whole.
+    ("root/memory.md; root/R.MD; root/a/b.markdown; root/c.txt", (), ["R.MD", "a/b.markdown", "memory.md"], []),
+    # Only a file named exactly so is the root memory.
+    (f"{MEMORY}; root/memory.md", ("memory.md",), ["memory/a.md"], ["memory.md: ignored"]),
+    # Ignored folders are listed and not entered; as an extra path they are entered.
+    (
+        "root/a.md; root/.git/x.md; root/s/node_modules/y.md; root/s/b.md; root/.#a.md",
+        (),
+        ["a.md", "s/b.md"],
+        [".#a.md: ignored", ".git: ignored", "s/node_modules: ignored"],
+    ),
+    (f"{MEMORY}; root/.o/b.md; root/.o/.git/c.md", (".o",), [".o/b.md", "memory/a.md"], [".o/.git: ignored"]),
+    # Links are listed and never followed, at the root, below it and on the way to an extra path.
+    (
+        f"{MEMORY}; out/b.md; root/memory/f.md -> ../../out/b.md; root/memory/folder -> ../../out; "
+        "root/memory/loop -> .; root/memory/gone.md -> nowhere; root/memory/i.png -> ../../out/b.md; "
+        "root/MEMORY.md -> ../out/b.md",
+        (),
+        ["memory/a.md"],
+        [
+            "MEMORY.md: symlink",
+            "memory/f.md: symlink",
+            "memory/folder: symlink",
+            "memory/gone.md: symlink",
+            "memory/loop: symlink",
+        ],
+    ),
+    ("out/a.md; root/README.md; root/memory -> ../out", (), [], ["memory: symlink"]),
+    (
+        f"{MEMORY}; out/b.md; root/link -> ../out; root/link.md -> ../out/b.md",
+        ("link", "link.md", "link/*.md", "link/b.md"),
+        ["memory/a.md"],
+        ["link: symlink", "link.md: symlink", "link/b.md: symlink"],
+    ),
+    # Extra paths: folders, files, those of the home folder, what is none, and what is not there.
+    (
+        f"{MEMORY}; root/n/b.md; root/R.md; root/d.json; home/v/c.md; home/v/w/d.md; side/e.md",
+        (" n ", "", "R.md", "d.json", "~/v", "../side/e.md", "gone.md", "none/*.md", "memory/*.txt"),
+        ["../home/v/c.md", "../home/v/w/d.md", "../side/e.md", "R.md", "memory/a.md", "n/b.md"],
+        ["d.json: ignored", "gone.md: vanished", "memory/*.txt: vanished", "none/*.md: vanished"],
+    ),
+    # What is reached twice is kept once.
+    (
+        f"{MEMORY}; link -> root",
+        ("memory/a.md", "../link/memory", "memory/*.md"),
+        ["memory/a.md"],
+        ["../link/memory/a.md: duplicate_file", "memory/a.md: duplicate_file"],
+    ),
+    (GLOBBED, ("x/*.md",), ["memory/a.md", "x/1.md"], []),
+    (GLOBBED, ("x/**/*.md",), ["memory/a.md", "x/1.md", "x/s/2.md", "x/s/t/3.md"], []),
+    (GLOBBED, ("x/s*",), ["memory/a.md", "x/s/2.md", "x/s/t/3.md"], []),
+    (GLOBBED, ("**/t", "[xy]/[12].md"), ["memory/a.md", "x/1.md", "x/s/t/3.md", "y/2.md"], []),
+    (GLOBBED, ("../side/**/5.md", "odd[[]1]/*.md"), ["../side/q/5.md", "memory/a.md", "odd[1]/6.md"], []),
+    # A path with brackets that exists is no glob.
+    (GLOBBED, ("odd[1]",), ["memory/a.md", "odd[1]/6.md"], []),
+]  # fmt: skip
 
 
-def test_any_other_folder_counts_as_a_whole(tmp_path: Path) -> None:
-    write(tmp_path, "memory.md", "README.MD", "a/b.markdown", "a/c.txt", "z.md")
-    found = find(tmp_path)
-    assert paths(found) == ["README.MD", "a/b.markdown", "memory.md", "z.md"]
-    assert skipped(found) == []
+@posix
+@pytest.mark.parametrize(("names", "extras", "files", "left_out"), CASES)
+def test_what_is_found_and_what_is_left_out(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    names: str,
+    extras: tuple[str, ...],
+    files: list[str],
+    left_out: list[str],
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    write(tmp_path, names)
+    found = discover(Scope(tmp_path / "root", extras))
+    assert paths(found) == files
+    assert skipped(found) == left_out
+    for file in found.files:
+        assert Path(absolute_path(file.path, str(tmp_path / "root"))) == file.absolute
 
 
-def test_what_is_recorded_of_a_file(tmp_path: Path) -> None:
-    write(tmp_path, "memory/a.md")
-    (file,) = find(tmp_path).files
-    state = (tmp_path / "memory/a.md").stat()
-    assert file.absolute == tmp_path / "memory" / "a.md"
+def test_what_is_recorded_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "root/memory/a.md; link -> root; late.md")
+    (file,) = discover(Scope(tmp_path / "link")).files
+    state = (tmp_path / "root/memory/a.md").stat()
+    assert file.absolute == tmp_path / "link/memory/a.md"
     assert (file.source, file.size) == ("memory", state.st_size)
     assert (file.mtime_ns, file.inode) == (state.st_mtime_ns, state.st_ino)
+    # Neither the year 2300 nor an inode number of 64 bits fits a signed number of the index.
+    os.utime(tmp_path / "late.md", (10_413_792_000, 10_413_792_000))
+    lstat = os.lstat
+
+    def unsigned(path: str) -> os.stat_result:
+        state = lstat(path)
+        values = [state.st_mode, 2**64 - 5, *state[2:]]
+        return os.stat_result(values, {"st_mtime_ns": state.st_mtime_ns})
+
+    monkeypatch.setattr(os, "lstat", unsigned)
+    (file,) = discover(Scope(tmp_path / "none", ("../late.md",))).files
+    assert file.inode == 2**63 - 5
+    assert file.mtime_ns == min(lstat(tmp_path / "late.md").st_mtime_ns, 2**63 - 1)
 
 
-def test_a_lowercase_root_file_is_named(tmp_path: Path) -> None:
-    write(tmp_path, "memory.md", "memory/a.md")
-    found = find(tmp_path)
-    assert paths(found) == ["memory/a.md"]
-    (file,) = found.skipped
-    assert (file.path, file.reason) == ("memory.md", Reason.IGNORED)
-    assert "MEMORY.md" in file.detail
-    assert skipped(find(tmp_path, "memory.md")) == [("memory.md", Reason.IGNORED)]
-
-
-def test_ignored_folders_are_listed_and_not_entered(tmp_path: Path) -> None:
-    write(tmp_path, "a.md", ".git/x.md", "sub/node_modules/y.md", "sub/b.md", ".#a.md")
-    found = find(tmp_path)
-    assert paths(found) == ["a.md", "sub/b.md"]
-    assert skipped(found) == [
-        (".#a.md", Reason.IGNORED),
-        (".git", Reason.IGNORED),
-        ("sub/node_modules", Reason.IGNORED),
+def test_what_is_ignored_and_how_large_a_file_may_be_can_be_chosen(tmp_path: Path) -> None:
+    write(tmp_path, ".git/x.md; drafts-1/y.md; drafts/z.md; [a]/q.md")
+    assert paths(discover(Scope(tmp_path, ignore=("drafts-*", "[[]a]")))) == [
+        ".git/x.md",
+        "drafts/z.md",
     ]
-
-
-def test_what_is_ignored_can_be_chosen(tmp_path: Path) -> None:
-    write(tmp_path, ".git/x.md", "drafts-1/y.md", "drafts/z.md", "[a]/q.md")
-    assert paths(find(tmp_path, ignore=("drafts-*", "[[]a]"))) == [".git/x.md", "drafts/z.md"]
-    assert len(find(tmp_path, ignore=()).files) == 4
-
-
-def test_links_are_listed_and_never_followed(tmp_path: Path) -> None:
-    write(tmp_path, "root/memory/a.md", "outside/b.md", "outside/c.txt")
-    memory = tmp_path / "root" / "memory"
-    (memory / "file.md").symlink_to("../../outside/b.md")
-    (memory / "folder").symlink_to("../../outside", target_is_directory=True)
-    (memory / "loop").symlink_to(".", target_is_directory=True)
-    (memory / "dangling.md").symlink_to("nowhere.md")
-    (memory / "image.png").symlink_to("../../outside/c.txt")
-    (tmp_path / "root" / "MEMORY.md").symlink_to("../outside/b.md")
-    found = find(tmp_path / "root")
-    assert paths(found) == ["memory/a.md"]
-    assert skipped(found) == [
-        ("MEMORY.md", Reason.SYMLINK),
-        ("memory/dangling.md", Reason.SYMLINK),
-        ("memory/file.md", Reason.SYMLINK),
-        ("memory/folder", Reason.SYMLINK),
-        ("memory/loop", Reason.SYMLINK),
-    ]
-    assert found.skipped[1].detail == "link to nowhere.md"
-
-
-def test_a_linked_memory_folder_is_listed(tmp_path: Path) -> None:
-    write(tmp_path, "elsewhere/a.md", "root/README.md")
-    (tmp_path / "root" / "memory").symlink_to("../elsewhere", target_is_directory=True)
-    found = find(tmp_path / "root")
-    assert paths(found) == []
-    assert skipped(found) == [("memory", Reason.SYMLINK)]
-
-
-def test_a_linked_root_is_opened(tmp_path: Path) -> None:
-    write(tmp_path, "real/memory/a.md")
-    (tmp_path / "link").symlink_to("real", target_is_directory=True)
-    (file,) = find(tmp_path / "link").files
-    assert (file.path, file.absolute) == ("memory/a.md", tmp_path / "link" / "memory" / "a.md")
-
-
-@POSIX
-def test_pipes_sockets_and_devices_are_not_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path, "memory/a.md")
-    os.mkfifo(tmp_path / "memory" / "pipe.md")
-    os.mkfifo(tmp_path / "memory" / "pipe")
-    (tmp_path / "USER.md").mkdir()
-    monkeypatch.chdir(tmp_path / "memory")
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind("socket.md")
-        found = find(tmp_path, "/dev/null")
-    assert paths(found) == ["memory/a.md"]
-    assert [(Path(file.path).name, file.reason, file.detail) for file in found.skipped] == [
-        ("null", Reason.NOT_REGULAR, "character device"),
-        ("USER.md", Reason.NOT_REGULAR, "folder"),
-        ("pipe.md", Reason.NOT_REGULAR, "named pipe"),
-        ("socket.md", Reason.NOT_REGULAR, "socket"),
-    ]
-
-
-def test_large_files_are_named_with_their_size(tmp_path: Path) -> None:
     (tmp_path / "big.md").write_bytes(b"x" * 2001)
     (tmp_path / "fits.md").write_bytes(b"x" * 2000)
-    found = find(tmp_path, max_file_bytes=2000)
-    assert paths(found) == ["fits.md"]
-    assert found.skipped[0].reason is Reason.TOO_LARGE
-    assert found.skipped[0].detail == "2,001 bytes, the limit is 2,000"
+    found = discover(Scope(tmp_path, ignore=(), max_file_bytes=2000))
+    assert len(found.files) == 5
+    (file,) = found.skipped
+    assert (file.reason, file.detail) == (Reason.TOO_LARGE, "2,001 bytes, the limit is 2,000")
 
 
-def test_unreadable_folders_and_files_are_named(
+@posix
+def test_what_is_no_file_or_cannot_be_read_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path, "memory/a.md", "memory/closed/b.md", "memory/secret.md")
-    (tmp_path / "memory" / "secret.md").chmod(0)
-    really_scan = os.scandir
-
-    def scan(path: str) -> os.DirEntry[str]:
-        if str(path).endswith("closed"):
-            raise PermissionError(13, "Permission denied", path)
-        return really_scan(path)  # type: ignore[return-value]
-
-    monkeypatch.setattr(os, "scandir", scan)
+    write(tmp_path, "memory/a.md; memory/closed/b.md; memory/secret.md; memory/going.md")
+    os.mkfifo(tmp_path / "memory/pipe.md")
+    os.mkfifo(tmp_path / "memory/pipe")
+    (tmp_path / "USER.md").mkdir()
+    (tmp_path / "memory/secret.md").chmod(0)
+    monkeypatch.chdir(tmp_path / "memory")
     monkeypatch.setattr(os, "access", lambda path, _mode: not str(path).endswith("secret.md"))
-    found = find(tmp_path)
-    assert paths(found) == ["memory/a.md"]
-    assert [(file.path, file.reason, file.detail) for file in found.skipped] == [
-        ("memory/closed", Reason.UNREADABLE, "permission denied"),
-        ("memory/secret.md", Reason.UNREADABLE, "permission denied"),
-    ]
-
-
-def test_a_root_that_is_gone_is_itself_skipped(tmp_path: Path) -> None:
-    found = find(tmp_path / "gone")
-    assert paths(found) == []
-    assert skipped(found) == [(".", Reason.VANISHED)]
-
-
-def test_a_file_that_goes_while_listing_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path, "a.md", "b.md")
+    scan = os.scandir
 
     class Listing:
-        """A folder listing that was taken just before `a.md` was deleted."""
+        """A listing that was taken just before a file was deleted; one folder is closed."""
 
         def __init__(self, path: str) -> None:
-            with really_scan(path) as entries:
+            if str(path).endswith("closed"):
+                raise PermissionError(13, "Permission denied", path)
+            with scan(path) as entries:
                 self.entries = list(entries)
-            (tmp_path / "a.md").unlink(missing_ok=True)
+            if str(path).endswith("memory"):
+                (tmp_path / "memory/going.md").unlink()
 
         def __enter__(self) -> Iterator[os.DirEntry[str]]:
             return iter(self.entries)
@@ -214,156 +200,61 @@ def test_a_file_that_goes_while_listing_is_named(
         def __exit__(self, *_: object) -> None:
             return None
 
-    really_scan = os.scandir
     monkeypatch.setattr(os, "scandir", Listing)
-    found = find(tmp_path)
-    assert paths(found) == ["b.md"]
-    assert skipped(found) == [("a.md", Reason.VANISHED)]
-
-
-def test_extra_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("USERPROFILE", str(tmp_path / "home"))
-    write(tmp_path, "root/memory/a.md", "root/notes/b.md", "root/README.md", "root/data.json")
-    write(tmp_path, "home/vault/c.md", "home/vault/deep/d.md", "shared/e.md")
-    found = find(
-        tmp_path / "root",
-        *(" notes ", "", "README.md", "data.json", "~/vault", "../shared/e.md", "gone.md"),
-    )
-    assert paths(found) == [
-        "../home/vault/c.md",
-        "../home/vault/deep/d.md",
-        "../shared/e.md",
-        "README.md",
-        "memory/a.md",
-        "notes/b.md",
-    ]
-    assert skipped(found) == [("data.json", Reason.IGNORED), ("gone.md", Reason.VANISHED)]
-    for file in found.files:
-        assert Path(absolute_path(file.path, str(tmp_path / "root"))) == file.absolute
-
-
-def test_an_extra_folder_may_have_an_ignored_name(tmp_path: Path) -> None:
-    write(tmp_path, "memory/a.md", ".obsidian/b.md", ".obsidian/.git/c.md")
-    assert paths(find(tmp_path, ".obsidian")) == [".obsidian/b.md", "memory/a.md"]
-
-
-def test_a_linked_extra_path_is_listed(tmp_path: Path) -> None:
-    write(tmp_path, "root/memory/a.md", "other/b.md")
-    (tmp_path / "root" / "link").symlink_to("../other", target_is_directory=True)
-    (tmp_path / "root" / "link.md").symlink_to("../other/b.md")
-    found = find(tmp_path / "root", "link", "link.md", "link/*.md")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket.md")
+        found = discover(Scope(tmp_path, ("/dev/null",)))
     assert paths(found) == ["memory/a.md"]
-    assert skipped(found) == [("link", Reason.SYMLINK), ("link.md", Reason.SYMLINK)]
+    assert [(Path(file.path).name, file.reason, file.detail) for file in found.skipped] == [
+        ("null", Reason.NOT_REGULAR, "character device"),
+        ("USER.md", Reason.NOT_REGULAR, "folder"),
+        ("closed", Reason.UNREADABLE, "permission denied"),
+        ("going.md", Reason.VANISHED, "no such file or directory"),
+        ("pipe.md", Reason.NOT_REGULAR, "named pipe"),
+        ("secret.md", Reason.UNREADABLE, "permission denied"),
+        ("socket.md", Reason.NOT_REGULAR, "socket"),
+    ]
 
 
-@pytest.mark.parametrize(
-    ("pattern", "names"),
-    [
-        ("x/*.md", ["x/1.md"]),
-        ("x/**/*.md", ["x/1.md", "x/s/2.md", "x/s/t/3.md"]),
-        ("x/**", ["x/1.md", "x/s/2.md", "x/s/t/3.md"]),
-        ("x/*", ["x/1.md", "x/s/2.md", "x/s/t/3.md"]),
-        ("x/s*", ["x/s/2.md", "x/s/t/3.md"]),
-        ("x/?/t/*", ["x/s/t/3.md"]),
-        ("**/t", ["x/s/t/3.md"]),
-        ("[xy]/[12].md", ["x/1.md", "y/2.md"]),
-        ("../side/**/5.md", ["../side/q/5.md"]),
-        ("odd[1]/*.md", ["odd[1]/6.md"]),
-    ],
-)
-def test_globs(tmp_path: Path, pattern: str, names: list[str]) -> None:
-    write(tmp_path, "root/memory/a.md", "root/x/1.md", "root/x/s/2.md", "root/x/s/t/3.md")
-    write(tmp_path, "root/y/2.md", "root/odd[1]/6.md", "side/q/5.md", "root/x/s/t/4.txt")
-    pattern = pattern.replace("odd[1]", "odd[[]1]")
-    found = find(tmp_path / "root", pattern)
-    assert paths(found) == sorted(["memory/a.md", *names])
-    assert skipped(found) == []
-
-
-def test_a_path_with_brackets_that_exists_is_no_glob(tmp_path: Path) -> None:
-    write(tmp_path, "memory/a.md", "odd[1]/b.md", "odd1/c.md")
-    assert paths(find(tmp_path, "odd[1]")) == ["memory/a.md", "odd[1]/b.md"]
-
-
-def test_globs_do_not_follow_links(tmp_path: Path) -> None:
-    write(tmp_path, "memory/a.md", "x/1.md")
-    (tmp_path / "x" / "loop").symlink_to(".", target_is_directory=True)
-    found = find(tmp_path, "x/**/*.md")
-    assert paths(found) == ["memory/a.md", "x/1.md"]
+def test_a_root_that_is_gone_is_itself_skipped_and_discovery_can_be_stopped(tmp_path: Path) -> None:
+    found = discover(Scope(tmp_path / "gone"))
+    assert (paths(found), skipped(found)) == ([], [".: vanished"])
+    with pytest.raises(Cancelled):
+        discover(Scope(tmp_path), cancelled=lambda: True)
 
 
 def test_a_glob_lists_no_folder_it_need_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path, "memory/a.md", "x/1.md", "x/deep/2.md", "y/3.md")
+    write(tmp_path, "memory/a.md; x/1.md; x/deep/2.md; y/3.md")
     listed: list[str] = []
-    really_scan = os.scandir
+    scan = os.scandir
 
-    def scan(path: str) -> object:
+    def listing(path: str) -> object:
         listed.append(os.path.relpath(path, tmp_path))
-        return really_scan(path)
+        return scan(path)
 
-    monkeypatch.setattr(os, "scandir", scan)
-    find(tmp_path, "x/*.md")
+    monkeypatch.setattr(os, "scandir", listing)
+    discover(Scope(tmp_path, ("x/*.md",)))
     assert listed == [".", "memory", "x"]
-
-
-def test_a_glob_that_matches_nothing_is_listed(tmp_path: Path) -> None:
-    write(tmp_path, "memory/a.md")
-    found = find(tmp_path, "none/*.md", "memory/*.txt", "memory/b*")
-    assert {reason for _, reason in skipped(found)} == {Reason.VANISHED}
-    assert len(found.skipped) == 3
-    again = find(tmp_path, "memory/*.md", "memory/*.md")
-    assert skipped(again) == [("memory/a.md", Reason.DUPLICATE_FILE)]
 
 
 @pytest.mark.parametrize("extra", ["a\0b", "x" * 5000, "\ud800", "memory/a.md/b"])
 def test_impossible_extra_paths_are_listed(tmp_path: Path, extra: str) -> None:
     write(tmp_path, "memory/a.md")
-    found = find(tmp_path, extra)
+    found = discover(Scope(tmp_path, (extra,)))
     assert paths(found) == ["memory/a.md"]
     assert found.skipped[0].reason in {Reason.VANISHED, Reason.UNREADABLE}
     assert found.skipped[0].path.encode()
 
 
-def test_a_file_reached_twice_is_kept_once(tmp_path: Path) -> None:
-    write(tmp_path, "real/memory/a.md")
-    (tmp_path / "link").symlink_to("real", target_is_directory=True)
-    found = find(tmp_path / "real", "memory/a.md", str(tmp_path / "link" / "memory"))
-    assert paths(found) == ["memory/a.md"]
-    assert skipped(found) == [
-        ("../link/memory/a.md", Reason.DUPLICATE_FILE),
-        ("memory/a.md", Reason.DUPLICATE_FILE),
-    ]
-    assert found.skipped[0].detail == "already found as memory/a.md"
-
-
-def test_hard_links_are_files_of_their_own(tmp_path: Path) -> None:
-    write(tmp_path, "a.md")
-    os.link(tmp_path / "a.md", tmp_path / "b.md")
-    assert paths(find(tmp_path)) == ["a.md", "b.md"]
-
-
-@POSIX
+@posix
 def test_awkward_names(tmp_path: Path) -> None:
-    names = [
-        b"new\nline.md",
-        b"\xff\xfe.md",
-        b"\xef\xbf\xbddcff.md",
-        b"\xff.md",
-        b"x" * 252 + b".md",
-    ]
-    names += [
-        b" lead.md",
-        b"-rf.md",
-        "ghi chú 東京.md".encode(),
-        b"back\\slash.md",
-        b"[x]\x1b[2J.md",
-    ]
+    names = [b"new\nline.md", b"\xff\xfe.md", b"\xef\xbf\xbddcff.md", b"\xff.md", b" lead.md"]
+    names += [b"x" * 252 + b".md", b"-rf.md", "東京.md".encode(), b"back\\slash.md", b"\x1b[2J.md"]
     for name in names:
         (tmp_path / os.fsdecode(name)).write_bytes(name)
-    found = find(tmp_path)
+    found = discover(Scope(tmp_path))
     assert len({file.path for file in found.files}) == len(names)
     for file in found.files:
         assert file.path.encode()
@@ -376,44 +267,25 @@ def test_awkward_names(tmp_path: Path) -> None:
 def test_folders_nested_beyond_any_path_length(tmp_path: Path) -> None:
     write(tmp_path, "top.md")
     here = os.open(tmp_path, os.O_RDONLY)
-    name = "d" * 200
-    for _ in range(30):
+    name = "d" * 20
+    for _ in range(300):
         os.mkdir(name, dir_fd=here)
         below = os.open(name, os.O_RDONLY, dir_fd=here)
         os.close(here)
         here = below
     os.close(here)
-    found = find(tmp_path)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(200)
+    try:
+        found = discover(Scope(tmp_path))
+    finally:
+        sys.setrecursionlimit(limit)
     assert paths(found) == ["top.md"]
     assert [file.reason for file in found.skipped] == [Reason.UNREADABLE]
     assert "too long" in found.skipped[0].detail
 
 
-def test_deep_folders_do_not_overflow_the_stack(tmp_path: Path) -> None:
-    deep = tmp_path
-    for _ in range(400):
-        deep /= "d"
-        try:
-            deep.mkdir()
-        except OSError:
-            break
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(200)
-    try:
-        found = find(tmp_path)
-    finally:
-        sys.setrecursionlimit(limit)
-    assert found.files == ()
-
-
-def test_discovery_can_be_cancelled(tmp_path: Path) -> None:
-    write(tmp_path, "memory/a/b.md")
-    with pytest.raises(Cancelled):
-        discover(Scope(tmp_path), cancelled=lambda: True)
-
-
 def test_what_marks_a_memory(tmp_path: Path) -> None:
-    assert not is_memory(tmp_path)
     assert not is_memory(tmp_path / "gone")
     write(tmp_path, "memory")
     assert not is_memory(tmp_path)
@@ -422,100 +294,153 @@ def test_what_marks_a_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "expected"),
+    ("path", "file", "folder"),
     [
-        ("MEMORY.md", True),
-        ("USER.md", True),
-        ("README.md", False),
-        ("memory/new.md", True),
-        ("memory/deep/er/new.markdown", True),
-        ("memory/new.txt", False),
-        ("memory/.git/new.md", False),
-        ("memory2/new.md", False),
-        ("notes/new.md", True),
-        ("notes/node_modules/new.md", False),
-        ("globbed/2026/new.md", True),
-        ("globbed/other/new.md", False),
-        ("../side.md", True),
-        ("../other.md", False),
+        ("MEMORY.md", True, True),
+        ("README.md", False, False),
+        ("memory/deep/new.markdown", True, True),
+        ("memory/new.txt", False, True),
+        ("memory/.git/new.md", False, False),
+        ("memory2/new.md", False, False),
+        ("notes/new.md", True, True),
+        ("notes/node_modules", False, False),
+        ("globbed/2026/new.md", True, True),
+        ("globbed/other", False, False),
+        ("globbed", False, True),
+        ("code", False, False),
+        ("..", False, True),
+        ("../side.md", True, True),
+        ("../other.md", False, False),
+        ("../link/memory/new.md", True, True),
     ],
 )
-def test_candidates_of_a_memory(tmp_path: Path, path: str, *, expected: bool) -> None:
-    write(tmp_path, "root/memory/a.md", "root/notes/b.md")
-    scope = Scope(tmp_path / "root", ("notes", "globbed/20*/*.md", "../side.md"))
-    assert is_candidate(tmp_path / "root" / path, scope) is expected
+def test_what_may_belong_to_a_memory(tmp_path: Path, path: str, file: bool, folder: bool) -> None:
+    write(tmp_path, "root/memory/a.md; root/notes/b.md; link -> root")
+    root = tmp_path / ("link" if "link" in path else "root")
+    scope = Scope(root, ("notes", "globbed/20*/*.md", "../side.md"))
+    # Events name a linked root by either spelling.
+    for place in {root / path, (tmp_path / "root" / path.replace("../link", "."))}:
+        assert is_candidate(place, scope) is file
+        assert may_contain(place, scope) is folder
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        (".", True),
-        ("memory", True),
-        ("memory/sub", True),
-        ("memory/node_modules", False),
-        ("notes", True),
-        ("code", False),
-        ("globbed", True),
-        ("globbed/2026", True),
-        ("globbed/other", False),
-        ("..", True),
-        ("../elsewhere", False),
-    ],
+# --- over random trees --------------------------------------------------------------------------
+
+
+FOLDERS = st.sampled_from(["memory", "a", "b b", ".git", "node_modules", "note.md"])
+NAMES = st.sampled_from(
+    ["MEMORY.md", "USER.md", "memory.md", "x.md", "y.markdown", "z.txt", ".#x.md", "q\n.md"]
 )
-def test_folders_that_may_hold_candidates(tmp_path: Path, path: str, *, expected: bool) -> None:
-    write(tmp_path, "root/memory/a.md")
-    scope = Scope(tmp_path / "root", ("notes", "globbed/20*/*.md", "../side/x.md"))
-    assert may_contain(tmp_path / "root" / path, scope) is expected
+PATHS = st.tuples(st.lists(FOLDERS, max_size=4), NAMES).map(lambda p: Path(*p[0], p[1]))
+TREES = st.lists(st.tuples(PATHS, st.sampled_from(["file", "file", "link", "folder link"])))
+EXTRAS = st.lists(
+    st.sampled_from(["a", "memory", "a/x.md", ".", "**/*.md", "a/*", "no", "../out", "b b/**"]),
+    max_size=3,
+)
 
 
-def test_candidates_of_a_plain_folder(tmp_path: Path) -> None:
-    scope = Scope(tmp_path)
-    assert is_candidate(tmp_path / "README.md", scope)
-    assert is_candidate(tmp_path / "a" / "b.md", scope)
-    assert not is_candidate(tmp_path / ".git" / "b.md", scope)
-    assert may_contain(tmp_path / "a", scope)
+def build(root: Path, tree: list[tuple[Path, str]]) -> None:
+    """Make files and links; what collides with something made before is left out."""
+    (root.parent / "out").mkdir()
+    (root.parent / "out" / "far.md").write_text("far")
+    root.mkdir()
+    for path, kind in tree:
+        place = root / path
+        if any(parent.is_symlink() or parent.is_file() for parent in place.parents):
+            continue
+        if os.path.lexists(place):
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if kind == "file":
+            place.write_text(str(path))
+        else:
+            place.symlink_to(root.parent / "out" / ("far.md" if kind == "link" else ""))
 
 
-def test_candidates_by_either_spelling_of_a_linked_root(tmp_path: Path) -> None:
-    write(tmp_path, "real/memory/a.md")
-    (tmp_path / "link").symlink_to("real", target_is_directory=True)
-    scope = Scope(tmp_path / "link")
-    assert is_candidate(tmp_path / "link" / "memory" / "n.md", scope)
-    assert is_candidate(tmp_path / "real" / "memory" / "n.md", scope)
+def below(folder: Path) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if path.is_symlink() or any(fnmatchcase(path.name, name) for name in DEFAULT_IGNORE):
+            continue
+        if path.is_dir():
+            yield from below(path)
+        elif path.name.endswith((".md", ".markdown")):
+            yield path
 
 
-def test_a_file_dated_after_2262_is_an_ordinary_file(tmp_path: Path) -> None:
-    note = tmp_path / "MEMORY.md"
-    note.write_text("later\n", encoding="utf-8")
-    year_2300 = 10_413_792_000
-    os.utime(note, (year_2300, year_2300))
-    (found,) = discover(Scope(tmp_path)).files
-    assert found.mtime_ns == min(note.stat().st_mtime_ns, 2**63 - 1)
+def expected(root: Path) -> list[str]:
+    names = os.listdir(root)
+    found = {path.relative_to(root).as_posix() for path in below(root)}
+    if "MEMORY.md" in names or ("memory" in names and (root / "memory").is_dir()):
+        tops = {"MEMORY.md", "USER.md"}
+        found = {path for path in found if path in tops or path.startswith("memory/")}
+    return sorted(found)
 
 
-def test_a_link_on_the_way_to_an_extra_path_is_not_followed(tmp_path: Path) -> None:
-    root, outside = tmp_path / "root", tmp_path / "outside"
-    write(outside, "deep/secret.md")
-    write(root, "MEMORY.md")
-    (root / "link").symlink_to(outside)
-    found = find(root, "link/deep/secret.md", "link/deep", "link/deep/*.md")
-    assert [file.path for file in found.files] == ["MEMORY.md"]
-    assert {(file.path, file.reason) for file in found.skipped} == {
-        ("link/deep/secret.md", Reason.SYMLINK),
-        ("link/deep", Reason.SYMLINK),
-    }
+@posix
+@given(TREES, EXTRAS)
+def test_the_files_are_those_of_a_plain_reading_and_more_are_real_single_and_watched(
+    tree: list[tuple[Path, str]], extras: list[str]
+) -> None:
+    with tempfile.TemporaryDirectory() as base:
+        root = Path(base).resolve() / "root"
+        build(root, tree)
+        assert paths(discover(Scope(root))) == expected(root)
+        scope = Scope(root, tuple(extras))
+        found = discover(scope)
+        assert found == discover(scope)
+        assert len(set(paths(found))) == len(found.files)
+        assert set(paths(found)) >= set(expected(root))
+        for file in found.files:
+            assert file.absolute.is_file()
+            assert file.absolute.resolve() == file.absolute
+            assert file.absolute == Path(absolute_path(file.path, str(root)))
+            assert is_candidate(file.absolute, scope)
+            assert may_contain(file.absolute.parent, scope)
+        links = {s.path for s in found.skipped if s.reason is Reason.SYMLINK}
+        assert all(Path(absolute_path(path, str(root))).is_symlink() for path in links)
 
 
-def test_an_inode_number_fits_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path, "note.md")
-    lstat = os.lstat
+NAME_TEXT = st.text(
+    st.one_of(
+        st.characters(exclude_characters="/\0", exclude_categories=["Cs"]),
+        st.sampled_from("\ufffddcff0123456789ab"),
+        st.integers(0xDC80, 0xDCFF).map(chr),
+    ),
+    min_size=1,
+    max_size=12,
+).filter(lambda name: name not in {".", ".."})
 
-    def unsigned(path: str) -> os.stat_result:
-        state = lstat(path)
-        values = list(state)
-        values[1] = 2**64 - 5
-        return os.stat_result(values, {"st_mtime_ns": state.st_mtime_ns})
 
-    monkeypatch.setattr(os, "lstat", unsigned)
-    found = find(tmp_path / "root", str(tmp_path / "note.md"))
-    assert [file.inode for file in found.files] == [2**63 - 5]
+@posix
+@given(NAME_TEXT, NAME_TEXT, st.lists(NAME_TEXT, max_size=3))
+def test_paths_are_written_validly_never_alike_and_lead_back(
+    one: str, other: str, root_names: list[str]
+) -> None:
+    for name in (one, other):
+        assert written(name).encode()
+        assert unwritten(written(name)) == name
+    assert (written(one) == written(other)) == (one == other)
+    root, path = "/" + "/".join(root_names), f"/{one}/{other}"
+    assert absolute_path(stored_path(path, root), root) == os.path.normpath(path)
+    assert parts_below(os.path.join(root, one, other), root) == (one, other)
+
+
+def slow_match(pattern: list[str], names: list[str]) -> bool:
+    if not pattern:
+        return True
+    if pattern[0] == "**" and slow_match(pattern[1:], names):
+        return True
+    fits = bool(names) and (pattern[0] == "**" or fnmatchcase(names[0], pattern[0]))
+    return fits and slow_match(pattern if pattern[0] == "**" else pattern[1:], names[1:])
+
+
+@posix
+@given(
+    st.lists(st.sampled_from(["**", "*", "a*", "?", "[ab]", "ab", "*.md"]), min_size=1, max_size=5),
+    st.lists(st.sampled_from(["a", "b", "ab", "c.md"]), max_size=6),
+)
+def test_globs_match_as_a_recursive_reading_does(pattern: list[str], names: list[str]) -> None:
+    glob = Glob.parse("/" + "/".join(["base", *pattern]))
+    fixed = len(Path(glob.base).parts) - 2
+    if pattern[:fixed] == names[:fixed]:
+        assert glob.matches(names[fixed:]) == slow_match(pattern, names)

@@ -37,6 +37,7 @@ def marked(text: str, *terms: str) -> list[str]:
         ("การประชุมวันนี้", ["ประ", "ระช"], ["ประช"]),
         ("東京API設計", ["api"], ["API"]),
         ("ไทย English", ["english"], ["English"]),
+        ("the 东京 plan", ["the 东京 plan"], ["the", "东京", "plan"]),
         ("", ["x"], []),
         ("text", [], []),
         ("text", ["", "*", "!"], []),
@@ -48,47 +49,29 @@ def test_terms_are_found_as_the_index_finds_them(
     assert marked(text, *terms) == expected
 
 
-def test_a_phrase_of_several_scripts_is_marked_piece_by_piece() -> None:
-    assert marked("the 东京 plan", "the 东京 plan") == ["the", "东京", "plan"]
-
-
-def test_a_short_text_is_its_own_snippet_on_one_line() -> None:
-    cut = snippet("# Title\n\n  the\tvendor  key\r\n", ["vendor"], 80)
-    assert cut.text == "# Title the vendor key"
-    assert cut.spans == ((12, 18),)
-
-
-def test_the_densest_piece_is_shown() -> None:
-    text = "vendor\n" + "filler words here\n" * 40 + "the vendor API key\n" + "more of it\n" * 40
-    cut = snippet(text, ["vendor", "key"], 60)
-    assert len(cut.text) <= 60
-    assert cut.text.startswith("…")
-    assert cut.text.endswith("…")
-    assert [cut.text[start:end] for start, end in cut.spans] == ["vendor", "key"]
-
-
-def test_words_stay_whole_at_the_ends() -> None:
-    text = "alpha bravo charlie delta echo foxtrot golf hotel india juliett kilo lima mike"
-    cut = snippet(text, ["golf"], 30)
-    assert set(cut.text.strip("…").split()) <= set(text.split())
-
-
-def test_without_a_term_the_beginning_is_shown() -> None:
-    cut = snippet("alpha bravo charlie delta", ["nothing"], 14)
-    assert cut.text == "alpha bravo…"
-    assert cut.spans == ()
-
-
-def test_text_without_spaces_is_cut_to_the_width() -> None:
-    cut = snippet("东" * 300 + "会议" + "京" * 300, ["会议"], 40)
-    assert len(cut.text) <= 40
-    assert [cut.text[start:end] for start, end in cut.spans] == ["会议"]
-
-
-def test_a_match_longer_than_the_width_is_cut_too() -> None:
-    cut = snippet("x " + "会" * 100, ["会"], 20)
-    assert len(cut.text) <= 20
-    assert all(0 <= start < end <= len(cut.text) for start, end in cut.spans)
+@pytest.mark.parametrize(
+    ("text", "terms", "width", "shown", "marks"),
+    [
+        ("# Title\n\n  the\tvendor  key\r\n", ["vendor"], 80, "# Title the vendor key", ["vendor"]),
+        # The piece with the most different terms, cut between words.
+        (
+            "vendor\n" + "filler words here\n" * 40 + "the vendor API key\n" + "more of it\n" * 40,
+            ["vendor", "key"],
+            60,
+            "…here the vendor API key more of it more of it more of…",
+            ["vendor", "key"],
+        ),
+        ("alpha bravo charlie delta", ["nothing"], 14, "alpha bravo…", []),
+        ("东" * 300 + "会议" + "京" * 300, ["会议"], 12, "…东东会议京京京京京京…", ["会议"]),
+        ("x " + "会" * 100, ["会"], 8, "…会会会会会会…", ["会会会会会会"]),
+    ],
+)
+def test_a_snippet_is_the_densest_piece(
+    text: str, terms: list[str], width: int, shown: str, marks: list[str]
+) -> None:
+    cut = snippet(text, terms, width)
+    assert cut.text == shown
+    assert [cut.text[start:end] for start, end in cut.spans] == marks
 
 
 ALPHABET = "abeginrsty ABÉéđĐ东京會議กขาไ\u0301\n\t-_*…ﾄｳﬁ\u200d😀"

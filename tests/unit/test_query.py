@@ -1,9 +1,9 @@
-"""What a typed query is taken to mean."""
+"""What a typed query is taken to mean, and which files fit its filters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 
 import pytest
@@ -11,9 +11,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memtui.model import LegStatus
-from memtui.retrieval.filters import RowFilter
+from memtui.retrieval.filters import RowFilter, fits, local_day
 from memtui.retrieval.keyword import KeywordLeg
-from memtui.retrieval.query import MAX_LENGTH, Query, parse_query, phrase_match, phrase_segments
+from memtui.retrieval.query import (
+    MAX_LENGTH,
+    NO_FILTERS,
+    Filters,
+    Query,
+    parse_query,
+    phrase_match,
+    phrase_segments,
+)
 from tests.support.rows import IndexFile
 
 
@@ -21,28 +29,52 @@ def words(query: Query) -> list[str]:
     return [term.text for term in query.terms.terms]
 
 
-def test_words_phrases_and_filters_are_told_apart() -> None:
-    query = parse_query(
-        'router "rate limit" path:network/*.md source:sessions after:2026-01-02 before:2026-03-01 key'
-    )
-    assert words(query) == ["router", "key"]
-    assert query.phrases == ("rate limit",)
-    assert query.text == "router rate limit key"
-    assert query.filters.path_globs == ("network/*.md",)
-    assert query.filters.sources == ("sessions",)
-    assert (query.filters.after, query.filters.before) == (date(2026, 1, 2), date(2026, 3, 1))
-    assert query.problems == ()
-
-
-def test_the_raw_text_is_kept_as_typed() -> None:
-    assert parse_query("  a\tpath:x ").raw == "  a\tpath:x "
-
-
-@pytest.mark.parametrize("text", ["", "   ", "path:notes", "after:2026-01-01 source:a", '""'])
-def test_a_query_without_words_has_no_text(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "terms", "embedded", "phrases", "filters"),
+    [
+        (
+            'router "rate limit" path:n/*.md source:sessions after:2026-01-02 before:2026-03-01 key',
+            ["router", "key"],
+            "router rate limit key",
+            ("rate limit",),
+            Filters(("sessions",), ("n/*.md",), date(2026, 1, 2), date(2026, 3, 1)),
+        ),
+        # Filters of a kind are alternatives, and dates narrow; a value with spaces is quoted.
+        (
+            'PATH:"a b" path:c after:2026-01-01 after:2026-02-01 before:2026-05-01 before:2026-04-01',
+            [],
+            "",
+            (),
+            Filters((), ("a b", "c"), date(2026, 2, 1), date(2026, 4, 1)),
+        ),
+        ("   ", [], "", (), NO_FILTERS),
+        ('""', [], "", (), NO_FILTERS),
+        # A colon elsewhere is text.
+        (
+            "https://a.org/path:x todo:buy",
+            ["https", "org", "path", "x", "todo", "buy"],
+            "https://a.org/path:x todo:buy",
+            (),
+            NO_FILTERS,
+        ),
+        # Curly quotes are quotes and inches are not.
+        ("“rate limit”", [], "rate limit", ("rate limit",), NO_FILTERS),
+        ('27" screen', ["27", "screen"], '27" screen', (), NO_FILTERS),
+        ('x\x00b \ud800 "c\x1bd"', ["x", "b"], "x b \ufffd c d", ("c d",), NO_FILTERS),
+    ],
+)
+def test_words_phrases_and_filters_are_told_apart(
+    text: str, terms: list[str], embedded: str, phrases: tuple[str, ...], filters: Filters
+) -> None:
     query = parse_query(text)
-    assert query.text == ""
-    assert query.terms.terms == ()
+    assert (query.raw, words(query), query.text) == (text, terms, embedded)
+    assert (query.phrases, query.filters, query.problems) == (phrases, filters, ())
+    assert bool(query.filters) == (filters != NO_FILTERS)
+
+
+@pytest.mark.parametrize(("text", "spaceless"), [("税", True), ('"税"', True), ("a", False)])
+def test_one_character_of_a_script_without_spaces_is_a_word(text: str, spaceless: bool) -> None:
+    assert parse_query(text).spaceless is spaceless
 
 
 @pytest.mark.parametrize(
@@ -72,30 +104,6 @@ def test_what_is_unfinished_is_no_problem_while_typing(text: str) -> None:
     assert parse_query(text, typing=True).problems == ()
 
 
-def test_a_filter_value_with_spaces_is_quoted() -> None:
-    assert parse_query('path:"my notes/*" x').filters.path_globs == ("my notes/*",)
-
-
-def test_repeated_filters_of_a_kind_are_alternatives_and_dates_narrow() -> None:
-    filters = parse_query(
-        "PATH:a path:b after:2026-01-01 after:2026-02-01 before:2026-05-01 before:2026-04-01"
-    ).filters
-    assert filters.path_globs == ("a", "b")
-    assert (filters.after, filters.before) == (date(2026, 2, 1), date(2026, 4, 1))
-
-
-def test_a_colon_elsewhere_is_text() -> None:
-    query = parse_query("https://example.org/path:x todo:buy")
-    assert not query.filters
-    assert query.text == "https://example.org/path:x todo:buy"
-
-
-def test_curly_quotes_are_quotes_and_inches_are_not() -> None:
-    assert parse_query("“rate limit”").phrases == ("rate limit",)
-    assert parse_query('a 27" screen').phrases == ()
-    assert parse_query('关于"东京会议"的').phrases == ("东京会议",)
-
-
 @pytest.mark.parametrize(
     ("text", "last", "kind"),
     [
@@ -110,23 +118,7 @@ def test_curly_quotes_are_quotes_and_inches_are_not() -> None:
 def test_while_typing_the_last_word_is_a_beginning(text: str, last: str, kind: str) -> None:
     term = parse_query(text, typing=True).terms.terms[-1]
     assert (term.text, term.kind) == (last, kind)
-
-
-def test_a_word_is_a_beginning_only_while_typing() -> None:
-    assert parse_query("router ven").terms.terms[-1].kind == "word"
-
-
-def test_one_character_of_a_script_without_spaces_is_a_word() -> None:
-    assert parse_query("税").spaceless
-    assert parse_query('"税"').spaceless
-    assert not parse_query("a").spaceless
-
-
-def test_control_characters_and_lone_surrogates_are_harmless() -> None:
-    query = parse_query('x\x00b \ud800 "c\x1bd"')
-    assert words(query) == ["x", "b"]
-    assert query.phrases == ("c d",)
-    query.text.encode()
+    assert parse_query(text).terms.terms[-1].kind == "word"
 
 
 def test_a_pasted_page_is_cut_and_that_is_said() -> None:
@@ -150,11 +142,7 @@ def test_a_pasted_page_is_cut_and_that_is_said() -> None:
 )
 def test_phrases_follow_the_way_text_is_indexed(phrase: str, segments: tuple[str, ...]) -> None:
     assert phrase_segments(phrase) == segments
-
-
-def test_all_phrases_are_required() -> None:
-    assert phrase_match(["a b", "c"]) == '"a b" AND "c"'
-    assert phrase_match(["?"]) is None
+    assert phrase_match([phrase, "b"]) == " AND ".join([*segments, '"b"'])
 
 
 PIECES = st.sampled_from(
@@ -204,3 +192,40 @@ def test_what_is_embedded_can_be_parsed_again_and_encoded(text: str) -> None:
     query = parse_query(text)
     query.text.encode()
     assert query.text == " ".join(query.text.split())
+
+
+NOON = int(datetime(2026, 3, 4, 12).timestamp() * 1e9)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", True),
+        ("path:network", True),
+        ("path:NETWORK path:nowhere", True),
+        ("path:*.md", True),
+        ("path:home/*.md", True),
+        ("path:network.md*", True),
+        ("path:ome/net*", False),
+        ("path:recipes", False),
+        ("source:Memory", True),
+        ("source:sessions", False),
+        ("after:2026-03-04", True),
+        ("after:2026-03-05", False),
+        ("before:2026-03-04", False),
+        ("before:2026-03-05 path:home", True),
+    ],
+)
+def test_a_file_fits_or_not(query: str, expected: bool) -> None:
+    filters = parse_query(query).filters
+    path, source = "memory/home/network.md", "memory"
+    assert fits(filters, path=path, source=source, day=None, mtime_ns=NOON) is expected
+    of_day = date(2026, 3, 4)
+    assert fits(filters, path=path, source=source, day=of_day, mtime_ns=0) is expected
+    assert fits(filters, path=path, source=source, day="2026-03-04", mtime_ns=0) is expected
+
+
+def test_a_time_outside_the_calendar_is_before_or_after_everything() -> None:
+    assert local_day(2**63 - 1) >= date(2262, 1, 1)
+    assert local_day(10**30) == date.max
+    assert local_day(-(10**30)) == date.min

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memtui.errors import WorkspaceNotFound
-from memtui.memory.workspace import Found, demo_root, find_workspace, workspace_id
+from memtui.memory.workspace import Found, find_workspace, workspace_id
 
 
 class Machine:
@@ -71,21 +71,10 @@ def test_the_order_of_places(machine: Machine) -> None:
     assert found == Found(machine.cwd / "argument", "the folder argument")
 
 
-def test_an_empty_variable_is_no_variable(machine: Machine) -> None:
-    machine.env["MEMTUI_ROOT"] = ""
-    (machine.cwd / "MEMORY.md").write_text("x")
-    assert machine.find().how == "the current folder"
-
-
-@pytest.mark.parametrize("name", ["memory.md", "README.md", "Memory"])
+@pytest.mark.parametrize("name", ["memory.md", "README.md", "Memory", "memory"])
 def test_a_current_folder_without_a_memory_is_passed_over(machine: Machine, name: str) -> None:
     (machine.cwd / name).write_text("x")
-    with pytest.raises(WorkspaceNotFound):
-        machine.find()
-
-
-def test_a_file_called_memory_is_no_memory(machine: Machine) -> None:
-    (machine.cwd / "memory").write_text("x")
+    machine.env["MEMTUI_ROOT"] = ""
     with pytest.raises(WorkspaceNotFound):
         machine.find()
 
@@ -127,16 +116,6 @@ def test_impossible_names(machine: Machine, name: str) -> None:
     with pytest.raises(WorkspaceNotFound) as raised:
         machine.find(name)
     assert str(raised.value).encode()
-
-
-def test_a_linked_folder_that_is_named_is_opened(machine: Machine) -> None:
-    target = machine.folder("target")
-    (machine.cwd / "link").symlink_to(target, target_is_directory=True)
-    assert machine.find("link").root == machine.cwd / "link"
-
-
-def test_the_demo_is_part_of_the_package() -> None:
-    assert (demo_root() / "MEMORY.md").is_file()
 
 
 @pytest.mark.parametrize(
