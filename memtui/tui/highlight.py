@@ -8,10 +8,8 @@ by line and only as far as `LEX_LIMIT`; the code inside fences is lexed block by
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import groupby
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -32,7 +30,6 @@ MAX_CELLS = 2_000
 LEX_LIMIT = 400
 TAB = 4
 _LOOKBACK = 2_000
-_WINDOWS_KEPT = 12
 _FRONT_MATTER_LINES = 60
 
 _FENCE = re.compile(r"\s*(?:>\s*)*(?P<ticks>`{3,}|~{3,})\s*(?P<language>[\w+#-]*)")
@@ -116,68 +113,54 @@ def language_of(path: str) -> str:
 
 
 class Highlighter:
-    """The coloured lines of one file, made window by window and kept for the last few windows."""
+    """The coloured lines of one file; 200 of them at a time are read for their languages."""
 
     def __init__(self, lines: Sequence[str], path: str) -> None:
         self._lines = lines
         self._language = language_of(path)
-        self._windows: OrderedDict[int, _Window] = OrderedDict()
-
-    def line(self, index: int) -> list[Piece]:
-        """The pieces of one line, without its newline."""
-        number, offset = divmod(index, WINDOW)
-        window = self._windows.get(number)
-        if window is None:
-            window = _Window(self._lines, number * WINDOW, self._language)
-            self._windows[number] = window
-            if len(self._windows) > _WINDOWS_KEPT:
-                self._windows.popitem(last=False)
-        else:
-            self._windows.move_to_end(number)
-        return window.line(offset)
-
-
-class _Window:
-    """200 lines: which language each is in, and their pieces as far as they were asked for."""
-
-    def __init__(self, lines: Sequence[str], start: int, language: str) -> None:
-        self._texts = [display_line(line) for line in lines[start : start + WINDOW]]
-        stop = start + len(self._texts)
-        if language:
-            self._languages = [language] * len(self._texts)
-        else:
-            self._languages = line_languages(lines, start, stop)
+        self._start = -1
+        """The first line of the window that is read."""
+        self._texts: list[str] = []
+        self._languages: list[str] = []
         self._pieces: dict[int, list[Piece]] = {}
 
-    def line(self, offset: int) -> list[Piece]:
-        pieces = self._pieces.get(offset)
-        if pieces is None:
-            self._make(offset)
-            pieces = self._pieces[offset]
-        return pieces
+    def line(self, index: int) -> list[Piece]:
+        """Return the pieces of one line, without its newline."""
+        offset = index % WINDOW
+        if index - offset != self._start:
+            self._read_window(index - offset)
+        if offset not in self._pieces:
+            self._colour(offset)
+        return self._pieces[offset]
 
-    def _make(self, offset: int) -> None:
-        language = self._languages[offset]
+    def _read_window(self, start: int) -> None:
+        self._start = start
+        self._texts = [display_line(line) for line in self._lines[start : start + WINDOW]]
+        stop = start + len(self._texts)
+        self._languages = (
+            [self._language] * len(self._texts)
+            if self._language
+            else line_languages(self._lines, start, stop)
+        )
+        self._pieces = {}
+
+    def _colour(self, offset: int) -> None:
+        """Colour a line of the window, with the whole of its block where it is code."""
+        text, language = self._texts[offset], self._languages[offset]
         if language == _FENCE_LINE:
-            self._pieces[offset] = [(self._texts[offset], MUTED)]
+            self._pieces[offset] = [(text, MUTED)]
         elif language == _TEXT:
-            self._pieces[offset] = markdown_pieces(self._texts[offset])
+            self._pieces[offset] = markdown_pieces(text)
         elif language in _LINE_BY_LINE:
-            self._pieces[offset] = code_pieces([self._texts[offset]], _LINE_BY_LINE[language])[0]
+            self._pieces[offset] = code_pieces([text], _LINE_BY_LINE[language])[0]
         else:
-            block = self._block(offset)
-            texts = self._texts[block.start : block.stop]
-            self._pieces.update(zip(block, code_pieces(texts, language), strict=True))
-
-    def _block(self, offset: int) -> range:
-        """The run of lines in the same language as this one."""
-        start = 0
-        for language, group in groupby(self._languages):
-            stop = start + sum(1 for _ in group)
-            if start <= offset < stop:
-                return range(start, stop) if language else range(offset, offset + 1)
-            start = stop
-        return range(offset, offset + 1)
+            start, stop = offset, offset + 1
+            while start > 0 and self._languages[start - 1] == language:
+                start -= 1
+            while stop < len(self._languages) and self._languages[stop] == language:
+                stop += 1
+            block = code_pieces(self._texts[start:stop], language)
+            self._pieces.update(zip(range(start, stop), block, strict=True))
 
 
 def line_languages(lines: Sequence[str], start: int, stop: int) -> list[str]:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+import os
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, cast
+
+from textual.app import SuspendNotSupported
 
 from memtui.bus import Event, Subscription
 from memtui.model import citation
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
 from memtui.tui.bridge import CHANGES, changes_content
-from memtui.tui.editor import edit_place
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
     from memtui.tui.app import MemtuiApp
     from memtui.tui.screens.base import BaseScreen
+
+
+# --- places --------------------------------------------------------------------------------------
 
 
 def app_of(screen: BaseScreen[Any]) -> MemtuiApp:
@@ -55,11 +62,7 @@ def edit_at(
         if file is None:
             tell(screen, f"No file to edit: {path} lies in a database.", warning=True)
             return
-        edited = edit_place(app, app.options.editor, file, line)
-        if edited.told:
-            tell(screen, edited.told, warning=not edited.is_error, error=edited.is_error)
-        if edited.ran:
-            screen.refresh()
+        if edit_place(screen, file, line):
             engine.index.sync()
             then()
 
@@ -105,3 +108,64 @@ def cite(screen: BaseScreen[Any], place: str) -> None:
 def cite_lines(screen: BaseScreen[Any], path: str, start_line: int, end_line: int) -> None:
     """Copy the citation of some lines of a file."""
     cite(screen, citation(path, start_line, end_line))
+
+
+# --- the editor: an argument list, never a shell --------------------------------------------------
+
+_FILE_LINE = frozenset({"hx", "helix", "subl", "sublime_text", "zed", "zeditor", "lapce"})
+_GOTO = frozenset({"code", "code-insiders", "codium", "vscodium", "cursor", "windsurf"})
+_LINE_FLAG = {
+    "kate": "--line",
+    "mate": "--line",
+    "idea": "--line",
+    "pycharm": "--line",
+}
+_PLAIN = frozenset({"notepad", "open", "xdg-open", "ed"})
+
+
+def editor_command(configured: str | None, environment: Mapping[str, str]) -> list[str]:
+    """Split the configured editor, `$VISUAL` or `$EDITOR` into arguments.
+
+    Falls back to `vi`, on Windows to `notepad`. Raises `ValueError` when quotes do not close.
+    """
+    for text in (configured, environment.get("VISUAL"), environment.get("EDITOR")):
+        if text and text.strip():
+            return shlex.split(text, posix=os.name != "nt")
+    return ["notepad"] if os.name == "nt" else ["vi"]
+
+
+def editor_arguments(command: list[str], path: str, line: int) -> list[str]:
+    """The whole argument list that opens `path` at 1-based `line`, in the editor's own syntax."""
+    name = PurePath(command[0]).name.removesuffix(".exe").removesuffix(".cmd").lower()
+    if name in _GOTO:
+        return [*command, "-g", f"{path}:{line}"]
+    if name in _FILE_LINE:
+        return [*command, f"{path}:{line}"]
+    if name in _PLAIN:
+        return [*command, path]
+    if flag := _LINE_FLAG.get(name):
+        return [*command, flag, str(line), path]
+    return [*command, f"+{line}", path]
+
+
+def edit_place(screen: BaseScreen[Any], file: Path, line: int) -> bool:
+    """Run the editor on a file at a 1-based line, with the terminal given up meanwhile.
+
+    False when no editor ran; why, and what it ended with, is told.
+    """
+    app = app_of(screen)
+    try:
+        command = editor_command(app.options.editor, os.environ)
+        arguments = editor_arguments(command, str(file), line)
+        with app.suspend():
+            code = subprocess.run(arguments, check=False).returncode
+    except SuspendNotSupported:
+        tell(screen, safe_line(f"No editor here. The place is {file}:{line}"), warning=True)
+        return False
+    except (OSError, ValueError) as error:
+        tell(screen, f"The editor did not start: {error}\nSet `editor` or $EDITOR.", error=True)
+        return False
+    if code:
+        tell(screen, safe_line(f"{arguments[0]} ended with code {code}"), warning=True)
+    screen.refresh()
+    return True

@@ -12,7 +12,6 @@ from memtui.bus import FileIndexed, FilesChanged
 from memtui.model.browsing import FileState
 from memtui.text.sanitize import HOSTILE
 from memtui.tui import place_actions
-from memtui.tui.editor import Edited
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.browse.file_words import badge
@@ -137,7 +136,7 @@ async def test_changes_are_followed_without_losing_the_place(
         await until(b.pilot, lambda: len(b.screen.view.chunks) == 2)
         await b.rest()
         assert b.screen.view.first_visible_line == top
-        assert b.screen.view.line_count == len(note_lines("router", 40)) + 1
+        assert b.screen.view.virtual_size.height == len(note_lines("router", 40)) + 1
         chosen = b.screen.file_list.chosen_file
         assert chosen is not None
         assert chosen.path == path
@@ -153,9 +152,9 @@ async def test_changes_are_followed_without_losing_the_place(
         assert "lies in a database" in b.run.toasts[-1]
         ran: list[tuple[Path, int]] = []
 
-        def edit(app: object, configured: str | None, file: Path, line: int) -> Edited:
+        def edit(screen: object, file: Path, line: int) -> bool:
             ran.append((file, line))
-            return Edited(True)
+            return True
 
         monkeypatch.setattr(place_actions, "edit_place", edit)
         b.engine.folder = tmp_path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memtui.tui.editor import editor_arguments, editor_command
+from memtui.tui.place_actions import editor_arguments, editor_command
 
 
 @pytest.mark.parametrize(

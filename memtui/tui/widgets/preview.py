@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar
@@ -75,7 +74,7 @@ class Preview(LineView):
         self._texts: Sequence[str] = ()
         self._first = 1
         self._highlighter: Highlighter | None = None
-        self._strips: OrderedDict[int, Strip] = OrderedDict()
+        self._strips: dict[int, Strip] = {}
         self._widest = 0
         self._message = _EMPTY
         self._place_chunk_later = False
@@ -103,11 +102,6 @@ class Preview(LineView):
         if moved:
             self._scroll_to_chunk()
         self.refresh()
-
-    @property
-    def line_count(self) -> int:
-        """How many lines there are to scroll through."""
-        return len(self._texts)
 
     @property
     def first_visible_line(self) -> int:
@@ -245,10 +239,8 @@ class Preview(LineView):
     def _text_strip(self, index: int) -> Strip:
         """The whole line, coloured; kept for the last few hundred lines."""
         selection = self.text_selection
-        strip = self._strips.get(index)
-        if strip is not None and selection is None:
-            self._strips.move_to_end(index)
-            return strip
+        if selection is None and index in self._strips:
+            return self._strips[index]
         content = self._line_content(index)
         if selection is not None and (span := selection.get_span(index)) is not None:
             end = len(content) if span[1] == -1 else span[1]
@@ -257,9 +249,9 @@ class Preview(LineView):
         strip = Strip(content.render_segments(self._base(index)))
         self._widen(strip.cell_length)
         if selection is None:
+            if len(self._strips) >= _STRIPS_KEPT:
+                self._strips.clear()
             self._strips[index] = strip
-            if len(self._strips) > _STRIPS_KEPT:
-                self._strips.popitem(last=False)
         return strip
 
     def _line_content(self, index: int) -> Content:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from textual.content import Content
 from textual.widgets import Static
 
@@ -19,7 +17,6 @@ from memtui.model import (
 )
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
-from memtui.tui.format import home_relative
 
 
 class ResultsMessage(Static, can_focus=True):
@@ -49,13 +46,16 @@ class ResultsMessage(Static, can_focus=True):
         self.update(content, layout=self.styles.auto_dimensions)
 
 
+_DIM = "$foreground 60%"
+
+
 def nothing_found(ranked: Ranked) -> Content:
     """Say what was searched, what was nearest, and what might help."""
-    lines: list[str | Content] = [
+    lines = [
         Content.assemble(
             ("Nothing found for ", "bold"), (safe_line(ranked.pool.query), "$primary")
         ),
-        "",
+        Content(""),
     ]
     for leg in (Leg.VECTOR, Leg.KEYWORD):
         state = ranked.pool.states.get(leg)
@@ -63,151 +63,85 @@ def nothing_found(ranked: Ranked) -> Content:
             lines.append(_leg_line(leg, state, len(ranked.pool.hits.get(leg, ()))))
     below = [drop for drop in ranked.drops if drop.stage is Stage.MIN_SCORE]
     minimum = ranked.ranking.min_score
-    if below and minimum is not None:
-        lines += [
-            "",
-            Content.assemble(
-                f"{fmt.counted(len(below), 'candidate')} below the minimum score {minimum:.2f}: ",
-                ("n", "$primary bold"),
-                " shows them",
-            ),
-        ]
-    if ranked.ranking.decay.enabled and below:
-        lines.append(Content.assemble(("d", "$primary bold"), " turns decay off"))
+    lines.append(Content(""))
     if not below:
-        lines += ["", Content.styled("Fewer or other words may help.", "$foreground 60%")]
-    return _join(lines)
+        lines.append(Content.styled("Fewer or other words may help.", _DIM))
+    elif minimum is not None:
+        count = fmt.counted(len(below), "candidate")
+        lines.append(
+            Content(f"{count} below the minimum score {minimum:.2f}: ") + _keys(("n", "shows them"))
+        )
+    if below and ranked.ranking.decay.enabled:
+        lines.append(_keys(("d", "turns decay off")))
+    return Content("\n").join(lines)
 
 
 def searching_not_possible(error: str) -> Content:
     """Say that a search failed."""
-    return _join(
-        [
-            Content.styled("✗ the search failed", "$state-error bold"),
-            "",
-            Content(safe(error)),
-        ]
-    )
+    return _message("✗ the search failed", "$state-error", "", safe(error))
 
 
 def opening(root: str) -> Content:
     """Say what is being opened."""
-    return _join(
-        [
-            Content.styled("opening…", "bold"),
-            "",
-            Content.styled(home_relative(root), "$foreground 60%"),
-        ]
-    )
+    return _message("opening…", "", "", Content.styled(fmt.home_relative(root), _DIM))
 
 
 def engine_failed(error: str) -> Content:
     """Say why there is no engine."""
-    return _join(
-        [
-            Content.styled("✗ cannot open this memory", "$state-error bold"),
-            "",
-            Content(safe(error)),
-            "",
-            Content.assemble(
-                ("r", "$primary bold"), " tries again   ", ("q", "$primary bold"), " quits"
-            ),
-        ]
-    )
+    keys = _keys(("r", "tries again"), ("q", "quits"))
+    return _message("✗ cannot open this memory", "$state-error", "", safe(error), "", keys)
 
 
 def empty_memory(status: IndexStatus) -> Content:
     """Say how the index is when there is nothing in it to show."""
-    root = Content.styled(home_relative(status.root), "$foreground 60%")
+    root = Content.styled(fmt.home_relative(status.root), _DIM)
+    is_foreign = status.foreign is not None
     match status.state:
         case IndexState.INDEXING:
-            progress = status.progress
-            how_far = (
-                f"{progress.phase}: {fmt.count(progress.done)} of {fmt.count(progress.total)}"
-                if progress
-                else ""
+            step = status.progress
+            done = (
+                f"{step.phase}: {fmt.count(step.done)} of {fmt.count(step.total)}" if step else ""
             )
-            return _join(
-                [
-                    Content.styled("◐ indexing for the first time", "$state-warn bold"),
-                    "",
-                    Content(how_far),
-                    root,
-                    "",
-                    Content.styled("Type now: words are found as they come in.", "$foreground 60%"),
-                ]
-            )
+            hint = Content.styled("Type now: words are found as they come in.", _DIM)
+            title = "◐ indexing for the first time"
+            return _message(title, "$state-warn", "", done or "", root, "", hint)
         case IndexState.ERROR:
-            error = status.errors[-1].message if status.errors else "unknown"
-            return _join(
-                [
-                    Content.styled("✗ the index cannot be used", "$state-error bold"),
-                    "",
-                    Content(safe(error)),
-                    root,
-                    "",
-                    _how_to_mend(status),
-                ]
-            )
+            error = safe(status.errors[-1].message if status.errors else "unknown")
+            mend = "openclaw memory index --force builds it again"
+            how = Content(mend) if is_foreign else _keys(("R", "builds it again"))
+            title = "✗ the index cannot be used"
+            return _message(title, "$state-error", "", error, root, "", how)
         case IndexState.NO_INDEX:
-            return _join(
-                [
-                    Content.styled("○ no index yet", "$state-warn bold"),
-                    "",
-                    root,
-                    "",
-                    Content.assemble(("r", "$primary bold"), " (F5) indexes this folder"),
-                ]
-            )
-        case _ if status.foreign is not None:
-            return _empty_index(status)
+            how = _keys(("r", "(F5) indexes this folder"))
+            return _message("○ no index yet", "$state-warn", "", root, "", how)
+        case _ if is_foreign:
+            folder = fmt.home_relative(status.index_dir)
+            how = _keys(("i", "shows what it should hold"))
+            return _message("The index holds no chunks", "", "", folder, "", how)
         case _:
-            return _join(
-                [
-                    Content.styled("No notes here", "bold"),
-                    "",
-                    root,
-                    "",
-                    Content.styled(
-                        "memtui looks for MEMORY.md, memory/**/*.md, or any Markdown.",
-                        "$foreground 60%",
-                    ),
-                ]
-            )
+            places = "memtui looks for MEMORY.md, memory/**/*.md, or any Markdown."
+            return _message("No notes here", "", "", root, "", Content.styled(places, _DIM))
 
 
-def _empty_index(status: IndexStatus) -> Content:
-    """Another program's index without a chunk."""
-    return _join(
-        [
-            Content.styled("The index holds no chunks", "bold"),
-            "",
-            Content(home_relative(status.index_dir)),
-            "",
-            Content.assemble(("i", "$primary bold"), " shows what it should hold"),
-        ]
-    )
+def _message(title: str, style: str, *lines: str | Content) -> Content:
+    """A title above lines."""
+    texts = (line if isinstance(line, Content) else Content(line) for line in lines)
+    return Content("\n").join([Content.styled(title, f"{style} bold".strip()), *texts])
 
 
-def _how_to_mend(status: IndexStatus) -> Content:
-    if status.foreign is not None:
-        return Content("openclaw memory index --force builds it again")
-    return Content.assemble(("R", "$primary bold"), " builds it again")
+def _keys(*keys: tuple[str, str]) -> Content:
+    """Say what keys do."""
+    parts = [Content.assemble((key, "$primary bold"), f" {does}") for key, does in keys]
+    return Content("   ").join(parts)
 
 
-def _leg_line(leg: Leg, state: LegState, found: int) -> Content:
+def _leg_line(leg: Leg, state: LegState, candidates: int) -> Content:
     glyph, style = fmt.LEG_GLYPHS[leg], fmt.LEG_STYLES[leg]
     if state.status is LegStatus.OK:
-        text = f"{fmt.counted(found, 'candidate')} in {fmt.duration(state.elapsed_ms / 1e3)}"
+        text = f"{fmt.counted(candidates, 'candidate')} in {fmt.duration(state.elapsed_ms / 1e3)}"
     else:
         why = fmt.leg_reason(state) if state.reason is not Reason.OK else ""
-        told = not state.detail or safe_line(state.detail) in why
-        detail = "" if told else f" ({safe_line(state.detail)})"
-        text = f"{state.status.value}: {why}{detail}"
+        detail = safe_line(state.detail)
+        more = f" ({detail})" if detail and detail not in why else ""
+        text = f"{state.status.value}: {why}{more}"
     return Content.assemble((f"{glyph} {leg.value:<8}", style), f" {text}")
-
-
-def _join(lines: Sequence[str | Content]) -> Content:
-    return Content("\n").join(
-        line if isinstance(line, Content) else Content(line) for line in lines
-    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from memtui.model import citation
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui.background import Timers, in_background, tell
-from memtui.tui.editor import edit_place
+from memtui.tui.place_actions import edit_place
 from memtui.tui.widgets.result_rows import FILE, QUERY
 
 if TYPE_CHECKING:
@@ -208,12 +208,8 @@ class NoteController:
             tell(view, "No file to edit: the agent's workspace is not known.", warning=True)
             return
         self.remember_query()
-        edited = edit_place(view.app, view.options.editor, view.options.root / path, line)
-        if edited.told:
-            tell(view, edited.told, warning=not edited.is_error, error=edited.is_error)
-        if not edited.ran:
+        if not edit_place(view, view.options.root / path, line):
             return
-        view.refresh()
         if view.engine is not None:
             view.engine.index.sync()
         self.reload()

@@ -25,9 +25,9 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import tell
 from memtui.tui.bindings import bindings
-from memtui.tui.editor import edit_place
 from memtui.tui.glyphs import Glyphs, glyphs
 from memtui.tui.options import UiOptions
+from memtui.tui.place_actions import edit_place
 from memtui.tui.screens.base import HEIGHTS, TOO_SMALL, WIDTHS, BaseScreen
 from memtui.tui.screens.sessions.asked import AskedPane
 from memtui.tui.screens.sessions.listing import (
@@ -475,11 +475,7 @@ class SessionsScreen(BaseScreen[None]):
             why = "is gone" if listing is None else "is rows of a database"
             tell(self, f"No file to edit: this conversation {why}.", warning=True)
             return
-        edited = edit_place(self.app, self.options.editor, Path(listing.place), place[1])
-        if edited.told:
-            tell(self, edited.told, error=edited.is_error, warning=not edited.is_error)
-        if edited.ran:
-            self.refresh()
+        if edit_place(self, Path(listing.place), place[1]):
             engine.index.sync()
 
     def action_copy_citation(self) -> None:
