@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import EnumMeta
 from functools import cache
@@ -144,8 +144,9 @@ def profile_of(key: str) -> tuple[str, str] | None:
 
 def leaf_of(key: str) -> Leaf | None:
     """What a key of any table holds; a key of a profile is as the one of `[ranking]`."""
-    if binding_id(key) is not None:
-        return Leaf(key, (), str, "")
+    action = binding_id(key)
+    if action is not None:
+        return Leaf(key, (), str, "") if action in ACTION_IDS else None
     within = profile_of(key)
     if within is None:
         return leaves().get(key)
@@ -154,21 +155,40 @@ def leaf_of(key: str) -> Leaf | None:
     return leaves().get(f"{RANKING}.{within[1]}")
 
 
-def path_of(key: str) -> tuple[str, ...]:
-    """The way to a key in a file."""
+def is_table(key: str) -> bool:
+    """Whether a key is a table, also one of bindings because their ids have dots."""
+    if key.startswith(f"{KEYMAP}."):
+        return any(name.startswith(f"{key}.") for name in known_keys())
     within = profile_of(key)
-    if within is not None:
-        return (PROFILES, within[0], *within[1].split("."))
-    action = binding_id(key)
-    return (KEYMAP, action) if action is not None else tuple(key.split("."))
+    return (f"{RANKING}.{within[1]}" if within is not None else key) in tables()
+
+
+def names_beside(key: str) -> frozenset[str]:
+    """Every key and table that could have been meant by one that does not exist."""
+    within = profile_of(key)
+    if within is None:
+        return known_keys() | tables() - {""}
+    rankings = (name.partition(".") for name in leaves() if name.startswith(f"{RANKING}."))
+    return frozenset(profile_key(within[0], name) for _, _, name in rankings)
+
+
+def key_of(path: Sequence[str]) -> str:
+    """The dotted name of a key by the way to it in a file."""
+    if len(path) > 2 and path[0] == PROFILES:
+        return profile_key(path[1], ".".join(path[2:]))
+    return ".".join(path)
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values by dotted key as the nested mapping that `Settings` is made of."""
     result: dict[str, Any] = {}
     for key, value in values.items():
-        action = binding_id(key)
-        path = (KEYMAP, "bindings", action) if action is not None else path_of(key)
+        action, within = binding_id(key), profile_of(key)
+        path: Sequence[str] = key.split(".")
+        if action is not None:
+            path = (KEYMAP, "bindings", action)
+        elif within is not None:
+            path = (PROFILES, within[0], *within[1].split("."))
         target = result
         for part in path[:-1]:
             target = target.setdefault(part, {})

@@ -6,14 +6,13 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final, NamedTuple
 
 from msgspec import ValidationError, convert
 
-from memtui.settings.actions import ACTION_IDS
 from memtui.settings.files import (
     CONFIG_VARIABLE,
     PROJECT_FILE,
@@ -26,34 +25,36 @@ from memtui.settings.files import (
     user_config_file,
 )
 from memtui.settings.keys import (
-    KEYMAP_PRESET,
     LONGEST_SHOWN,
     PROFILES,
     RANKING,
     Leaf,
     binding_id,
+    is_table,
+    key_of,
     known_keys,
     leaf_of,
     leaves,
     name_problem,
+    names_beside,
     nearest,
     nearest_profile,
     nested,
-    path_of,
     profile_key,
     profile_of,
     shown_name,
-    tables,
     value_of,
 )
 from memtui.settings.schema import BUILT_IN, Settings
 from memtui.settings.shown import KEY_VARIABLE, masked_text, shown_value
 from memtui.settings.storage import StateFolder
+from memtui.settings.toml import toml_key
 
 ENV_PREFIX: Final = "MEMTUI_"
 MOST_HINTS: Final = 50
 RESERVED_VARIABLES: Final = frozenset({"MEMTUI_ROOT", CONFIG_VARIABLE})
 """Variables that are not settings."""
+EVERY_KEY: Final = "`memtui config show` lists every key"
 PROJECT_PREFIX: Final = ("tool", "memtui")
 TRUST_FILE: Final = "trusted.json"
 LOCAL_PROVIDERS: Final = frozenset(
@@ -97,8 +98,8 @@ def _always(value: Any) -> bool:
     return True
 
 
-def _is_remote(value: Any) -> bool:
-    return value not in LOCAL_PROVIDERS
+def _is_remote(provider: str) -> bool:
+    return provider not in LOCAL_PROVIDERS
 
 
 def _leaves_folder(paths: Iterable[str]) -> bool:
@@ -197,8 +198,11 @@ class Layer:
 
     source: Source
     values: Mapping[str, Any]
-    place: Callable[[str], str]
-    """Where a key of this layer was set."""
+    places: Mapping[str, str]
+
+    def place(self, key: str) -> str:
+        """`file:line`, `$VARIABLE` or the flag that set a key of this layer."""
+        return self.places.get(key, "")
 
     @property
     def profiles(self) -> tuple[str, ...]:
@@ -211,66 +215,52 @@ def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
     """The values of a file; unknown keys and wrong values are problems and left out."""
     problems: list[Problem] = []
     raw: dict[str, Any] = {}
-    paths: dict[str, tuple[str, ...]] = {}
+    places: dict[str, str] = {}
 
-    def wrong(path: tuple[str, ...], key: str, message: str) -> None:
+    def take(key: str, value: Any, path: tuple[str, ...]) -> None:
+        raw[key], places[key] = value, file.place(path)
+
+    def wrong(key: str, message: str, path: tuple[str, ...]) -> None:
         problems.append(Problem(ProblemCode.WRONG_VALUE, file.place(path), key, message))
 
     def walk(table: Mapping[str, Any], path: tuple[str, ...]) -> None:
         for name, value in table.items():
             here = (*path, name)
+            key = key_of(here)
             if path == (PROFILES,):
                 start_profile(name, value)
-                continue
-            is_own = path[:1] == (PROFILES,)
-            key = profile_key(here[1], ".".join(here[2:])) if is_own else ".".join(here)
-            model = ".".join((RANKING, *here[2:])) if is_own else key
-            if model in leaves() or binding_id(key) in ACTION_IDS:
-                raw[key], paths[key] = value, here
-            elif isinstance(value, dict) and (model in tables() or _leads_to_binding(key)):
+            elif leaf_of(key) is not None:
+                take(key, value, here)
+            elif not is_table(key):
+                problems.append(_unknown_key(file.place(here), key, len(problems)))
+            elif isinstance(value, dict):
                 walk(value, here)
-            elif model in tables():
-                wrong(here, key, f"must be a table [{key}]")
             else:
-                known = known_keys() | tables() - {""}
-                if is_own:
-                    ranks = (
-                        k.removeprefix(f"{RANKING}.") for k in leaves() if k.startswith(RANKING)
-                    )
-                    known = frozenset(profile_key(here[1], k) for k in ranks)
-                problems.append(_unknown_key(file.place(here), key, known, len(problems)))
+                wrong(key, f"must be a table [{key}]", here)
 
     def start_profile(name: str, value: Any) -> None:
         """Take one own profile; a table without any key is a profile, too."""
-        table = profile_key(name[:LONGEST_SHOWN], "").removesuffix(".")
+        path = (PROFILES, name)
+        table = toml_key((PROFILES, name[:LONGEST_SHOWN]))
         why = name_problem(name) if isinstance(value, dict) else f"must be a table [{table}]"
         if why:
-            wrong((PROFILES, name), table, why)
-            return
-        start = profile_key(name, "profile")
-        raw[start], paths[start] = BUILT_IN[0], (PROFILES, name)
-        walk(value, (PROFILES, name))
+            wrong(table, why, path)
+        else:
+            take(profile_key(name, "profile"), BUILT_IN[0], path)
+            walk(value, path)
 
     walk(file.table, ())
-    return _checked(
-        source, raw, lambda key: file.place(paths.get(key, path_of(key))), problems, strict=True
-    )
+    return _checked(source, raw, places, problems, strict=True)
 
 
-def _leads_to_binding(key: str) -> bool:
-    """Whether a table holds bindings because its ids have dots, as in `[keymap.query]`."""
-    table = binding_id(key)
-    return table is not None and any(id_.startswith(f"{table}.") for id_ in ACTION_IDS)
-
-
-def _unknown_key(place: str, key: str, known: Iterable[str], before: int) -> Problem:
+def _unknown_key(place: str, key: str, before: int) -> Problem:
     """The problem of a key that does not exist, with the nearest that does.
 
     After `before` = `MOST_HINTS` other problems no nearest key is looked for: a file with
     thousands of unknown keys is of another program, and must not hold up the start.
     """
-    near = nearest(key, known) if before < MOST_HINTS else None
-    hint = f"did you mean {near}?" if near else "`memtui config show` lists every key"
+    near = nearest(key, names_beside(key)) if before < MOST_HINTS else None
+    hint = f"did you mean {near}?" if near else EVERY_KEY
     if _KEEPS_A_KEY.search(key):
         hint = "no key is kept here: embedding.key_env or embedding.key_command says where it is"
     return Problem(
@@ -282,27 +272,24 @@ def environment_layer(env: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
     """The values of `MEMTUI_*` variables; `__` goes one table down, an empty value sets nothing."""
     problems: list[Problem] = []
     raw: dict[str, Any] = {}
-    variables: dict[str, str] = {}
+    places: dict[str, str] = {}
     for variable in sorted(env):
-        text = env[variable]
+        text, place = env[variable], f"${variable}"
         if not variable.startswith(ENV_PREFIX) or variable in RESERVED_VARIABLES or not text:
             continue
         key = ".".join(variable.removeprefix(ENV_PREFIX).lower().split("__"))
         if key not in known_keys():
             near = nearest(key, known_keys())
-            hint = f"did you mean ${variable_of(near)}?" if near else ""
-            hint = hint or "`memtui config show` lists every key"
+            hint = f"did you mean ${variable_of(near)}?" if near else EVERY_KEY
             code, message = ProblemCode.UNKNOWN_KEY, "no such setting"
-            problems.append(Problem(code, f"${variable}", "", message, hint, fatal=False))
+            problems.append(Problem(code, place, "", message, hint, fatal=False))
             continue
-        variables[key] = f"${variable}"
+        places[key] = place
         try:
             raw[key] = _parse_list(text) if key in leaves() and leaves()[key].many else text
         except ValueError as error:
-            problems.append(Problem(ProblemCode.WRONG_VALUE, f"${variable}", key, str(error)))
-    return _checked(
-        Source.ENVIRONMENT, raw, lambda key: variables.get(key, ""), problems, strict=False
-    )
+            problems.append(Problem(ProblemCode.WRONG_VALUE, place, key, str(error)))
+    return _checked(Source.ENVIRONMENT, raw, places, problems, strict=False)
 
 
 def variable_of(key: str) -> str:
@@ -326,15 +313,14 @@ def flag_layer(flags: Mapping[str, Any]) -> tuple[Layer, list[Problem]]:
         key: value if isinstance(value, Flag) else Flag("", value) for key, value in flags.items()
     }
     raw = {key: flag.value for key, flag in given.items() if flag.value is not None}
-    return _checked(
-        Source.FLAG, raw, lambda key: given[key].name if key in given else "", [], strict=False
-    )
+    places = {key: flag.name for key, flag in given.items()}
+    return _checked(Source.FLAG, raw, places, [], strict=False)
 
 
 def _checked(
     source: Source,
     raw: Mapping[str, Any],
-    place: Callable[[str], str],
+    places: Mapping[str, str],
     problems: list[Problem],
     *,
     strict: bool,
@@ -348,8 +334,8 @@ def _checked(
             values[key] = _converted(leaf, value, strict=strict)
         except (ValueError, RecursionError) as error:
             message, hint = _explained(leaf, value, error)
-            problems.append(Problem(ProblemCode.WRONG_VALUE, place(key), key, message, hint))
-    return Layer(source, values, place), problems
+            problems.append(Problem(ProblemCode.WRONG_VALUE, places[key], key, message, hint))
+    return Layer(source, values, places), problems
 
 
 def _converted(leaf: Leaf, value: Any, *, strict: bool) -> Any:
@@ -401,11 +387,6 @@ def _explained(leaf: Leaf, value: Any, error: Exception) -> tuple[str, str]:
     return f"{message}, not {shown[:80]}", ""
 
 
-def is_binding(key: str) -> bool:
-    """Whether a key is an entry of `[keymap]` other than the preset."""
-    return key != KEYMAP_PRESET and binding_id(key) is not None
-
-
 # --- the settings in force ------------------------------------------------------------------------
 
 
@@ -420,30 +401,27 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the value of a key comes from, and what it took the place of, strongest first."""
+    """Where the value of a key comes from, and what it took the place of."""
 
     key: str
     value: Any
-    layer: Layer | None
-    beaten: tuple[Layer, ...] = ()
+    given: tuple[Given, ...] = ()
+    """What the sources gave, strongest first; empty for a default."""
 
     @property
     def source(self) -> Source:
         """The source of the value."""
-        return Source.DEFAULT if self.layer is None else self.layer.source
+        return self.given[0].source if self.given else Source.DEFAULT
 
     @property
     def place(self) -> str:
         """`file:line`, `$VARIABLE` or the flag; empty for a default."""
-        return "" if self.layer is None else self.layer.place(self.key)
+        return self.given[0].place if self.given else ""
 
     @property
     def overrode(self) -> tuple[Given, ...]:
         """The values that were given too and did not win."""
-        return tuple(
-            Given(layer.source, layer.place(self.key), layer.values[self.key])
-            for layer in self.beaten
-        )
+        return self.given[1:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -583,8 +561,8 @@ def _project_layer(file: ConfigFile, state: StateFolder) -> tuple[Layer, list[Pr
         )
         for key in withheld
     )
-    kept = {key: value for key, value in layer.values.items() if key not in withheld}
-    return Layer(layer.source, kept, layer.place), problems
+    values = {key: value for key, value in layer.values.items() if key not in withheld}
+    return replace(layer, values=values), problems
 
 
 def merge(layers: Sequence[Layer]) -> tuple[Settings | None, list[Problem]]:
@@ -592,74 +570,67 @@ def merge(layers: Sequence[Layer]) -> tuple[Settings | None, list[Problem]]:
     merged: dict[str, Any] = {}
     for layer in reversed(layers):
         anew = set(layer.profiles)
-        merged = {key: value for key, value in merged.items() if _profile(key) not in anew}
+        merged = {
+            key: value
+            for key, value in merged.items()
+            if (within := profile_of(key)) is None or within[0] not in anew
+        }
         merged.update(layer.values)
     try:
         settings = Settings.parse(nested(merged))
     except ValidationError as error:
         return None, [Problem(ProblemCode.WRONG_VALUE, "", "", str(error))]
-    return settings, _contradictions(settings, layers)
+    return settings, list(_contradictions(settings, layers))
 
 
-def _contradictions(settings: Settings, layers: Sequence[Layer]) -> list[Problem]:
-    found: list[Problem] = []
+def _contradictions(settings: Settings, layers: Sequence[Layer]) -> Iterator[Problem]:
+    def problem(keys: Sequence[str], message: str) -> Problem:
+        """A contradiction, at the strongest of the keys that are part of it."""
+        for layer in layers:
+            for key in keys:
+                if key in layer.values:
+                    return Problem(ProblemCode.CONTRADICTION, layer.place(key), key, message)
+        return Problem(ProblemCode.CONTRADICTION, "", keys[0], message)
 
-    def report(key: str, message: str) -> None:
-        place = next((layer.place(key) for layer in layers if key in layer.values), "")
-        found.append(Problem(ProblemCode.CONTRADICTION, place, key, message))
-
-    chunking = settings.chunking
-    if chunking.overlap >= chunking.tokens:
-        key = _strongest(("chunking.overlap", "chunking.tokens"), layers)
-        report(
-            key, f"chunking.overlap ({chunking.overlap}) must be below tokens ({chunking.tokens})"
+    tokens, overlap = settings.chunking.tokens, settings.chunking.overlap
+    if overlap >= tokens:
+        yield problem(
+            ("chunking.overlap", "chunking.tokens"),
+            f"chunking.overlap ({overlap}) must be below tokens ({tokens})",
         )
-    weights = (settings.ranking.vector_weight, settings.ranking.keyword_weight)
-    if weights == (0.0, 0.0):
-        key = _strongest(("ranking.vector_weight", "ranking.keyword_weight"), layers)
-        report(key, "vector_weight and keyword_weight must not both be 0")
-    for name, profile in settings.profiles.items():
-        if (profile.vector_weight, profile.keyword_weight) == (0.0, 0.0):
-            key = profile_key(name, "vector_weight")
-            report(key, "vector_weight and keyword_weight must not both be 0")
-    return [*found, *_unknown_profiles(settings, layers)]
-
-
-def _unknown_profiles(settings: Settings, layers: Sequence[Layer]) -> Iterator[Problem]:
-    """The names of `ranking.profile` that no profile has, in every layer that gives one."""
-    key = "ranking.profile"
-    known = (*BUILT_IN, *settings.profiles)
+    tables = {RANKING: settings.ranking} | {
+        toml_key((PROFILES, name)): profile for name, profile in settings.profiles.items()
+    }
+    for table, ranking in tables.items():
+        if (ranking.vector_weight, ranking.keyword_weight) == (0.0, 0.0):
+            keys = (f"{table}.vector_weight", f"{table}.keyword_weight")
+            yield problem(keys, "vector_weight and keyword_weight must not both be 0")
+    key = f"{RANKING}.profile"
+    names = (*BUILT_IN, *settings.profiles)
     for layer in layers:
         name = layer.values.get(key)
-        if name is not None and name not in known:
+        if name is not None and name not in names:
             message = f"no such profile: {shown_name(name)}"
-            hint = nearest_profile(name, known)
+            hint = nearest_profile(name, names)
             yield Problem(ProblemCode.WRONG_VALUE, layer.place(key), key, message, hint)
 
 
-def _profile(key: str) -> str | None:
-    """The own profile that a key belongs to."""
-    within = profile_of(key)
-    return within[0] if within is not None else None
-
-
-def _strongest(keys: tuple[str, ...], layers: Sequence[Layer]) -> str:
-    return next((key for layer in layers for key in keys if key in layer.values), keys[0])
-
-
 def _origins(settings: Settings, layers: Sequence[Layer]) -> dict[str, Origin]:
-    bound = {key for layer in layers for key in layer.values if is_binding(key)}
+    bound = {key for layer in layers for key in layer.values if binding_id(key) is not None}
     origins: dict[str, Origin] = {}
-    for key in (*leaves(), *sorted(bound), *_profile_keys(settings, layers)):
-        givers = tuple(layer for layer in layers if key in layer.values)
-        winner = givers[0] if givers else None
-        origins[key] = Origin(key, value_of(settings, key), winner, givers[1:])
+    for key in (*leaves(), *sorted(bound), *_profile_keys(layers)):
+        given = tuple(
+            Given(layer.source, layer.place(key), layer.values[key])
+            for layer in layers
+            if key in layer.values
+        )
+        origins[key] = Origin(key, value_of(settings, key), given)
     return origins
 
 
-def _profile_keys(settings: Settings, layers: Sequence[Layer]) -> list[str]:
+def _profile_keys(layers: Sequence[Layer]) -> list[str]:
     """The keys of the own profiles, of each those of the strongest file that defines it."""
-    keys: dict[str, list[str]] = {name: [] for name in settings.profiles}
+    keys: dict[str, list[str]] = {}
     for layer in reversed(layers):
         keys |= {name: [] for name in layer.profiles}
         for key in layer.values:
@@ -667,9 +638,6 @@ def _profile_keys(settings: Settings, layers: Sequence[Layer]) -> list[str]:
             if within is not None:
                 keys[within[0]].append(key)
     return [key for of_one in keys.values() for key in of_one]
-
-
-WRITABLE: Final = (Source.USER, Source.PROJECT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -685,7 +653,7 @@ class SettingsFiles:
     @property
     def sources(self) -> tuple[Source, ...]:
         """The files that can be written."""
-        return WRITABLE if self.root is not None else WRITABLE[:1]
+        return (Source.USER,) if self.root is None else (Source.USER, Source.PROJECT)
 
     def gather(self) -> Gathered:
         """Read every source; raises `SettingsProblems` for what cannot be used."""

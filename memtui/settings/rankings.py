@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
+from operator import attrgetter
 from typing import Any, Final
 
 from memtui.model import Ranking
@@ -12,48 +14,47 @@ from memtui.settings.schema import RankingSettings
 
 NO_MINIMUM: Final = "off"
 WEIGHTS: Final = ("vector_weight", "keyword_weight")
-_PLAIN: Final = Ranking()
+
+
+@cache
+def _attributes() -> Mapping[str, str]:
+    """The attribute, of a part after a dot, that holds the value of each key of `[ranking]`."""
+    return {
+        key.removeprefix(f"{RANKING}."): ".".join(leaf.attributes[1:])
+        for key, leaf in leaves().items()
+        if key.startswith(f"{RANKING}.")
+    }
 
 
 def values_of(ranking: Ranking) -> dict[str, Any]:
     """Every key of `[ranking]` but the profile with the value that the ranking has."""
-    return {
-        "k": ranking.k,
-        "candidate_multiplier": ranking.candidate_multiplier,
-        "fusion": ranking.fusion,
-        "vector_weight": ranking.vector_weight,
-        "keyword_weight": ranking.keyword_weight,
-        "rrf_k": ranking.rrf_k,
-        "dedup": ranking.dedup,
-        "min_score": NO_MINIMUM if ranking.min_score is None else ranking.min_score,
-        "project_keys": ranking.project_keys,
-        "mmr.enabled": ranking.mmr.enabled,
-        "mmr.lambda": ranking.mmr.lambda_,
-        "decay.enabled": ranking.decay.enabled,
-        "decay.half_life_days": ranking.decay.half_life_days,
-        "decay.floor": ranking.decay.floor,
-        "rerank.enabled": ranking.rerank.enabled,
-        "rerank.relevance": ranking.rerank.relevance,
-        "rerank.recency": ranking.rerank.recency,
-        "rerank.importance": ranking.rerank.importance,
+    values = {
+        key: attrgetter(name)(ranking)
+        for key, name in _attributes().items()
+        if key not in {"profile", "decay.preset"}
     }
+    return values | {"min_score": NO_MINIMUM if ranking.min_score is None else ranking.min_score}
+
+
+def set_keys(settings: RankingSettings) -> dict[str, Any]:
+    """The keys that are set, in the order of the table; always with the profile."""
+    values = {key: attrgetter(name)(settings) for key, name in _attributes().items()}
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def keys_for(wanted: Ranking, base: Ranking) -> dict[str, Any]:
     """The fewest keys that make `wanted` of `base`, in the order of the table.
 
     The vector weight stands alone where the keyword weight is the rest to 1. What no key can
-    change is not compared: see `rules_of`.
+    change is not compared: see `has_rules_of`.
     """
-    here, there = values_of(wanted), values_of(base)
-    differing = {key: value for key, value in here.items() if value != there[key]}
-    if not differing.keys() & set(WEIGHTS):
-        return differing
-    weights = {key: here[key] for key in WEIGHTS}
-    if is_rest(wanted):
-        del weights["keyword_weight"]
-    chosen = differing.keys() - set(WEIGHTS) | weights.keys()
-    return {key: value for key, value in here.items() if key in chosen}
+    there = values_of(base)
+    keys = {key: value for key, value in values_of(wanted).items() if value != there[key]}
+    if not keys.keys() & set(WEIGHTS):
+        return keys
+    weights = WEIGHTS[:1] if is_rest(wanted) else WEIGHTS
+    chosen = (keys.keys() - set(WEIGHTS)) | set(weights)
+    return {key: value for key, value in values_of(wanted).items() if key in chosen}
 
 
 def is_rest(ranking: Ranking) -> bool:
@@ -61,28 +62,15 @@ def is_rest(ranking: Ranking) -> bool:
     return ranking.keyword_weight == round(1.0 - ranking.vector_weight, 10)
 
 
-def rules_of(ranking: Ranking) -> Ranking:
-    """The ranking with everything that keys can change as it is by default, and without a name.
-
-    Two rankings with the same rules differ in what `keys_for` names alone.
-    """
-    rules = replace(
-        ranking,
-        profile="",
-        mmr=replace(ranking.mmr, enabled=False, lambda_=_PLAIN.mmr.lambda_),
-        decay=replace(
-            ranking.decay, enabled=False, half_life_days=_PLAIN.decay.half_life_days, floor=0.0
-        ),
-        rerank=replace(
-            ranking.rerank,
-            enabled=False,
-            relevance=_PLAIN.rerank.relevance,
-            recency=_PLAIN.rerank.recency,
-            importance=_PLAIN.rerank.importance,
-        ),
-    )
-    plain = ("k", "candidate_multiplier", "fusion", *WEIGHTS, "rrf_k", "dedup", "min_score")
-    return replace(rules, project_keys=(), **{name: getattr(_PLAIN, name) for name in plain})
+def has_rules_of(ranking: Ranking, base: Ranking) -> bool:
+    """Whether two rankings differ only in their names and in what `keys_for` tells."""
+    for name in (name for key, name in _attributes().items() if key != "decay.preset"):
+        value = attrgetter(name)(ranking)
+        part, dot, within = name.partition(".")
+        base = replace(
+            base, **{part: replace(getattr(base, part), **{within: value}) if dot else value}
+        )
+    return base == ranking
 
 
 def base_of(ranking: Ranking, built_in: Mapping[str, Ranking]) -> str:
@@ -90,27 +78,11 @@ def base_of(ranking: Ranking, built_in: Mapping[str, Ranking]) -> str:
 
     A ranking with rules of its own belongs to the first profile of all, memtui's.
     """
-    rules = rules_of(ranking)
-    names = dict.fromkeys((ranking.profile, *built_in))
-    fitting = (n for n in names if n in built_in and rules_of(built_in[n]) == rules)
+    names = [name for name in dict.fromkeys((ranking.profile, *built_in)) if name in built_in]
+    fitting = (name for name in names if has_rules_of(ranking, built_in[name]))
     return next(fitting, next(iter(built_in)))
 
 
 def as_built_in(ranking: Ranking, built_in: Mapping[str, Ranking]) -> Ranking:
     """The ranking under the name of the built-in profile whose rules it has."""
     return replace(ranking, profile=base_of(ranking, built_in))
-
-
-def set_keys(settings: RankingSettings) -> dict[str, Any]:
-    """The keys that are set, in the order of the table; always with the profile."""
-    values: dict[str, Any] = {"profile": settings.profile}
-    for key, leaf in leaves().items():
-        table, _, within = key.partition(".")
-        if table != RANKING or within == "profile":
-            continue
-        value: Any = settings
-        for attribute in leaf.attributes[1:]:
-            value = getattr(value, attribute)
-        if value is not None:
-            values[within] = value
-    return values

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, Final, Literal, Self, get_args
 
-from msgspec import Meta, Struct, convert, field
+from msgspec import Meta, Struct, convert, field, structs
 
 from memtui.errors import SettingsError
-from memtui.model import Decay, Fusion, Mmr, Ranking, Rerank, Stage
+from memtui.model import Fusion, Ranking, Stage
 from memtui.model.documents import DEFAULT_IGNORE
 
 ProfileName = Literal[
@@ -18,7 +18,6 @@ BUILT_IN: Final[tuple[str, ...]] = get_args(ProfileName)
 """The names of the profiles that come with memtui."""
 DECAY_FLOORS: Final = {"documented": 0.0, "gentle": 0.8}
 
-_Part = TypeVar("_Part", Ranking, Mmr, Decay, Rerank)
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Text = Annotated[str, Meta(max_length=4096)]
 _Prefix = Annotated[str, Meta(max_length=1000)]
@@ -289,37 +288,20 @@ class RankingSettings(Table, frozen=True):
     rerank: RerankSettings = RerankSettings()
 
     def apply(self, base: Ranking) -> Ranking:
-        """`base`, normally the named profile, with every value that is set in its place."""
-        minimum = base.min_score if self.min_score is None else self.min_score
-        floor = self.decay.floor
-        if floor is None and self.decay.preset is not None:
-            floor = DECAY_FLOORS[self.decay.preset]
-        mmr, decay, rerank = self.mmr, self.decay, self.rerank
-        changed = _with(
-            base,
-            k=self.k,
-            candidate_multiplier=self.candidate_multiplier,
-            fusion=self.fusion,
-            rrf_k=self.rrf_k,
-            dedup=self.dedup,
-            project_keys=self.project_keys,
-            **self._weights(),
-            mmr=_with(base.mmr, enabled=mmr.enabled, lambda_=mmr.lambda_),
-            decay=_with(
-                base.decay,
-                enabled=decay.enabled,
-                half_life_days=decay.half_life_days,
-                floor=floor,
-            ),
-            rerank=_with(
-                base.rerank,
-                enabled=rerank.enabled,
-                relevance=rerank.relevance,
-                recency=rerank.recency,
-                importance=rerank.importance,
-            ),
-        )
-        return replace(changed, min_score=None if minimum == "off" else minimum)
+        """`base`, normally the named profile, with every value that is set in its place.
+
+        Of a weight that is set alone the other is the rest to 1.
+        """
+        vector, keyword, decay = self.vector_weight, self.keyword_weight, self.decay
+        if vector is None and keyword is not None:
+            vector = round(1.0 - keyword, 10)
+        elif keyword is None and vector is not None:
+            keyword = round(1.0 - vector, 10)
+        if decay.floor is None and decay.preset is not None:
+            decay = structs.replace(decay, floor=DECAY_FLOORS[decay.preset])
+        values = structs.replace(self, vector_weight=vector, keyword_weight=keyword, decay=decay)
+        changed: Ranking = _with(base, values)
+        return replace(changed, min_score=None) if self.min_score == "off" else changed
 
     def without_effect(self, base: Ranking) -> tuple[str, ...]:
         """The stages that are asked for and that the profile does not have, as dotted keys."""
@@ -335,19 +317,17 @@ class RankingSettings(Table, frozen=True):
             key for stage, (key, on) in switches.items() if on and stage not in base.stages
         )
 
-    def _weights(self) -> dict[str, float | None]:
-        """The weights of the legs; of one that is set alone the other is the rest to 1."""
-        vector, keyword = self.vector_weight, self.keyword_weight
-        if vector is None and keyword is not None:
-            vector = round(1.0 - keyword, 10)
-        elif keyword is None and vector is not None:
-            keyword = round(1.0 - vector, 10)
-        return {"vector_weight": vector, "keyword_weight": keyword}
 
-
-def _with(base: _Part, **values: Any) -> _Part:
-    """`base` with every value that is not `None`."""
-    return replace(base, **{name: value for name, value in values.items() if value is not None})
+def _with(base: Any, table: Table) -> Any:
+    """`base`, and the parts of it that have tables of their own, with every value that is set."""
+    values = {}
+    for name in table.__struct_fields__:
+        value = getattr(table, name)
+        if isinstance(value, Table):
+            values[name] = _with(getattr(base, name), value)
+        elif value is not None and name not in {"profile", "preset"}:
+            values[name] = value
+    return replace(base, **values)
 
 
 class ProfileSettings(RankingSettings, frozen=True):

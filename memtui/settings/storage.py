@@ -8,11 +8,11 @@ import json
 import os
 import secrets
 import stat
-import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 from memtui.errors import SettingsError
 from memtui.settings.files import MAX_CONFIG_BYTES, read_bytes, state_dir
@@ -133,16 +133,8 @@ class StateFolder:
         target = self._file(name)
         make_private(self.path)
         self._sweep(name)
-        handle, temporary = tempfile.mkstemp(dir=self.path, prefix=f".{name}-")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
+        with _written_beside(target, text.encode(), 0o600) as temporary:
             os.replace(temporary, target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
 
     def _sweep(self, name: str) -> None:
         """Remove what processes that were killed left of a file they were writing."""
@@ -250,13 +242,8 @@ def _present(target: Path) -> bytes | None:
 
 
 def _replace(path: Path, target: Path, data: bytes, digest: str | None) -> None:
-    temporary = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        # A file that others cannot read must not lie open beside itself, however shortly.
-        mode = 0o666 if digest is None else 0o600
-        with os.fdopen(os.open(temporary, flags, mode), "wb", buffering=0) as file:
-            _fill(file, data)
+    # A file that others cannot read must not lie open beside itself, however shortly.
+    with _written_beside(target, data, 0o666 if digest is None else 0o600) as temporary:
         # Compared at the last moment: an editor may have saved while the text was looked at.
         before = _present(target)
         if digest != _digest(before):
@@ -265,25 +252,33 @@ def _replace(path: Path, target: Path, data: bytes, digest: str | None) -> None:
             )
         if before is not None and _is_bound(target, temporary):
             _overwrite(target, before, data)
-            temporary.unlink()
             return
         if before is not None:
             os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
         os.replace(temporary, target)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
-        raise
+
+
+@contextmanager
+def _written_beside(target: Path, data: bytes, mode: int) -> Iterator[Path]:
+    """A synced file beside a target to put in its place; it is removed where nobody does."""
+    temporary = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        with os.fdopen(os.open(temporary, flags, mode), "wb", buffering=0) as file:
+            _fill(file, data)
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _is_bound(target: Path, temporary: Path) -> bool:
     """Whether a file in its place would be another one: it has more names, or another owner."""
-    held, made = target.stat(), temporary.stat()
-    return held.st_nlink > 1 or (held.st_uid, held.st_gid) != (made.st_uid, made.st_gid)
+    there, new = target.stat(), temporary.stat()
+    return there.st_nlink > 1 or (there.st_uid, there.st_gid) != (new.st_uid, new.st_gid)
 
 
 def _overwrite(target: Path, before: bytes, data: bytes) -> None:
-    """Write into a file that has to stay itself; what it held comes back when that fails."""
+    """Write into a file that has to stay itself; its content comes back when that fails."""
     with target.open("r+b", buffering=0) as file:
         try:
             _fill(file, data)
@@ -292,7 +287,7 @@ def _overwrite(target: Path, before: bytes, data: bytes) -> None:
             raise
 
 
-def _fill(file: BinaryIO, data: bytes) -> None:
+def _fill(file: IO[bytes], data: bytes) -> None:
     """Make a file hold these bytes and no others."""
     file.seek(0)
     rest = memoryview(data)

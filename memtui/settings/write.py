@@ -1,10 +1,10 @@
-"""Where the settings of one run come from: what is needed to read them again, and to write them."""
+"""Writing settings: a text with other values, and what to write so that the settings say it."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -27,7 +27,6 @@ from memtui.settings.keys import (
 )
 from memtui.settings.load import (
     STRENGTH,
-    WRITABLE,
     Gathered,
     Layer,
     SettingsFiles,
@@ -43,9 +42,9 @@ from memtui.settings.rankings import (
     WEIGHTS,
     as_built_in,
     base_of,
+    has_rules_of,
     is_rest,
     keys_for,
-    rules_of,
     values_of,
 )
 from memtui.settings.schema import BUILT_IN, RankingSettings
@@ -60,6 +59,22 @@ class Removal(Enum):
 
 
 REMOVED: Final = Removal.REMOVED
+EMBEDDING: Final = "embedding"
+TRANSCRIPTS: Final = "transcripts"
+OF_ONE_PROVIDER: Final = (
+    "model",
+    "dimensions",
+    "base_url",
+    "key_env",
+    "key_command",
+    "query_prefix",
+    "document_prefix",
+    "price",
+)
+"""Keys that mean one provider: kept for another they would send a key or a text to a wrong host."""
+
+
+# --- the text of a file ---------------------------------------------------------------------------
 
 
 class CannotEdit(ValueError):
@@ -187,43 +202,27 @@ def without_table(text: str, path: KeyPath) -> str:
     return after.rstrip() + _newline(text) if after.strip() else ""
 
 
+# --- plans ----------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A file that is to be written."""
+    """A file that is to be written, and what it sets."""
 
     source: Source
-    path: Path
-    file: ConfigFile | None
-    """What it holds; `None`: it is not there."""
-    layer: Layer | None
+    file: ConfigFile
+    layer: Layer
+    is_new: bool = False
+    """Whether it is not there yet."""
 
     @property
-    def text(self) -> str:
-        """What it holds."""
-        return self.file.text if self.file is not None else ""
+    def path(self) -> Path:
+        """The place of the file."""
+        return self.file.path
 
-    @property
-    def prefix(self) -> tuple[str, ...]:
-        """The way to memtui's table in it."""
-        return self.file.prefix if self.file is not None else ()
-
-    @property
-    def values(self) -> Mapping[str, Any]:
-        """What it sets, by dotted key."""
-        return self.layer.values if self.layer is not None else {}
-
-
-@dataclass(frozen=True, slots=True)
-class Beats:
-    """A value that wins over the file that is written."""
-
-    key: str
-    """The dotted key."""
-    place: str
-    value: Any
-
-    def __str__(self) -> str:
-        return f"{self.key}: {self.place} gives {toml_value(self.value)} and wins over this file"
+    def path_of(self, key: str) -> KeyPath:
+        """The way to a dotted key, of other tables than `[profiles]`, in the file."""
+        return (*self.file.prefix, *key.split("."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,16 +232,15 @@ class Plan:
     target: Target
     after: str
     """The text that the file would hold."""
-    ranking: Ranking
+    ranking: Ranking = field(default_factory=Ranking)
     """What the settings, or the profile, would give."""
-    beaten_by: tuple[Beats, ...] = ()
     notes: tuple[str, ...] = ()
     """What else there is to know, one line each."""
 
     @property
     def before(self) -> str:
         """The text that the file holds."""
-        return self.target.text
+        return self.target.file.text
 
     @property
     def changes(self) -> bool:
@@ -250,16 +248,15 @@ class Plan:
         return self.after != self.before
 
 
-def target_of(found: Gathered, source: Source, root: Path | None) -> Target:
+def target_of(gathered: Gathered, source: Source, root: Path | None) -> Target:
     """The file of a source: for a workspace its `.memtui.toml`, unless it has `[tool.memtui]`."""
-    layer = next((layer for layer in found.layers if layer.source is source), None)
-    if source is Source.USER:
-        return Target(source, found.user_file, found.user, layer)
-    if found.project is not None:
-        return Target(source, found.project.path, found.project, layer)
-    if root is None:
-        raise SettingsError("there is no workspace to write settings in")
-    return Target(source, root / PROJECT_FILE, None, layer)
+    file, path = gathered.user, gathered.user_file
+    if source is Source.PROJECT:
+        if root is None:
+            raise SettingsError("there is no workspace to write settings in")
+        file, path = gathered.project, root / PROJECT_FILE
+    layer = next((one for one in gathered.layers if one.source is source), Layer(source, {}, {}))
+    return Target(source, file or ConfigFile(path, "", "", {}), layer, is_new=file is None)
 
 
 def plan_ranking(
@@ -281,13 +278,9 @@ def plan_ranking(
         notes.append(f"profile {wanted.profile} is not this file's: its values, on {start.profile}")
         wanted = start
     search = _ChangeSearch(gathered.layers, source, named, wanted)
-    changes = {
-        (*target.prefix, RANKING, *key.split(".")): value for key, value in search.changes().items()
-    }
-    after = changed_text(gathered, target, lambda text: edited(text, changes))
-    notes += [f"{line}: not written" for line in search.refused]
-    notes += map(str, search.beaten_by)
-    return Plan(target, after, search.ranking({}), tuple(search.beaten_by), tuple(notes))
+    changes = {target.path_of(f"{RANKING}.{key}"): v for key, v in search.changes().items()}
+    after = _changed_text(gathered, target, lambda text: edited(text, changes))
+    return Plan(target, after, search.ranking({}), (*notes, *search.notes))
 
 
 def plan_profile(
@@ -304,42 +297,24 @@ def plan_profile(
     wrong = name_problem(name)
     if wrong:
         raise SettingsError(f"{shown_name(name)}: {wrong}")
-    found = files.gather()
-    target = target_of(found, source, files.root)
+    gathered = files.gather()
+    target = target_of(gathered, source, files.root)
     base = built_in[base_of(wanted, built_in)]
-    if rules_of(wanted) != rules_of(base):
+    if not has_rules_of(wanted, base):
         raise SettingsError("this ranking follows rules that no profile has")
     keys = {"profile": base.profile, **keys_for(wanted, base)}
     problems = flag_layer({f"{RANKING}.{key}": value for key, value in keys.items()})[1]
     if problems:
         raise SettingsProblems(problems)
-    after = changed_text(found, target, lambda text: with_profile(text, target, name, keys))
+    after = _changed_text(gathered, target, lambda text: _with_profile(text, target, name, keys))
     notes = []
-    for layer in found.layers:
-        if layer.source not in WRITABLE or name not in layer.profiles:
-            continue
+    for layer in gathered.layers:
         place = layer.place(profile_key(name, "profile"))
-        if layer.source is source:
+        if place and layer.source is source:
             notes.append(f"replaces {name} at {place}")
-        elif layer.source is Source.PROJECT:
+        elif place and layer.source is Source.PROJECT:
             notes.append(f"in this workspace {name} at {place} takes its place")
-    return Plan(target, after, replace(wanted, profile=name), (), tuple(notes))
-
-
-def with_profile(text: str, target: Target, name: str, keys: Mapping[str, Any]) -> str:
-    """A text with these keys, and no others, in `[profiles.NAME]`."""
-    path = (*target.prefix, PROFILES, name)
-    values = target.values
-    there = {
-        within[1]: values[key]
-        for key in values
-        if (within := profile_of(key)) is not None and within[0] == name
-    }
-    if not there:
-        return with_table(text, path, keys)
-    changes: dict[str, Any] = {key: REMOVED for key in there if key not in keys}
-    changes |= {k: value for k, value in keys.items() if k not in there or there[k] != value}
-    return edited(text, {(*path, *key.split(".")): value for key, value in changes.items()})
+    return Plan(target, after, replace(wanted, profile=name), tuple(notes))
 
 
 def plan_profiles(
@@ -349,20 +324,34 @@ def plan_profiles(
 
     Raises `SettingsError`; without `force` also for a name that it has already.
     """
-    found = files.gather()
-    target = target_of(found, Source.USER, None)
-    there = [n for n in profiles if target.layer is not None and n in target.layer.profiles]
-    if there and not force:
-        assert target.layer is not None
-        place = target.layer.place(profile_key(there[0], "profile"))
-        raise SettingsError(f"{there[0]} is there already: {place}", hint="--force replaces it")
+    gathered = files.gather()
+    target = target_of(gathered, Source.USER, None)
+    for name in profiles:
+        place = target.layer.place(profile_key(name, "profile"))
+        if place and not force:
+            raise SettingsError(f"{name} is there already: {place}", hint="--force replaces it")
 
     def all_of_them(text: str) -> str:
         for name, keys in profiles.items():
-            text = with_profile(text, target, name, keys)
+            text = _with_profile(text, target, name, keys)
         return text
 
-    return Plan(target, changed_text(found, target, all_of_them), Ranking())
+    return Plan(target, _changed_text(gathered, target, all_of_them))
+
+
+def _with_profile(text: str, target: Target, name: str, keys: Mapping[str, Any]) -> str:
+    """A text with these keys, and no others, in `[profiles.NAME]`."""
+    path = (*target.file.prefix, PROFILES, name)
+    there = {
+        within[1]: value
+        for key, value in target.layer.values.items()
+        if (within := profile_of(key)) is not None and within[0] == name
+    }
+    if not there:
+        return with_table(text, path, keys)
+    changes: dict[str, Any] = {key: REMOVED for key in there if key not in keys}
+    changes |= {k: value for k, value in keys.items() if k not in there or there[k] != value}
+    return edited(text, {(*path, *key.split(".")): value for key, value in changes.items()})
 
 
 def plan_removal(files: SettingsFiles, name: str) -> Plan:
@@ -370,92 +359,24 @@ def plan_removal(files: SettingsFiles, name: str) -> Plan:
 
     Raises `SettingsError`, for one that is not in it and for one that `ranking.profile` names.
     """
-    found = files.gather()
-    target = target_of(found, Source.USER, None)
+    gathered = files.gather()
+    target = target_of(gathered, Source.USER, None)
     if name in BUILT_IN:
         raise SettingsError(f"{name} is built in and cannot be removed")
-    layers = [layer for layer in found.layers if name in layer.profiles]
-    if target.layer is None or name not in target.layer.profiles:
-        where = [layer.place(profile_key(name, "profile")) for layer in layers]
-        hint = f"it is in {where[0]}, which is not changed here" if where else ""
+    if name not in target.layer.profiles:
+        places = [layer.place(profile_key(name, "profile")) for layer in gathered.layers]
+        place = next(filter(None, places), "")
+        hint = f"it is in {place}, which is not changed here" if place else ""
         raise SettingsError(f"no profile {name} in {target.path}", hint=hint)
-    _refuse_in_use(found.layers, name)
-    path = (*target.prefix, PROFILES, name)
-    return Plan(
-        target, changed_text(found, target, lambda text: without_table(text, path)), Ranking()
-    )
-
-
-def write(plan: Plan, files: SettingsFiles) -> None:
-    """Make the change; a file that was trusted stays so, for what it holds now.
-
-    Raises `FileChanged` when the file is not what the plan was made from, `SettingsError` when it
-    cannot be written.
-    """
-    target, state = plan.target, files.state or StateFolder()
-    was_trusted = (
-        target.source is Source.PROJECT
-        and target.file is not None
-        and is_trusted(target.file, state)
-    )
-    before = target.file.sha256 if target.file is not None else None
-    digest = replace_text(target.path, plan.after, before)
-    if was_trusted and target.file is not None:
-        try:
-            trust(replace(target.file, sha256=digest, text=plan.after), state)
-        except OSError as error:
-            raise SettingsError(
-                f"{target.path} is written, but cannot be kept as trusted: {error.strerror}",
-                hint="`memtui trust` trusts it again",
-            ) from error
-
-
-def changed_text(found: Gathered, target: Target, change: Callable[[str], str]) -> str:
-    """The changed text; raises `SettingsError` when it cannot be, or could not be read."""
-    try:
-        after = change(target.text)
-    except (CannotEdit, RecursionError) as error:
-        why = error if isinstance(error, CannotEdit) else "nested too deeply"
-        raise SettingsError(
-            f"{target.path} cannot be changed: {why}", hint="change it by hand"
-        ) from error
-    document: Any = tomllib.loads(after)
-    for name in target.prefix:
-        document = document[name]
-    file = ConfigFile(target.path, after, "", document, target.prefix)
-    layer, problems = file_layer(target.source, file)
-    others = [other for other in found.layers if other.source is not target.source]
-    layers = sorted([*others, layer], key=lambda each: STRENGTH.index(each.source))
-    fatal = [problem for problem in (*problems, *merge(layers)[1]) if problem.fatal]
-    if fatal:
-        raise SettingsProblems(fatal)
-    return after
-
-
-def _refuse_in_use(layers: Iterable[Layer], name: str) -> None:
-    """Raise for a name that a source gives without a profile of its own for it."""
     key = f"{RANKING}.profile"
-    for layer in layers:
+    for layer in gathered.layers:
         has_its_own = layer.source is not Source.USER and name in layer.profiles
         if layer.values.get(key) == name and not has_its_own:
             raise SettingsError(
                 f"{name} is in use: {key} at {layer.place(key)}", hint="choose another one first"
             )
-
-
-EMBEDDING: Final = "embedding"
-TRANSCRIPTS: Final = "transcripts"
-OF_ONE_PROVIDER: Final = (
-    "model",
-    "dimensions",
-    "base_url",
-    "key_env",
-    "key_command",
-    "query_prefix",
-    "document_prefix",
-    "price",
-)
-"""Keys that mean one provider: kept for another they would send a key or a text to a wrong host."""
+    path = (*target.file.prefix, PROFILES, name)
+    return Plan(target, _changed_text(gathered, target, lambda text: without_table(text, path)))
 
 
 def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
@@ -465,14 +386,14 @@ def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
     writes a key. Raises `SettingsError`.
     """
     of_one = tuple(f"{EMBEDDING}.{key}" for key in OF_ONE_PROVIDER) if is_other else ()
-    wanted: dict[str, Any] = {f"{EMBEDDING}.provider": name}
     gathered = files.gather()
-    there = target_of(gathered, Source.USER, None).values
-    plan = _plan_user_keys(gathered, wanted | {key: REMOVED for key in of_one if key in there})
+    plan = _plan_user_keys(
+        gathered, {f"{EMBEDDING}.provider": name, **dict.fromkeys(of_one, REMOVED)}
+    )
     # The value may be secret: it is not told.
     notes = tuple(
         f"{key}: {layer.place(key) or layer.source.value} gives it, and this provider gets it too"
-        for layer in _stronger_than_user(gathered)
+        for layer in _stronger(gathered.layers, Source.USER)
         for key in of_one
         if key in layer.values
     )
@@ -494,32 +415,60 @@ def plan_transcripts(
 
 def opted_in(files: SettingsFiles) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The sources and the paths that the user's own file opts in."""
-    there = target_of(files.gather(), Source.USER, None).values
+    there = target_of(files.gather(), Source.USER, None).layer.values
     return there.get(f"{TRANSCRIPTS}.sources", ()), there.get(f"{TRANSCRIPTS}.paths", ())
 
 
 def _plan_user_keys(gathered: Gathered, wanted: Mapping[str, Any]) -> Plan:
-    """What to write so that the user's file has these values, by dotted key."""
+    """What to write so that the user's file has these values, by dotted key, or none."""
     target = target_of(gathered, Source.USER, None)
-    defaults = {key: () for key, value in wanted.items() if value == ()}
+    there = target.layer.values
     changes = {
-        (*target.prefix, *key.split(".")): value
+        target.path_of(key): value
         for key, value in wanted.items()
-        if (defaults | dict(target.values)).get(key) != value
+        if there.get(key, () if value == () else REMOVED) != value
     }
-    after = changed_text(gathered, target, lambda text: edited(text, changes))
-    beaten = tuple(
-        Beats(key, layer.place(key) or layer.source.value, layer.values[key])
-        for layer in _stronger_than_user(gathered)
+    after = _changed_text(gathered, target, lambda text: edited(text, changes))
+    notes = tuple(
+        _beaten(layer, key)
+        for layer in _stronger(gathered.layers, Source.USER)
         for key, value in wanted.items()
         if value is not REMOVED and layer.values.get(key, value) != value
     )
-    return Plan(target, after, Ranking(), beaten, tuple(map(str, beaten)))
+    return Plan(target, after, notes=notes)
 
 
-def _stronger_than_user(gathered: Gathered) -> list[Layer]:
-    stronger = STRENGTH[: STRENGTH.index(Source.USER)]
-    return [layer for layer in gathered.layers if layer.source in stronger]
+def _stronger(layers: Sequence[Layer], source: Source) -> list[Layer]:
+    """The layers that win over those of a source."""
+    stronger = STRENGTH[: STRENGTH.index(source)]
+    return [layer for layer in layers if layer.source in stronger]
+
+
+def _beaten(layer: Layer, key: str) -> str:
+    place, value = layer.place(key) or layer.source.value, toml_value(layer.values[key])
+    return f"{key}: {place} gives {value} and wins over this file"
+
+
+def _changed_text(gathered: Gathered, target: Target, change: Callable[[str], str]) -> str:
+    """The changed text; raises `SettingsError` when it cannot be, or could not be read."""
+    try:
+        after = change(target.file.text)
+    except (CannotEdit, RecursionError) as error:
+        why = error if isinstance(error, CannotEdit) else "nested too deeply"
+        raise SettingsError(
+            f"{target.path} cannot be changed: {why}", hint="change it by hand"
+        ) from error
+    document: Any = tomllib.loads(after)
+    for name in target.file.prefix:
+        document = document[name]
+    file = ConfigFile(target.path, after, "", document, target.file.prefix)
+    layer, problems = file_layer(target.source, file)
+    others = [other for other in gathered.layers if other.source is not target.source]
+    layers = sorted([*others, layer], key=lambda each: STRENGTH.index(each.source))
+    fatal = [problem for problem in (*problems, *merge(layers)[1]) if problem.fatal]
+    if fatal:
+        raise SettingsProblems(fatal)
+    return after
 
 
 class _ChangeSearch:
@@ -533,21 +482,15 @@ class _ChangeSearch:
         wanted: Ranking,
     ) -> None:
         self._named, self._wanted = named, wanted
-        self._layers = {layer.source: layer for layer in layers}
-        start = f"{RANKING}."
-        self._values: dict[Source, dict[str, Any]] = {source: {} for source in STRENGTH}
+        self._stronger = _stronger(layers, source)
+        self._values: dict[Source, dict[str, Any]] = {one: {} for one in reversed(STRENGTH)}
         for layer in layers:
-            self._values[layer.source] = {
-                key.removeprefix(start): value
-                for key, value in layer.values.items()
-                if key.startswith(start)
-            }
+            parts = ((*key.partition("."), value) for key, value in layer.values.items())
+            self._values[layer.source] = {key: v for table, _, key, v in parts if table == RANKING}
         self._file = self._values[source]
-        self._stronger = STRENGTH[: STRENGTH.index(source)]
-        self.beaten_by: list[Beats] = []
-        """What a stronger source says otherwise; the file is written as if it did not."""
-        self.refused: list[str] = []
-        """What no settings file can say, one line each; it is not written."""
+        self.notes: list[str] = []
+        """What no settings file can say, which is not written, and what a stronger source says
+        otherwise: the file is written as if it did not."""
 
     def changes(self) -> dict[str, Any]:
         """Change the file until every key gives what is wanted; returns all changes."""
@@ -566,7 +509,7 @@ class _ChangeSearch:
     def ranking(self, change: Mapping[str, Any]) -> Ranking:
         """What the settings give with a change of the file."""
         merged: dict[str, Any] = {}
-        for values in reversed(self._values.values()):
+        for values in self._values.values():
             mine = {**values, **change} if values is self._file else values
             merged |= {key: value for key, value in mine.items() if value is not REMOVED}
         settings = RankingSettings.parse(nested(merged))
@@ -575,37 +518,56 @@ class _ChangeSearch:
     def _change(self, group: Sequence[str]) -> dict[str, Any]:
         values = _values_of(group, self._wanted)
         problems = flag_layer({f"{RANKING}.{key}": value for key, value in values.items()})[1]
-        change = self._first_that_agrees(group, can_write=not problems)
+        change = self._first_that_agrees(group, values, can_write=not problems)
         if change is not None:
             return change
         if problems:
-            self.refused += [f"{problem.key}: {problem.message}" for problem in problems]
+            self.notes += [f"{problem.key}: {problem.message}: not written" for problem in problems]
             return {}
-        for source in self._stronger:
-            for key in [key for key in group if key in self._values[source]]:
-                dotted = f"{RANKING}.{key}"
-                place = self._layers[source].place(dotted) or source.value
-                self.beaten_by.append(Beats(dotted, place, self._values[source].pop(key)))
-        return self._first_that_agrees(group, can_write=True) or {}
+        for layer in self._stronger:
+            for key in [key for key in group if key in self._values[layer.source]]:
+                self.notes.append(_beaten(layer, f"{RANKING}.{key}"))
+                del self._values[layer.source][key]
+        return self._first_that_agrees(group, values, can_write=True) or {}
 
-    def _first_that_agrees(self, group: Sequence[str], *, can_write: bool) -> dict[str, Any] | None:
+    def _first_that_agrees(
+        self, group: Sequence[str], values: Mapping[str, Any], *, can_write: bool
+    ) -> dict[str, Any] | None:
         """The change of a group that a person would like best of those that lead there."""
-        values = _values_of(group, self._wanted)
-        removed = {key: REMOVED for key in group if key in self._file}
-        candidates: list[dict[str, Any]] = [{}, dict(removed)]
+        removed: dict[str, Any] = {key: REMOVED for key in group if key in self._file}
+        candidates = [{}, removed]
         if can_write and group is WEIGHTS and is_rest(self._wanted):
             candidates.append({**removed, "vector_weight": values["vector_weight"]})
         if can_write:
-            candidates.append(values)
-        for change in candidates:
-            if _values_of(group, self.ranking(change)) == values:
-                return change
-        return None
+            candidates.append(dict(values))
+        agreeing = (one for one in candidates if _values_of(group, self.ranking(one)) == values)
+        return next(agreeing, None)
 
 
 def _values_of(group: Sequence[str], ranking: Ranking) -> dict[str, Any]:
     given = {"profile": ranking.profile, **values_of(ranking)}
     return {key: given[key] for key in group if key in given}
+
+
+def write(plan: Plan, files: SettingsFiles) -> None:
+    """Make the change; a file that was trusted stays so, for what it holds now.
+
+    Raises `FileChanged` when the file is not what the plan was made from, `SettingsError` when it
+    cannot be written.
+    """
+    target, state = plan.target, files.state or StateFolder()
+    is_project = target.source is Source.PROJECT
+    was_trusted = is_project and not target.is_new and is_trusted(target.file, state)
+    before = None if target.is_new else target.file.sha256
+    digest = replace_text(target.path, plan.after, before)
+    if was_trusted:
+        try:
+            trust(replace(target.file, sha256=digest, text=plan.after), state)
+        except OSError as error:
+            raise SettingsError(
+                f"{target.path} is written, but cannot be kept as trusted: {error.strerror}",
+                hint="`memtui trust` trusts it again",
+            ) from error
 
 
 def names_for(

@@ -19,7 +19,7 @@ from memtui.settings import (
     check_settings,
     load_settings,
 )
-from memtui.settings.keys import path_of, profile_key, profile_of
+from memtui.settings.keys import key_of, profile_key, profile_of
 from memtui.settings.toml import statements
 
 TEXT = """\
@@ -173,7 +173,7 @@ def test_no_minimum_can_be_said_over_a_profile_that_has_one(user_file: Path) -> 
 def test_keys_of_profiles(name: str) -> None:
     key = profile_key(name, "mmr.lambda")
     assert profile_of(key) == (name, "mmr.lambda")
-    assert path_of(key) == ("profiles", name, "mmr", "lambda")
+    assert key_of(("profiles", name, "mmr", "lambda")) == key
     assert profile_of("ranking.k") is None
 
 

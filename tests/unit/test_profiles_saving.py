@@ -126,11 +126,10 @@ def test_what_wins_over_the_file_is_named(place: Place) -> None:
     place.project.write_text("[ranking]\nmmr.enabled = true\n")
     wanted = replace(place.configured(), k=8, mmr=replace(Ranking().mmr, enabled=False))
     plan = place.write(wanted)
-    assert [(beats.key, beats.place) for beats in plan.beaten_by] == [
-        ("ranking.k", "$MEMTUI_RANKING__K"),
-        ("ranking.mmr.enabled", f"{place.project}:2"),
-    ]
-    assert plan.notes[0] == "ranking.k: $MEMTUI_RANKING__K gives 4 and wins over this file"
+    assert plan.notes == (
+        "ranking.k: $MEMTUI_RANKING__K gives 4 and wins over this file",
+        f"ranking.mmr.enabled: {place.project}:2 gives true and wins over this file",
+    )
     assert plan.ranking == wanted
     assert place.user.read_text() == "[ranking]\nk = 8\n"
     assert place.configured().k == 4
@@ -143,7 +142,7 @@ def test_what_wins_over_the_file_is_named(place: Place) -> None:
 def test_a_value_of_the_environment_that_is_wanted_is_not_written(place: Place) -> None:
     place.env["MEMTUI_RANKING__K"] = "4"
     plan = place.plan(place.configured())
-    assert (plan.changes, plan.beaten_by) == (False, ())
+    assert (plan.changes, plan.notes) == (False, ())
 
 
 def test_a_weaker_file_is_overruled_by_an_explicit_value(place: Place) -> None:

@@ -206,7 +206,7 @@ class WriteDialog(BaseScreen[Result | None], ModalScreen[Result | None], Generic
         """Draw the file that Enter writes; nothing while that is not known."""
         if self.plan is not None:
             path = fmt.home_relative(str(self.plan.target.path))
-            new = " (new)" if self.plan.target.file is None else ""
+            new = " (new)" if self.plan.target.is_new else ""
             self.query_one("#write-places", Static).update(Content.styled(path + new, "bold"))
 
     def _draw_lines(self, part: str, lines: Sequence[Content]) -> None:
@@ -521,7 +521,7 @@ class WriteParameters(WriteDialog[Written], inherit_bindings=False):
         if place is Where.PROFILE:
             name = self.typed_name if chosen and self.typed_name else "NAME"
             before = f"[{safe_line(toml_key(('profiles', name)))}] in "
-        if chosen and self.plan is not None and self.plan.target.file is None:
+        if chosen and self.plan is not None and self.plan.target.is_new:
             after = " (new)"
         width = self.query_one("#write-box").content_size.width or self.size.width - 6
         if path is not None:
