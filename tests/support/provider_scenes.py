@@ -35,10 +35,10 @@ class Scene:
     spare: Service
     clock: HandClock
 
-    def open(self, **embedding: object) -> Engine:
+    def open(self, bus: Bus | None = None, **embedding: object) -> Engine:
         values = {"provider": "first", "fallback": "spare", **embedding}
         settings = Settings(embedding=EmbeddingSettings.parse(values))
-        return Engine.open(self.root, settings, data_dir=self.data, bus=Bus(), clock=self.clock)
+        return Engine.open(self.root, settings, data_dir=self.data, bus=bus, clock=self.clock)
 
     def meta(self) -> dict[str, str]:
         """What the live index says of itself."""

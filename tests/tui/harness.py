@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from textual import events
 from textual.app import App
 from textual.keys import key_to_character
 from textual.pilot import Pilot
+from textual.worker import WorkerCancelled
 
 from memtui.bus import Bus
 from memtui.tui.app import MemtuiApp
@@ -36,7 +37,9 @@ def screen_text(app: App[Any]) -> str:
 async def settle(app: App[Any], pilot: Pilot[Any] | None = None) -> None:
     """Wait until workers, messages and the layout have come to rest."""
     for _ in range(3):
-        await app.workers.wait_for_complete()
+        # One that newer work superseded has come to rest, too.
+        with suppress(WorkerCancelled):
+            await app.workers.wait_for_complete()
         if pilot is not None:
             await pilot.pause()
         else:

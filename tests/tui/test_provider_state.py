@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from memtui.bus import Bus
+from memtui.engine import Engine
 from memtui.model import (
-    ErrorRecord,
     Failure,
     IndexState,
     IndexStatus,
-    LegState,
-    LegStatus,
     ProviderState,
     Reason,
     SyncStats,
@@ -22,12 +21,19 @@ from memtui.model import (
 )
 from memtui.report import providers as words
 from memtui.report.words import FAILURE_WORDS
+from memtui.settings import EmbeddingSettings, Settings
+from memtui.tui.app import MemtuiApp
 from memtui.tui.format import REASON_WORDS
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
+from memtui.tui.options import UiOptions
 from memtui.tui.screens.index import index_facts
+from memtui.tui.screens.providers.screen import ProvidersScreen
+from memtui.tui.screens.search import search_controller
 from memtui.tui.widgets.index_status import status_segments
-from tests.tui.harness import Running, resize, running, settle, until
-from tests.tui.samples import NOW, STATUS, SampleCost, SampleEngine, make_pool
+from tests.support.provider_scenes import NOTES
+from tests.support.services import KEY_REFUSED, Service, registered
+from tests.tui.harness import press, screen_text, until
+from tests.tui.samples import NOW, STATUS
 
 OPENAI = ProviderState(
     "openai", "openai", "text-embedding-3-small", 1536, remote=True, address="api.openai.com"
@@ -45,36 +51,6 @@ def with_provider(provider: ProviderState) -> IndexStatus:
     return replace(STATUS, provider=provider)
 
 
-def bar_of(run: Running) -> str:
-    """The line of the status bar."""
-    return run.text.splitlines()[-2].strip()
-
-
-async def test_the_bar_says_where_text_goes_whatever_else_there_is_to_say() -> None:
-    def make(bus: Bus) -> SampleEngine:
-        return SampleEngine(bus, current=with_provider(OPENAI))
-
-    async with running(make) as run:
-        goes = "openai/text-embedding-3-small 1536d → api.openai.com"
-        assert bar_of(run) == f"● ready  {goes}"
-        await resize(run.pilot, (120, 40))
-        assert f"{goes}  142 files" in bar_of(run)
-        assert "cache 93 %" in bar_of(run)
-        await resize(run.pilot, (80, 24))
-        degraded = replace(with_provider(OPENAI), state=IndexState.ERROR)
-        run.engine.current = replace(
-            degraded, errors=(ErrorRecord(NOW, "index", "a long error " * 9),)
-        )
-        run.app.search_screen.index.refresh_status()
-        await settle(run.app, run.pilot)
-        assert bar_of(run).startswith("✗ error: a long error")
-        assert bar_of(run).endswith("openai → api.openai.com")
-        run.engine.current = with_provider(replace(OPENAI, address=""))
-        run.app.search_screen.index.refresh_status()
-        await settle(run.app, run.pilot)
-        assert "→ a host not known yet" in bar_of(run)
-
-
 def test_a_fallback_is_named_with_its_reason_in_both_glyph_sets() -> None:
     assert "! openai → minilm: key refused" in _line(FALLEN)
     assert "! openai > minilm: key refused" in _line(FALLEN, ASCII)
@@ -82,6 +58,22 @@ def test_a_fallback_is_named_with_its_reason_in_both_glyph_sets() -> None:
     assert "ollama/m → 127.0.0.1:11434" in _line(
         ProviderState("ollama", "ollama", "m", None, address="127.0.0.1:11434")
     )
+
+
+def test_an_index_of_another_model_is_named() -> None:
+    building = replace(
+        with_provider(OPENAI), state=IndexState.INDEXING, made_by="openai/text-embedding-3-large"
+    )
+    assert words.provider_change(building) == (
+        "index is for text-embedding-3-large, settings say text-embedding-3-small"
+    )
+    for same in (
+        replace(building, made_by="openai/text-embedding-3-small"),
+        replace(building, state=IndexState.READY),
+        replace(building, provider=FALLEN),
+        replace(building, made_by=""),
+    ):
+        assert words.provider_change(same) == ""
 
 
 def _line(provider: ProviderState, glyphs: Glyphs = UNICODE) -> str:
@@ -108,83 +100,6 @@ def test_the_index_screen_tells_reason_next_step_place_and_what_was_spent() -> N
     assert "spent" not in sent
 
 
-async def test_the_list_says_whose_vectors_it_has() -> None:
-    def make(bus: Bus) -> SampleEngine:
-        return SampleEngine(bus, current=with_provider(FALLEN))
-
-    async with running(make) as run:
-        await run.search()
-        assert "vectors by minilm, not openai: key refused" in run.text
-        run.engine.current = with_provider(OPENAI)
-        facts = {"provider": "minilm", "model": "all-MiniLM-L6-v2-int8"}
-        run.engine.pool = make_pool(vector=LegState(LegStatus.OK, facts=facts))
-        await run.search("router config again")
-        assert "vectors by minilm until those by openai are there" in run.text
-        run.engine.current = with_provider(FAILED)
-        run.engine.pool = make_pool(vector=LegState(LegStatus.FAILED, Reason.PROVIDER_FAILED, "x"))
-        await run.search("router config now")
-        assert "no vector: provider failed" in run.text
-        assert "vectors by" not in run.text
-
-
-async def test_a_remote_model_is_asked_when_a_text_is_finished() -> None:
-    def make(bus: Bus) -> SampleEngine:
-        return SampleEngine(bus, current=with_provider(OPENAI))
-
-    async with running(make) as run:
-        waiting = "asked when you stop typing or press Enter"
-        run.engine.pool = make_pool(vector=LegState(LegStatus.PENDING, Reason.PENDING, waiting))
-        flow = run.app.search_screen.flow
-        await run.pilot.press(*"router")
-        await until(run.pilot, lambda: flow.answered == "router")
-        assert f"~ vector: {waiting}" in run.text
-        await until(run.pilot, lambda: run.engine.finished == ["router"])
-        await run.pilot.press(*" vlan", "enter")
-        await until(run.pilot, lambda: run.engine.finished == ["router", "router vlan"])
-        assert all(text in ("router", "router vlan") for text in run.engine.finished)
-    async with running() as run:
-        await run.pilot.press(*"router", "enter")
-        await run.pilot.pause(0.5)
-        assert run.engine.finished == []
-        # The remote model takes over while the text is there: nobody types or presses Enter again.
-        run.engine.current = with_provider(OPENAI)
-        run.engine.pool = make_pool(vector=LegState(LegStatus.PENDING, Reason.PENDING, waiting))
-        run.app.search_screen.search.refresh()
-        await until(run.pilot, lambda: run.engine.finished == ["router"])
-
-
-async def test_an_index_of_another_provider_is_told_with_tokens_and_host() -> None:
-    async with running() as run:
-        screen = run.app.search_screen
-        building = replace(
-            with_provider(OPENAI), state=IndexState.INDEXING, made_by="minilm/all-MiniLM-L6-v2-int8"
-        )
-        run.engine.current = building
-        for _ in range(2):
-            screen.index.refresh_status()
-            await settle(run.app, run.pilot)
-        told = "index is for minilm, settings say openai: rebuilding, ~34 k tokens in this program"
-        assert run.toasts == [told]
-        run.app.clear_notifications()
-        run.engine.current = replace(building, made_by="openai/text-embedding-3-large")
-        screen.index.is_switched = True
-        screen.index.refresh_status()
-        await settle(run.app, run.pilot)
-        assert run.toasts == []
-    assert words.sent_words(SampleCost(address="api.openai.com")).endswith("to api.openai.com")
-    other = replace(building, made_by="openai/text-embedding-3-large")
-    assert words.provider_change(other) == (
-        "index is for text-embedding-3-large, settings say text-embedding-3-small"
-    )
-    for same in (
-        replace(building, made_by="openai/text-embedding-3-small"),
-        replace(building, state=IndexState.READY),
-        replace(building, provider=FALLEN),
-        replace(building, made_by=""),
-    ):
-        assert words.provider_change(same) == ""
-
-
 @pytest.mark.parametrize(
     ("address", "is_here"),
     [
@@ -208,3 +123,74 @@ def test_only_a_loopback_host_is_this_machine(address: str, is_here: bool) -> No
 def test_every_failure_and_every_reason_has_words() -> None:
     assert set(FAILURE_WORDS) == set(Failure)
     assert set(REASON_WORDS) == set(Reason)
+
+
+# --- over the real engine ----------------------------------------------------------------------
+
+
+def open_engine(root: Path, bus: Bus, provider: str) -> Engine:
+    """Open the notes with a provider, and another to fall back on."""
+    settings = Settings(embedding=EmbeddingSettings(provider=provider, fallback="spare"))
+    return Engine.open(root / "notes", settings, bus=bus, data_dir=root / "data", watch=True)
+
+
+async def test_a_service_takes_over_is_asked_and_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Only Enter finishes a text here: no pause between keys on a busy machine is as long.
+    monkeypatch.setattr(search_controller, "SHORTEST_PAUSE", 1000.0)
+    monkeypatch.setattr(search_controller, "LONGEST_PAUSE", 1000.0)
+    for name, text in NOTES.items():
+        path = tmp_path / "notes" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    first, spare = Service("first", remote=True), Service("spare")
+    with registered(first, spare):
+        with open_engine(tmp_path, Bus(), "spare") as engine:
+            engine.index.sync(wait=True)
+        first.hanging.set()
+        app = MemtuiApp(
+            lambda bus: open_engine(tmp_path, bus, "first"), UiOptions(theme="memtui-dark")
+        )
+        try:
+            await _live_through(app, first)
+        finally:
+            first.hanging.clear()
+            app.memories.close()
+
+
+async def _live_through(app: MemtuiApp, first: Service) -> None:
+    screen = app.search_screen
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+
+        def shows(text: str) -> bool:
+            return text in screen_text(app)
+
+        def told(text: str) -> bool:
+            return any(text in toast.message for toast in app._notifications)
+
+        await until(pilot, lambda: screen.engine is not None)
+        engine = screen.engine
+        assert engine is not None
+        await until(pilot, lambda: told("index is for spare, settings say first: rebuilding, ~"))
+        assert told(" tokens to ")
+        await press(pilot, *"heron")
+        await until(pilot, lambda: shows("vectors by spare until those by first are there"))
+        first.hanging.clear()
+        await until(pilot, lambda: engine.index.status().state is IndexState.READY)
+        await until(pilot, lambda: shows("first/model-one 16d → api.example"))
+        first.queries.clear()
+        await press(pilot, *" note")
+        await until(pilot, lambda: shows("~ vector: asked when you stop typing or press Enter"))
+        # The words before may be asked again, for the index that has just come; half a word never.
+        assert set(first.queries) <= {"heron"}
+        await press(pilot, "enter")
+        await until(pilot, lambda: "heron note" in first.queries)
+        await until(pilot, lambda: not shows("~ vector") and not shows("vectors by"))
+        first.refusal = KEY_REFUSED
+        await press(pilot, *"s", "enter")
+        await until(pilot, lambda: shows("! first → spare: key refused"))
+        await until(pilot, lambda: shows("vectors by spare, not first: key refused"))
+        assert "→ api.example" not in screen_text(app).splitlines()[-2]
+        await press(pilot, "escape", "E")
+        await until(pilot, lambda: isinstance(app.screen, ProvidersScreen) and shows("fallback"))

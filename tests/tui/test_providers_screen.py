@@ -1,44 +1,65 @@
-"""The list of the embedding providers: what it tells, and going over to another one."""
+"""The list of the embedding providers over a real memory: telling, trying, going over, first run."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
-from textual.widgets import Static
 
 from memtui.bus import Bus
 from memtui.embedding.choice import EmbeddingChoice, KeyPlaces
 from memtui.engine.source import RebuildCost
-from memtui.model import Failure, ProviderState, Reason
-from memtui.model.status import ProbeResult, ProviderListing
+from memtui.errors import ProviderError
+from memtui.model import Failure, IndexState
+from memtui.model.status import ProviderListing
 from memtui.report.providers import price_words
-from memtui.settings import load_settings
+from memtui.settings import Flag, load_settings
 from memtui.settings.load import SettingsFiles
-from memtui.tui.app import MemtuiApp
+from memtui.settings.storage import StateFolder
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.options import UiOptions, options_from
+from memtui.tui.screens.dialogs import FirstRunHint
 from memtui.tui.screens.providers.screen import ConfirmProvider, ProvidersScreen, price_line
-from memtui.tui.screens.providers.switch import choice_named, worth_asking
+from memtui.tui.screens.providers.switch import ASKED, choice_named, worth_asking
+from memtui.tui.screens.search.screen import WELCOMED
 from memtui.tui.screens.write import WriteProvider
-from tests.tui.foreign_samples import ForeignSample
-from tests.tui.harness import Running, resize, running, screen_text, settle, until
-from tests.tui.provider_samples import PROVIDERS
-from tests.tui.samples import STATUS, SampleCost, SampleEngine
-from tests.tui.test_hostile_text import ATTACKS, check
+from tests.support.provider_scenes import NOTES, Scene, opened_scene
+from tests.support.services import KEY_REFUSED, Service, registered
+from tests.tui.harness import Running, resize, running, settle, until
 
 OWN = """\
 # mine
 [embedding]
-provider = "mistral"
-model = "mistral-embed"
-key_command = "pass show services/mistral"
+provider = "first"
+model = "large"
+key_command = "pass show services/first"
 base_url = "https://proxy.example/v1?token=abcdef"
 model_path = "~/models/own.gguf"
 """
+HOSTILE = "[bold]no[/] \x1b[2J such\nthing \u202e"
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    with opened_scene(tmp_path) as made:
+        made.first.remote = True
+        with registered(made.first):
+            yield made
+
+
+def opened(scene: Scene, **embedding: object) -> Callable[[Bus], Any]:
+    """A factory of engines whose index is made."""
+
+    def make(bus: Bus) -> Any:
+        engine = scene.open(bus, **embedding)
+        engine.index.sync(wait=True)
+        return engine
+
+    return make
 
 
 @pytest.fixture
@@ -48,348 +69,278 @@ def user_file(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.fixture
-def options(user_file: Path, tmp_path: Path) -> Callable[..., UiOptions]:
-    def make(env: dict[str, str] | None = None, glyphs: str = "unicode") -> UiOptions:
-        variables = {"MEMTUI_CONFIG": str(user_file), **(env or {})}
-        made = options_from(load_settings(env=variables), tmp_path, demo=False)
-        files = SettingsFiles(variables)
-        return replace(made, theme="memtui-dark", files=files, glyphs=glyphs, state_dir=None)
-
-    return make
+def options_of(file: Path, folder: Path, **env: str) -> UiOptions:
+    variables = {"MEMTUI_CONFIG": str(file), **env}
+    made = options_from(load_settings(env=variables), folder, demo=False)
+    return replace(made, theme="memtui-dark", files=SettingsFiles(variables), state_dir=None)
 
 
-async def _press(run: Running, *keys: str) -> None:
+async def press(run: Running, *keys: str) -> None:
     for key in keys:
         await run.pilot.press(key)
-        if key in ("enter", "w", "E", "f9") and key != keys[-1]:
-            await settle(run.app, run.pilot)
-    await settle(run.app, run.pilot)
+        await settle(run.app, run.pilot)
 
 
-async def _open(run: Running, *keys: str, at: str = "") -> ProvidersScreen:
-    if at:
-        run.app.providers.choose(at)
-    else:
-        await _press(run, "escape", "E")
-    screen = run.app.screen
-    assert isinstance(screen, ProvidersScreen)
+async def open_at(run: Running, name: str, *keys: str) -> ProvidersScreen:
+    run.app.providers.choose(name)
+    screen = cast("ProvidersScreen", run.app.screen)
     await until(run.pilot, lambda: bool(screen.listings))
-    await _press(run, *keys)
+    await press(run, *keys)
     return screen
 
 
-# --- the list -------------------------------------------------------------------------------------
-
-
-async def test_the_list_tells_state_model_place_next_step_and_what_is_broken(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def broken(self: SampleEngine, *given: object) -> None:
-        raise OSError("no [/] \x1b[2J such thing")
-
-    async with running() as run:
-        run.engine.probes = {
-            "openai": ProbeResult(
-                "openai", True, "answers", milliseconds=38.2, dimensions=1536, model="m3"
-            ),
-            "wordllama": ProbeResult("wordllama", False, "broken", "install it again"),
-        }
-        screen = await _open(run)
-        assert "● minilm           in use        all-MiniLM-L6-v2-int8" in run.text
-        assert "✓ openai           untried       text-embedding-3-small  api.openai.com" in run.text
-        assert "○ gemini           no key        gemini-embedding-001    …e.googleapis" in run.text
-        assert "stays in this program; nothing is sent anywhere" in run.text
-        assert screen.chosen is PROVIDERS[0]
-        await _press(run, "enter")
-        assert "minilm is in use already" in run.text
-        await _press(run, "j")
+async def test_the_list_tells_state_place_next_step_and_what_came_of_trying(scene: Scene) -> None:
+    async with running(opened(scene)) as run:
+        await press(run, "escape", "E")
+        screen = cast("ProvidersScreen", run.app.screen)
+        await until(run.pilot, lambda: bool(screen.listings))
+        assert screen.chosen is not None
+        assert screen.chosen.name == "first"
+        assert "● first            in use        model-one" in run.text
+        await press(run, "enter")
+        assert "first is in use already" in run.text
+        await press(run, "k")
         assert "in use already" not in run.text
-        assert "next     pip install 'memtui[use-multilingual]'" in run.text
-        await _press(run, "enter")
-        assert "use-multilingual cannot be used yet: see what is missing" in run.text
-        await _press(run, "j", "t")
-        assert "✗ broken  install it again" in run.text
-        assert "✗ wordllama        failed        l2_supercat_256" in run.text
-        await _press(run, "j", "j")
-        assert "! the text of your notes and queries is sent to api.openai.com" in run.text
-        assert "t asks api.openai.com for the vector of a word" in run.text
-        assert run.engine.calls == ["providers", "probe wordllama"]
-        await _press(run, "t")
-        assert "✓ answers in 38 ms  m3  1536 d" in run.text
-        assert "✓ openai           answers       text" in run.text
-        await _press(run, "G")
         assert "is sent to 127.0.0.1:11434, a program on this machine" in run.text
-        await resize(run.pilot, (120, 40))
-        assert "3072 d generativelanguage.googleapis.com" in run.text
-        await _press(run, "escape")
-        assert run.app.screen is run.app.search_screen
-        assert run.engine.switched == []
-        await resize(run.pilot, (80, 24))
-        # What cannot be looked at, tried or priced is one line.
-        with monkeypatch.context() as patch:
-            patch.setattr(SampleEngine, "listed_providers", broken)
-            await _press(run, "escape", "E")
-            await until(run.pilot, lambda: "✗ no [/] ␛[2J such thing" in run.text)
-            await _press(run, "t", "enter", "escape")
-        screen = await _open(run, at="openai")
-        monkeypatch.setattr(SampleEngine, "provider_cost", broken)
-        monkeypatch.setattr(SampleEngine, "probe_provider", broken)
-        await _press(run, "enter", "t")
-        assert run.app.screen_stack[-1] is screen
-        assert run.text.count("no [/] ␛[2J such thing") == 2
-
-
-async def test_nothing_breaks_where_there_is_little_room_or_other_glyphs(
-    options: Callable[..., UiOptions],
-) -> None:
-    async with running(options=options(glyphs="ascii")) as run:
-        await _open(run, at="openai")
-        assert "> + openai" in run.text
-        assert "~e.googleapis.com" in run.text
-        assert not set("●✓○✗→") & set(run.text)
-        for size in ((58, 15), (40, 10), (12, 4), (1, 1), (200, 60)):
+        await open_at(run, "openai", "enter")
+        assert "○ openai           no key        text-embedding-3-small" in run.text
+        assert "openai cannot be used yet: see what is missing" in run.text
+        assert "next     set OPENAI_API_KEY" in run.text
+        assert "! the text of your notes and queries is sent to api.openai.com" in run.text
+        await open_at(run, "spare", "t")
+        await until(run.pilot, lambda: "model-two  16 d" in run.text)
+        assert "✓ spare            answers" in run.text
+        scene.spare.refusal = ProviderError(HOSTILE, hint="again", failure=Failure.SERVICE_DOWN)
+        await press(run, "t")
+        await until(run.pilot, lambda: "✗ spare" in run.text)
+        assert "[bold]no[/]" in run.text
+        assert not set("\x1b\u202e") & set(run.text)
+        scene.spare.refusal = None
+        for size in ((120, 40), (58, 15), (40, 10), (12, 4), (1, 1), (80, 24)):
             await resize(run.pilot, size)
-        assert "text-embedding-3-small" in run.text
-        await _press(run, "enter")
-        await resize(run.pilot, (40, 10))
-        assert isinstance(run.app.screen, ConfirmProvider)
+        await press(run, "escape")
+        assert run.app.screen is run.app.search_screen
+        assert scene.spare.open == 0
 
 
-async def test_hostile_names_and_details_are_shown_as_text() -> None:
-    # Several in one: what is shown is put together of many.
-    texts = ("".join(ATTACKS[:5]), *ATTACKS[5:8], "".join(ATTACKS[8:13]), *ATTACKS[13:])
-    listings = tuple(
-        ProviderListing(
-            f"p{number}", text, True, True, text, text, Failure.NO_KEY if number % 2 else None,
-            text, 3, text, is_fallback=True,
-        )
-        for number, text in enumerate(texts)
-    )  # fmt: skip
-
-    def make(bus: Bus) -> SampleEngine:
-        engine = SampleEngine(bus, listings=listings)
-        engine.probes = {
-            each.name: ProbeResult(
-                each.name, number % 2 == 0, each.detail, each.hint, model=each.model
-            )
-            for number, each in enumerate(listings)
-        }
-        engine.refuses = {each.name: "".join(ATTACKS[:13]) for each in listings}
-        return engine
-
-    async with running(make) as run:
-        screen = await _open(run)
-        for number in range(len(listings)):
-            await run.pilot.press("t")
-            check(run)
-            if number % 3 == 0:
-                await _press(run, "enter")
-                check(run)
-                await run.pilot.press("escape")
-            await run.pilot.press("down")
-            assert run.app.screen is screen
-        await _press(run, "enter", "s")
+async def test_another_provider_for_the_session_after_its_price(scene: Scene) -> None:
+    async with running(opened(scene, provider="spare", fallback="none", price=2000.0)) as run:
+        await open_at(run, "first", "enter")
+        await until(run.pilot, lambda: isinstance(run.app.screen, ConfirmProvider))
+        assert "Switch to first?" in run.text
+        assert "6 chunks of 6 to embed; 0 % in the cache" in run.text
+        assert "price not known" in run.text
+        assert "switch and write to the settings" not in run.text
+        await press(run, "enter")
+        assert scene.first.texts == []
+        scene.first.hanging.set()
+        await press(run, "enter")
+        await until(run.pilot, lambda: isinstance(run.app.screen, ConfirmProvider))
+        await press(run, "down", "enter")
         await until(run.pilot, lambda: bool(run.toasts))
-        assert "cannot take over: - [x] done[/]" in run.toasts[0]
-        check(run)
+        assert "provider first, for this session: indexing anew" in run.toasts[-1]
+        assert scene.first.choices[-1].price is None
+        scene.first.hanging.clear()
+        await until(run.pilot, lambda: run.engine.index.status().provider.actual == "first")
 
 
-# --- going over -----------------------------------------------------------------------------------
-
-
-async def test_another_provider_for_the_session_and_written_after_its_price(
-    options: Callable[..., UiOptions], user_file: Path
+async def test_writing_it_drops_what_was_the_former_ones(
+    scene: Scene, user_file: Path, tmp_path: Path
 ) -> None:
-    async with running(options=options()) as run:
-        await _open(run, "enter", at="openai")
-        assert "Switch to openai?" in run.text
-        assert "84 chunks of 1 284 to embed; 93 % in the cache" in run.text
-        assert "~34 k tokens, about 0.0007 USD" in run.text
-        assert "! note text is sent to api.openai.com" in run.text
-        await _press(run, "enter")
-        await _press(run, "enter", "down", "enter")
-        await until(run.pilot, lambda: bool(run.engine.switched))
-        assert [each.provider for each in run.engine.switched] == ["openai"]
-        assert run.engine.switched[0].base_url == run.engine.switched[0].keys.command == ""
-        await until(run.pilot, lambda: bool(run.toasts))
-        assert "provider openai, for this session: indexing anew" in run.toasts[-1]
-        assert user_file.read_text() == OWN
-        run.app.clear_notifications()
-        run.engine.refuses["gguf"] = "no"
-        run.engine.listings = (replace(PROVIDERS[3], works=True),)
-        await _press(run, "f9", "enter", "s")
-        await until(run.pilot, lambda: bool(run.toasts))
-        assert run.toasts == ["gguf cannot take over: no"]
-        run.app.clear_notifications()
-        run.engine.switched.clear()
-        run.engine.listings = PROVIDERS
-        # What is written is without what was the former one's.
-        await _open(run, "enter", "w", at="openai")
-        screen = run.app.screen
-        assert isinstance(screen, WriteProvider)
+    options = options_of(user_file, tmp_path)
+    async with running(opened(scene), options=options) as run:
+        await open_at(run, "spare", "enter")
+        await until(run.pilot, lambda: isinstance(run.app.screen, ConfirmProvider))
+        await press(run, "w")
+        screen = cast("WriteProvider", run.app.screen)
         await until(run.pilot, lambda: screen.plan is not None)
         await settle(run.app, run.pilot)
         assert '- key_command = "pass …"' in run.text
-        assert '- base_url = "https://proxy.example/v1?***"' in run.text
-        assert '+ provider = "openai"' in run.text
-        assert "services/mistral" not in run.text
-        assert "abcdef" not in run.text
+        assert '+ provider = "spare"' in run.text
+        assert not [secret for secret in ("services/first", "abcdef") if secret in run.text]
         user_file.write_text(f"{OWN}dimensions = 9\n")
-        await _press(run, "enter")
-        await until(run.pilot, lambda: "changed by another program meanwhile" in run.text)
+        await press(run, "enter")
         await until(run.pilot, lambda: "- dimensions = 9" in run.text)
-        await _press(run, "enter")
-        await until(run.pilot, lambda: bool(run.engine.switched))
-        expected = '# mine\n[embedding]\nprovider = "openai"\nmodel_path = "~/models/own.gguf"\n'
-        assert user_file.read_text() == expected
-        chosen = run.engine.switched[0]
-        assert (chosen.provider, chosen.model, chosen.model_path) == (
-            "openai", None, "~/models/own.gguf",
-        )  # fmt: skip
-        assert run.app.configured.embedding == chosen
+        await press(run, "enter")
         await until(run.pilot, lambda: bool(run.toasts))
-        assert "provider openai, saved in " in run.toasts[-1].replace("\n", "")
-        await _open(run, "enter", "w", at="openai")
-        await until(run.pilot, lambda: "The settings ask for this provider already." in run.text)
-        await _press(run, "escape")
-        assert isinstance(run.app.screen, ProvidersScreen)
+        assert "provider spare, saved in " in run.toasts[-1].replace("\n", "")
+        expected = '# mine\n[embedding]\nprovider = "spare"\nmodel_path = "~/models/own.gguf"\n'
+        assert user_file.read_text() == expected
+        chosen = run.app.configured.embedding
+        assert (chosen.provider, chosen.model, chosen.base_url) == ("spare", None, "")
+        await until(run.pilot, lambda: run.engine.index.status().provider.actual == "spare")
 
 
-async def test_what_wins_over_the_file_is_told_and_what_is_broken_is_not_written(
-    options: Callable[..., UiOptions], user_file: Path
-) -> None:
-    env = {"MEMTUI_EMBEDDING__PROVIDER": "minilm", "MEMTUI_EMBEDDING__MODEL": "secret-model"}
-    async with running(options=options(env), size=(120, 40)) as run:
-
-        def told(what: str) -> str:
-            # Not as it is wrapped: how long a path is depends on the machine.
-            return str(run.app.screen.query_one(f"#write-{what}", Static).content)
-
-        await _open(run, "enter", "w", at="openai")
-        await until(run.pilot, lambda: 'gives "minilm" and wins over this file' in told("notes"))
-        assert "embedding.model: $MEMTUI_EMBEDDING__MODEL gives it" in told("notes")
-        assert "secret-model" not in run.text
-        await _press(run, "escape")
-        user_file.write_text("[embedding\n")
-        await _press(run, "enter", "w")
-        await until(run.pilot, lambda: told("difference").startswith("✗ "))
-        assert "config.toml:1:" in told("difference")
-        await _press(run, "enter", "escape", "escape")
+async def test_a_broken_file_is_not_written(scene: Scene, user_file: Path, tmp_path: Path) -> None:
+    env = {"MEMTUI_EMBEDDING__PROVIDER": "minilm"}
+    options = options_of(user_file, tmp_path, **env)
+    user_file.write_text("[embedding\n")
+    async with running(opened(scene), options=options, size=(120, 40)) as run:
+        await open_at(run, "spare", "enter")
+        await until(run.pilot, lambda: isinstance(run.app.screen, ConfirmProvider))
+        await press(run, "w")
+        await until(run.pilot, lambda: "config.toml:1:" in run.text.replace("\n", ""))
+        await press(run, "enter", "escape", "escape")
         assert user_file.read_text() == "[embedding\n"
-        assert run.engine.switched == []
+        assert run.engine.index.status().provider.requested == "first"
 
 
-async def test_the_palette_names_every_provider_and_an_agents_index_has_its_own() -> None:
-    async with running() as run:
-        screen = run.app.search_screen
-        await _press(run, "f9")
-        assert isinstance(run.app.screen, ProvidersScreen)
-        await _press(run, "f9")
-        commands = {command.name: command for command in MemtuiCommands(screen).commands()}
-        assert "embedding provider…" in commands
+async def test_a_fallback_is_told_and_the_palette_leads_to_every_provider(scene: Scene) -> None:
+    scene.first.unloadable = KEY_REFUSED
+    async with running(opened(scene)) as run:
+        commands = {one.name: one for one in MemtuiCommands(run.app.search_screen).commands()}
+        commands["provider: first"].run()
+        screen = cast("ProvidersScreen", run.app.screen)
+        await until(run.pilot, lambda: bool(screen.listings))
+        await settle(run.app, run.pilot)
+        assert "! spare            fallback" in run.text
+        assert "failed   ✗ first: HTTP 401 from api.example" in run.text
         assert not commands["provider: voyage"].discover
-        commands["provider: voyage"].run()
-        await until(run.pilot, lambda: "voyage  Voyage AI" in run.text)
-        await _press(run, "escape", "escape", "i")
-        assert "E provider" in run.text
-        await _press(run, "E")
-        assert isinstance(run.app.screen, ProvidersScreen)
-    async with running(ForeignSample) as run:
-        await _press(run, "escape", "E")
+
+
+# --- the first run --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def minilm() -> Iterator[Service]:
+    service = Service("minilm", model="mini")
+    with registered(service):
+        yield service
+
+
+@pytest.mark.usefixtures("minilm")
+async def test_the_question_comes_after_the_greeting_and_once(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-SECRET")
+    state = StateFolder(tmp_path / "state")
+    options = UiOptions(theme="memtui-dark", state_dir=state.path)
+
+    def new_memory(bus: Bus) -> Any:
+        return scene.open(bus, provider="auto", fallback="none")
+
+    async with running(new_memory, options=options) as run:
+        app = run.app
+        await until(run.pilot, lambda: isinstance(app.screen, FirstRunHint))
+        await run.pilot.press("a")
+        await until(run.pilot, lambda: isinstance(app.screen, ProvidersScreen))
+        await settle(app, run.pilot)
+        assert app.search_screen.query_input.value == "a"
+        assert "Who makes the vectors?" in run.text
+        assert "comes with memtui: openai." in run.text
+        assert "enter keep minilm on this machine" in run.text
+        await run.pilot.press("enter")
+        await until(run.pilot, lambda: app.screen is app.search_screen)
+        assert run.engine.index.status().provider.requested == "auto"
+    assert state.read_json(ASKED) == {"asked": True}
+    async with running(new_memory, options=options) as run:
+        await run.pilot.pause(0.15)
         assert run.app.screen is run.app.search_screen
-        assert run.toasts == ["another program's index: its own provider is used there"]
 
 
-# --- what is asked of the engine ------------------------------------------------------------------
+@pytest.mark.usefixtures("minilm")
+@pytest.mark.parametrize("case", ["indexed", "demo", "given", "nothing", "no state"])
+async def test_nothing_is_asked(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    if case != "nothing":
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-SECRET")
+    folder = tmp_path / "state"
+    StateFolder(folder).write_json(WELCOMED, {})
+    options = UiOptions(
+        theme="memtui-dark",
+        state_dir=None if case == "no state" else folder,
+        demo=case == "demo",
+        is_provider_given=case == "given",
+    )
+
+    def make(bus: Bus) -> Any:
+        engine = scene.open(bus, provider="auto", fallback="none")
+        if case == "indexed":
+            engine.index.sync(wait=True)
+            assert engine.index.status().state is IndexState.READY
+        return engine
+
+    async with running(make, options=options) as run:
+        await run.pilot.pause(0.15)
+        await settle(run.app, run.pilot)
+        assert run.app.screen is run.app.search_screen
+        assert not (folder / ASKED).exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "env", "is_given"),
+    [
+        ("", {}, False),
+        ("[index]\ncache_mb = 9\n", {}, False),
+        ('[embedding]\nprovider = "auto"\n', {}, True),
+        ("", {"MEMTUI_EMBEDDING__PROVIDER": "none"}, True),
+    ],
+)
+def test_the_answer_may_be_in_the_settings(
+    tmp_path: Path, text: str, env: dict[str, str], is_given: bool
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    loaded = load_settings(env={"MEMTUI_CONFIG": str(file), **env})
+    assert options_from(loaded, tmp_path, demo=False).is_provider_given is is_given
+    flags = {"embedding.provider": Flag("--provider", "minilm")}
+    flagged = load_settings(flags=flags, env={"MEMTUI_CONFIG": str(file), **env})
+    assert options_from(flagged, tmp_path, demo=False).is_provider_given
+
+
+# --- choices and prices ---------------------------------------------------------------------------
 
 
 def test_another_provider_gets_nothing_that_was_set_for_the_configured_one() -> None:
-    keys = KeyPlaces("MISTRAL_KEY", "pass show x", keyring=False)
     configured = EmbeddingChoice(
-        "mistral", "mistral-embed", 4, base_url="https://host.example", model_path="/m.gguf",
-        query_prefix="q: ", price=2.0, keys=keys,
-    )  # fmt: skip
-    assert choice_named(configured, "mistral") == (configured, False)
-    other, is_other = choice_named(configured, "openai")
-    assert is_other
-    assert other == EmbeddingChoice(
-        "openai", None, 4, model_path="/m.gguf", keys=KeyPlaces(keyring=False)
+        "mistral",
+        "mistral-embed",
+        4,
+        base_url="https://host.example",
+        model_path="/m.gguf",
+        query_prefix="q: ",
+        price=2.0,
+        keys=KeyPlaces("MISTRAL_KEY", "pass show x", keyring=False),
     )
+    assert choice_named(configured, "mistral") == (configured, False)
+    keys = KeyPlaces(keyring=False)
+    other = EmbeddingChoice("openai", None, 4, model_path="/m.gguf", keys=keys)
+    assert choice_named(configured, "openai") == (other, True)
     auto = EmbeddingChoice(model="all-MiniLM-L6-v2-int8")
     assert choice_named(auto, "minilm") == (replace(auto, provider="minilm"), False)
-    assert choice_named(auto, "wordllama")[0].model is None
 
 
-def test_only_what_was_found_beside_the_embedded_model_is_worth_asking() -> None:
-    with_file = [replace(each, works=each.works or each.name == "gguf") for each in PROVIDERS]
-    assert [each.name for each in worth_asking(PROVIDERS)] == ["openai"]
-    assert [each.name for each in worth_asking(with_file)] == ["gguf", "openai"]
-    no_more = [replace(each, works=each.works and not each.remote) for each in PROVIDERS]
-    assert worth_asking(no_more) == ()
-    asked_for = [replace(each, is_requested=each.name == "openai") for each in PROVIDERS]
-    assert worth_asking(asked_for) == ()
-    assert worth_asking(()) == ()
+def listing(name: str, works: bool = True, is_requested: bool = False) -> ProviderListing:
+    return ProviderListing(name, "", False, works, "", is_requested=is_requested)
+
+
+@pytest.mark.parametrize(
+    ("listings", "names"),
+    [
+        ([listing("minilm", is_requested=True), listing("openai"), listing("ollama")], ["openai"]),
+        ([listing("minilm", is_requested=True), listing("gguf")], ["gguf"]),
+        ([listing("minilm", is_requested=True), listing("openai", works=False)], []),
+        ([listing("minilm"), listing("openai", is_requested=True)], []),
+        ([], []),
+    ],
+)
+def test_only_what_was_found_beside_the_embedded_model_is_worth_asking(
+    listings: list[ProviderListing], names: list[str]
+) -> None:
+    assert [each.name for each in worth_asking(listings)] == names
 
 
 @pytest.mark.parametrize(
     ("cost", "words"),
     [
-        (SampleCost(), "~34 k tokens on this machine, nothing is charged"),
-        (SampleCost(remote=True), "~34 k tokens, price not known"),
-        (SampleCost(remote=True, price=0.0), "~34 k tokens, nothing is charged"),
-        (SampleCost(remote=True, price=1.204), "~34 k tokens, about 1.20"),
-        (SampleCost(remote=True, price=0.00001, currency="USD"), "less than 0.0001 USD"),
+        ((False, 0.0), "~34 k tokens on this machine, nothing is charged"),
+        ((True, None), "~34 k tokens, price not known"),
+        ((True, 0.0), "~34 k tokens, nothing is charged"),
+        ((True, 1.204), "~34 k tokens, about 1.20"),
     ],
 )
-def test_tokens_and_price_in_words(cost: RebuildCost, words: str) -> None:
-    assert words in price_line(cost)
+def test_tokens_and_price_in_words(cost: tuple[bool, float | None], words: str) -> None:
+    remote, price = cost
+    assert words in price_line(RebuildCost(len(NOTES), 9, 0, 33_600, remote, price=price))
     assert price_words(0.0123) == "about 0.01"
-
-
-async def test_trying_ends_with_the_program_and_a_failure_is_told_beside_the_fallback() -> None:
-    closed, asked = threading.Event(), threading.Event()
-
-    class Hangs(SampleEngine):
-        def probe_provider(self, choice: EmbeddingChoice) -> ProbeResult:
-            asked.set()
-            assert closed.wait(20)
-            return ProbeResult(choice.provider, False, "stopped")
-
-        def close(self) -> None:
-            super().close()
-            closed.set()
-
-    failed = ProviderState(
-        "openai", "minilm", "all-MiniLM-L6-v2-int8", 384, Reason.FALLBACK,
-        "openai: timeout; minilm answers instead; tried again in 50 s (is it running?)",
-        failure=Failure.TIMEOUT, hint="is it running?",
-    )  # fmt: skip
-    listings = tuple(
-        replace(each, is_requested=each.name == "openai", is_fallback=each.name == "minilm")
-        for each in PROVIDERS
-    )
-
-    def make(bus: Bus) -> SampleEngine:
-        return Hangs(bus, current=replace(STATUS, provider=failed), listings=listings)
-
-    app = MemtuiApp(make, UiOptions(theme="memtui-dark"))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.search_screen.engine is not None)
-        await pilot.press("f9")
-        screen = app.screen
-        assert isinstance(screen, ProvidersScreen)
-        await until(pilot, lambda: bool(screen.listings))
-        assert "! minilm           fallback" in screen_text(app)
-        assert "found    ✓ the model file is there" in screen_text(app)
-        assert "answers instead" not in screen_text(app)
-        app.providers.choose("openai")
-        await pilot.pause()
-        assert "failed   ✗ openai: timeout; minilm answers instead" in screen_text(app)
-        assert "is it running?" not in screen_text(app)
-        await pilot.press("t")
-        await until(pilot, asked.is_set)
-    assert closed.wait(5)
-    app.memories.close()
-    assert isinstance(app.engine, Hangs)
-    assert app.engine.calls.count("close") == 1
