@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from typing import TypeAlias
@@ -23,30 +23,53 @@ from memtui.ranking.pipeline import rank
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """How a result list differs from the one before it."""
+class Pair:
+    """Where a chunk stands in two lists; ranks are 1-based, `None` is not in that list."""
 
-    moved: Mapping[str, int]
-    """Chunk id -> places gained (above 0) or lost, for chunks in both lists that moved."""
-    entered: tuple[str, ...]
-    left: tuple[str, ...]
+    chunk_id: str
+    first: int | None
+    second: int | None
+
+    @property
+    def gained(self) -> int:
+        """Places gained (above 0) or lost from the first list to the second; 0 unless in both."""
+        if self.first is None or self.second is None:
+            return 0
+        return self.first - self.second
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How a result list differs from another one; false where both are the same."""
+
+    pairs: tuple[Pair, ...]
+    """Every chunk: those of the second list in its order, then those that it has not."""
+
+    @property
+    def moved(self) -> Mapping[str, int]:
+        """Places gained (above 0) or lost, of the chunks in both lists that moved."""
+        return {pair.chunk_id: pair.gained for pair in self.pairs if pair.gained}
+
+    @property
+    def entered(self) -> tuple[str, ...]:
+        """The chunks that only the second list has."""
+        return tuple(pair.chunk_id for pair in self.pairs if pair.first is None)
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """The chunks that only the first list has."""
+        return tuple(pair.chunk_id for pair in self.pairs if pair.second is None)
 
     def __bool__(self) -> bool:
-        return bool(self.moved or self.entered or self.left)
+        return any(pair.first != pair.second for pair in self.pairs)
 
 
-def difference(before: Ranked | None, after: Ranked) -> Difference:
-    """Compare two result lists by chunk; without a list before, everything has entered."""
-    old = {hit.chunk.id: hit.rank for hit in before.hits} if before else {}
-    new = {hit.chunk.id: hit.rank for hit in after.hits}
-    moved = {
-        chunk_id: old[chunk_id] - rank
-        for chunk_id, rank in new.items()
-        if chunk_id in old and old[chunk_id] != rank
-    }
-    entered = tuple(chunk_id for chunk_id in new if chunk_id not in old)
-    left = tuple(chunk_id for chunk_id in old if chunk_id not in new)
-    return Difference(moved, entered, left)
+def difference(first: Ranked | None, second: Ranked | None) -> Difference:
+    """Compare two result lists chunk by chunk; one that is not there is empty."""
+    before = {hit.chunk.id: hit.rank for hit in first.hits} if first is not None else {}
+    after = {hit.chunk.id: hit.rank for hit in second.hits} if second is not None else {}
+    ids = dict.fromkeys([*after, *before])
+    return Difference(tuple(Pair(one, before.get(one), after.get(one)) for one in ids))
 
 
 def movement(hit: Hit) -> int:
@@ -152,60 +175,6 @@ def _similar(ranked: Ranked, scored: Hit | Drop) -> Similar | None:
 
 Setting: TypeAlias = float | int | bool | str | None
 _NAMES = {"lambda_": "lambda"}
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Where a chunk stands in two lists; ranks are 1-based, `None` is not in that list."""
-
-    chunk_id: str
-    first: int | None
-    second: int | None
-
-    @property
-    def gained(self) -> int:
-        """Places gained (above 0) or lost from the first list to the second; 0 unless in both."""
-        if self.first is None or self.second is None:
-            return 0
-        return self.first - self.second
-
-
-@dataclass(frozen=True, slots=True)
-class ListComparison:
-    """Every chunk of two lists: those of the second in its order, then those that it has not."""
-
-    pairs: tuple[Pair, ...]
-
-    @property
-    def moved(self) -> int:
-        """How many chunks of both lists stand elsewhere."""
-        return sum(pair.gained != 0 for pair in self.pairs)
-
-    @property
-    def entered(self) -> int:
-        """How many chunks only the second list has."""
-        return sum(pair.first is None for pair in self.pairs)
-
-    @property
-    def left(self) -> int:
-        """How many chunks only the first list has."""
-        return sum(pair.second is None for pair in self.pairs)
-
-    @property
-    def same(self) -> bool:
-        """Whether both lists are the same chunks in the same order."""
-        return not (self.moved or self.entered or self.left)
-
-
-def compare_lists(first: Sequence[Hit], second: Sequence[Hit]) -> ListComparison:
-    """Put two result lists side by side, chunk by chunk."""
-    before = {hit.chunk.id: hit.rank for hit in first}
-    after = {hit.chunk.id: hit.rank for hit in second}
-    pairs = [Pair(chunk_id, before.get(chunk_id), rank) for chunk_id, rank in after.items()]
-    pairs += [
-        Pair(chunk_id, rank, None) for chunk_id, rank in before.items() if chunk_id not in after
-    ]
-    return ListComparison(tuple(pairs))
 
 
 @dataclass(frozen=True, slots=True)

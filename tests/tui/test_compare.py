@@ -9,8 +9,6 @@ import pytest
 
 from memtui.model import Decay, Drop, Fusion, Hit, Leg, Mmr, Ranked, Ranking, Stage
 from memtui.ranking.trace import (
-    Pair,
-    compare_lists,
     compare_settings,
     deciding_step,
     difference,
@@ -52,19 +50,19 @@ async def opened(run: Running, *keys: str) -> CompareScreen:
 
 def test_lists_are_paired_chunk_by_chunk() -> None:
     first, second = make_ranked(BASE), make_ranked(OTHER)
-    found = compare_lists(first.hits, second.hits)
-    moves = difference(first, second)
-    assert (found.moved, found.entered, found.left) == (
-        len(moves.moved),
-        len(moves.entered),
-        len(moves.left),
-    )
-    assert found.moved + found.entered > 0
+    found = difference(first, second)
+    before, after = (dict(zip(ids(one), range(1, 99), strict=False)) for one in (first, second))
     assert [pair.chunk_id for pair in found.pairs if pair.second is not None] == ids(second)
-    assert {pair.chunk_id for pair in found.pairs if pair.second is None} == set(moves.left)
-    assert all(moves.moved.get(pair.chunk_id, 0) == pair.gained for pair in found.pairs)
-    assert compare_lists(first.hits, first.hits).same
-    assert Pair("a", None, 3).gained == 0
+    assert set(found.entered) == after.keys() - before.keys()
+    assert set(found.left) == before.keys() - after.keys()
+    assert found.left
+    for pair in found.pairs:
+        assert (pair.first, pair.second) == (before.get(pair.chunk_id), after.get(pair.chunk_id))
+        moved = before.get(pair.chunk_id, 0) - after.get(pair.chunk_id, 0)
+        is_both = pair.chunk_id in before and pair.chunk_id in after
+        assert found.moved.get(pair.chunk_id, 0) == (moved if is_both else 0)
+    assert not difference(first, first)
+    assert difference(None, first).entered == tuple(ids(first))
 
 
 def test_only_settings_that_differ_are_named_by_their_keys() -> None:
@@ -152,8 +150,8 @@ def test_what_loses_a_result_decides() -> None:
 def test_both_lists_fill_the_width(width: int, glyphs: object) -> None:
     assert glyphs in (UNICODE, ASCII)
     first, second = make_ranked(BASE), make_ranked(replace(OTHER, k=8))
-    found = compare_lists(first.hits, second.hits)
-    for lines in (1, 2, 3, 4):
+    found = difference(first, second)
+    for lines in (1, 2, 3):
         look = Look(width, lines, ASCII if glyphs is ASCII else UNICODE, second.hits[2].chunk.id)
         drawn = comparison_lines(first, second, found, look)
         assert len(drawn) == lines * 8
@@ -162,7 +160,7 @@ def test_both_lists_fill_the_width(width: int, glyphs: object) -> None:
 
 def test_where_it_is_narrow_ranks_and_places_stay_and_scores_go() -> None:
     first, second = make_ranked(BASE), make_ranked(OTHER)
-    found = compare_lists(first.hits, second.hits)
+    found = difference(first, second)
     drawn = comparison_lines(first, second, found, Look(36, 1, UNICODE))
     for place, line in enumerate(drawn, start=1):
         assert re.search(rf"md:\d+ +{place} .+ {place} .*…", line.plain), line.plain
@@ -170,7 +168,7 @@ def test_where_it_is_narrow_ranks_and_places_stay_and_scores_go() -> None:
 
 def test_moves_new_and_out_are_words_and_glyphs_beside_the_ranks() -> None:
     first, second = make_ranked(BASE), make_ranked(OTHER)
-    found = compare_lists(first.hits, second.hits)
+    found = difference(first, second)
     drawn = comparison_lines(first, second, found, Look(116, 1, ASCII))
     for pair in found.pairs:
         if pair.second is None:
@@ -181,7 +179,7 @@ def test_moves_new_and_out_are_words_and_glyphs_beside_the_ranks() -> None:
         mark = f"^{pair.gained}" if pair.gained > 0 else f"v{-pair.gained}"
         mark = "=" if pair.gained == 0 else mark
         assert f" {pair.second} {'new' if pair.first is None else mark}" in row
-    assert found.left == found.entered > 0
+    assert len(found.left) == len(found.entered) > 0
 
 
 def test_two_results_show_each_step_with_its_difference() -> None:
@@ -210,7 +208,7 @@ def test_two_results_show_each_step_with_its_difference() -> None:
 async def test_the_configured_ranking_is_beside_the_current_one() -> None:
     async with running(options=options(), size=(120, 40)) as run:
         screen = await opened(run, "d", "m")
-        first, second = screen.sides
+        first, second = screen.comparison.sides
         assert (first.name, second.name) == (CONFIGURED, CURRENT)
         assert first.ranked is not None
         assert second.ranked is run.app.search_screen.ranked
@@ -223,7 +221,7 @@ async def test_the_configured_ranking_is_beside_the_current_one() -> None:
         assert "fusion" not in run.text
         await run.pilot.press("s")
         await settle(run.app, run.pilot)
-        assert [side.name for side in screen.sides] == [CURRENT, CONFIGURED]
+        assert [side.name for side in screen.comparison.sides] == [CURRENT, CONFIGURED]
         assert "decay on→off" in run.text
 
 
@@ -232,21 +230,21 @@ async def test_equal_rankings_are_said_and_another_profile_is_shown() -> None:
     profiles = {"memtui": BASE, "mine": own}
     async with running(options=options(BASE, profiles=profiles), size=(120, 40)) as run:
         screen = await opened(run)
-        assert [side.name for side in screen.sides] == [CURRENT, "mine"]
+        assert [side.name for side in screen.comparison.sides] == [CURRENT, "mine"]
         assert "Nothing differs from the configured ranking" in run.text
         names = []
         for _ in range(4):
             await run.pilot.press("b")
-            names.append(screen.sides[1].name)
+            names.append(screen.comparison.sides[1].name)
         assert names == [CONFIGURED, CURRENT, "memtui", "mine"]
         await run.pilot.press("A")
-        assert screen.sides[0].name == CONFIGURED
+        assert screen.comparison.sides[0].name == CONFIGURED
 
 
 async def test_moving_choosing_and_explaining() -> None:
     async with running(options=options(), size=(80, 24)) as run:
         screen = await opened(run, "d")
-        second = screen.sides[1].ranked
+        second = screen.comparison.sides[1].ranked
         assert second is not None
         chosen = second.hits[2]
         await run.pilot.press(*["up"] * 5, "down", "down")
@@ -267,9 +265,9 @@ async def test_moving_choosing_and_explaining() -> None:
 async def test_what_is_only_in_the_other_list_is_chosen_among_the_near_misses() -> None:
     async with running(options=options(), size=(80, 24)) as run:
         screen = await opened(run, "d", "minus")
-        gone = next(pair for pair in screen.comparison.pairs if pair.second is None)
+        gone = next(pair for pair in screen.comparison.difference.pairs if pair.second is None)
         await run.pilot.press("left")
-        while screen._chosen != gone.chunk_id:
+        while screen.comparison.chosen != gone.chunk_id:
             await run.pilot.press("down")
         await run.pilot.press("enter")
         await settle(run.app, run.pilot)
@@ -284,8 +282,8 @@ async def test_a_ranking_that_takes_other_candidates_is_searched_for() -> None:
     ) as run:
         screen = await opened(run)
         assert "search router config" in run.engine.calls
-        await until(run.pilot, lambda: screen.sides[1].ranked is not None)
-        there = screen.sides[1].ranked
+        await until(run.pilot, lambda: screen.comparison.sides[1].ranked is not None)
+        there = screen.comparison.sides[1].ranked
         assert there is not None
         assert len(there.hits) == len(NOTES)
 
@@ -339,10 +337,10 @@ async def test_a_pinned_chunk_that_is_no_candidate_is_said() -> None:
 async def test_the_comparison_follows_another_answer() -> None:
     async with running(options=options()) as run:
         screen = await opened(run, "d")
-        before = screen.sides[1].ranked
+        before = screen.comparison.sides[1].ranked
         run.app.search_screen.rankings.change(replace(OTHER, k=2))
         await settle(run.app, run.pilot)
-        after = screen.sides[1].ranked
+        after = screen.comparison.sides[1].ranked
         assert after is not before
         assert after is run.app.search_screen.ranked
         assert "k 5→2" in run.text

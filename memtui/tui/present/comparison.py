@@ -10,7 +10,7 @@ from textual.content import Content
 
 from memtui.model import Drop, Fusion, Hit, Leg, Ranked, Stage
 from memtui.ranking.trace import (
-    ListComparison,
+    Difference,
     Pair,
     Setting,
     SettingDifference,
@@ -63,7 +63,7 @@ class Look:
 
     width: int
     lines: int
-    """Lines of a row: the place, then a part of the text, then a blank one."""
+    """Lines of a row: the place, then the text, then a blank one where there are three."""
     glyphs: Glyphs
     chosen: str | None = None
     active: int = 1
@@ -84,11 +84,6 @@ class Look:
     def column(self) -> int:
         """Cells of a list."""
         return max((self.width - self.gutter) // 2, 1)
-
-
-def _list_score(hit: Hit, width: int, look: Look) -> str:
-    """The score in so many cells; nothing where it would leave no room for the place."""
-    return f"{fmt.score(shown_score(hit)):>{width}}" if look.column >= _SCORED else ""
 
 
 def setting_words(one: SettingDifference, glyphs: Glyphs) -> Content:
@@ -154,95 +149,62 @@ def side_heads(sides: Sequence[tuple[str, str, str]], look: Look) -> Content:
 
 
 def comparison_lines(
-    first: Ranked | None, second: Ranked | None, found: ListComparison, look: Look
+    first: Ranked | None, second: Ranked | None, found: Difference, look: Look
 ) -> list[Content]:
-    """Both lists with lines between the places of each chunk; a missing list is drawn empty."""
+    """Draw both lists with lines between the places of each chunk; a missing list is empty."""
     left = first.hits if first is not None else ()
     right = second.hits if second is not None else ()
     count = max(len(left), len(right))
     pairs = {pair.chunk_id: pair for pair in found.pairs}
     canvas = _slopes(found, look, count)
-    lines = []
-    for index in range(count):
-        one = left[index] if index < len(left) else None
-        other = right[index] if index < len(right) else None
-        here = _left_cell(one, look), _right_cell(other, pairs, look)
+    lines: list[Content] = []
+    for index, (one, other) in enumerate(zip_longest(left, right)):
+        cells = _cells(one, pairs, look, 0), _cells(other, pairs, look, 1)
         for line in range(look.lines):
             middle = canvas.row(index * look.lines + line)
-            row = Content("").join([here[0][line], middle, here[1][line]])
-            lines.append(row)
+            lines.append(Content("").join([cells[0][line], middle, cells[1][line]]))
     return lines
 
 
-def _left_cell(hit: Hit | None, look: Look) -> list[Content]:
-    """Place, score, rank: the rank is next to the lines."""
+def _cells(hit: Hit | None, pairs: Mapping[str, Pair], look: Look, side: int) -> list[Content]:
+    """Draw a row of one list, its rank next to the lines between the lists."""
     width = look.column
     if hit is None:
         return [Content(" " * width)] * look.lines
-    score = _list_score(hit, _SCORE, look)
-    room = max(width - _LIST_RANK - len(score) - 2, 1)
-    place = place_text(hit.chunk.path, hit.chunk.start_line, room)
-    head = Content.assemble(
-        _marker(hit, look, 0),
-        " " * (room - place.cell_length),
-        place,
-        score,
-        (f"{hit.rank:>{_LIST_RANK}}", "bold"),
-        " ",
+    is_chosen = hit.chunk.id == look.chosen
+    marker = (
+        look.glyphs.marker if is_chosen else " ",
+        f"{'$primary' if side == look.active else '$foreground'} bold",
     )
-    return _cell(hit, head, look, 0)
-
-
-def _right_cell(hit: Hit | None, pairs: Mapping[str, Pair], look: Look) -> list[Content]:
-    width = look.column
-    if hit is None:
-        return [Content(" " * width)] * look.lines
+    score = f"{fmt.score(shown_score(hit)):>{_SCORE - side}}" if width >= _SCORED else ""
     mark, style = _movement(pairs[hit.chunk.id], look.glyphs)
-    score = _list_score(hit, _SCORE - 1, look)
-    room = max(width - _LIST_RANK - _MARK - len(score) - 3, 1)
-    place = place_text(hit.chunk.path, hit.chunk.start_line, room)
-    head = Content.assemble(
-        _marker(hit, look, 1),
-        (f"{hit.rank:>{_LIST_RANK - 1}}", "bold"),
-        " ",
-        (f"{mark:<{_MARK}}", style),
-        score,
-        "  ",
-        place,
-    )
-    return _cell(hit, head, look, 1)
-
-
-def _marker(hit: Hit, look: Look, side: int) -> tuple[str, str]:
-    chosen = hit.chunk.id == look.chosen
-    style = "$primary bold" if side == look.active else "$foreground bold"
-    return (look.glyphs.marker if chosen else " ", style)
-
-
-def _cell(hit: Hit, head: Content, look: Look, side: int) -> list[Content]:
-    """The head of a row, then its text, then what is left blank."""
-    width = look.column
-    texts = {1: 0, 2: 1, 3: 1}.get(look.lines, look.lines - 2)
-    first = 2 if side == 0 else _MARK * 2
-    room = max(width - first - (_LIST_RANK if side == 0 else 0), 4)
-    part = best_part(hit.chunk.text, look.terms, room * max(texts, 1) + _SLACK)
-    wrapped = Content(" ".join(safe_line(part.text).split())).wrap(room)
-    if len(wrapped) > texts > 0:
-        wrapped = [*wrapped[: texts - 1], Content(" ").join(wrapped[texts - 1 : texts + 1])]
-    shown = [fmt.fit(line, room).stylize(fmt.MUTED) for line in wrapped[:texts]]
-    cells = [head, *(Content(" " * first) + line for line in shown)]
-    cells += [Content("")] * (look.lines - len(cells))
-    style = "on $foreground 12%" if side == look.active else "on $foreground 7%"
-    padded = [_padded(cell, width) for cell in cells]
-    if hit.chunk.id != look.chosen:
-        return padded
-    used = 1 + texts
-    return [cell.stylize_before(style) if at < used else cell for at, cell in enumerate(padded)]
+    rank = (f"{hit.rank:>{_LIST_RANK - side}}", "bold")
+    tail: list[str | tuple[str, str]] = [score, rank, " "]
+    if side:
+        tail = [rank, " ", (f"{mark:<{_MARK}}", style), score, "  "]
+    taken = sum(len(piece if isinstance(piece, str) else piece[0]) for piece in tail)
+    place = place_text(hit.chunk.path, hit.chunk.start_line, max(width - taken - 1, 1))
+    if side:
+        head = Content.assemble(marker, *tail, place)
+    else:
+        blank = " " * max(width - taken - 1 - place.cell_length, 0)
+        head = Content.assemble(marker, blank, place, *tail)
+    lines = [head]
+    if look.lines > 1:
+        indent = _MARK * 2 if side else 2
+        room = max(width - indent - (0 if side else _LIST_RANK), 4)
+        text = best_part(hit.chunk.text, look.terms, room + _SLACK).text
+        shown = fmt.fit(Content(" ".join(safe_line(text).split())), room).stylize(fmt.MUTED)
+        lines.append(" " * indent + shown)
+    lines = [_padded(line, width) for line in lines]
+    if is_chosen:
+        background = "on $foreground 12%" if side == look.active else "on $foreground 7%"
+        lines = [line.stylize_before(background) for line in lines]
+    return [*lines, *[Content(" " * width)] * (look.lines - len(lines))]
 
 
 def _padded(content: Content, width: int) -> Content:
-    content = fmt.fit(content, width)
-    return content + Content(" " * (width - content.cell_length))
+    return content.truncate(max(width, 1), ellipsis=True, pad=True)
 
 
 def _movement(pair: Pair, glyphs: Glyphs) -> tuple[str, str]:
@@ -255,27 +217,26 @@ def _movement(pair: Pair, glyphs: Glyphs) -> tuple[str, str]:
     return glyphs.same, fmt.MUTED
 
 
-def _slopes(found: ListComparison, look: Look, count: int) -> Canvas:
-    """The lines between the lists; the chosen chunk's last and thicker."""
+def _slopes(found: Difference, look: Look, count: int) -> Canvas:
+    """Draw the lines between the lists; the chosen chunk's last and thicker."""
     canvas = Canvas(look.gutter, max(count * look.lines, 1), look.glyphs is not ASCII)
-    end = look.gutter * canvas.across - 1
-    flat = canvas.across
-
-    def y(rank: int) -> int:
-        return canvas.middle((rank - 1) * look.lines)
-
+    end, flat = look.gutter * canvas.across - 1, canvas.across
+    dash = ("╌" if canvas.braille else "-") * 2
     for pair in sorted(found.pairs, key=lambda pair: pair.chunk_id == look.chosen):
-        chosen = pair.chunk_id == look.chosen
-        style = f"{_slope_style(pair)} bold" if chosen else _slope_style(pair)
-        if pair.first is None or pair.second is None:
-            continue
-        for offset in (0, -1) if chosen and canvas.braille else (0,):
-            start, stop = y(pair.first) + offset, y(pair.second) + offset
-            canvas.line((0, start), (flat, start), style)
-            canvas.line((flat, start), (end - flat, stop), style)
-            canvas.line((end - flat, stop), (end, stop), style)
-    for pair in found.pairs:
-        _stub(canvas, pair, look, _slope_style(pair))
+        style = _slope_style(pair)
+        rows = [(rank - 1) * look.lines for rank in (pair.first, pair.second) if rank is not None]
+        if pair.second is None:
+            canvas.put(0, rows[0], f"{dash} out", f"{style} bold")
+        elif pair.first is None:
+            canvas.put(look.gutter - 6, rows[0], f"new {dash}", f"{style} bold")
+        else:
+            is_chosen = pair.chunk_id == look.chosen
+            style = f"{style} bold" if is_chosen else style
+            for offset in (0, -1) if is_chosen and canvas.braille else (0,):
+                start, stop = (canvas.middle(row) + offset for row in rows)
+                canvas.line((0, start), (flat, start), style)
+                canvas.line((flat, start), (end - flat, stop), style)
+                canvas.line((end - flat, stop), (end, stop), style)
     return canvas
 
 
@@ -285,17 +246,6 @@ def _slope_style(pair: Pair) -> str:
     if pair.second is None or pair.gained < 0:
         return "$state-error"
     return "$state-ok" if pair.gained > 0 else "$foreground 45%"
-
-
-def _stub(canvas: Canvas, pair: Pair, look: Look, style: str) -> None:
-    """What only one list has: a short line with `out` or `new`."""
-    dash = "╌" if canvas.braille else "-"
-    if pair.second is None:
-        assert pair.first is not None
-        canvas.put(0, (pair.first - 1) * look.lines, f"{dash * 2} out", f"{style} bold")
-    elif pair.first is None:
-        row = (pair.second - 1) * look.lines
-        canvas.put(look.gutter - 6, row, f"new {dash * 2}", f"{style} bold")
 
 
 _WORD, _VALUE, _RANK = 13, 8, 5
@@ -322,16 +272,14 @@ def two_results(
     fixed = _WORD + 2 * (_VALUE + _RANK + outer) + _DIFFERENCE + _TAIL
     cells = max((width - fixed) // 2, 4)
     half = width // 2 - 1
+    sides = (("A", first), ("B", second))
+    named = [
+        Content.assemble((f"{name}  ", "$primary bold"), (place(one.chunk), "bold"))
+        for name, one in sides
+    ]
     lines = [
-        _halves(
-            [
-                Content.assemble((f"{name}  ", "$primary bold"), (place(one.chunk), "bold"))
-                for name, one in (("A", first), ("B", second))
-            ],
-            half,
-            width,
-        ),
-        _halves([_verdict(ranked, one) for one in (first, second)], half, width),
+        _halves(named, half, width),
+        _halves([_verdict(ranked, one) for _, one in sides], half, width),
         Content(""),
         _head(cells, outer),
     ]
@@ -357,8 +305,8 @@ def two_results(
 
 
 def _halves(sides: list[Content], half: int, width: int) -> Content:
-    left, right = (fmt.fit(side, half) for side in sides)
-    return Content.assemble(left, " " * (width - half - left.cell_length), right)
+    left, right = sides
+    return _padded(left, half) + " " * (width - 2 * half) + fmt.fit(right, half)
 
 
 def _verdict(ranked: Ranked, scored: Scored) -> Content:
@@ -407,18 +355,16 @@ def _row(
     glyphs: Glyphs,
 ) -> Content:
     # A step that only keeps or loses a result has no score of its own to compare.
-    is_gate = isinstance(kind, Stage) and not any(step is not None and step.sign for step in pair)
-    one, other = (
-        replace(step, value=None) if step is not None and is_gate else step for step in pair
-    )
-    known = one or other
-    assert known is not None
+    if isinstance(kind, Stage) and not any(step is not None and step.sign for step in pair):
+        pair = [replace(step, value=None) if step is not None else None for step in pair]
+    one, other = pair
+    tone = next(step.tone for step in pair if step is not None)
     return Content.assemble(
         _formula(one, outer, left=True),
         (f"{_rank(one):<{_RANK}}", fmt.MUTED),
         (f"{_value(one):>{_VALUE}}", "bold"),
         _bar(one, cells, scale, glyphs, mirrored=True),
-        (f"{step_name(kind):^{_WORD}}", STYLES[known.tone]),
+        (f"{step_name(kind):^{_WORD}}", STYLES[tone]),
         _bar(other, cells, scale, glyphs, mirrored=False),
         (f"{_value(other):>{_VALUE}}", "bold"),
         (f"{_rank(other):>{_RANK}}", fmt.MUTED),
@@ -438,9 +384,9 @@ def _rank(step: ScoreStep | None) -> str:
 def _formula(step: ScoreStep | None, width: int, *, left: bool) -> Content:
     if width == 0:
         return Content("")
-    text = fmt.fit(Content.styled(step.formula if step is not None else "", fmt.MUTED), width - 2)
-    blank = Content(" " * (width - text.cell_length - 1))
-    return text + blank + Content(" ") if left else Content(" ") + text + blank
+    formula = Content.styled(step.formula if step is not None else "", fmt.MUTED)
+    text = formula.truncate(width - 1, ellipsis=True, pad=True)
+    return text + " " if left else " " + text
 
 
 def _difference(one: ScoreStep | None, other: ScoreStep | None) -> Content:

@@ -341,23 +341,22 @@ class RankingController:
 
     def compare(self) -> None:
         """Put two rankings, or the two pinned chunks, side by side."""
-        from memtui.tui.screens.compare import CompareScreen
+        from memtui.tui.screens.compare import CompareScreen, Comparison
 
         view = self.view
         if view.engine is None or view.ranked is None or not view.ranked.pool.chunks:
             tell(view, "Nothing to compare: search for something first.")
             return
-        screen = CompareScreen(
+        comparison = Comparison(
             view.engine,
             view.ranked,
             view.ranking,
             view.options,
             pinned=view.pinned,
-            glyphs=view.glyphs,
             chosen=view.selected_id,
             typing=not view.is_foreign or view.flow.submitted != view.flow.wanted,
-            explain=view.inquiry.explain_in,
         )
+        screen = CompareScreen(comparison, glyphs=view.glyphs, explain=view.inquiry.explain_in)
         view.app.push_screen(screen, self._compared)
 
     def _compared(self, chunk_id: str | None) -> None:
