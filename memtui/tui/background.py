@@ -123,3 +123,50 @@ class Timers:
     def is_running(self, name: str) -> bool:
         """Whether it is still to be done."""
         return name in self._running
+
+
+class LongTask:
+    """Runs one long task at a time for a screen: says how far it is, and can be stopped."""
+
+    def __init__(self, node: DOMNode, description: str) -> None:
+        self._node, self._description = node, description
+        self._ticket: object | None = None
+        """Of the task that is running; what an older one tells is dropped."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a task is running."""
+        return self._ticket is not None
+
+    def start(
+        self,
+        work: Callable[[Callable[[], bool], Callable[[int, int], None]], T],
+        then: Callable[[T], object],
+        failed: Callable[[str], object],
+        progressed: Callable[[int, int], object],
+    ) -> None:
+        """Run `work(is_cancelled, report)` on a thread, the other three on the event loop."""
+        ticket = self._ticket = object()
+
+        def end(call: Callable[..., object], value: object) -> None:
+            if ticket is self._ticket:
+                self._ticket = None
+                call(value)
+
+        def tell_progress(done: int, total: int) -> None:
+            if ticket is self._ticket:
+                progressed(done, total)
+
+        report = at_intervals(lambda done, total: self._node.call_later(tell_progress, done, total))
+        in_background(
+            self._node,
+            lambda: work(lambda: ticket is not self._ticket, report),
+            lambda value: end(then, value),
+            lambda error: end(failed, error),
+            description=self._description,
+        )
+
+    def stop(self) -> bool:
+        """Stop the task; false when none is running."""
+        was_running, self._ticket = self.is_running, None
+        return was_running

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memtui.model import Chunk, Ranking, citation
+from memtui.model import Chunk, citation
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, Neighbours
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import at_intervals, in_background
+from memtui.tui.background import LongTask, in_background
 
 if TYPE_CHECKING:
-    from memtui.engine import Engine
     from memtui.tui.screens.chunk.screen import ChunkScreen
 
 
@@ -40,7 +39,7 @@ class ChunkLookup:
 
     def load(self) -> None:
         """Look the chunk up in the index as it is now, then what is like it."""
-        engine = self._screen.engine
+        engine = self._screen.memtui.engine
         if engine is None:
             return
         self._ticket += 1
@@ -60,7 +59,19 @@ class ChunkLookup:
             self.record = record or self.record
             self._screen.show_record()
             if record is not None:
-                self._load_neighbours(engine, ticket)
+                in_background(
+                    self._screen,
+                    lambda: engine.browse.neighbours(chunk_id),
+                    take_neighbours,
+                    lambda error: take_neighbours(None, error),
+                    description="find what is like a chunk",
+                )
+
+        def take_neighbours(neighbours: Neighbours | None, problem: str = "") -> None:
+            if ticket == self._ticket:
+                self.neighbours_problem = problem
+                self.neighbours = neighbours or self.neighbours
+                self._screen.neighbours_loaded()
 
         in_background(
             self._screen,
@@ -70,28 +81,13 @@ class ChunkLookup:
             description="read a chunk",
         )
 
-    def _load_neighbours(self, engine: Engine, ticket: int) -> None:
-        def take(neighbours: Neighbours | None, problem: str = "") -> None:
-            if ticket == self._ticket:
-                self.neighbours_problem = problem
-                self.neighbours = neighbours or self.neighbours
-                self._screen.neighbours_loaded()
-
-        in_background(
-            self._screen,
-            lambda: engine.browse.neighbours(self.chunk_id),
-            take,
-            lambda error: take(None, error),
-            description="find what is like a chunk",
-        )
-
     def follow(self, chunk: Chunk) -> None:
         """Look at another chunk from now on."""
         self.chunk_id, self.record, self.successor = chunk.id, None, None
         self.is_gone, self.neighbours = False, None
 
     def note(self) -> str:
-        """One line about a chunk that is not there, or that could not be read; else empty."""
+        """Say in one line that a chunk is not there or could not be read; else empty."""
         if self.problem:
             return f"cannot be read: {safe_line(self.problem)}"
         if not self.is_gone:
@@ -113,16 +109,9 @@ class AnsweredQueries:
         self.is_current = True
         """Whether the index is still the one that the queries were asked of."""
         self.was_asked = False
+        self.task = LongTask(screen, "ask the queries")
         self._screen = screen
         self._progress = (0, 0)
-        self._tickets = 0
-        self._running = 0
-        """The ticket of what is being asked; 0 for nothing."""
-
-    @property
-    def is_running(self) -> bool:
-        """Whether queries are being asked."""
-        return self._running != 0
 
     @property
     def queries(self) -> tuple[str, ...]:
@@ -131,62 +120,36 @@ class AnsweredQueries:
 
     def ask(self, chunk_id: str) -> None:
         """Ask every query of the history by the present ranking."""
-        engine, queries = self._screen.engine, self.queries
+        engine, queries = self._screen.memtui.engine, self.queries
         if engine is not None and queries:
-            self._tickets += 1
-            self._running = ticket = self._tickets
             self.was_asked = self.is_current = True
-            self._progress, self.problem = (0, len(queries)), ""
+            self._show_progress(0, len(queries))
             ranking = self._screen.memtui.search_screen.ranking
-            in_background(
-                self._screen,
-                lambda: self._answers(engine, chunk_id, queries, ranking, ticket),
-                lambda answered: self._take(ticket, answered),
-                lambda error: self._take(ticket, None, error),
-                description="ask the queries",
+            self.task.start(
+                lambda cancelled, progressed: engine.browse.answered_queries(
+                    chunk_id, queries, ranking=ranking, cancelled=cancelled, progressed=progressed
+                ),
+                self._take,
+                lambda problem: self._take(self.answered, problem),
+                self._show_progress,
             )
         self._screen.show_queries()
 
-    def _answers(
-        self, engine: Engine, chunk_id: str, queries: Sequence[str], ranking: Ranking, ticket: int
-    ) -> Sequence[AnsweredQuery]:
-        def progressed(done: int, total: int) -> None:
-            if ticket == self._running:
-                self._progress = (done, total)
-                self._screen.show_queries()
+    def _show_progress(self, done: int, total: int) -> None:
+        self._progress, self.problem = (done, total), ""
+        self._screen.show_queries()
 
-        return engine.browse.answered_queries(
-            chunk_id,
-            queries,
-            ranking=ranking,
-            cancelled=lambda: self._running != ticket,
-            progressed=at_intervals(
-                lambda done, total: self._screen.call_later(lambda: progressed(done, total))
-            ),
-        )
-
-    def _take(
-        self, ticket: int, answered: Sequence[AnsweredQuery] | None, problem: str = ""
-    ) -> None:
-        if ticket == self._running:
-            self._running, self.problem = 0, problem
-            self.answered = self.answered if answered is None else answered
-            self._screen.show_queries()
-
-    def stop(self) -> bool:
-        """Ask no more of them; false when none is asked."""
-        was_running, self._running = self.is_running, 0
-        return was_running
+    def _take(self, answered: Sequence[AnsweredQuery] | None, problem: str = "") -> None:
+        self.answered, self.problem = answered, problem
+        self._screen.show_queries()
 
     def reset(self) -> None:
         """Forget the answers of another chunk."""
-        self.stop()
+        self.task.stop()
         self.answered, self.was_asked = None, False
 
-    # --- in words -------------------------------------------------------------------------------
-
     def empty_note(self, *, is_gone: bool, address: str, error_glyph: str) -> str:
-        """Why there are no queries to show."""
+        """Say why there are no queries to show."""
         if self.problem:
             return f"{error_glyph} {safe_line(self.problem)} · a tries again"
         if not self.queries:
@@ -194,15 +157,14 @@ class AnsweredQueries:
         number = fmt.counted(len(self.queries), "query", "queries")
         if self.answered is not None:
             return f"in the top k of none of {number}"
-        if self.is_running or is_gone:
+        if self.task.is_running or is_gone:
             return ""
-        return (
-            f"a asks the {number}{f' (sends them to {address})' if address else ' of the history'}"
-        )
+        where = f"(sends them to {address})" if address else "of the history"
+        return f"a asks the {number} {where}"
 
     def progress_note(self) -> tuple[str, str]:
-        """How far the asking is and how to ask again, with the style of it."""
-        if self.is_running:
+        """Say how far the asking is and how to ask again, with the style of it."""
+        if self.task.is_running:
             done, total = self._progress
             return f"asking {fmt.count(done)} of {fmt.count(total)} · a stops", "$state-warn"
         if self.answered is None:
@@ -214,7 +176,7 @@ class AnsweredQueries:
 
 
 def chunk_near(chunks: Sequence[Chunk], gone: Chunk) -> Chunk | None:
-    """The chunk that has most of the lines of one that is gone, else the nearest one."""
+    """Return the chunk that has most of the lines of one that is gone, else the nearest one."""
 
     def fit(chunk: Chunk) -> tuple[int, int]:
         shared = min(chunk.end_line, gone.end_line) - max(chunk.start_line, gone.start_line) + 1

@@ -36,65 +36,59 @@ KINDS: Mapping[str, tuple[str, str]] = {
 NEIGHBOUR_LINES = 2
 WORDS = 24
 """So many of the words that chunks share are shown, or looked for."""
+LABEL = 12
+"""Cells of the labels of the facts."""
+_SHORT = 32
+"""Digits of an id or a hash where it is written short."""
 _SEARCHED = 8_000
 """Characters of a neighbour in which the part that is shown is looked for."""
 _BAR = 10
-_COUNT, _SCORE = 7, 7
-_TERM = (8, 28)
-
-
-# --- facts -------------------------------------------------------------------------------------
-
-LABEL = 12
-"""Cells of the labels."""
-_SHORT = 32
+_SHORTEST_TERM, _LONGEST_TERM = 8, 28
 
 
 def record_facts(record: ChunkRecord, now: datetime, *, short: bool = False) -> list[Fact]:
-    """Everything that is one line: identity, size, vector, date, importance, last change.
+    """Return everything that is one line: identity, size, vector, date, importance, last change.
 
     `short` writes only the beginning of the id and the hash.
     """
     chunk = record.chunk
-    digits = _SHORT if short else None
+    holds = (
+        fmt.counted(record.tokens, "token"),
+        fmt.counted(len(record.terms), "term"),
+        fmt.counted(record.characters, "character"),
+        fmt.counted(chunk.end_line - chunk.start_line + 1, "line"),
+    )
+    by = f"  by {safe_line(record.provider)}" if record.provider else ""
+    model = safe_line(chunk.model) if chunk.model or by else ("none", fmt.MUTED)
+    changed = Content.styled("not known", fmt.MUTED)
+    if record.changed is not None:
+        local = f"{record.changed.astimezone(now.tzinfo):%Y-%m-%d %H:%M}"
+        changed = Content.assemble(local, (f"  {fmt.ago(record.changed, now)}", fmt.MUTED))
+    importance = Content.styled("not set", fmt.MUTED)
+    if record.importance is not None:
+        importance = Content(fmt.short_number(record.importance, 3))
+    project = f"  project {', '.join(chunk.project_keys)}" if chunk.project_keys else ""
     return [
-        ("id", _hexadecimal(chunk.id, digits)),
-        ("text hash", _hexadecimal(chunk.hash, digits)),
-        ("holds", Content(_size(record))),
-        ("model", _model(record)),
+        ("id", _hexadecimal(chunk.id, short)),
+        ("text hash", _hexadecimal(chunk.hash, short)),
+        ("holds", Content(", ".join(holds))),
+        (
+            "model",
+            Content.assemble(
+                safe_line(chunk.model) if has_model else ("none", fmt.MUTED), (by, fmt.MUTED)
+            ),
+        ),
         ("vector", _vector(record)),
         ("date", _date(chunk, now)),
-        ("importance", _importance(record)),
-        ("changed", _changed(record.changed, now)),
-        ("source", Content(_source(record))),
+        ("importance", importance),
+        ("changed", changed),
+        ("source", Content(safe_line(f"{chunk.source}  row {record.rowid}{project}"))),
     ]
 
 
-def _hexadecimal(value: str, digits: int | None) -> Content:
-    shown = safe_line(value[:digits])
-    return Content(shown if digits is None or len(value) <= digits else f"{shown}…")
-
-
-def _size(record: ChunkRecord) -> str:
-    chunk = record.chunk
-    lines = chunk.end_line - chunk.start_line + 1
-    return ", ".join(
-        (
-            fmt.counted(record.tokens, "token"),
-            fmt.counted(len(record.terms), "term"),
-            fmt.counted(record.characters, "character"),
-            fmt.counted(lines, "line"),
-        )
-    )
-
-
-def _model(record: ChunkRecord) -> Content:
-    if not record.chunk.model and not record.provider:
-        return Content.styled("none", fmt.MUTED)
-    provider = safe_line(record.provider)
-    return Content.assemble(
-        safe_line(record.chunk.model), (f"  by {provider}" if provider else "", fmt.MUTED)
-    )
+def _hexadecimal(value: str, short: bool) -> Content:
+    shown = value[:_SHORT] if short else value
+    return Content(safe_line(shown) + ("…" if shown != value else ""))
 
 
 def _vector(record: ChunkRecord) -> Content:
@@ -114,76 +108,40 @@ def _date(chunk: Chunk, now: datetime) -> Content:
         return Content.styled(origin or "none of its own", fmt.MUTED)
     days = (now.date() - chunk.day).days
     age = f"{fmt.days(days)} ago" if days > 0 else fmt.days(days)
-    told = f"  {age}, from the {origin}" if origin else f"  {age}"
-    return Content.assemble(chunk.day.isoformat(), (told, fmt.MUTED))
-
-
-def _importance(record: ChunkRecord) -> Content:
-    if record.importance is None:
-        return Content.styled("not set", fmt.MUTED)
-    return Content(fmt.short_number(record.importance, 3))
-
-
-def _changed(when: datetime | None, now: datetime) -> Content:
-    if when is None:
-        return Content.styled("not known", fmt.MUTED)
-    local = when.astimezone(now.tzinfo)
-    return Content.assemble(f"{local:%Y-%m-%d %H:%M}", (f"  {fmt.ago(when, now)}", fmt.MUTED))
-
-
-def _source(record: ChunkRecord) -> str:
-    keys = ", ".join(record.chunk.project_keys)
-    project = f"  project {keys}" if keys else ""
-    return safe_line(f"{record.chunk.source}  row {record.rowid}{project}")
-
-
-# --- terms --------------------------------------------------------------------------------------
+    words = f"  {age}, from the {origin}" if origin else f"  {age}"
+    return Content.assemble(chunk.day.isoformat(), (words, fmt.MUTED))
 
 
 def term_rows(terms: Sequence[ChunkTerm], sort: str, chunks: int, glyphs: Glyphs) -> list[Row]:
-    """A row for each term, after a row that names the columns; `chunks` are those of the index."""
+    """Make a row for each term, after one that names the columns; `chunks` are in the index."""
     if not terms:
         return []
     longest = max(len(term.term) for term in terms)
-    column = min(max(longest, _TERM[0]), _TERM[1])
+    column = min(max(longest, _SHORTEST_TERM), _LONGEST_TERM)
     total = max(chunks, max(term.document_frequency for term in terms))
-    shares = len(f"{fmt.count(total)}/{fmt.count(total)}") + 2
-    head = f"{'term':<{column}}{'count':>{_COUNT}}{'in chunks':>{max(shares, 11)}}"
-    rows: list[Row] = [Row("", lambda width: Content.styled(head, fmt.MUTED), is_heading=True)]
-    for term in sorted(terms, key=SORTS[sort]):
-        draw = partial(_term_line, term, column, max(shares, 11), total, glyphs)
-        rows.append(Row(term.term, draw))
-    return rows
+    shares = max(2 * len(fmt.count(total)) + 3, 11)
+
+    def draw(term: ChunkTerm, width: int) -> Content:
+        name = Content(safe_line(term.term)).truncate(column, ellipsis=True, pad=True)
+        share = f"{fmt.count(term.document_frequency)}/{fmt.count(total)}"
+        line = Content.assemble(
+            name, f"{fmt.count(term.count):>7}", (f"{share:>{shares}}", fmt.MUTED)
+        )
+        room = min(width - line.cell_length - 2, 24)
+        if room < 4:
+            return line
+        cells = min(room, round(room * term.document_frequency / max(1, total)))
+        return Content.assemble(line, "  ", (glyphs.keyword * cells, "$leg-keyword"))
+
+    head = Content.styled(f"{'term':<{column}}{'count':>7}{'in chunks':>{shares}}", fmt.MUTED)
+    rows = [Row("", lambda width: head, is_heading=True)]
+    return rows + [Row(one.term, partial(draw, one)) for one in sorted(terms, key=SORTS[sort])]
 
 
-def _term_line(
-    term: ChunkTerm, column: int, shares: int, total: int, glyphs: Glyphs, width: int
-) -> Content:
-    name = Content(safe_line(term.term)).truncate(column, ellipsis=True, pad=True)
-    share = f"{fmt.count(term.document_frequency)}/{fmt.count(total)}"
-    line = Content.assemble(
-        name, f"{fmt.count(term.count):>{_COUNT}}", (f"{share:>{shares}}", fmt.MUTED)
-    )
-    room = min(width - line.cell_length - 2, 24)
-    if room < 4:
-        return line
-    cells = min(room, round(room * term.document_frequency / max(1, total)))
-    return Content.assemble(line, "  ", (glyphs.keyword * cells, "$leg-keyword"))
-
-
-# --- what is like it ----------------------------------------------------------------------------
-
-
-def neighbour_of(neighbours: Neighbours | None, row_id: str | None) -> Neighbour | None:
-    """The neighbour of a row by the row's id."""
-    if neighbours is None or not row_id:
-        return None
-    kind, _, chunk_id = row_id.partition(":")
-    found = _lists(neighbours).get(kind, ())
-    return next((one for one in found if one.chunk.id == chunk_id), None)
-
-
-def _lists(neighbours: Neighbours) -> Mapping[str, tuple[Neighbour, ...]]:
+def neighbour_lists(neighbours: Neighbours | None) -> Mapping[str, tuple[Neighbour, ...]]:
+    """Return what is like a chunk, by the names of `KINDS`."""
+    if neighbours is None:
+        return {}
     return {
         "duplicate": neighbours.duplicates,
         "vector": neighbours.by_vector,
@@ -191,48 +149,36 @@ def _lists(neighbours: Neighbours) -> Mapping[str, tuple[Neighbour, ...]]:
     }
 
 
-def alike(neighbours: Neighbours) -> frozenset[str]:
-    """Ids of all chunks that are like it in any way."""
-    return frozenset(one.chunk.id for found in _lists(neighbours).values() for one in found)
-
-
 def neighbour_rows(neighbours: Neighbours, words: tuple[str, ...], glyphs: Glyphs) -> list[Row]:
-    """Near-duplicates, then the nearest by vector and by shared words, each under its heading.
+    """Make rows of near-duplicates, then the nearest by vector and by words, under headings.
 
     `words` are the rarest of the chunk itself: what is shown of a neighbour holds them.
     """
     rows: list[Row] = []
-    for kind, found in _lists(neighbours).items():
-        why = ""
-        if kind == "vector" and neighbours.vector_state is not Reason.OK:
-            why = fmt.reason_words(neighbours.vector_state)
-        draw = partial(_heading, kind, len(found), why, glyphs)
+    for kind, alike in neighbour_lists(neighbours).items():
+        state = neighbours.vector_state if kind == "vector" else Reason.OK
+        why = "" if state is Reason.OK else fmt.reason_words(state)
+        draw = partial(_draw_heading, kind, len(alike), why, glyphs)
         rows.append(Row(f"{kind}:", draw, NEIGHBOUR_LINES, is_heading=True))
-        rows += [
-            Row(
-                f"{kind}:{one.chunk.id}",
-                partial(_neighbour, one, kind, words, glyphs),
-                NEIGHBOUR_LINES,
-            )
-            for one in found
-        ]
+        for one in alike:
+            draw = partial(_draw_neighbour, one, kind, words, glyphs)
+            rows.append(Row(f"{kind}:{one.chunk.id}", draw, NEIGHBOUR_LINES))
     return rows
 
 
-def _heading(kind: str, count: int, why: str, glyphs: Glyphs, width: int) -> Content:
-    """What the chunks below have in common, how many there are, and what the score is."""
+def _draw_heading(kind: str, count: int, why: str, glyphs: Glyphs, width: int) -> Content:
+    """Say what the chunks below have in common, how many there are, and what the score is."""
     title, about = KINDS[kind]
-    told = why or (fmt.count(count) if count else "none")
-    note = Content.styled(told, "$state-warn" if why else fmt.MUTED)
-    return Content("\n").join(
-        [heading(title, width, glyphs, note), fmt.fit(Content.styled(about, fmt.MUTED), width)]
-    )
+    number = why or (fmt.count(count) if count else "none")
+    note = Content.styled(number, "$state-warn" if why else fmt.MUTED)
+    below = fmt.fit(Content.styled(about, fmt.MUTED), width)
+    return Content("\n").join([heading(title, width, glyphs, note), below])
 
 
-def _neighbour(
+def _draw_neighbour(
     one: Neighbour, kind: str, words: tuple[str, ...], glyphs: Glyphs, width: int
 ) -> Content:
-    """A score with its bar and the place; below, the words that both have, else some text."""
+    """Draw a score with its bar and the place; below, the words that both have, else some text."""
     glyph, style = {
         "vector": (glyphs.vector, "$leg-vector"),
         "words": (glyphs.keyword, "$leg-keyword"),
@@ -242,29 +188,24 @@ def _neighbour(
     head = Content.assemble(
         (f"{fmt.score(one.score):>6} ", "bold"), (glyph * full, style), " " * (bar - full + 1)
     )
-    room = max(8, width - head.cell_length)
-    place = place_text(one.chunk.path, one.chunk.start_line, room)
+    place = place_text(one.chunk.path, one.chunk.start_line, max(8, width - head.cell_length))
     indent = " " * 7
     if one.shared:
-        told = Content.assemble(("shared ", fmt.MUTED), safe_line(", ".join(one.shared[:WORDS])))
+        text = Content.assemble(("shared ", fmt.MUTED), safe_line(", ".join(one.shared[:WORDS])))
     else:
         part = snippet(one.chunk.text[:_SEARCHED], words, max(8, width - len(indent)))
-        told = Content.styled(safe_line(part.text), fmt.MUTED)
-    below = fmt.fit(Content.assemble(indent, told), width)
-    return Content("\n").join([Content.assemble(head, place), below])
-
-
-# --- queries ------------------------------------------------------------------------------------
+        text = Content.styled(safe_line(part.text), fmt.MUTED)
+    return Content("\n").join([head + place, fmt.fit(indent + text, width)])
 
 
 def query_rows(answered: Iterable[AnsweredQuery]) -> list[Row]:
-    """Rank, score and text of each query."""
-    return [Row(one.query, partial(_query, one)) for one in answered]
+    """Make a row of rank, score and text for each query."""
 
+    def draw(one: AnsweredQuery, width: int) -> Content:
+        return Content.assemble(
+            (f"{fmt.rank(one.rank):>4}", "bold"),
+            (f"{fmt.score(one.score):>7}  ", fmt.MUTED),
+            safe_line(one.query),
+        )
 
-def _query(one: AnsweredQuery, width: int) -> Content:
-    return Content.assemble(
-        (f"{fmt.rank(one.rank):>4}", "bold"),
-        (f"{fmt.score(one.score):>{_SCORE}}  ", fmt.MUTED),
-        safe_line(one.query),
-    )
+    return [Row(one.query, partial(draw, one)) for one in answered]

@@ -14,8 +14,7 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Static
 
-from memtui.bus import Subscription
-from memtui.model import Chunk, citation
+from memtui.model import citation
 from memtui.model.browsing import Neighbour
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
@@ -37,8 +36,7 @@ from memtui.tui.screens.chunk.rows import (
     LABEL,
     SORTS,
     WORDS,
-    alike,
-    neighbour_of,
+    neighbour_lists,
     neighbour_rows,
     query_rows,
     record_facts,
@@ -51,7 +49,7 @@ from memtui.tui.widgets.line_view import Facts, LineView
 from memtui.tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
-    from memtui.engine import Engine
+    from memtui.bus import Subscription
     from memtui.tui.app import MemtuiApp
 
 SECTIONS: Mapping[str, str] = {
@@ -74,10 +72,6 @@ class ChunkScreen(BaseScreen[None]):
     BINDING_GROUP_TITLE = "Chunk"
     BINDINGS: ClassVar[list[BindingType]] = bindings("chunk")
 
-    place_line = query_one("#chunk-place", Static)
-    note_line = query_one("#chunk-note", Static)
-    sections = query_one("#chunk-sections", Static)
-    facts = query_one(Facts)
     text = query_one("#text", LineView)
     like = query_one("#like", RowList)
     terms = query_one("#terms", RowList)
@@ -101,45 +95,35 @@ class ChunkScreen(BaseScreen[None]):
         return app_of(self)
 
     @property
-    def engine(self) -> Engine | None:
-        """The engine of the application, once it is open."""
-        return self.memtui.engine
-
-    @property
-    def chunk(self) -> Chunk | None:
-        """The chunk, once it is known."""
-        return self.lookup.chunk
+    def neighbour(self) -> Neighbour | None:
+        """The chosen neighbour."""
+        kind, _, chunk_id = (self.like.chosen_id or "").partition(":")
+        neighbours = neighbour_lists(self.lookup.neighbours).get(kind, ())
+        return next((one for one in neighbours if one.chunk.id == chunk_id), None)
 
     def layout_classes(self) -> dict[str, bool]:
-        """Those of every screen, and whether one part is shown at a time."""
+        """Return those of every screen, and whether one part is shown at a time."""
         is_small = self.size.width < 60 or self.size.height < 16
         return {**super().layout_classes(), "-small": is_small}
 
     def compose(self) -> ComposeResult:
-        yield Static(id="chunk-place", markup=False)
-        yield Static(id="chunk-note", markup=False)
-        yield Static(id="chunk-sections", markup=False)
+        for name in ("place", "note", "sections"):
+            yield Static(id=f"chunk-{name}", markup=False)
+        lists = [
+            RowList(id=name, marker=self.glyphs.marker, gap=0, secondary=True, classes="part")
+            for name in ("like", "terms", "queries")
+        ]
         with Horizontal(id="chunk-body"):
             with Vertical(id="chunk-left", classes="part"):
                 with VerticalScroll(id="facts"):
                     yield Facts(label_width=LABEL)
                 yield LineView(id="text")
             with Vertical(id="chunk-right", classes="part"):
-                yield self._list("like")
+                yield lists[0]
                 with Vertical(id="chunk-lists", classes="part"):
-                    yield self._list("terms")
-                    yield self._list("queries")
+                    yield from lists[1:]
         with Horizontal(id="chunk-keys"):
             yield KeyBar()
-
-    def _list(self, name: str) -> RowList:
-        return RowList(
-            id=name,
-            marker=self.glyphs.marker,
-            gap=0,
-            secondary=True,
-            classes="part",
-        )
 
     def on_mount(self) -> None:
         """Look the chunk up, and follow the index from here on."""
@@ -152,7 +136,7 @@ class ChunkScreen(BaseScreen[None]):
 
     def on_unmount(self) -> None:
         """Stop following the index, and asking."""
-        self.queries.stop()
+        self.queries.task.stop()
         if self._subscription is not None:
             self._subscription.close()
 
@@ -168,87 +152,76 @@ class ChunkScreen(BaseScreen[None]):
         self.show_queries()
         if not self._is_behind:
             self._is_behind = True
-            self.set_timer(FOLLOW_PAUSE, self._load_in_front)
+            self.set_timer(FOLLOW_PAUSE, self.on_screen_resume)
 
-    def _load_in_front(self) -> None:
-        # One may lie over another, many deep; each is read when it is seen again.
+    def on_screen_resume(self) -> None:
+        """Read again what changed; of screens that lie over another, each when it is in front."""
         if self._is_behind and self.is_current:
             self._is_behind = False
             self.lookup.load()
 
-    def on_screen_resume(self) -> None:
-        """Read again what changed while another screen was in front."""
-        self._load_in_front()
-
     def neighbours_loaded(self) -> None:
         """Show what is like it; then ask the queries, once."""
-        self.show_neighbours()
-        if not self.queries.was_asked and not query_address(self.engine):
+        self._show_neighbours()
+        if not self.queries.was_asked and not query_address(self.memtui.engine):
             self.queries.ask(self.lookup.chunk_id)
 
     # --- what is shown --------------------------------------------------------------------------
 
     def show_record(self) -> None:
         """Draw what the index holds about the chunk."""
-        self._show_note()
-        record, engine = self.lookup.record, self.engine
-        if record is None or engine is None:
-            self.place_line.update(Content.styled(safe_line(self.lookup.chunk_id), "bold"))
-            self.show_neighbours()
-            self.show_queries()
-            return
-        chunk = record.chunk
-        place = safe_line(citation(chunk.path, chunk.start_line, chunk.end_line))
-        self.place_line.update(Content.styled(place, "bold $primary"))
-        self._show_facts()
-        self._show_text(())
-        self._show_terms()
-        self.show_neighbours()
+        note, chunk = self.lookup.note(), self.lookup.chunk
+        self.set_class(bool(note), "-noted")
+        self._write("note", Content.styled(f"{self.glyphs.problem} {note}", "$state-error"))
+        if chunk is None:
+            self._write("place", Content.styled(safe_line(self.lookup.chunk_id), "bold"))
+        else:
+            place = citation(chunk.path, chunk.start_line, chunk.end_line)
+            self._write("place", Content.styled(safe_line(place), "bold $primary"))
+            self._show_facts()
+            self._show_text(())
+            self._show_terms()
+        self._show_neighbours()
         self.show_queries()
 
-    def _show_facts(self) -> None:
-        if self.lookup.record is not None and self.engine is not None:
-            short = self.size.width < WIDE or self.size.height < TALL
-            self.facts.show_facts(record_facts(self.lookup.record, self.engine.now(), short=short))
+    def _write(self, name: str, content: Content) -> None:
+        self.query_one(f"#chunk-{name}", Static).update(content)
 
-    def _show_note(self) -> None:
-        note = self.lookup.note()
-        self.set_class(bool(note), "-noted")
-        self.note_line.update(Content.styled(f"{self.glyphs.error} {note}", "$state-error"))
-        self.refresh_bindings()
+    def _show_facts(self) -> None:
+        record, engine = self.lookup.record, self.memtui.engine
+        if record is not None and engine is not None:
+            short = self.size.width < WIDE or self.size.height < TALL
+            facts = record_facts(record, engine.now(), short=short)
+            self.query_one(Facts).show_facts(facts)
 
     def _show_text(self, terms: tuple[str, ...]) -> None:
-        if self.chunk is None:
-            return
-        side = SideText(self.chunk.path, self.chunk.start_line, self.chunk.text)
-        again = side == self._shown_text
-        self._shown_text = side
-        self.text.border_title = Content("Text")
-        self.text.lay_out(lambda width: one_text(side, width, terms), again=again)
+        chunk = self.lookup.chunk
+        if chunk is not None:
+            side = SideText(chunk.path, chunk.start_line, chunk.text)
+            again, self._shown_text = side == self._shown_text, side
+            self.text.border_title = Content("Text")
+            self.text.lay_out(lambda width: one_text(side, width, terms), again=again)
 
     def _show_terms(self) -> None:
-        if self.lookup.record is None or self.engine is None:
-            return
-        chunks = self.engine.index.status().chunks
-        rows = term_rows(self.lookup.record.terms, self._sort, chunks, self.glyphs)
-        self.terms.set_rows(rows, self.terms.chosen_id, empty="the keyword leg sees no words")
-        count = fmt.count(len(self.lookup.record.terms))
-        self.terms.border_title = Content.assemble("Terms  ", count)
-        self.terms.border_subtitle = Content(f"{self._sort} first · o sorts")
-        self._name_sections()
+        record, engine = self.lookup.record, self.memtui.engine
+        if record is not None and engine is not None:
+            chunks = engine.index.status().chunks
+            rows = term_rows(record.terms, self._sort, chunks, self.glyphs)
+            self.terms.set_rows(rows, self.terms.chosen_id, empty="the keyword leg sees no words")
+            self.terms.border_title = Content(f"Terms  {fmt.count(len(record.terms))}")
+            self.terms.border_subtitle = Content(f"{self._sort} first · o sorts")
+            self._name_sections()
 
-    def show_neighbours(self) -> None:
-        """Draw what is like it."""
-        if self.lookup.neighbours is None:
+    def _show_neighbours(self) -> None:
+        lookup = self.lookup
+        if lookup.neighbours is None:
             waiting = f"{self.glyphs.ellipsis} looking for what is like it"
-            empty = safe_line(self.lookup.neighbours_problem) or (
-                "" if self.lookup.is_gone else waiting
-            )
-            self.like.set_rows((), empty=empty)
+            problem = safe_line(lookup.neighbours_problem)
+            self.like.set_rows((), empty=problem or ("" if lookup.is_gone else waiting))
         else:
-            terms = self.lookup.record.terms[:WORDS] if self.lookup.record is not None else ()
+            terms = lookup.record.terms[:WORDS] if lookup.record is not None else ()
             words = tuple(term.term for term in terms)
-            rows = neighbour_rows(self.lookup.neighbours, words, self.glyphs)
+            rows = neighbour_rows(lookup.neighbours, words, self.glyphs)
             self.like.set_rows(rows, self.like.chosen_id)
         self.like.border_title = Content("Like it")
         narrow = self.size.width < 60
@@ -260,8 +233,8 @@ class ChunkScreen(BaseScreen[None]):
         rows = query_rows(self.queries.answered or ())
         empty = self.queries.empty_note(
             is_gone=self.lookup.is_gone,
-            address=query_address(self.engine),
-            error_glyph=self.glyphs.error,
+            address=query_address(self.memtui.engine),
+            error_glyph=self.glyphs.problem,
         )
         self.answers.set_rows(rows, self.answers.chosen_id, empty=empty)
         number = f"  {fmt.count(len(rows))}" if rows else ""
@@ -271,12 +244,12 @@ class ChunkScreen(BaseScreen[None]):
         self.refresh_bindings()
 
     def _name_sections(self) -> None:
-        """One line that names the parts where one is shown at a time."""
-        record, neighbours = self.lookup.record, self.lookup.neighbours
-        like = alike(neighbours) if neighbours is not None else ()
+        """Name the parts in one line, where one is shown at a time."""
+        record = self.lookup.record
+        like = neighbour_lists(self.lookup.neighbours).values()
         counts = {
             "terms": len(record.terms) if record is not None else 0,
-            "like": len(like),
+            "like": len({one.chunk.id for neighbours in like for one in neighbours}),
             "queries": len(self.queries.answered or ()),
         }
         parts = []
@@ -284,7 +257,7 @@ class ChunkScreen(BaseScreen[None]):
             number = f" {fmt.count(counts[name])}" if counts.get(name) else ""
             style = "bold reverse" if name == self._front else ""
             parts.append(Content.styled(f" {title}{number} ", style))
-        self.sections.update(Content(" ").join(parts))
+        self._write("sections", Content(" ").join(parts))
 
     # --- the parts ------------------------------------------------------------------------------
 
@@ -323,17 +296,12 @@ class ChunkScreen(BaseScreen[None]):
         self.refresh_bindings()
 
     def _mark_words(self) -> None:
-        """The words that the chosen neighbour shares, or the chosen term."""
+        """Mark the words that the chosen neighbour shares, or the chosen term."""
         chosen = self.neighbour
         if self.like.has_focus and chosen is not None:
             self._show_text(chosen.shared)
         elif self.terms.has_focus and self.terms.chosen_id:
             self._show_text((self.terms.chosen_id,))
-
-    @property
-    def neighbour(self) -> Neighbour | None:
-        """The chosen neighbour."""
-        return neighbour_of(self.lookup.neighbours, self.like.chosen_id)
 
     # --- keys -----------------------------------------------------------------------------------
 
@@ -343,15 +311,14 @@ class ChunkScreen(BaseScreen[None]):
             return True
         if action == "follow":
             return self.lookup.successor is not None
-        if action == "difference":
-            return True if self.neighbour is not None and self.chunk is not None else None
-        if action in ("edit", "browse", "pin", "cite", "copy_text"):
-            return True if self.chunk is not None else None
+        if action in ("difference", "edit", "browse", "pin", "cite", "copy_text"):
+            is_there = self.lookup.chunk is not None
+            return (is_there and (action != "difference" or self.neighbour is not None)) or None
         return True
 
     def worded(self, binding: Binding) -> Binding:
         """Say what a key does just now."""
-        if binding.action == "ask" and self.queries.is_running:
+        if binding.action == "ask" and self.queries.task.is_running:
             return replace(binding, description="stop asking")
         return binding
 
@@ -378,25 +345,26 @@ class ChunkScreen(BaseScreen[None]):
 
     def action_difference(self) -> None:
         """Show the chosen neighbour beside this chunk."""
-        if self.chunk is not None and self.neighbour is not None:
-            self.app.push_screen(SideScreen(self.chunk, self.neighbour.chunk, self.glyphs))
+        chunk, neighbour = self.lookup.chunk, self.neighbour
+        if chunk is not None and neighbour is not None:
+            self.app.push_screen(SideScreen(chunk, neighbour.chunk, self.glyphs))
 
     def action_edit(self) -> None:
         """Open the file in the editor, at the first line of the chunk."""
-        if self.chunk is not None:
-            edit_at(self, self.chunk.path, self.chunk.start_line)
+        if chunk := self.lookup.chunk:
+            edit_at(self, chunk.path, chunk.start_line)
 
     def action_browse(self) -> None:
         """See the chunk in its file."""
-        if self.chunk is not None:
-            browse_to(self, self.chunk.path, self.chunk.start_line, self.chunk.id)
+        if chunk := self.lookup.chunk:
+            browse_to(self, chunk.path, chunk.start_line, chunk.id)
 
     def action_pin(self) -> None:
         """Follow the chunk on the search screen, or do not any more."""
-        if self.chunk is not None:
+        if chunk := self.lookup.chunk:
             search = self.memtui.search_screen.inquiry
-            search.pin_chunk(self.chunk)
-            is_pinned = self.chunk.id in search.pins
+            search.pin_chunk(chunk)
+            is_pinned = chunk.id in search.pins
             tell(self, "Pinned on the search screen." if is_pinned else "Not pinned any more.")
 
     def action_sort(self) -> None:
@@ -413,18 +381,18 @@ class ChunkScreen(BaseScreen[None]):
 
     def stop_running(self) -> bool:
         """Stop asking the queries; false when none is asked."""
-        if not self.queries.stop():
-            return False
-        self.show_queries()
-        return True
+        was_running = self.queries.task.stop()
+        if was_running:
+            self.show_queries()
+        return was_running
 
     def action_cite(self) -> None:
         """Copy where the chunk is."""
-        if self.chunk is not None:
-            cite_lines(self, self.chunk.path, self.chunk.start_line, self.chunk.end_line)
+        if chunk := self.lookup.chunk:
+            cite_lines(self, chunk.path, chunk.start_line, chunk.end_line)
 
     def action_copy_text(self) -> None:
         """Copy the text of the chunk; control characters are replaced."""
-        if self.chunk is not None:
-            self.app.copy_to_clipboard(safe(self.chunk.text))
-            tell(self, f"copied {fmt.counted(self.chunk.text.count(chr(10)) + 1, 'line')}")
+        if chunk := self.lookup.chunk:
+            self.app.copy_to_clipboard(safe(chunk.text))
+            tell(self, f"copied {fmt.counted(chunk.text.count(chr(10)) + 1, 'line')}")
