@@ -14,7 +14,6 @@ from memtui.retrieval.filters import FileFilter
 from memtui.retrieval.query import parse_query
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.glyphs import ASCII, UNICODE
-from memtui.tui.screens.browse.file_list import same_day
 from memtui.tui.screens.browse.file_words import badge, file_line, state_words
 from memtui.tui.screens.browse.markdown import MOST_LINES, Heading, headings, render, too_much
 from memtui.tui.screens.browse.reader import LARGEST, chunk_at, day_filter, not_shown, path_filter
@@ -106,22 +105,22 @@ def test_folders_count_and_tell_the_worst_state_and_fold() -> None:
     open_ids = [line.id for line in flatten(tree, ())]
     folded = [line.id for line in flatten(tree, {projects.id})]
     assert set(open_ids) - set(folded) == {
-        line.id for line in flatten(tree, ()) if line.file in projects.files
+        line.id for line in flatten(tree, ()) if (line.name, line.file) in projects.named
     }
-    assert len(flatten(tree, {folder.id for folder in tree})) == len(tree)
+    assert len(list(flatten(tree, {folder.id for folder in tree}))) == len(tree)
 
 
 def test_a_path_of_many_folders_and_one_of_none_are_no_trouble() -> None:
     deep = memory_file("/".join(["a"] * 2000) + "/b.md")
     odd = [memory_file(path) for path in ("//", "a//b.md", "/abs.md", "")]
-    lines = flatten(build_tree([deep, *odd]), ())
+    lines = list(flatten(build_tree([deep, *odd]), ()))
     assert sum(line.file is not None for line in lines) == 5
     assert max(line.depth for line in lines) <= 32
 
 
 def test_twenty_thousand_files_keep_their_order_by_number() -> None:
     files = [memory_file(f"notes/{number % 50}/n{number}.md") for number in range(20_000)]
-    lines = flatten(build_tree(files), ())
+    lines = list(flatten(build_tree(files), ()))
     names = [line.name for line in lines if line.file is not None]
     assert len(names) == 20_000
     assert names[:3] == ["n0.md", "n50.md", "n100.md"]
@@ -311,14 +310,8 @@ def test_a_search_in_a_file_lets_this_file_through(path: str) -> None:
     assert not accepts.fits(path="memory/other.md", source="memory", day=None, mtime_ns=0)
 
 
-def test_the_filter_of_a_day_and_the_files_of_the_same_day() -> None:
+def test_the_filter_of_a_day() -> None:
     assert day_filter(date(2026, 2, 10)) == "after:2026-02-10 before:2026-02-11"
-    file = next(file for file in FILES if file.path == "memory/2026-02-10.md")
-    assert [other.path for other in same_day(FILES, file)] == [
-        "memory/2026-02-10-dentist.md",
-        "memory/projects/2026-02-10.md",
-    ]
-    assert same_day(FILES, FILES[0]) == []
 
 
 def test_a_line_is_in_the_last_chunk_that_begins_before_it() -> None:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 from textual.timer import Timer
+from textual.widgets import Static
 
+from memtui.model import Ranking
 from memtui.model.browsing import DayTotals, FileState, MemoryFile
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import in_background
+from memtui.tui.background import LongTask, in_background, tell
 from memtui.tui.screens.browse.file_words import STATE_STYLES, badge, recall_words
 from memtui.tui.screens.browse.tree import (
     Filtered,
@@ -27,10 +29,10 @@ from memtui.tui.screens.browse.tree import (
     flatten,
     folders_around,
 )
-from memtui.tui.widgets.row_list import Row, RowList
+from memtui.tui.widgets.row_list import Row
+from memtui.tui.widgets.timeline import Measure
 
 if TYPE_CHECKING:
-    from memtui.engine import Engine
     from memtui.tui.screens.browse.screen import BrowseScreen
 
 SOONEST = 1.0
@@ -46,7 +48,6 @@ class FileList:
     def __init__(self, screen: BrowseScreen) -> None:
         self.files: Sequence[MemoryFile] = ()
         self.by_path: Mapping[str, MemoryFile] = {}
-        self.days: Sequence[DayTotals] = ()
         self.is_listed = False
         """Whether the files were listed once."""
         self.sort = Sort.NAME
@@ -57,28 +58,23 @@ class FileList:
         self.note = ""
         """How the count of recalls stands, while the order waits for it."""
         self.folded: set[str] = set()
-        self._screen = screen
-        self._glyphs = screen.glyphs
-        self._tree: Sequence[Folder] = ()
         self.lines: list[TreeLine] = []
         """The lines of the tree that are not hidden in a folder."""
+        self.path_to_reveal: str | None = None
+        """The file that the cursor goes to, once it is there."""
+        self._screen = screen
+        self._tree: Sequence[Folder] = ()
         self._is_filtered = False
         self._is_loading = self._is_stale = False
         self._load_seconds = 0.0
         self._timer: Timer | None = None
         self._ticket = 0
         self._shown_count = 0
-        self._path_to_reveal: str | None = None
-
-    @property
-    def rows(self) -> RowList:
-        """The widget."""
-        return self._screen.file_rows
 
     @property
     def chosen(self) -> TreeLine | None:
         """The line under the cursor."""
-        cursor = self.rows.cursor
+        cursor = self._screen.file_rows.cursor
         return self.lines[cursor] if cursor is not None else None
 
     @property
@@ -99,39 +95,32 @@ class FileList:
         self._is_loading = True
         began = time.monotonic()
 
-        def take(listed: tuple[Sequence[MemoryFile], Sequence[DayTotals]]) -> None:
+        def take(files: Sequence[MemoryFile] | None, days: Sequence[DayTotals]) -> None:
+            self._is_loading = False
             self._load_seconds = time.monotonic() - began
-            self._loaded(engine, *listed)
+            if engine is not self._screen.engine or not self._screen.is_built:
+                return
+            if files is not None:
+                self.is_listed, self.files = True, files
+                self.by_path = {file.path: file for file in files}
+                self._screen.timeline.show_days(days, self._screen.today())
+                self.arrange()
+            if self._is_stale:
+                self.changed_outside()
 
         def failed(error: str) -> None:
             self.problems = (f"cannot list the files: {safe_line(error)}",)
-            self._loaded(engine, None, ())
+            take(None, ())
+            if self._screen.is_built:
+                self._screen.describe()
 
         in_background(
             self._screen,
             lambda: (engine.browse.files(), engine.browse.days(self.recalled)),
-            take,
+            lambda listed: take(*listed),
             failed,
             description="list the files",
         )
-
-    def _loaded(
-        self, engine: Engine, files: Sequence[MemoryFile] | None, days: Sequence[DayTotals]
-    ) -> None:
-        self._is_loading = False
-        screen = self._screen
-        if engine is not screen.engine or not screen.is_built:
-            return
-        if files is None:
-            screen.describe()
-        else:
-            self.is_listed = True
-            self.files, self.days = files, days
-            self.by_path = {file.path: file for file in files}
-            screen.timeline.show_days(days, screen.today())
-            self.arrange()
-        if self._is_stale:
-            self.changed_outside()
 
     def changed_outside(self) -> None:
         """Follow files or an index that changed, but not at every change."""
@@ -154,44 +143,46 @@ class FileList:
         ticket, text, sort = self._ticket, self._screen.filter_input.value, self.sort
         recalled = self.recalled if sort is Sort.RECALLS else None
 
-        def arranged() -> tuple[Filtered, tuple[Folder, ...]] | None:
+        def arranged() -> tuple[Filtered, Sequence[Folder]]:
             if ticket != self._ticket:
-                return None
+                return Filtered(()), ()
             filtered = filter_files(self.files, text)
             return filtered, build_tree(filtered.files, sort, recalled)
 
-        def take(result: tuple[Filtered, tuple[Folder, ...]] | None) -> None:
-            if result is not None and ticket == self._ticket:
+        def take(result: tuple[Filtered, Sequence[Folder]]) -> None:
+            if ticket == self._ticket:
                 self._show(*result)
 
         in_background(self._screen, arranged, take, description="filter the files")
 
-    def _show(self, filtered: Filtered, tree: tuple[Folder, ...]) -> None:
+    def _show(self, filtered: Filtered, tree: Sequence[Folder]) -> None:
         """Show the tree with the cursor where it was; every folder open at first in a filter."""
+        screen = self._screen
         self.problems = filtered.problems
-        is_filtered = bool(self._screen.filter_input.value.strip())
+        is_filtered = bool(screen.filter_input.value.strip())
         if is_filtered and not self._is_filtered:
             self.folded = set()
-        is_first = self.rows.chosen_id is None
+        is_first = screen.file_rows.chosen_id is None
         self._tree, self._is_filtered = tree, is_filtered
         self._flatten()
         self.show_count(len(filtered.files))
-        if self._path_to_reveal is not None and self._choose_path(self._path_to_reveal):
-            self._path_to_reveal = None
+        if self.path_to_reveal is not None and self._choose_path(self.path_to_reveal):
+            self.path_to_reveal = None
         elif (is_first or is_filtered) and self.chosen_file is None:
             # From the place that stands first to a file, so that there is something to read.
             first = next((line for line in self.lines if line.file is not None), None)
             if first is not None:
-                self.rows.choose(first.id)
+                screen.file_rows.choose(first.id)
         if is_filtered and self.chosen_file is not None:
-            self._screen.reader.show_other(self.chosen_file.path)
-        self._screen.describe()
+            screen.reader.show_other(self.chosen_file.path)
+        screen.describe()
 
     def _flatten(self, keep: str | None = None) -> None:
-        self.lines = flatten(self._tree, self.folded)
+        self.lines = list(flatten(self._tree, self.folded))
         rows = [Row(line.id, partial(self._draw_line, line)) for line in self.lines]
         empty = "no file fits: esc clears" if self._is_filtered else "no Markdown notes here"
-        self.rows.set_rows(rows, keep or self.rows.chosen_id, empty=empty)
+        widget = self._screen.file_rows
+        widget.set_rows(rows, keep or widget.chosen_id, empty=empty)
 
     def show_count(self, shown: int | None = None) -> None:
         """Say how many files there are, of how many, and in which order."""
@@ -204,13 +195,14 @@ class FileList:
             text = f"by {self.sort.value}  {text}"
         if self.sort is Sort.RECALLS and self.note:
             text = self.note
-        self._screen.show_count(text)
+        count = self._screen.query_one("#browse-count", Static)
+        count.update(Content(text), layout=False)
 
     def cycle_sort(self) -> None:
         """Show the files in another order; by recalls as soon as they are counted."""
         orders = list(Sort)
         self.sort = orders[(orders.index(self.sort) + 1) % len(orders)]
-        self._path_to_reveal = self._screen.reader.path
+        self.path_to_reveal = self._screen.reader.path
         self.arrange()
         self._screen.recalls.follow()
 
@@ -218,9 +210,9 @@ class FileList:
 
     def reveal(self, path: str) -> None:
         """Put the cursor on a file; a filter that hides it is taken away."""
-        self._path_to_reveal = path
+        self.path_to_reveal = path
         if self._choose_path(path):
-            self._path_to_reveal = None
+            self.path_to_reveal = None
         elif path in self.by_path:
             self._screen.filter_input.value = ""
             self.arrange()
@@ -231,20 +223,22 @@ class FileList:
             self.folded.difference_update(around)
             self._flatten()
         line = next((one for one in self.lines if one.file and one.file.path == path), None)
-        return line is not None and self.rows.choose(line.id)
-
-    def forget_wish(self) -> None:
-        """Let the cursor stay where it is when a file that was asked for appears."""
-        self._path_to_reveal = None
+        return line is not None and self._screen.file_rows.choose(line.id)
 
     def neighbour(self, path: str, step: int) -> MemoryFile | None:
-        """The next file with chunks after a file, or before it; folded folders are left out."""
+        """Return the next file with chunks after a file, or before it; no folded ones."""
         files = [line.file for line in self.lines if line.file is not None]
         at = next((place for place, file in enumerate(files) if file.path == path), None)
         if at is None:
             return None
         ahead = files[at + 1 :] if step > 0 else files[:at][::-1]
         return next((file for file in ahead if file.chunks), None)
+
+    def same_day(self, file: MemoryFile) -> list[MemoryFile]:
+        """Return the other files of the same day that can be shown, by path."""
+        others = [one for one in self.files if one.day == file.day and one.path != file.path]
+        shown = [one for one in others if one.state is not FileState.ERROR]
+        return sorted(shown, key=lambda one: one.path) if file.day is not None else []
 
     # --- folding --------------------------------------------------------------------------------
 
@@ -259,24 +253,23 @@ class FileList:
         if line is None:
             return
         if line.folder is None:
-            self.rows.action_open()
+            self._screen.file_rows.action_open()
         elif line.is_open:
-            self.rows.action_move(1)
+            self._screen.file_rows.action_move(1)
         else:
             self.toggle(line.id)
 
     def fold(self) -> None:
         """Close the folder; from a file go to the folder it is in."""
-        line = self.chosen
+        line, rows = self.chosen, self._screen.file_rows
         if line is None:
             return
         if line.folder is not None and line.is_open:
             self.toggle(line.id)
             return
-        for above in reversed(self.lines[: self.rows.cursor]):
-            if above.depth < line.depth:
-                self.rows.choose(above.id, by_user=True)
-                return
+        above = [one for one in self.lines[: rows.cursor] if one.depth < line.depth]
+        if above:
+            rows.choose(above[-1].id, by_user=True)
 
     def fold_all(self) -> None:
         """Close every folder; open all when they are closed."""
@@ -293,61 +286,51 @@ class FileList:
     # --- drawing --------------------------------------------------------------------------------
 
     def _draw_line(self, line: TreeLine, width: int) -> Content:
-        right = (
-            self._folder_numbers(line, width)
-            if line.file is None
-            else self._file_numbers(line.file, width)
-        )
+        file, folder = line.file, line.folder
+        state = FileState.CURRENT if line.is_open else folder.worst if folder else FileState.CURRENT
+        if file is not None:
+            state, numbers = file.state, self._file_numbers(file, width)
+        elif folder is not None and width >= _ROOMY:
+            numbers = f" {fmt.counted(folder.count, 'file')}  {fmt.size(folder.size)}"
+        else:
+            numbers = f" {fmt.count(folder.count if folder else 0):>4}"
+        glyphs = self._screen.glyphs
+        right = Content.assemble((badge(state, glyphs), STATE_STYLES[state]), (numbers, fmt.MUTED))
         room = max(1, width - right.cell_length - 1)
-        left = self._folder_name(line, room) if line.file is None else self._file_name(line, room)
+        indent = " " * min(2 * line.depth, max(0, room - 8))
+        name = self._folder_name(line) if folder else self._file_name(line, room - len(indent))
+        left = (indent + name).truncate(room, ellipsis=True)
         return left + " " * max(1, width - left.cell_length - right.cell_length) + right
 
-    def _folder_name(self, line: TreeLine, room: int) -> Content:
+    def _folder_name(self, line: TreeLine) -> Content:
         assert line.folder is not None
         name, source = safe_line(line.name), safe_line(line.folder.source)
-        mark = self._glyphs.opened if line.is_open else self._glyphs.folded
+        glyphs = self._screen.glyphs
         return Content.assemble(
-            f"{_indent(line, room)}{mark} ",
+            f"{glyphs.opened if line.is_open else glyphs.folded} ",
             (name if source else f"{name}/", "bold"),
             (f"  {source}" if source and source != name else "", fmt.MUTED),
-        ).truncate(room, ellipsis=True)
+        )
 
     def _file_name(self, line: TreeLine, room: int) -> Content:
         assert line.file is not None
-        indent, style = _indent(line, room), STATE_STYLES[line.file.state]
-        rest = max(1, room - len(indent))
+        style = STATE_STYLES[line.file.state]
         folder, slash, last = safe_line(line.name).rpartition("/")
         shown = Content.assemble((folder + slash, fmt.MUTED), (last, style))
-        if shown.cell_length > rest and folder:
-            shown = Content.assemble((self._glyphs.ellipsis + "/", fmt.MUTED), (last, style))
-        return Content.assemble(indent, shown.truncate(rest, ellipsis=True))
+        if shown.cell_length > room and folder:
+            ellipsis = self._screen.glyphs.ellipsis
+            shown = Content.assemble((f"{ellipsis}/", fmt.MUTED), (last, style))
+        return shown
 
-    def _folder_numbers(self, line: TreeLine, width: int) -> Content:
-        assert line.folder is not None
-        state = FileState.CURRENT if line.is_open else line.folder.worst
-        text = f"{fmt.count(line.folder.count):>4}"
-        if width >= _ROOMY:
-            text = f"{fmt.counted(line.folder.count, 'file')}  {fmt.size(line.folder.size)}"
-        return Content.assemble(
-            (badge(state, self._glyphs), STATE_STYLES[state]), (f" {text}", fmt.MUTED)
-        )
-
-    def _file_numbers(self, file: MemoryFile, width: int) -> Content:
+    def _file_numbers(self, file: MemoryFile, width: int) -> str:
         when = fmt.age(_days_since(file.changed, self._screen.now())) if file.changed else ""
         number = fmt.rounded(file.chunks) if file.chunks else ""
         if self.sort is Sort.RECALLS and self.recalled is not None:
             number = recall_words(file, self.recalled)
+        if width < _ROOMY:
+            return f" {number:>3} {when:>5}"
         size = fmt.size(file.size) if file.size is not None else ""
-        text = f" {number:>3} {when:>5}"
-        if width >= _ROOMY:
-            text = f" {number:>4} {size:>7} {when:>5}"
-        return Content.assemble(
-            (badge(file.state, self._glyphs), STATE_STYLES[file.state]), (text, fmt.MUTED)
-        )
-
-
-def _indent(line: TreeLine, room: int) -> str:
-    return " " * min(2 * line.depth, max(0, room - 8))
+        return f" {number:>4} {size:>7} {when:>5}"
 
 
 def _days_since(changed: datetime, now: datetime) -> float:
@@ -357,11 +340,90 @@ def _days_since(changed: datetime, now: datetime) -> float:
     return max(0.0, (now - changed).total_seconds() / _DAY_SECONDS)
 
 
-def same_day(files: Sequence[MemoryFile], file: MemoryFile) -> list[MemoryFile]:
-    """The other files of the same day that can be shown, by path."""
-    if file.day is None:
-        return []
-    others = (one for one in files if one.day == file.day and one.path != file.path)
-    return sorted(
-        (one for one in others if one.state is not FileState.ERROR), key=lambda one: one.path
-    )
+class RecallCounter:
+    """Counts how often the queries of the history bring up files and days, where that is shown."""
+
+    def __init__(self, screen: BrowseScreen) -> None:
+        self._screen = screen
+        self._task = LongTask(screen, "count the recalls")
+        self._counted: tuple[Sequence[str], Ranking] | None = None
+        """The queries and the ranking that recalls were counted with."""
+
+    def cycle_measure(self) -> None:
+        """Make days dark by bytes, by chunks, or by how often they come up in the searches."""
+        timeline, order = self._screen.timeline, list(Measure)
+        measure = order[(order.index(timeline.measure) + 1) % len(order)]
+        if not timeline.display and not self._screen.has_class("-single"):
+            self._screen.timeline_wanted = True
+            self._screen.apply_layout()
+        timeline.show_measure(measure, self._screen.today())
+        self.follow()
+
+    def follow(self) -> None:
+        """Count where days or files show it; stop where neither does any more."""
+        screen = self._screen
+        by_recalls = screen.file_list.sort is Sort.RECALLS
+        if not by_recalls and screen.timeline.measure is not Measure.RECALLS:
+            self.stop()
+        elif not self._task.is_running:
+            self._count()
+
+    def _count(self) -> None:
+        screen, engine, files = self._screen, self._screen.engine, self._screen.file_list
+        search = screen.memtui.search_screen
+        asked = tuple(search.notes.history.queries), search.ranking
+        if not asked[0]:
+            self._note("no queries asked yet, nothing to count", "no queries yet")
+            return
+        if files.recalled is not None and self._counted == asked:
+            self._note("", "")
+            return
+        if engine is None:
+            return
+        self._counted = asked
+        self._note("counting…", "counting recalls")
+
+        def take(counts: tuple[Mapping[str, int], Sequence[DayTotals]]) -> None:
+            files.recalled, days = counts
+            self._note("", "")
+            screen.timeline.show_days(days, screen.today())
+            if files.sort is Sort.RECALLS:
+                files.arrange()
+
+        def failed(error: str) -> None:
+            self._counted = None
+            self._note("", "recalls not counted")
+            tell(screen, f"recalls not counted: {error}", error=True)
+
+        def progressed(done: int, total: int) -> None:
+            long = f"counting recalls: query {done} of {total}  esc stops"
+            self._note(long, f"recalls {done}/{total} esc stops")
+
+        self._task.start(
+            lambda cancelled, report: (
+                recalled := engine.browse.recalled(
+                    asked[0], ranking=asked[1], cancelled=cancelled, progressed=report
+                ),
+                engine.browse.days(recalled),
+            ),
+            take,
+            failed,
+            progressed,
+        )
+
+    def stop(self) -> bool:
+        """Stop counting; false when nothing was counted."""
+        was_running = self._task.stop()
+        if was_running:
+            self._counted = None
+            self._note("not counted", "recalls not counted")
+        elif self._screen.is_built:
+            self._screen.timeline.show_note("")
+        return was_running
+
+    def _note(self, text: str, brief: str) -> None:
+        """Say how the count stands above the days, and briefly above the files."""
+        if self._screen.is_built:
+            self._screen.timeline.show_note(text)
+            self._screen.file_list.note = brief
+            self._screen.file_list.show_count()

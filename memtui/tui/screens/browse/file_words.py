@@ -37,7 +37,7 @@ def badge(state: FileState, glyphs: Glyphs) -> str:
 
 def state_words(file: MemoryFile) -> str:
     """The state of a file in words, with why."""
-    why = file.detail or ("" if file.reason is Reason.OK else reason_words(file.reason))
+    why = file.detail or ("" if file.reason is Reason.OK else fmt.reason_words(file.reason))
     told = {
         FileState.CURRENT: "indexed",
         FileState.CHANGED: "changed since it was indexed",
@@ -46,11 +46,6 @@ def state_words(file: MemoryFile) -> str:
         FileState.NOT_INDEXED: "not indexed",
     }[file.state]
     return safe_line(told if not why or why == told else f"{told}: {why}")
-
-
-def reason_words(reason: Reason) -> str:
-    """A reason code in words."""
-    return fmt.REASON_WORDS.get(reason) or reason.value.replace("_", " ")
 
 
 def recall_words(file: MemoryFile, recalled: Mapping[str, int]) -> str:

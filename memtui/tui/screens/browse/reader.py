@@ -19,14 +19,14 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background, tell
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.screens.browse.file_list import same_day
+from memtui.tui.place_actions import cite, cite_lines, edit_at
 from memtui.tui.screens.browse.file_words import badge, state_words
 from memtui.tui.screens.browse.markdown import Heading, headings, render, too_much
+from memtui.tui.screens.dialogs import Chooser
 from memtui.tui.widgets.row_list import Row
 from memtui.tui.widgets.timeline import moved
 
 if TYPE_CHECKING:
-    from memtui.engine import Engine
     from memtui.tui.screens.browse.screen import BrowseScreen
 
 LARGEST = 16_000_000
@@ -80,7 +80,7 @@ class Reader:
         """Whether the headings are shown; `None` lets the size decide."""
         self.is_rendered = False
         self._screen = screen
-        self._reading: str | None = None
+        self._is_reading = False
 
     @property
     def path(self) -> str | None:
@@ -101,19 +101,33 @@ class Reader:
             self._fill_outline(())
         self.target = target
         note = "" if self.file is None else not_shown(self.file)
-        if note and screen.memtui.is_conversation(target.path):
-            note = "Enter opens this conversation."
         if note:
-            self._show_note(note)
-        elif self._reading is None and engine is not None:
-            self._reading = target.path
-            in_background(
-                screen,
-                lambda: _read(engine, target.path),
-                lambda reading: self._take(engine, target.path, reading),
-                lambda error: self._take(engine, target.path, error),
-                description="read a file",
-            )
+            is_conversation = screen.memtui.is_conversation(target.path)
+            self._show_note("Enter opens this conversation." if is_conversation else note)
+        elif not self._is_reading and engine is not None:
+            self._is_reading = True
+
+            def read() -> _Reading:
+                source = engine.browse.source(target.path)
+                chunks = engine.browse.chunks_of(target.path)
+                return _Reading(source, chunks, headings(source.lines))
+
+            def take(reading: _Reading | str) -> None:
+                self._is_reading = False
+                if engine is screen.engine and screen.is_built:
+                    self._take(target.path, reading)
+
+            in_background(screen, read, take, take, description="read a file")
+
+    def _take(self, path: str, reading: _Reading | str) -> None:
+        """Show what was read, or read what is asked for by now."""
+        assert self.target is not None
+        if self.target.path != path:
+            self.show(self.target)
+        elif isinstance(reading, str):
+            self._show_note(safe_line(f"cannot be shown: {reading}"))
+        else:
+            self._show_reading(reading, self.target)
 
     def show_file(self, path: str) -> None:
         """Show a file and put the cursor of the list on it."""
@@ -136,27 +150,12 @@ class Reader:
         self._show_right_view(rendered=False)
         self._screen.describe()
 
-    def _take(self, engine: Engine, path: str, reading: _Reading | str) -> None:
-        """Show what was read, or read what is wanted by now."""
-        self._reading = None
-        target = self.target
-        if engine is not self._screen.engine or target is None or not self._screen.is_built:
-            return
-        if target.path != path:
-            self.show(target)
-        elif isinstance(reading, str):
-            self._show_note(safe_line(f"cannot be shown: {reading}"))
-        else:
-            self._show_reading(reading, target)
-
     def _show_reading(self, reading: _Reading, target: Target) -> None:
-        view, before = self._screen.view, self.source
-        source = reading.source
+        view, before, source = self._screen.view, self.source, reading.source
         is_same = before is not None and before.path == source.path
         is_again = is_same and not target.is_asked and not target.is_last
-        top = view.scroll_offset.y
-        chunk = view.current if is_same else None
-        if source.state == "gone" and not any(source.lines) and is_same and before is not None:
+        top, chunk = view.scroll_offset.y, view.current if is_same else None
+        if before is not None and is_same and source.state == "gone" and not any(source.lines):
             detail = "file gone, no longer in the index"
             source = SourceText(source.path, before.lines, "gone", "", detail)
         self.source = source
@@ -183,16 +182,13 @@ class Reader:
     def step_chunk(self, step: int) -> None:
         """Go to the next or the previous chunk, at the ends to the file beside."""
         screen, view = self._screen, self._screen.view
-        if (
-            self.source is not None
-            and view.place is not None
-            and 0 <= view.place + step < len(view.chunks)
-        ):
-            self._go_to_chunk(view.place + step)
+        place = view.place + step if self.source is not None and view.place is not None else -1
+        if 0 <= place < len(view.chunks):
+            self._go_to_chunk(place)
             return
         file = screen.file_list.neighbour(self.path or "", step)
         if file is None:
-            tell(screen, "No chunks after this one." if step > 0 else "No chunks before this one.")
+            tell(screen, f"No chunks {'after' if step > 0 else 'before'} this one.")
             return
         tell(screen, f"{'next' if step > 0 else 'previous'} file: {file.path}")
         screen.file_list.reveal(file.path)
@@ -208,15 +204,15 @@ class Reader:
             Row(str(place), partial(_draw_chunk, place, chunk))
             for place, chunk in enumerate(view.chunks)
         ]
-        self._screen.choose(
-            f"Chunks of {self.source.path}", rows, self._chunk_chosen, str(view.place)
-        )
 
-    def _chunk_chosen(self, place: str | None) -> None:
-        # The file may have been read again meanwhile, and have fewer.
-        if place is not None and int(place) < len(self._screen.view.chunks):
-            self._go_to_chunk(int(place))
-            self.focus_view()
+        def go(place: str | None) -> None:
+            # The file may have been read again meanwhile, and have fewer.
+            if place is not None and int(place) < len(view.chunks):
+                self._go_to_chunk(int(place))
+                self.focus_view()
+
+        chooser = Chooser(f"Chunks of {self.source.path}", rows, str(view.place))
+        self._screen.app.push_screen(chooser, go)
 
     def _go_to_chunk(self, place: int) -> None:
         view = self._screen.view
@@ -321,7 +317,7 @@ class Reader:
         (rendered if rendered.display else self._screen.view).focus()
 
     def line_in_view(self) -> int:
-        """The line of the current chunk while that is in view, else the first one in view."""
+        """Return the line of the current chunk while that is in view, else the first in view."""
         view, rendered = self._screen.view, self._screen.rendered_view
         if rendered.display:
             return rendered.source_line
@@ -349,25 +345,61 @@ class Reader:
         if file is None or file.day is None:
             tell(screen, "This file is of no day.")
             return
-        others = same_day(screen.file_list.files, file)
+        others = screen.file_list.same_day(file)
         if not others:
             tell(screen, f"No other file of {file.day}.")
         elif len(others) == 1:
             self.show_file(others[0].path)
         else:
             rows = [Row(one.path, partial(_draw_file, one, screen.glyphs)) for one in others]
-            screen.choose(
-                f"Files of {file.day}", rows, lambda path: self.show_file(path) if path else None
+            screen.app.push_screen(
+                Chooser(f"Files of {file.day}", rows),
+                lambda path: self.show_file(path) if path else None,
             )
 
+    def show_chunk(self) -> None:
+        """Show everything that the index holds about the current chunk."""
+        if self._screen.view.current is not None:
+            self._screen.memtui.open_chunk(self._screen.view.current.id)
+        else:
+            tell(self._screen, "This file has no chunk in the index.")
 
-def _read(engine: Engine, path: str) -> _Reading:
-    source = engine.browse.source(path)
-    return _Reading(source, engine.browse.chunks_of(path), headings(source.lines))
+    def cite(self) -> None:
+        """Copy the citation of the current chunk; without chunks the path."""
+        chunk = self._screen.view.current
+        if chunk is not None:
+            cite_lines(self._screen, chunk.path, chunk.start_line, chunk.end_line)
+        elif self.path is not None:
+            cite(self._screen, self.path)
+        else:
+            tell(self._screen, "Nothing to copy: choose a file first.")
+
+    def edit(self) -> None:
+        """Open the file in the editor, at the line that is looked at."""
+        if self.path is None:
+            tell(self._screen, "Nothing to edit: choose a file first.")
+        else:
+            edit_at(self._screen, self.path, self.line_in_view(), self.read_again)
+
+    def search_here(self) -> None:
+        """Put a filter for this file, folder or day into the query box."""
+        screen = self._screen
+        line = screen.file_list.chosen if screen.file_rows.has_focus else None
+        if screen.timeline.has_focus_within:
+            words = day_filter(screen.timeline.day)
+        elif line is not None and line.folder is not None:
+            inside = line.id.partition("\0")[2].partition("/")[2]
+            words = path_filter(f"{inside}/") if inside else f"source:{line.folder.source}"
+        elif self.path is not None:
+            words = path_filter(self.path)
+        else:
+            tell(screen, "Nothing to search in: choose a file first.")
+            return
+        screen.memtui.run_query(f"{words} ")
 
 
 def not_shown(file: MemoryFile) -> str:
-    """Why a file is not opened to be shown, in one line; empty when it is."""
+    """Say in one line why a file is not opened to be shown; empty when it is."""
     if file.size is not None and file.size > LARGEST:
         return f"too large to show ({fmt.size(file.size)}): e edits it"
     if file.state is FileState.NOT_INDEXED and file.reason in _NOT_READ:
@@ -376,47 +408,41 @@ def not_shown(file: MemoryFile) -> str:
 
 
 def chunk_at(chunks: Sequence[Chunk], line: int) -> int | None:
-    """Which chunk a line is in: the last that begins before it; else the nearest one after."""
-    if not chunks:
-        return None
+    """Return which chunk a line is in: the last that begins before it; else the first."""
     inside = [place for place, chunk in enumerate(chunks) if chunk.start_line <= line]
-    return inside[-1] if inside else 0
+    return inside[-1] if inside else 0 if chunks else None
 
 
 def path_filter(path: str) -> str:
-    """The filter of a query that lets this file through and, of like named ones, few others."""
+    """Return the filter of a query that lets this file through and, of like ones, few others."""
     value = _WILD.sub(lambda match: f"[{match[0]}]", path)
-    if '"' in path or any(ord(character) < 32 for character in path):
-        value = re.sub(r'["\x00-\x1f]', "?", value)
-    quoted = f'"{value}"' if re.search(r"\s", value) else value
-    return f"path:{quoted}"
+    value = re.sub(r'["\x00-\x1f]', "?", value)
+    return f'path:"{value}"' if re.search(r"\s", value) else f"path:{value}"
 
 
 def day_filter(day: date) -> str:
-    """The filters of a query that let the files of one day through."""
+    """Return the filters of a query that let the files of one day through."""
     return f"after:{day} before:{moved(day, 1)}"
 
 
 def _place(chunks: Sequence[Chunk], target: Target, before: Chunk | None) -> int | None:
-    """Which chunk is the current one: the target, else the one before, else the first."""
-    if not chunks:
-        return None
-    if target.chunk_id:
-        for place, chunk in enumerate(chunks):
-            if chunk.id == target.chunk_id:
-                return place
-    if target.is_last:
+    """Return the place of the current chunk: the target, else the one before, else the first."""
+    by_id = {chunk.id: place for place, chunk in enumerate(chunks)}
+    if target.chunk_id in by_id:
+        return by_id[target.chunk_id]
+    if target.is_last and chunks:
         return len(chunks) - 1
     if target.is_asked:
         return chunk_at(chunks, target.line)
-    return chunk_at(chunks, before.start_line) if before is not None else 0
+    return chunk_at(chunks, before.start_line if before is not None else 0)
 
 
 def _draw_file(file: MemoryFile, glyphs: Glyphs, width: int) -> Content:
     right = f" {badge(file.state, glyphs)} {fmt.counted(file.chunks, 'chunk')}"
-    left = Content(safe_line(file.path)).truncate(max(1, width - len(right)), ellipsis=True)
-    gap = " " * max(0, width - left.cell_length - len(right))
-    return Content.assemble(left, gap, (right, fmt.MUTED))
+    left = Content(safe_line(file.path)).truncate(
+        max(1, width - len(right)), ellipsis=True, pad=True
+    )
+    return Content.assemble(left, (right, fmt.MUTED))
 
 
 def _draw_heading(heading: Heading, width: int) -> Content:

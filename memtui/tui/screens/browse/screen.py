@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,25 +13,22 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Input, Static
 
-from memtui.model import citation
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.place_actions import app_of, cite, edit_at
+from memtui.tui.place_actions import app_of
 from memtui.tui.screens.base import HEIGHTS, TOO_SMALL, WIDTHS, BaseScreen
-from memtui.tui.screens.browse.file_list import FileList
+from memtui.tui.screens.browse.file_list import FileList, RecallCounter
 from memtui.tui.screens.browse.file_words import file_line, folder_line
-from memtui.tui.screens.browse.reader import Reader, Target, day_filter, path_filter
-from memtui.tui.screens.browse.recalls import RecallCounter
+from memtui.tui.screens.browse.reader import Reader, Target, day_filter
 from memtui.tui.screens.browse.tree import Sort
-from memtui.tui.screens.dialogs import Chooser
 from memtui.tui.widgets.file_view import FileView
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.query_bar import LONGEST, SafeInput
 from memtui.tui.widgets.rendered_view import RenderedView
-from memtui.tui.widgets.row_list import Row, RowList
+from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -90,11 +86,6 @@ class BrowseScreen(BaseScreen[None]):
         """Whether there are widgets to draw in."""
         return self.is_attached and bool(self.query("#file-tree"))
 
-    @property
-    def is_small(self) -> bool:
-        """Whether one pane is shown at a time."""
-        return self.size.width < 60 or self.size.height < 16
-
     def now(self) -> datetime:
         """The engine's clock."""
         return self.engine.now() if self.engine is not None else datetime.now(UTC)
@@ -149,16 +140,6 @@ class BrowseScreen(BaseScreen[None]):
         self.reader.show(target)
         self.reader.focus_view()
 
-    def choose(
-        self,
-        title: str,
-        rows: Sequence[Row],
-        then: Callable[[str | None], None],
-        chosen: str | None = None,
-    ) -> None:
-        """Let the user choose one of some rows, over the screen."""
-        self.app.push_screen(Chooser(title, rows, chosen), then)
-
     # --- what changes outside -------------------------------------------------------------------
 
     def content_changed(self) -> None:
@@ -190,12 +171,13 @@ class BrowseScreen(BaseScreen[None]):
     def apply_layout(self) -> None:
         """Set the classes that depend on the size, the focus and what the user chose."""
         pane = self._pane()
+        is_small = self.size.width < 60 or self.size.height < 16
         panes = {f"-pane-{name}": pane == name for name in ("tree", "file", "days")}
-        self.update_classes({"-single": self.is_small, **panes})
-        self.timeline.set_class(self.is_small or self.size.width < 40, "-list")
+        self.update_classes({"-single": is_small, **panes})
+        self.timeline.set_class(is_small or self.size.width < 40, "-list")
         is_tall = self.size.height >= TALL
         wanted = is_tall if self.timeline_wanted is None else self.timeline_wanted
-        self.timeline.display = pane == "days" if self.is_small else wanted
+        self.timeline.display = pane == "days" if is_small else wanted
         outline = self.reader.outline_wanted
         wanted = self.size.width >= HUGE if outline is None else outline
         self.outline_rows.display = wanted and (self.size.width >= WIDE or pane == "file")
@@ -229,10 +211,6 @@ class BrowseScreen(BaseScreen[None]):
         content = content.truncate(max(1, self.size.width - 2), ellipsis=True)
         self.query_one("#browse-detail", Static).update(content, layout=False)
 
-    def show_count(self, text: str) -> None:
-        """Say how many files there are."""
-        self.query_one("#browse-count", Static).update(Content(text), layout=False)
-
     # --- choosing -------------------------------------------------------------------------------
 
     @on(RowList.Chosen, "#file-tree")
@@ -241,7 +219,7 @@ class BrowseScreen(BaseScreen[None]):
         file, path = self.file_list.chosen_file, self.reader.path
         self.describe()
         if message.by_user:
-            self.file_list.forget_wish()
+            self.file_list.path_to_reveal = None
             self.came_to_read = False
         if file is None or path == file.path:
             return
@@ -249,11 +227,15 @@ class BrowseScreen(BaseScreen[None]):
         if message.by_user or (is_lost and self._pane() != "file"):
             self.reader.show(Target(file.path))
 
-    @on(RowList.Opened, "#file-tree")
-    def file_opened(self, message: RowList.Opened) -> None:
-        """Open a folder, a conversation, or go into the file."""
+    @on(RowList.Opened)
+    def row_opened(self, message: RowList.Opened) -> None:
+        """Open a folder or a conversation, go into the file, or jump to a heading."""
         line = self.file_list.chosen
-        if line is not None and line.folder is not None:
+        if message.row_list is self.outline_rows:
+            self.reader.go_to_line(int(message.row_id))
+        elif message.row_list is not self.file_rows:
+            return
+        elif line is not None and line.folder is not None:
             self.file_list.toggle(line.id)
         elif line is not None and line.file is not None:
             if self.memtui.is_conversation(line.file.path):
@@ -261,11 +243,6 @@ class BrowseScreen(BaseScreen[None]):
                 return
             self.reader.show_other(line.file.path)
             self.reader.focus_view()
-
-    @on(RowList.Opened, "#outline")
-    def heading_opened(self, message: RowList.Opened) -> None:
-        """Jump to a heading."""
-        self.reader.go_to_line(int(message.row_id))
 
     @on(RenderedView.Widened)
     def rendered_widened(self, message: RenderedView.Widened) -> None:
@@ -286,14 +263,13 @@ class BrowseScreen(BaseScreen[None]):
             self.file_rows.focus()
 
     @on(Input.Changed, "#browse-filter")
-    def filter_changed(self, event: Input.Changed) -> None:
-        """Filter as it is typed."""
-        self.file_list.arrange()
-
     @on(Input.Submitted, "#browse-filter")
-    def filter_submitted(self, event: Input.Submitted) -> None:
-        """Go to what the filter let through."""
-        self.file_rows.focus()
+    def filter_typed(self, event: Input.Changed | Input.Submitted) -> None:
+        """Filter as it is typed; Enter goes to what the filter let through."""
+        if isinstance(event, Input.Submitted):
+            self.file_rows.focus()
+        else:
+            self.file_list.arrange()
 
     # --- keys -----------------------------------------------------------------------------------
 
@@ -322,11 +298,8 @@ class BrowseScreen(BaseScreen[None]):
         """Give the keys to the next pane."""
         view = self.rendered_view if self.rendered_view.display else self.view
         panes = [self.file_rows, view, self.outline_rows, self.timeline]
-        shown = [
-            pane
-            for pane in panes
-            if pane.display or pane is self.file_rows or (pane is self.timeline and self.is_small)
-        ]
+        always = (self.file_rows, self.timeline if self.has_class("-single") else None)
+        shown = [pane for pane in panes if pane.display or pane in always]
         at = next((n for n, pane in enumerate(shown) if pane.has_focus_within), None)
         pane = shown[(at + step) % len(shown)] if at is not None else shown[0]
         if isinstance(pane, Timeline):
@@ -334,10 +307,6 @@ class BrowseScreen(BaseScreen[None]):
             self.call_after_refresh(pane.give_keys)
         else:
             pane.focus()
-
-    def action_move(self, step: int) -> None:
-        """Move the cursor of the tree, also while the filter is typed."""
-        self.file_rows.action_move(step)
 
     def action_close(self) -> None:
         """Go to the tree; from there take the filter away, then go back.
@@ -365,42 +334,3 @@ class BrowseScreen(BaseScreen[None]):
         """Index what changed."""
         if self.engine is not None:
             self.engine.index.sync()
-
-    def action_show_chunk(self) -> None:
-        """Show everything that the index holds about the current chunk."""
-        if self.view.current is not None:
-            self.memtui.open_chunk(self.view.current.id)
-        else:
-            tell(self, "This file has no chunk in the index.")
-
-    def action_copy_citation(self) -> None:
-        """Copy the citation of the current chunk; without chunks the path."""
-        chunk, path = self.view.current, self.reader.path
-        if chunk is not None:
-            cite(self, citation(chunk.path, chunk.start_line, chunk.end_line))
-        elif path is not None:
-            cite(self, path)
-        else:
-            tell(self, "Nothing to copy: choose a file first.")
-
-    def action_search_here(self) -> None:
-        """Put a filter for this file, folder or day into the query box."""
-        line = self.file_list.chosen if self.file_rows.has_focus else None
-        if self.timeline.has_focus_within:
-            words = day_filter(self.timeline.day)
-        elif line is not None and line.folder is not None:
-            inside = line.id.partition("\0")[2].partition("/")[2]
-            words = path_filter(f"{inside}/") if inside else f"source:{line.folder.source}"
-        elif self.reader.path is not None:
-            words = path_filter(self.reader.path)
-        else:
-            tell(self, "Nothing to search in: choose a file first.")
-            return
-        self.memtui.run_query(f"{words} ")
-
-    def action_edit(self) -> None:
-        """Open the file in the editor, at the line that is looked at."""
-        if self.reader.path is None:
-            tell(self, "Nothing to edit: choose a file first.")
-        else:
-            edit_at(self, self.reader.path, self.reader.line_in_view(), self.reader.read_again)

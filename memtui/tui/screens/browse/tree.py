@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from enum import StrEnum
 
 from memtui.model.browsing import FileState, MemoryFile
@@ -20,7 +19,6 @@ MOST_LEVELS = 32
 
 _WORST = (FileState.ERROR, FileState.NOT_INDEXED, FileState.STALE, FileState.CHANGED)
 _DIGITS = re.compile(r"(\d{1,18})", re.ASCII)
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class Sort(StrEnum):
@@ -38,18 +36,6 @@ class Sort(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TreeLine:
-    """A line of the tree: a folder, or a file."""
-
-    id: str
-    depth: int
-    folder: Folder | None = None
-    file: MemoryFile | None = None
-    name: str = ""
-    is_open: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Folder:
     """A place or a folder, and what is in it."""
 
@@ -57,18 +43,29 @@ class Folder:
     name: str
     source: str
     """Of a place: what its files are; empty for a folder."""
+    depth: int
     folders: tuple[Folder, ...]
-    files: tuple[MemoryFile, ...]
+    named: tuple[tuple[str, MemoryFile], ...]
+    """Its own files, with the names that they have here."""
     count: int
-    """Files, those of the folders in it included."""
+    """Files, those of the folders in it included; so are the next two."""
     chunks: int
     size: int
     """Bytes."""
     worst: FileState
     """The state of its files that wants most attention."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeLine:
+    """A line of the tree: a folder, or a file."""
+
+    id: str
     depth: int
-    lines: tuple[TreeLine, ...]
-    """The lines of its files."""
+    name: str
+    folder: Folder | None = None
+    file: MemoryFile | None = None
+    is_open: bool = False
 
 
 @dataclass(slots=True)
@@ -77,10 +74,7 @@ class _Node:
     files: list[tuple[str, MemoryFile]] = field(default_factory=list)
 
 
-def shown_path(file: MemoryFile) -> str:
-    """The path below its place, where the place is a folder that it lies in."""
-    place = file.place.rstrip("/") + "/"
-    return file.path.removeprefix(place) if len(place) > 1 else file.path
+_Key = Callable[[tuple[str, MemoryFile]], tuple[float, tuple[tuple[int, str], ...]]]
 
 
 def build_tree(
@@ -93,44 +87,46 @@ def build_tree(
     Folders with nothing but one folder in them are joined with it. `recalled`: how often the
     queries bring up each file, by path; without it `Sort.RECALLS` is by name.
     """
-    keys = _Order(sort, recalled)
+
+    def key(named: tuple[str, MemoryFile]) -> tuple[float, tuple[tuple[int, str], ...]]:
+        return _number(named[1], sort, recalled), natural(named[0])
+
     places: dict[tuple[str, str], _Node] = {}
     for file in files:
         node = places.setdefault((file.place, file.source), _Node())
-        *folders, name = _parts(shown_path(file)) if sort is Sort.NAME else [shown_path(file)]
+        place = file.place.rstrip("/") + "/"
+        path = file.path.removeprefix(place) if len(place) > 1 else file.path
+        *folders, name = _parts(path) if sort is Sort.NAME else [path]
         for part in folders:
             node = node.folders.setdefault(part, _Node())
         node.files.append((name, file))
+
+    def rank(at: tuple[str, str]) -> tuple[int, str, str]:
+        # The workspace first, then memory before sessions, then by name.
+        place, source = at
+        return (0 if place == WORKSPACE else 1 if source == "memory" else 2, place, source)
+
     return tuple(
-        _folder(node, place, f"{place}\0{source}", keys, 0, source)
-        for (place, source), node in sorted(places.items(), key=lambda item: _place_key(*item[0]))
+        _folder(places[at], at[0], f"{at[0]}\0{at[1]}", key, 0, at[1])
+        for at in sorted(places, key=rank)
     )
 
 
-def flatten(tree: Sequence[Folder], folded: Collection[str]) -> list[TreeLine]:
-    """The lines of a tree from top to bottom, without what lies in folded folders."""
-    lines: list[TreeLine] = []
-    for place in tree:
-        _add_lines(lines, place, folded)
-    return lines
-
-
-def all_folders(tree: Iterable[Folder]) -> Iterator[Folder]:
-    """Every place and every folder."""
-    for folder in tree:
-        yield folder
-        yield from all_folders(folder.folders)
-
-
-def folders_around(tree: Iterable[Folder], path: str) -> tuple[str, ...]:
-    """The ids of the folders that a file lies in, outermost first; empty for an unknown file."""
-    for folder in tree:
-        if any(file.path == path for file in folder.files):
-            return (folder.id,)
-        inner = folders_around(folder.folders, path)
-        if inner:
-            return (folder.id, *inner)
-    return ()
+def _number(file: MemoryFile, sort: Sort, recalled: Mapping[str, int] | None) -> float:
+    """Return what a file is sorted by before its name, the smallest first."""
+    if sort is Sort.DATE:
+        # The file's own day, else its last change; far back without either.
+        if file.day is not None:
+            return -file.day.toordinal() * 86_400
+        when = file.changed
+        return -(when.toordinal() * 86_400 + (when.hour * 60 + when.minute) * 60) if when else 0
+    if sort is Sort.SIZE:
+        return -(file.size or 0)
+    if sort is Sort.CHUNKS:
+        return -file.chunks
+    if sort is Sort.RECALLS and recalled is not None:
+        return recalled.get(file.path, 0) if file.chunks else math.inf
+    return 0.0
 
 
 def _parts(path: str) -> list[str]:
@@ -142,84 +138,65 @@ def _parts(path: str) -> list[str]:
     return parts
 
 
-def _place_key(place: str, source: str) -> tuple[int, str, str]:
-    """The workspace first, then memory before sessions, then by name."""
-    return (0 if place == WORKSPACE else 1 if source == "memory" else 2, place, source)
-
-
-def _folder(
-    node: _Node, name: str, id_: str, order: _Order, depth: int, source: str = ""
-) -> Folder:
+def _folder(node: _Node, name: str, id_: str, key: _Key, depth: int, source: str = "") -> Folder:
     while not source and not node.files and len(node.folders) == 1:
         ((only, inner),) = node.folders.items()
         name, id_, node = f"{name}/{only}", f"{id_}/{only}", inner
     folders = tuple(
-        _folder(inner, part, f"{id_}/{part}", order, depth + 1)
-        for part, inner in sorted(node.folders.items(), key=lambda item: natural(item[0]))
+        _folder(node.folders[part], part, f"{id_}/{part}", key, depth + 1)
+        for part in sorted(node.folders, key=natural)
     )
-    named = sorted(node.files, key=lambda pair: order.key(pair[0], pair[1]))
-    files = tuple(file for _, file in named)
-    states = {file.state for file in files} | {folder.worst for folder in folders}
+    named = tuple(sorted(node.files, key=key))
+    states = {file.state for _, file in named} | {folder.worst for folder in folders}
     return Folder(
         id=id_,
         name=name,
         source=source,
-        folders=folders,
-        files=files,
-        count=len(files) + sum(folder.count for folder in folders),
-        chunks=sum(file.chunks for file in files) + sum(folder.chunks for folder in folders),
-        size=sum(file.size or 0 for file in files) + sum(folder.size for folder in folders),
-        worst=next((state for state in _WORST if state in states), FileState.CURRENT),
         depth=depth,
-        lines=tuple(
-            TreeLine(f"{file.source}\0{file.path}", depth + 1, file=file, name=file_name)
-            for file_name, file in named
-        ),
+        folders=folders,
+        named=named,
+        count=len(named) + sum(folder.count for folder in folders),
+        chunks=sum(file.chunks for _, file in named) + sum(folder.chunks for folder in folders),
+        size=sum(file.size or 0 for _, file in named) + sum(folder.size for folder in folders),
+        worst=next((state for state in _WORST if state in states), FileState.CURRENT),
     )
 
 
 def natural(name: str) -> tuple[tuple[int, str], ...]:
-    """A key that sorts names by their letters, and numbers in them by their value."""
+    """Return a key that sorts names by their letters, and numbers in them by their value."""
     pieces = _DIGITS.split(name.casefold())
     return tuple(
         (int(piece), "") if index % 2 else (-1, piece) for index, piece in enumerate(pieces)
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Order:
-    sort: Sort
-    recalled: Mapping[str, int] | None
-
-    def key(self, name: str, file: MemoryFile) -> tuple[float, tuple[tuple[int, str], ...]]:
-        """What a file is sorted by, smallest first."""
-        first = 0.0
-        if self.sort is Sort.DATE:
-            first = -_moment(file)
-        elif self.sort is Sort.SIZE:
-            first = -(file.size or 0)
-        elif self.sort is Sort.CHUNKS:
-            first = -file.chunks
-        elif self.sort is Sort.RECALLS and self.recalled is not None:
-            first = self.recalled.get(file.path, 0) if file.chunks else math.inf
-        return first, natural(name)
+def flatten(tree: Iterable[Folder], folded: Collection[str]) -> Iterator[TreeLine]:
+    """Yield the lines of a tree from top to bottom, without what lies in folded folders."""
+    for folder in tree:
+        is_open = folder.id not in folded
+        yield TreeLine(folder.id, folder.depth, folder.name, folder, is_open=is_open)
+        if is_open:
+            for name, file in folder.named:
+                yield TreeLine(f"{file.source}\0{file.path}", folder.depth + 1, name, file=file)
+            yield from flatten(folder.folders, folded)
 
 
-def _moment(file: MemoryFile) -> float:
-    """The file's own day, else its last change, in seconds; far back without either."""
-    if file.day is not None:
-        return float(file.day.toordinal() * 86_400)
-    when = file.changed or _LONG_AGO
-    return float(when.toordinal() * 86_400 + when.hour * 3600 + when.minute * 60 + when.second)
+def all_folders(tree: Iterable[Folder]) -> Iterator[Folder]:
+    """Yield every place and every folder."""
+    for folder in tree:
+        yield folder
+        yield from all_folders(folder.folders)
 
 
-def _add_lines(lines: list[TreeLine], folder: Folder, folded: Collection[str]) -> None:
-    is_open = folder.id not in folded
-    lines.append(TreeLine(folder.id, folder.depth, folder, name=folder.name, is_open=is_open))
-    if is_open:
-        lines.extend(folder.lines)
-        for inner in folder.folders:
-            _add_lines(lines, inner, folded)
+def folders_around(tree: Iterable[Folder], path: str) -> tuple[str, ...]:
+    """Return the ids of the folders that a file lies in, outermost first; empty: no such file."""
+    for folder in tree:
+        if any(file.path == path for _, file in folder.named):
+            return (folder.id,)
+        inner = folders_around(folder.folders, path)
+        if inner:
+            return (folder.id, *inner)
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +208,7 @@ class Filtered:
 
 
 def filter_files(files: Sequence[MemoryFile], text: str) -> Filtered:
-    """The files whose paths hold every word, and that fit `path:`, `source:`, `after:`, `before:`.
+    """Return files whose paths hold every word and fit `path:`, `source:`, `after:`, `before:`.
 
     The letter case does not count. The name of a place is looked at too, except for the one that
     most files are in.
@@ -240,28 +217,16 @@ def filter_files(files: Sequence[MemoryFile], text: str) -> Filtered:
         return Filtered(files)
     query = parse_query(text, typing=True)
     words = [word.casefold() for word in query.text.split()]
-    accepts = FileFilter(query.filters)
-    kept = [
-        file
-        for file in files
-        if _holds(file, words)
-        and (
-            not query.filters
-            or accepts.fits(
-                path=file.path, source=file.source, day=file.day, mtime_ns=_mtime_ns(file)
-            )
+    filters = FileFilter(query.filters)
+
+    def fits(file: MemoryFile) -> bool:
+        place = "" if file.place == WORKSPACE else file.place
+        name = f"{place} {file.path}".casefold()
+        if not all(word in name for word in words):
+            return False
+        changed = int(file.changed.timestamp()) * 1_000_000_000 if file.changed is not None else 0
+        return not query.filters or filters.fits(
+            path=file.path, source=file.source, day=file.day, mtime_ns=changed
         )
-    ]
-    return Filtered(kept, query.problems)
 
-
-def _holds(file: MemoryFile, words: Sequence[str]) -> bool:
-    if not words:
-        return True
-    place = "" if file.place == WORKSPACE else file.place
-    text = f"{place} {file.path}".casefold()
-    return all(word in text for word in words)
-
-
-def _mtime_ns(file: MemoryFile) -> int:
-    return int(file.changed.timestamp()) * 1_000_000_000 if file.changed is not None else 0
+    return Filtered([file for file in files if fits(file)], query.problems)

@@ -74,9 +74,7 @@ def record_facts(record: ChunkRecord, now: datetime, *, short: bool = False) -> 
         ("holds", Content(", ".join(holds))),
         (
             "model",
-            Content.assemble(
-                safe_line(chunk.model) if has_model else ("none", fmt.MUTED), (by, fmt.MUTED)
-            ),
+            Content.assemble(model, (by, fmt.MUTED)),
         ),
         ("vector", _vector(record)),
         ("date", _date(chunk, now)),
