@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from memtui.memory.workspace import Found
     from memtui.settings import Loaded
     from memtui.tui.screens.browse import BrowseScreen
-    from memtui.tui.screens.care.look import CareLook
+    from memtui.tui.screens.care import CareLook
     from memtui.tui.screens.sessions import SessionsScreen
 
 WIDTHS = [(0, "-narrow"), (100, "-wide"), (160, "-huge")]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -12,12 +13,15 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Input, Static
 
-from memtui.bus import Subscription
+from memtui.bus import Event, Subscription
+from memtui.engine.care import MOST_FINDINGS
 from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule
 from memtui.report.words import RULE_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.background import at_intervals, in_background
 from memtui.tui.bindings import bindings
+from memtui.tui.bridge import CHANGES, changes_content
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import (
@@ -30,24 +34,114 @@ from memtui.tui.place_actions import (
     show_chunk_at,
 )
 from memtui.tui.screens.base import BaseScreen
-from memtui.tui.screens.care.findings import (
+from memtui.tui.screens.care_findings import (
     RULE_ROW,
     care_rows,
     finding_lines,
+    haystacks,
     place_name,
     rule_lines,
     summary,
 )
-from memtui.tui.screens.care.look import CareLook, Looked
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.line_view import LineView
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
+    from memtui.engine import Engine
     from memtui.tui.app import MemtuiApp
 
 _METER_CELLS = 16
+
+
+class CareLook:
+    """Goes through the memory of one engine, and keeps the newest report while the program runs."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.report: CareReport | None = None
+        self.haystacks: list[str] = []
+        self.chosen: CareFinding | None = None
+        """The finding that was chosen last."""
+        self.progress = (0, 0)
+        self.problem = ""
+        self.is_current = False
+        """Whether the report is of the index as it is now."""
+        self._running: object | None = None
+        """Stands for the look that goes on."""
+        self._subscription = engine.bus.subscribe(CHANGES, self._index_changed)
+
+    def _index_changed(self, event: Event) -> None:
+        if changes_content(event):
+            self.is_current = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a look goes on."""
+        return self._running is not None
+
+    @property
+    def chosen_id(self) -> str | None:
+        """Where the newest report has the finding that was chosen last."""
+        if self.report is None or self.chosen is None:
+            return None
+        place = _place_of(self.chosen)
+        findings = enumerate(self.report.findings)
+        return next((str(at) for at, one in findings if _place_of(one) == place), None)
+
+    def start(self, screen: BaseScreen[Any], changed: Callable[[], None]) -> None:
+        """Go through the whole memory, from the beginning; `changed` is called as it goes on."""
+        self._running = ticket = object()
+        self.progress, self.problem = (0, 0), ""
+        # A change while it goes on makes it old before it is there.
+        self.is_current = True
+
+        def progressed(done: int, total: int) -> None:
+            if ticket is self._running:
+                self.progress = (done, total)
+                changed()
+
+        def look() -> CareReport:
+            return self.engine.browse.care(
+                cancelled=lambda: self._running is not ticket,
+                progressed=at_intervals(
+                    lambda done, total: screen.call_later(progressed, done, total)
+                ),
+            )
+
+        def take(report: CareReport | None, problem: str = "") -> None:
+            if ticket is self._running:
+                self._running, self.problem = None, problem
+                if report is not None:
+                    self.report, self.haystacks = report, haystacks(report.findings)
+                else:
+                    self.is_current = False
+                changed()
+
+        in_background(
+            screen,
+            look,
+            take,
+            lambda problem: take(None, problem),
+            description="look through the memory",
+        )
+
+    def stop(self) -> bool:
+        """Stop the look; false when none goes on."""
+        was_running, self._running = self.is_running, None
+        if was_running:
+            self.problem, self.is_current = "stopped", False
+        return was_running
+
+    def close(self) -> None:
+        """Stop, and listen to changes no more."""
+        self._running = None
+        self._subscription.close()
+
+
+def _place_of(finding: CareFinding) -> tuple[object, ...]:
+    return finding.rule, finding.place.path, finding.place.start_line
 
 
 class CareScreen(BaseScreen[None]):
@@ -65,8 +159,9 @@ class CareScreen(BaseScreen[None]):
     def __init__(self, options: UiOptions) -> None:
         super().__init__()
         self.glyphs = glyphs(options.glyphs)
+        self.report: CareReport | None = None
+        """What is shown."""
         self._look: CareLook | None = None
-        self._shown: Looked | None = None
         self._subscription: Subscription | None = None
 
     @property
@@ -75,7 +170,7 @@ class CareScreen(BaseScreen[None]):
         return app_of(self)
 
     def layout_classes(self) -> dict[str, bool]:
-        """Those of every screen, and whether one pane is shown at a time."""
+        """Return those of every screen, and whether one pane is shown at a time."""
         is_small = self.size.width < 60 or self.size.height < 16
         return {**super().layout_classes(), "-small": is_small}
 
@@ -90,7 +185,7 @@ class CareScreen(BaseScreen[None]):
             yield KeyBar()
 
     def on_mount(self) -> None:
-        """Show what is known, or look through the memory."""
+        """Show the last report, or look through the memory."""
         self.findings.border_title = Content("Care")
         self.findings.focus()
         app = self.memtui
@@ -105,7 +200,7 @@ class CareScreen(BaseScreen[None]):
         self._subscription = follow_index(self, self._show_state)
         self._show_report(self._look.chosen_id)
         # To learn what can be reached, every file's first words are asked for.
-        if not self._look.is_current and not query_address(self.memtui.engine):
+        if not self._look.is_current and not query_address(app.engine):
             self.action_look()
 
     def on_unmount(self) -> None:
@@ -114,15 +209,10 @@ class CareScreen(BaseScreen[None]):
             self._subscription.close()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Write what is known for the width."""
+        """Write the state for the width."""
         self.call_after_refresh(self._show_state)
 
     # --- looking --------------------------------------------------------------------------------
-
-    @property
-    def report(self) -> CareReport | None:
-        """What is shown."""
-        return self._shown.report if self._shown is not None else None
 
     def action_look(self) -> None:
         """Go through the whole memory, from the beginning."""
@@ -131,7 +221,7 @@ class CareScreen(BaseScreen[None]):
             self._show_state()
 
     def _look_changed(self) -> None:
-        if self._look is not None and self._look.looked is not self._shown:
+        if self._look is not None and self._look.report is not self.report:
             self._show_report(self._look.chosen_id)
         self._show_state()
 
@@ -139,15 +229,15 @@ class CareScreen(BaseScreen[None]):
 
     def _show_report(self, keep: str | None = None) -> None:
         """Draw the rows of the newest report that the filter leaves, with `keep` chosen."""
-        if self._look is None or self._look.looked is None:
+        look = self._look
+        if look is None or look.report is None:
             return
-        self._shown = looked = self._look.looked
+        self.report = look.report
         words = self.filter_box.value
-        rows = care_rows(looked.report, looked.rows, looked.most, words, self.glyphs)
+        rows = care_rows(look.report, look.haystacks, MOST_FINDINGS, words, self.glyphs)
         ids = dict.fromkeys(row.id for row in rows)
-        chosen = next((one for one in (keep, self.findings.chosen_id) if one in ids), None)
-        if chosen is None:
-            chosen = next((row_id for row_id in ids if not row_id.startswith(RULE_ROW)), None)
+        first = next((row_id for row_id in ids if not row_id.startswith(RULE_ROW)), None)
+        chosen = next((one for one in (keep, self.findings.chosen_id) if one in ids), first)
         self.findings.set_rows(rows, chosen, empty="nothing holds these words")
         self._show_detail()
 
@@ -170,13 +260,11 @@ class CareScreen(BaseScreen[None]):
         if look is not None and look.problem:
             text = f"{self.glyphs.error} {safe_line(look.problem)} · r tries again"
             return Content.styled(text, "$state-error")
-        if self.report is None:
+        if look is None or self.report is None:
             address = query_address(self.memtui.engine)
             sent = f" (sends first words to {address})" if address else ""
             return Content.styled(f"not looked at · r looks{sent}", fmt.MUTED)
-        hint = ""
-        if look is not None and not look.is_current:
-            hint = "looked at before the last change · r look again  "
+        hint = "" if look.is_current else "looked at before the last change · r look again  "
         return Content.assemble((hint, "$state-warn"), summary(self.report))
 
     @on(RowList.Chosen)
@@ -189,20 +277,19 @@ class CareScreen(BaseScreen[None]):
         self.refresh_bindings()
 
     def _show_detail(self) -> None:
-        report, finding, rule = self.report, self.finding, self._rule()
-        if report is None:
-            return
-        if finding is not None:
-            self.detail.border_title = Content(RULE_WORDS[finding.rule].title)
-            self.detail.border_subtitle = Content(place_name(finding.place))
-            self.detail.lay_out(lambda width: finding_lines(finding, width, self.glyphs))
-        elif rule is not None:
-            self.detail.border_title = Content(RULE_WORDS[rule].title)
-            self.detail.border_subtitle = ""
-            self.detail.lay_out(lambda width: rule_lines(report, rule, width, self.glyphs))
+        report, finding, detail = self.report, self.finding, self.detail
+        chosen = self.findings.chosen_id
+        detail.border_title = detail.border_subtitle = ""
+        if report is None or chosen is None:
+            detail.lay_out(lambda width: ())
+        elif finding is not None:
+            detail.border_title = Content(RULE_WORDS[finding.rule].title)
+            detail.border_subtitle = Content(place_name(finding.place))
+            detail.lay_out(lambda width: finding_lines(finding, width, self.glyphs))
         else:
-            self.detail.border_title = self.detail.border_subtitle = ""
-            self.detail.lay_out(lambda width: ())
+            rule = CareRule(chosen.removeprefix(RULE_ROW))
+            detail.border_title = Content(RULE_WORDS[rule].title)
+            detail.lay_out(lambda width: rule_lines(report, rule, width, self.glyphs))
 
     @property
     def finding(self) -> CareFinding | None:
@@ -211,10 +298,6 @@ class CareScreen(BaseScreen[None]):
         if self.report is None or chosen is None or chosen.startswith(RULE_ROW):
             return None
         return self.report.findings[int(chosen)]
-
-    def _rule(self) -> CareRule | None:
-        chosen = self.findings.chosen_id or ""
-        return CareRule(chosen.removeprefix(RULE_ROW)) if chosen.startswith(RULE_ROW) else None
 
     # --- the filter -----------------------------------------------------------------------------
 
@@ -225,11 +308,6 @@ class CareScreen(BaseScreen[None]):
         self._show_report()
 
     @on(Input.Submitted)
-    def filter_done(self, event: Input.Submitted) -> None:
-        """Go to the list."""
-        event.stop()
-        self.action_to_list()
-
     def action_to_list(self) -> None:
         """Give the keys to the list."""
         self.findings.focus()
@@ -261,16 +339,15 @@ class CareScreen(BaseScreen[None]):
 
     def action_edit(self) -> None:
         """Open the place in the editor."""
-        if self.finding is not None:
-            self._edit(self.finding.place)
+        self._edit(self.finding.place if self.finding is not None else None)
 
     def action_edit_other(self) -> None:
         """Open the place it is compared with in the editor."""
-        if self.finding is not None and self.finding.other is not None:
-            self._edit(self.finding.other)
+        self._edit(self.finding.other if self.finding is not None else None)
 
-    def _edit(self, place: CarePlace) -> None:
-        edit_at(self, place.path, place.start_line)
+    def _edit(self, place: CarePlace | None) -> None:
+        if place is not None:
+            edit_at(self, place.path, place.start_line)
 
     def action_browse(self) -> None:
         """See the place in its file."""
@@ -311,7 +388,7 @@ class CareScreen(BaseScreen[None]):
         self.call_after_refresh((self.detail if to_detail else self.findings).focus)
 
     def stop_running(self) -> bool:
-        """Stop what is looked for; false when nothing is."""
+        """Stop the look; false when none goes on."""
         if self._look is None or not self._look.stop():
             return False
         self._show_state()
