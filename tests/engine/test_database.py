@@ -2,53 +2,32 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
 import stat
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from memtui.errors import IndexMissing, IndexUnusable
+from memtui.errors import IndexMissing, IndexUnusable, WriterLocked
 from memtui.index import database, schema
 from memtui.index.database import (
+    PAGE_SIZE,
     DatabaseError,
     IndexDamaged,
     Interrupted,
-    damage,
-    interruptible,
-    mapped_errors,
-    number,
     numbers,
     open_database,
     transaction,
     vector_extension,
 )
-
-
-def test_a_new_file_has_the_measured_settings(tmp_path: Path) -> None:
-    connection = open_database(tmp_path / "a.db")
-    connection.execute("CREATE TABLE t(x)")
-    assert number(connection, "PRAGMA page_size") == 16384
-    assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
-    assert number(connection, "PRAGMA synchronous") == 1
-    assert number(connection, "PRAGMA cache_size") == -64 * 1024
-    assert number(connection, "PRAGMA busy_timeout") == 5000
-    assert number(connection, "PRAGMA journal_size_limit") == 64 * 2**20
-    assert number(connection, "PRAGMA foreign_keys") == 1
-    assert damage(connection) is None
-    connection.close()
-
-
-def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    connection = open_database(path)
-    connection.execute("CREATE TABLE t(x)")
-    for file in tmp_path.iterdir():
-        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file.name
-    connection.close()
+from memtui.index.generations import IndexFolder, WriterLock
+from memtui.index.reader import LiveIndex
+from memtui.index.schema import create
 
 
 def test_the_extension_is_loaded_without_numpy(tmp_path: Path) -> None:
@@ -67,26 +46,18 @@ def test_the_extension_is_loaded_without_numpy(tmp_path: Path) -> None:
     assert modules == "[]"
 
 
+@pytest.mark.parametrize("library", [None, "vec0.so"])
 def test_without_the_extension_everything_but_the_vector_table_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str | None
 ) -> None:
-    monkeypatch.setattr(database, "_vector_library", lambda: None)
+    (tmp_path / "vec0.so").write_bytes(b"not a library")
+    path = str(tmp_path / library) if library else None
+    monkeypatch.setattr(database, "_vector_library", lambda: path)
     connection = open_database(tmp_path / "a.db")
     schema.create(connection, 8)
     assert vector_extension(connection) is None
     assert not schema.has_vector_table(connection)
     assert not schema.create_vector_table(connection, 8)
-    connection.close()
-
-
-def test_an_extension_that_does_not_load_is_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broken = tmp_path / "vec0.so"
-    broken.write_bytes(b"not a library")
-    monkeypatch.setattr(database, "_vector_library", lambda: str(broken))
-    connection = open_database(tmp_path / "a.db")
-    assert vector_extension(connection) is None
     connection.close()
 
 
@@ -104,47 +75,16 @@ def test_what_is_no_database_is_named_in_one_line(
     tmp_path: Path, content: bytes, readonly: bool
 ) -> None:
     path = tmp_path / "index-1.db"
+    path.mkdir()
+    with pytest.raises(IndexUnusable, match=r"index-1\.db cannot be opened"):
+        open_database(path)
+    path.rmdir()
     path.write_bytes(content)
     with pytest.raises(IndexDamaged) as caught:
         open_database(path, readonly=readonly)
     assert "index-1.db" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 3
-
-
-def test_a_damaged_page_is_found_when_it_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "index-1.db"
-    connection = open_database(path)
-    connection.execute("CREATE TABLE t(x)")
-    with transaction(connection):
-        connection.executemany("INSERT INTO t VALUES(?)", [("x" * 1000,) for _ in range(1000)])
-    connection.close()
-    content = bytearray(path.read_bytes())
-    for page in range(1, len(content) // 16384):
-        content[page * 16384 : page * 16384 + 200] = b"\xff" * 200
-    path.write_bytes(content)
-    connection = open_database(path, readonly=True)
-    with pytest.raises(IndexDamaged), mapped_errors(path):
-        connection.execute("SELECT count(x) FROM t").fetchall()
-    connection.close()
-
-
-def test_a_folder_in_place_of_the_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "index-1.db").mkdir()
-    with pytest.raises(IndexUnusable, match=r"index-1\.db"):
-        open_database(tmp_path / "index-1.db")
-
-
-def test_a_newer_schema_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    connection = open_database(tmp_path / "a.db")
-    schema.create(connection, None)
-    schema.write_meta(connection, {"schema_version": "99"})
-    with pytest.raises(IndexUnusable, match=r"schema 99.*newer memtui"):
-        schema.check_version(schema.read_meta(connection), tmp_path / "a.db")
-    schema.write_meta(connection, {"schema_version": "nonsense"})
-    with pytest.raises(IndexUnusable, match="nonsense"):
-        schema.check_version(schema.read_meta(connection), tmp_path / "a.db")
-    connection.close()
 
 
 def test_a_transaction_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -186,28 +126,254 @@ def test_a_writer_waits_for_another_writer(tmp_path: Path) -> None:
     first.close()
 
 
-def test_a_long_statement_can_be_stopped(tmp_path: Path) -> None:
-    connection = open_database(tmp_path / "a.db")
-    endless = (
-        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
+HOLD_THE_LOCK = """
+import sys
+from pathlib import Path
+from memtui.index.generations import IndexFolder, WriterLock
+lock = WriterLock(IndexFolder(Path(sys.argv[1])))
+lock.try_acquire()
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> IndexFolder:
+    return IndexFolder(tmp_path / "index")
+
+
+def build(folder: IndexFolder, value: int) -> Path:
+    """Build a generation that holds one number."""
+    building = folder.begin()
+    connection = open_database(building, bulk=True)
+    create(connection, None)
+    connection.execute("CREATE TABLE t(x)")
+    connection.execute("INSERT INTO t VALUES(?)", (value,))
+    connection.close()
+    return building
+
+
+def value(live: LiveIndex) -> list[int]:
+    return numbers(live.connection(), "SELECT x FROM t")
+
+
+def names(folder: IndexFolder) -> set[str]:
+    return {path.name for path in folder.folder.iterdir()}
+
+
+def test_a_new_folder_outlives_a_loss_of_power(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr("memtui.index.generations.sync_folder", synced.append)
+    folder = IndexFolder(tmp_path / "memtui" / "workspace")
+    folder.create()
+    assert set(synced) == {tmp_path, tmp_path / "memtui"}
+    folder.create()
+    assert len(synced) == 2
+
+
+def test_the_stamp_tells_of_commits_of_others(folder: IndexFolder) -> None:
+    folder.commit(build(folder, 1))
+    live = LiveIndex(folder)
+    before = live.stamp()
+    assert live.stamp() == before
+    writer = open_database(folder.path(1))
+    writer.execute("INSERT INTO t VALUES(5)")
+    assert live.stamp() != before
+    assert live.stamp().generation == 1
+    writer.close()
+    live.close()
+
+
+def test_swaps_between_the_two_looks_of_an_opening_are_followed(folder: IndexFolder) -> None:
+    folder.commit(build(folder, 1))
+    swaps = iter(range(2, 12))
+
+    class Swapped(IndexFolder):
+        def current(self) -> int | None:
+            named = super().current()
+            number = next(swaps, None)
+            if number is None:
+                return named
+            folder.commit(build(folder, number))
+            folder.clean()
+            # Its file went after it was named: told as none, or found out when it is opened.
+            return None if number % 2 else named
+
+    live = LiveIndex(Swapped(folder.folder))
+    assert value(live) == [11]
+    live.close()
+
+
+def test_clean_removes_what_crashes_leave(folder: IndexFolder) -> None:
+    folder.commit(build(folder, 1))
+    folder.commit(build(folder, 2))
+    build(folder, 3)
+    half_written = ("CURRENT.tmp", "batches.json.tmp", "provider.json.tmp")
+    for name in ("index-1.db-wal", "index-9.db.building-journal", *half_written):
+        (folder.folder / name).write_bytes(b"x")
+    for name in ("cache.db", "writer.lock", "notes.txt", "index-x.db"):
+        (folder.folder / name).write_bytes(b"keep")
+    current = folder.current_path.read_text()
+    folder.current_path.unlink()
+    # Without a pointer no generation is known to be superfluous.
+    assert not {"index-1.db", "index-2.db"} & set(folder.clean())
+    folder.current_path.write_text(current)
+    build(folder, 3)
+    for name in ("index-1.db-wal", "index-9.db.building-journal", *half_written):
+        (folder.folder / name).write_bytes(b"x")
+    removed = folder.clean()
+    assert set(removed) == {
+        "index-1.db",
+        "index-1.db-wal",
+        "index-3.db.building",
+        "index-9.db.building-journal",
+        *half_written,
+    }
+    assert names(folder) == {
+        *("CURRENT", "index-2.db", "cache.db", "writer.lock", "notes.txt", "index-x.db")
+    }
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"garbage", b"index-7.db\n", b"../index-1.db", b"\xff" * 5000]
+)
+def test_a_foreign_pointer_counts_as_none(folder: IndexFolder, content: bytes) -> None:
+    folder.commit(build(folder, 1))
+    folder.current_path.write_bytes(content)
+    assert folder.current() is None
+
+
+def test_a_full_disk_is_an_unusable_index(
+    folder: IndexFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    building = build(folder, 1)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(IndexUnusable, match="no space left"):
+        folder.commit(building)
+
+
+def test_a_commit_makes_a_generation_live(folder: IndexFolder) -> None:
+    building = build(folder, 1)
+    assert folder.current() is None
+    with pytest.raises(IndexMissing):
+        LiveIndex(folder).connection()
+    assert folder.commit(building) == folder.current() == 1
+    assert names(folder) == {"CURRENT", "index-1.db"}
+    assert folder.current_path.read_text() == "index-1.db\n"
+    assert stat.S_IMODE(folder.folder.stat().st_mode) == 0o700
+    for path in folder.folder.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path.name
+    connection = open_database(folder.path(1), readonly=True)
+    assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
+    connection.close()
+    with pytest.raises(ValueError, match=r"index-1\.db"):
+        folder.commit(folder.path(1))
+
+
+@pytest.mark.parametrize("fault", ["damaged", "stopped"])
+def test_a_build_that_fails_its_check_does_not_go_live(folder: IndexFolder, fault: str) -> None:
+    folder.commit(build(folder, 1))
+    building = build(folder, 2)
+    connection = open_database(building, bulk=True)
+    connection.execute(
+        "INSERT INTO t WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n "
+        "LIMIT 200000) SELECT x FROM n"
     )
-    with pytest.raises(Interrupted), interruptible(connection, lambda: True):
-        connection.execute(endless).fetchall()
-    assert number(connection, "SELECT 1") == 1
     connection.close()
+    if fault == "damaged":
+        content = bytearray(building.read_bytes())
+        for page in range(1, len(content) // PAGE_SIZE):
+            content[page * PAGE_SIZE : page * PAGE_SIZE + 100] = b"\xff" * 100
+        building.write_bytes(content)
+    with pytest.raises(IndexDamaged if fault == "damaged" else Interrupted):
+        folder.commit(building, cancelled=lambda: fault == "stopped")
+    assert folder.current() == 1
 
 
-def test_the_tables_take_rows_and_give_them_back(tmp_path: Path) -> None:
-    connection = open_database(tmp_path / "a.db")
-    schema.create(connection, 4)
-    assert schema.read_meta(connection)["schema_version"] == str(schema.SCHEMA_VERSION)
-    connection.execute("INSERT INTO chunks_fts(rowid, text) VALUES(7, 'hello running')")
-    assert numbers(connection, "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH 'run'") == [7]
-    connection.execute("DELETE FROM chunks_fts WHERE rowid = 7")
-    assert numbers(connection, "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH 'run'") == []
-    assert connection.execute("SELECT term FROM chunks_terms").fetchall() == []
-    vector = np.array([1, 0, 0, 0], dtype=np.float32)
-    connection.execute("INSERT INTO chunks_vec(rowid, embedding) VALUES(7, ?)", (vector.tobytes(),))
-    found = connection.execute("SELECT rowid, embedding FROM chunks_vec").fetchall()
-    assert found == [(7, vector.tobytes())]
-    connection.close()
+def test_readers_follow_the_pointer_while_generations_come_and_go(folder: IndexFolder) -> None:
+    folder.commit(build(folder, 1))
+    live = LiveIndex(folder)
+    first = live.connection()
+    assert live.connection() is first
+    stop, values, errors = threading.Event(), [], []
+
+    def read() -> None:
+        other = LiveIndex(folder)
+        while not stop.is_set():
+            try:
+                values.append(value(other))
+            except Exception as error:
+                errors.append(error)
+        other.close()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    for number in range(2, 10):
+        folder.commit(build(folder, number))
+        folder.clean()
+    stop.set()
+    thread.join()
+    assert errors == []
+    assert values == sorted(values)
+    assert all(len(row) == 1 for row in values)
+    # A connection keeps its generation until it is asked for again.
+    assert numbers(first, "SELECT x FROM t") == [1]
+    assert (value(live), live.generation) == ([9], 9)
+    live.close()
+
+
+def test_one_process_writes_at_a_time_and_a_killed_one_does_not(folder: IndexFolder) -> None:
+    folder.create()
+    owner = subprocess.Popen(
+        [sys.executable, "-c", HOLD_THE_LOCK, str(folder.folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert owner.stdin is not None
+    assert owner.stdout is not None
+    lock = WriterLock(folder)
+    try:
+        assert owner.stdout.readline() == "held\n"
+        with pytest.raises(WriterLocked, match=f"process {owner.pid} ") as caught, lock:
+            pass
+        assert caught.value.exit_code == 5
+        holder = lock.owner()
+        assert holder is not None
+        assert holder.pid == owner.pid
+        # What the owner wrote down may be damaged: then nobody is named.
+        folder.owner_path.write_bytes(b"\xff{")
+        assert "another process" in str(lock.refusal())
+    finally:
+        owner.send_signal(signal.SIGKILL)
+        owner.wait()
+        owner.stdin.close()
+        owner.stdout.close()
+    assert lock.owner() is None
+    with lock:
+        assert lock.try_acquire()
+        assert not WriterLock(folder).try_acquire(seconds=0.0)
+        holder = lock.owner()
+        assert holder is not None
+        assert holder.pid == os.getpid()
+        # The index thread releases what another thread took.
+        thread = threading.Thread(target=lock.release)
+        thread.start()
+        thread.join()
+        assert WriterLock(folder).owner() is None
+
+
+def test_a_full_disk_does_not_keep_the_lock(folder: IndexFolder) -> None:
+    folder.create()
+    (folder.folder / "writer.json.tmp").mkdir()
+    lock = WriterLock(folder)
+    with pytest.raises(IndexUnusable, match=r"writer\.json cannot be written"):
+        lock.try_acquire()
+    assert not lock.held
+    (folder.folder / "writer.json.tmp").rmdir()
+    assert WriterLock(folder).try_acquire(seconds=0)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,14 +16,24 @@ from memtui.bus import (
     IndexSwapped,
     SearchFailed,
     SearchReady,
+    StatusChanged,
     SyncFinished,
 )
+from memtui.embedding.provider import Vector
+from memtui.embedding.registry import Availability, Registration, register
 from memtui.engine import Engine
-from memtui.errors import IndexMissing, SettingsError, WriterLocked
+from memtui.engine.own_index import ClockWatch
+from memtui.engine.own_legs import OwnLegs
+from memtui.errors import IndexMissing, IndexUnusable, SettingsError, WriterLocked
+from memtui.index.database import PAGE_SIZE, DatabaseError, open_database
 from memtui.model import IndexState, Leg, LegStatus, Reason
+from memtui.retrieval.connection import snapshot
+from memtui.retrieval.legs import LegAnswer
+from memtui.retrieval.query import Query
 from memtui.settings import EmbeddingSettings, IndexSettings, Settings
-from tests.support.embedding import HashedProvider, registered_hashed
+from tests.support.embedding import HashedProvider, hashed_identity, registered_hashed
 from tests.support.events import EventQueue, collect
+from tests.support.small_memory import own_index, writer_of
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 SETTINGS = Settings(
@@ -50,6 +60,16 @@ def write_notes(root: Path) -> None:
 @pytest.fixture(autouse=True)
 def hashed() -> Iterator[None]:
     with registered_hashed():
+        # One for each engine: an engine closes what it loaded.
+        register(
+            Registration(
+                "hashed",
+                False,
+                lambda choice: HashedProvider(),
+                lambda choice: Availability(True, "made for tests"),
+                lambda choice: hashed_identity(),
+            )
+        )
         yield
 
 
@@ -88,21 +108,6 @@ def test_before_the_first_index_a_search_says_so(engine: Engine) -> None:
     assert engine.index.rebuild_cost().chunks == 0
 
 
-def test_both_legs_answer_after_a_sync(engine: Engine) -> None:
-    engine.index.sync(wait=True)
-    status = engine.index.status()
-    assert status.state is IndexState.READY
-    assert (status.files, status.chunks, status.vectors) == (6, 6, 6)
-    ranked = engine.search.ask("omada router vlan")
-    assert {state.status for state in ranked.pool.states.values()} == {LegStatus.OK}
-    assert {hit.chunk.path for hit in ranked.hits[:2]} == {
-        "memory/2026-11-18.md",
-        "memory/2026-11-19.md",
-    }
-    assert set(ranked.hits[0].legs) == {Leg.VECTOR, Leg.KEYWORD}
-    assert len(ranked.hits) + len(ranked.drops) == len(ranked.pool.chunks)
-
-
 def test_every_change_of_the_files_is_followed_by_a_sync(engine: Engine, root: Path) -> None:
     engine.index.sync(wait=True)
     (root / "memory/2026-11-18.md").rename(root / "memory/2026-11-17.md")
@@ -118,30 +123,6 @@ def test_every_change_of_the_files_is_followed_by_a_sync(engine: Engine, root: P
     assert engine.index.status().files == 6
 
 
-def test_typing_makes_the_last_word_a_prefix(engine: Engine) -> None:
-    engine.index.sync(wait=True)
-    found = engine.search.ask("omad", typing=True)
-    assert "memory/2026-11-18.md" in {
-        hit.chunk.path for hit in found.hits if Leg.KEYWORD in hit.legs
-    }
-    whole = engine.search.ask("omad", typing=False)
-    assert all(Leg.KEYWORD not in hit.legs for hit in whole.hits)
-
-
-def test_a_failing_provider_leaves_the_keyword_leg(root: Path, tmp_path: Path) -> None:
-    broken = HashedProvider(fail_next=10_000)
-    data = tmp_path / "data"
-    with registered_hashed(broken), Engine.open(root, SETTINGS, data_dir=data) as engine:
-        engine.index.sync(wait=True)
-        ranked = engine.search.ask("omada router")
-        assert ranked.hits
-        assert ranked.pool.states[Leg.KEYWORD].status is LegStatus.OK
-        assert ranked.pool.states[Leg.VECTOR].status is not LegStatus.OK
-        status = engine.index.status()
-        assert status.state is IndexState.DEGRADED
-        assert status.errors
-
-
 def test_without_a_provider_search_is_by_keyword(root: Path, tmp_path: Path) -> None:
     settings = Settings(embedding=EmbeddingSettings(provider="none"))
     with Engine.open(root, settings, data_dir=tmp_path / "data") as engine:
@@ -150,21 +131,6 @@ def test_without_a_provider_search_is_by_keyword(root: Path, tmp_path: Path) -> 
         assert ranked.hits
         assert ranked.pool.states[Leg.VECTOR].reason is Reason.DISABLED
         assert engine.index.status().state is IndexState.READY
-
-
-def test_a_rebuild_swaps_a_new_generation_in(root: Path, tmp_path: Path) -> None:
-    bus = Bus()
-    swaps = collect(bus, IndexSwapped)
-    with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", bus=bus) as engine:
-        engine.index.sync(wait=True)
-        before = engine.index.status().generation
-        assert swaps.get(timeout=20) == IndexSwapped(before)
-        expected = paths(engine, "omada router")
-        assert engine.index.rebuild_cost().cached == 6
-        engine.index.rebuild(wait=True)
-        assert engine.index.status().generation > before
-        assert swaps.get(timeout=20) == IndexSwapped(engine.index.status().generation)
-        assert paths(engine, "omada router") == expected
 
 
 def test_searches_go_on_while_a_rebuild_runs(root: Path, tmp_path: Path) -> None:
@@ -232,6 +198,8 @@ def test_a_second_engine_follows_the_first(root: Path, tmp_path: Path) -> None:
     ):
         with pytest.raises(WriterLocked):
             follower.index.require_writer()
+        # It has looked at the empty folder.
+        assert changes.get(timeout=20) == StatusChanged()
         writer.index.sync(wait=True)
         assert paths(follower, "omada router")
         while not isinstance(event := changes.get(timeout=20), IndexSwapped):
@@ -243,13 +211,6 @@ def test_a_second_engine_follows_the_first(root: Path, tmp_path: Path) -> None:
             assert event is not None, "the follower never told that the index changed"
         while follower.index.status().files != 7:
             assert changes.get(timeout=20) is not None
-
-
-def test_reading_alone_writes_nothing(root: Path, tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    with Engine.open(root, SETTINGS, data_dir=data, write=False) as engine:
-        assert engine.index.status().state is IndexState.NO_INDEX
-    assert not data.exists()
 
 
 def test_a_subscriber_that_fails_ends_no_thread_and_is_named(root: Path, tmp_path: Path) -> None:
@@ -272,3 +233,193 @@ def test_an_index_folder_that_depends_on_the_current_folder_is_refused(root: Pat
     with pytest.raises(SettingsError, match="data_dir"):
         Engine.open(root, settings)
     assert not (root / "here").exists()
+
+
+@pytest.fixture
+def data(root: Path, tmp_path: Path) -> Path:
+    """A data folder with an index that is up to date."""
+    folder = tmp_path / "data"
+    with Engine.open(root, SETTINGS, data_dir=folder) as engine:
+        engine.index.sync(wait=True)
+    return folder
+
+
+def database(data: Path) -> Path:
+    return next(data.glob("*/index-*.db"))
+
+
+def test_a_search_keeps_to_the_generation_it_began_with(
+    root: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = OwnLegs._ask
+    with Engine.open(root, SETTINGS, data_dir=data) as engine:
+        swapped: list[Leg] = []
+
+        def ask_then_swap(
+            self: OwnLegs,
+            leg: Leg,
+            query: Query,
+            limit: int,
+            cancelled: Callable[[], bool],
+            typing: bool,
+        ) -> LegAnswer:
+            found = ask(self, leg, query, limit, cancelled, typing)
+            if not swapped:
+                swapped.append(leg)
+                writer_of(engine).indexer.rebuild()
+                assert writer_of(engine).indexer.wait_idle(30)
+            return found
+
+        monkeypatch.setattr(OwnLegs, "_ask", ask_then_swap)
+        ranked = engine.search.ask("omada router")
+        for state in ranked.pool.states.values():
+            assert state.status is LegStatus.OK, state.detail
+        assert engine.search.ask("omada router").pool.generation > ranked.pool.generation
+
+
+@pytest.mark.parametrize("dimensions", [64, 128, 32])
+def test_vectors_of_another_model_are_not_compared(root: Path, data: Path, dimensions: int) -> None:
+    other = HashedProvider(model="other", dimensions=dimensions)
+    with registered_hashed(other), Engine.open(root, SETTINGS, data_dir=data) as engine:
+        ranked = engine.search.ask("omada router")
+        state = ranked.pool.states[Leg.VECTOR]
+        assert (state.status, state.reason) == (LegStatus.SKIPPED, Reason.NO_VECTORS)
+        assert "hashed-trigrams" in state.detail
+        assert ranked.pool.states[Leg.KEYWORD].status is LegStatus.OK
+        assert ranked.hits
+        engine.index.sync(wait=True)
+        assert engine.search.ask("omada router").pool.states[Leg.VECTOR].status is LegStatus.OK
+
+
+def test_the_first_search_does_not_wait_for_a_slow_model(root: Path, data: Path) -> None:
+    release = threading.Event()
+
+    class Slow(HashedProvider):
+        def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
+            release.wait(20)
+            return super().embed_query(text)
+
+    bus = Bus()
+    queue = collect(bus, SearchReady)
+    with (
+        registered_hashed(Slow()),
+        Engine.open(root, SETTINGS, data_dir=data, bus=bus) as engine,
+    ):
+        own_index(engine).providers.get()
+        sequence = engine.search.submit("omada router")
+        first = queue.get(timeout=20)
+        release.set()
+        assert isinstance(first, SearchReady)
+        assert not first.complete
+        assert first.ranked.hits
+        assert first.ranked.pool.states[Leg.VECTOR].status is LegStatus.PENDING
+        assert answer(queue, sequence).ranked.hits
+
+
+def test_a_look_at_the_files_is_forgotten_when_the_watcher_syncs(
+    root: Path, tmp_path: Path
+) -> None:
+    bus = Bus()
+    done = collect(bus, SyncFinished)
+    with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", bus=bus, watch=True) as engine:
+        assert done.get(timeout=30) is not None
+        engine.index.refresh_status()
+        assert engine.index.status().files == len(NOTES)
+        (root / "memory/fresh.md").write_text("A kingfisher.\n", encoding="utf-8")
+        assert done.get(timeout=30) is not None
+        assert engine.index.status().files == len(NOTES) + 1
+
+
+def test_a_note_with_a_name_that_cannot_be_written_plainly_is_shown(
+    root: Path, tmp_path: Path
+) -> None:
+    # The index doubles a U+FFFD, as it writes bytes that are no UTF-8 with one.
+    (root / "memory/caf\ufffd.md").write_text("A heron.\n", encoding="utf-8")
+    with Engine.open(root, SETTINGS, data_dir=tmp_path / "data") as engine:
+        engine.index.sync(wait=True)
+        path = engine.search.ask("heron").hits[0].chunk.path
+        assert path == "memory/caf\ufffd\ufffd.md"
+        assert engine.browse.source(path).state == "current"
+
+
+def test_reading_makes_no_cache(root: Path, data: Path) -> None:
+    for file in data.glob("*/cache.db*"):
+        file.unlink()
+    with Engine.open(root, SETTINGS, data_dir=data, write=False) as engine:
+        assert engine.search.ask("omada router").hits
+        cost = engine.index.rebuild_cost()
+        assert (cost.chunks, cost.cached) == (len(NOTES), 0)
+    assert not list(data.glob("*/cache.db*"))
+
+
+def test_a_damaged_index_is_named_and_never_another_error(root: Path, data: Path) -> None:
+    path = database(data)
+    content = path.read_bytes()
+    path.write_bytes(content[:PAGE_SIZE] + b"\xa5" * (len(content) - PAGE_SIZE))
+    with Engine.open(root, SETTINGS, data_dir=data, write=False) as engine:
+        for read in (
+            lambda: engine.search.ask("router"),
+            engine.browse.recent,
+            engine.index.refresh_status,
+            lambda: engine.browse.source("MEMORY.md"),
+        ):
+            with pytest.raises(IndexUnusable, match="damaged"):
+                read()
+        assert engine.index.rebuild_cost().chunks == 0
+
+
+def test_an_interruption_at_its_very_end_leaves_no_snapshot_open(data: Path) -> None:
+    class Interrupted:
+        """A connection whose first release is interrupted, as another thread may do."""
+
+        def __init__(self) -> None:
+            self.connection = open_database(database(data), readonly=True)
+            self.missed = 0
+
+        def execute(self, sql: str, bindings: object = None, /) -> object:
+            if sql.startswith("RELEASE") and not self.missed:
+                self.missed += 1
+                raise DatabaseError("interrupted")
+            return self.connection.execute(sql)
+
+    interrupted = Interrupted()
+    with snapshot(interrupted):  # type: ignore[arg-type]
+        interrupted.execute("SELECT count(*) FROM chunks")
+    assert interrupted.missed == 1
+    assert not interrupted.connection.in_transaction
+    interrupted.connection.close()
+
+
+BEGAN = datetime(2026, 11, 21, 12, tzinfo=UTC)
+YEAR = timedelta(days=365)
+
+
+class Times:
+    """A clock that can be moved, and the seconds beside it."""
+
+    def __init__(self) -> None:
+        self.passed = timedelta()
+        self.moved = timedelta()
+        self.watch = ClockWatch(
+            lambda: BEGAN + self.passed + self.moved, lambda: 500.0 + self.passed.total_seconds()
+        )
+
+
+@pytest.mark.parametrize(
+    ("moved", "told"),
+    [
+        (-YEAR, "the clock was moved back by 365 days"),
+        (YEAR, "the clock was moved forward by 365 days"),
+        (timedelta(hours=-3), "the clock was moved back by 3 h"),
+        (timedelta(minutes=-59), None),
+    ],
+)
+def test_a_move_is_told_until_it_is_taken_back(moved: timedelta, told: str | None) -> None:
+    times = Times()
+    times.passed = timedelta(minutes=5)
+    times.moved = moved
+    warning = times.watch.warning()
+    assert (warning is None) == (told is None)
+    assert (warning or "").startswith(told or "")
+    times.moved = timedelta()
+    assert times.watch.warning() is None

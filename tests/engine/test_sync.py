@@ -8,18 +8,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memtui.bus import FileIndexed, FileSkipped, IndexSwapped, LegDegraded, SyncProgressed
-from memtui.embedding.provider import ProviderIdentity, Vector
+from memtui.embedding.limits import byte_size
+from memtui.embedding.provider import ProviderIdentity, Vector, identity_of
+from memtui.engine.own_reading import indexed_note
 from memtui.errors import Cancelled
 from memtui.index import database
 from memtui.index.database import Connection, number, numbers, open_database
 from memtui.index.reader import LiveIndex, counts, known_file, known_files
-from memtui.index.schema import Recipe, has_vector_table, read_meta
+from memtui.index.schema import INPUT_BYTES, Recipe, has_vector_table, read_meta
 from memtui.index.vectors import compact_vectors
+from memtui.index.writer import within_limit
 from memtui.memory.discover import Scope
-from memtui.memory.documents import read_document
-from memtui.model import Document, Leg, Reason, SourceCount, SourceFile
+from memtui.memory.documents import read_document, text_hash
+from memtui.model import ChunkSpan, Document, Leg, Reason, SourceCount, SourceFile
 from memtui.text.tokens import index_text
 from tests.support.embedding import HashedProvider
 from tests.support.indexing import Workspace, identity
@@ -445,3 +450,57 @@ def test_the_scope_and_the_recipe_decide_what_is_indexed(
     workspace.recipe = Recipe(None, chunk_tokens=100, chunk_overlap=10)
     assert workspace.sync().stats.rebuild
     assert number(live.connection(), "SELECT count(*) FROM chunks") > before
+
+
+LIMIT = 100
+TEXT = "\n".join(f"line {number} of 京都の長いノート about the garden" for number in range(20))
+
+
+def span(text: str, start: int = 3, end: int = 9) -> ChunkSpan:
+    return ChunkSpan(start, end, text, text_hash(text))
+
+
+def limited(limit: int | None = LIMIT) -> Recipe:
+    return Recipe(identity_of(HashedProvider())._replace(input_bytes=limit))
+
+
+@given(st.text(max_size=300), st.integers(4, 60))
+def test_parts_are_within_the_limit_and_lose_nothing(text: str, limit: int) -> None:
+    parts = within_limit([span(text)], limit)
+    assert all(byte_size(part.text) <= limit for part in parts)
+    assert all((part.start_line, part.end_line) == (3, 9) for part in parts)
+    assert all(part.hash == text_hash(part.text) for part in parts)
+    assert len({part.hash for part in parts}) == len(parts)
+    if byte_size(text) <= limit:
+        assert parts == [span(text)]
+    for part in parts:
+        assert part.text in text
+
+
+def test_a_chunk_over_the_limit_is_rows_of_its_own_and_another_limit_another_index(
+    workspace: Workspace, live: LiveIndex
+) -> None:
+    assert within_limit([span(TEXT)], None) == [span(TEXT)]
+    # Blank and equal parts are left out.
+    assert [part.text for part in within_limit([span("ab" * 4 + " " * 8)], 4)] == ["abab"]
+    workspace.recipe = limited(None)
+    workspace.write("long.md", TEXT)
+    workspace.write("short.md", "short\n")
+    workspace.sync()
+    connection = open_database(workspace.folder.path(1))
+    connection.execute("DELETE FROM meta WHERE key = ?", (INPUT_BYTES,))
+    connection.close()
+    workspace.sync()
+    assert workspace.folder.current() == 1, "an older index has no limit"
+    workspace.recipe = limited()
+    workspace.sync()
+    assert workspace.folder.current() == 2
+    contents = workspace.contents()
+    parts = [row for row in contents.chunks.values() if row[0] == "long.md"]
+    assert len(parts) == len(within_limit([span(TEXT)], LIMIT)) > 9
+    assert {row[1:3] for row in parts} == {(1, 20)}
+    assert len(contents.vectors) == len(contents.chunks) == len(parts) + 1
+    assert indexed_note(live.connection(), "long.md")[1] == TEXT
+    workspace.write("long.md", f"{TEXT}\nmore\n")
+    workspace.sync()
+    assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")

@@ -19,6 +19,7 @@ from memtui.index.watcher import (
     EVENTS,
     OFF,
     POLLING,
+    Change,
     Debouncer,
     FileEvents,
     WatchedFolder,
@@ -121,7 +122,7 @@ def test_a_folder_that_comes_or_moves_is_told_as_anything(
 
 
 def test_what_is_told_are_notes_by_the_names_of_the_index(
-    root: Path, watch: Callable[..., Watched]
+    root: Path, watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched = watch().start()
     for name in ("memory/a.txt", "elsewhere.md", "memory/.git/x.md", "memory/node_modules/y.md"):
@@ -134,6 +135,13 @@ def test_what_is_told_are_notes_by_the_names_of_the_index(
     workspace.close()
     watched.expect(path)
     assert watched.published == [path]
+    # In a flood, no name is looked at any more.
+    looked: list[Path] = []
+    monkeypatch.setattr(watching, "is_candidate", lambda path, scope: looked.append(path))
+    watched.watcher._burst.is_anywhere = True
+    for number in range(1000):
+        watched.watcher._arrived(Change(f"{root}/memory/{number}.md", False))
+    assert not looked
 
 
 def test_a_burst_is_told_once(root: Path, watch: Callable[..., Watched]) -> None:
