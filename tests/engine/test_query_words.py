@@ -13,9 +13,8 @@ import pytest
 from memtui.engine import Engine
 from memtui.engine.what_if import MOST_SEARCHES, MOST_WORDS, WordsToTry, word_changes
 from memtui.memory.workspace import demo_root
-from memtui.model import Chunk, Leg, LegState, LegStatus, Ranked, Ranking, Reason, SearchMode
+from memtui.model import Chunk, Leg, LegState, LegStatus, Ranked, Ranking, Reason
 from memtui.model.inquiry import Place, WordChanges
-from memtui.retrieval.query import word_pieces
 from memtui.settings import Settings
 from memtui.text.tokens import STOP_WORDS
 
@@ -122,27 +121,6 @@ def test_a_word_that_a_phrase_requires_is_taken_out(engine: Engine) -> None:
     assert found.changes[0].query == "router vlan"
 
 
-def test_several_words_together_where_one_does_not_do_it(engine: Engine) -> None:
-    ranking = replace(engine.ranking, k=1, search_mode=SearchMode.KEYWORD_ONLY)
-    sizes = set()
-    for path in engine.browse.paths():
-        ranked = engine.search.ask("router", ranking=ranking)
-        inquiry = engine.explain.inquire_at(ranked, Place(path))
-        if inquiry.chunk is None or inquiry.shown:
-            continue
-        counting = Counting(engine)
-        found = word_changes(
-            counting.search, counting.words_to_try, ranked, ranking, inquiry.chunk, inquiry.terms
-        )
-        assert len(counting.queries) <= MOST_SEARCHES
-        added = {len(change.added) for change in found.changes}
-        assert len(added) <= 1
-        sizes |= added
-        if sizes >= {1, 2}:
-            break
-    assert sizes >= {1, 2}
-
-
 def test_a_search_without_a_leg_of_the_first_counts_for_nothing(engine: Engine) -> None:
     ranked, chunk = missed(engine, "router config", "USER.md", engine.ranking)
     counting = Counting(engine, lose=0)
@@ -154,15 +132,6 @@ def test_a_search_without_a_leg_of_the_first_counts_for_nothing(engine: Engine) 
     assert found.tried == len(counting.queries) > 0
 
 
-def test_nothing_is_tried_for_a_chunk_in_the_list(engine: Engine) -> None:
-    ranked = engine.search.ask("router config")
-    counting = Counting(engine)
-    found = word_changes(
-        counting.search, counting.words_to_try, ranked, engine.ranking, ranked.hits[0].chunk, None
-    )
-    assert (found, counting.queries) == (WordChanges((), 0), [])
-
-
 def test_the_words_to_try_are_rare_and_new(engine: Engine) -> None:
     ranked, chunk = missed(engine, "router config", "USER.md", engine.ranking)
     words = engine.explain.words_to_try(ranked, chunk.id).words
@@ -172,16 +141,3 @@ def test_the_words_to_try_are_rare_and_new(engine: Engine) -> None:
     assert all(len(word) > 1 for word in words)
     assert not {"router", "routers", "config"} & {word.lower() for word in words}
     assert engine.explain.words_to_try(ranked, "nothing").words == ()
-
-
-@pytest.mark.parametrize(
-    ("text", "syntax", "pieces"),
-    [
-        ("router config", True, ["router", "config"]),
-        ('a "quoted phrase" path:notes', True, ["a", '"quoted phrase"']),
-        ('a "quoted phrase" path:notes', False, ["a", '"quoted', 'phrase"', "path:notes"]),
-        ("", True, []),
-    ],
-)
-def test_the_pieces_of_a_query(text: str, syntax: bool, pieces: list[str]) -> None:
-    assert [text[a:b] for a, b in word_pieces(text, syntax=syntax)] == pieces

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -58,8 +58,11 @@ class NoTranscripts(TranscriptStore):
     def indexed(self) -> Mapping[str, TranscriptRow]:
         return {}
 
-    def use_sources(self, names: Sequence[str]) -> None:
-        return None
+    def use_sources(self, names: Sequence[str]) -> None: ...
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass
@@ -74,43 +77,36 @@ class MemoryIndex:
         self.transcripts = NoTranscripts(self.root)
         self.chunk_tokens, self.notes_missing = 400, ""
         self._provider = HashedProvider()
+        model = self._provider.model
         self.held = [
-            Chunk(
-                hashlib.sha256(path.encode()).hexdigest(),
-                path,
-                "memory",
-                1,
-                text.count("\n") + 1,
-                text,
-                hashlib.sha256(text.encode()).hexdigest(),
-                self._provider.model,
-                day=day_of_path(path),
-            )
+            Chunk(_hash(path), path, "memory", 1, text.count("\n") + 1, text, _hash(text), model)
             for path, text in sorted(self.texts.items())
         ]
         matrix = self._provider.embed_documents([chunk.text for chunk in self.held])
         every = np.arange(len(self.held), dtype=np.int64)
+        self.held = [replace(one, day=day_of_path(one.path)) for one in self.held]
         self.matrix = Vectors(every, matrix, np.abs(matrix).sum(axis=1) > 0)
 
-    # --- searching ---
+    def _nothing(self, **options: object) -> None:
+        """Do what needs no doing here."""
 
-    def require(self) -> None:
-        return None
+    require = interrupt = examine = stop = close = refresh_status = _nothing
+
+    # --- searching ---
 
     def retrieve(
         self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
     ) -> CandidatePool:
         limit = max(request.ranking.candidates, 50)
         orders = {leg: self.order(leg, request.text)[:limit] for leg in Leg}
-        hits = {
-            leg: tuple(
-                LegHit(self.held[row].id, place, raw) for place, (row, raw) in enumerate(found)
-            )
-            for leg, found in orders.items()
+        hits: dict[Leg, tuple[LegHit, ...]] = {}
+        for leg, order in orders.items():
+            rows = enumerate(order)
+            hits[leg] = tuple(LegHit(self.held[row].id, place, raw) for place, (row, raw) in rows)
+        chunks = {
+            self.held[row].id: self.held[row] for order in orders.values() for row, _ in order
         }
-        rows = {row for found in orders.values() for row, _ in found}
-        chunks = {self.held[row].id: self.held[row] for row in rows}
-        states = {leg: LegState(LegStatus.OK) for leg in Leg}
+        states = dict.fromkeys(Leg, LegState(LegStatus.OK))
         return CandidatePool(request.text, chunks, hits, states, limit, typing=request.typing)
 
     def order(self, leg: Leg, query: str) -> list[tuple[int, float]]:
@@ -119,26 +115,21 @@ class MemoryIndex:
             return []
         if leg is Leg.VECTOR:
             cosines = self.matrix.matrix @ self._provider.embed_query(query)
-            found = [(row, float(cosine)) for row, cosine in enumerate(cosines)]
-        else:
-            words = set(query.lower().split())
-            counted = (
-                (row, len(words & set(chunk.text.lower().split())))
-                for row, chunk in enumerate(self.held)
-            )
-            found = [(row, float(count)) for row, count in counted if count]
-        sign = 1 if leg is Leg.VECTOR else -1
-        return [(row, sign * raw) for row, raw in sorted(found, key=lambda one: (-one[1], one[0]))]
-
-    def interrupt(self) -> None:
-        return None
+            scores = [(row, float(cosine)) for row, cosine in enumerate(cosines)]
+            return sorted(scores, key=lambda one: (-one[1], one[0]))
+        words = set(query.lower().split())
+        shared = [len(words & set(chunk.text.lower().split())) for chunk in self.held]
+        # As of BM25, the lowest is the best.
+        return sorted(
+            ((row, -float(n)) for row, n in enumerate(shared) if n), key=lambda one: one[1]
+        )
 
     # --- reading ---
 
     def read(
         self, function: Callable[[Reading], T], about: CandidatePool | None = None
     ) -> T | None:
-        return function(MemoryReading(self))
+        return function(self)
 
     def measure(self, identity: object) -> tuple[int, Sequence[tuple[str, int]], tuple[()]]:
         return 0, (), ()
@@ -149,19 +140,12 @@ class MemoryIndex:
     # --- files ---
 
     def files(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
+        current: Any = {"source": "memory", "place": "workspace", "state": FileState.CURRENT}
         return [
             MemoryFile(
-                path=chunk.path,
-                source="memory",
-                place="workspace",
-                state=FileState.CURRENT,
-                size=len(chunk.text),
-                changed=None,
-                chunks=1,
-                lines=chunk.end_line,
-                day=chunk.day,
+                **current, path=one.path, size=1, changed=None, chunks=1, lines=1, day=one.day
             )
-            for chunk in self.held
+            for one in self.held
         ]
 
     def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
@@ -201,18 +185,15 @@ class MemoryIndex:
 
     def status(self) -> IndexStatus:
         count = len(self.held)
+        every: Any = dict.fromkeys(("files", "chunks", "vectors"), count)
+        nothing: Any = dict.fromkeys(("pending", "skipped", "errors"), ())
+        zero: Any = dict.fromkeys(("pending_count", "cache_hits", "cache_misses"), 0)
         return IndexStatus(
             state=IndexState.READY,
             root=str(self.root),
             index_dir="",
             generation=1,
-            files=count,
-            chunks=count,
-            vectors=count,
             sources=(SourceCount("memory", count, count),),
-            pending=(),
-            pending_count=0,
-            skipped=(),
             provider=self._state(),
             vector_backend="a matrix",
             tokenizer="words",
@@ -220,80 +201,61 @@ class MemoryIndex:
             writer="none",
             last_sync=None,
             progress=None,
-            cache_hits=0,
-            cache_misses=0,
-            errors=(),
+            **every,
+            **nothing,
+            **zero,
         )
-
-    def refresh_status(self, *, brief: bool = False) -> None:
-        return None
-
-    def examine(self) -> None:
-        return None
 
     def wait_idle(self, timeout: float) -> bool:
         return True
 
-    def stop(self) -> None:
-        return None
+    # --- a look at the rows ---
 
-    def close(self) -> None:
-        return None
-
-
-@dataclass
-class MemoryReading:
-    """A look at the list."""
-
-    index: MemoryIndex
     words = None
 
     @property
     def size(self) -> int:
-        return len(self.index.held)
+        return len(self.held)
 
     def row_of(self, chunk_id: str) -> int | None:
-        return next((n for n, one in enumerate(self.index.held) if one.id == chunk_id), None)
+        return next((n for n, one in enumerate(self.held) if one.id == chunk_id), None)
 
     def chunks(self, rowids: Iterable[int]) -> Mapping[int, Chunk]:
-        return {row: self.index.held[row] for row in rowids if 0 <= row < self.size}
+        return {row: self.held[row] for row in rowids if 0 <= row < self.size}
 
     def rows_of(self, path: str) -> Sequence[int]:
-        return [n for n, one in enumerate(self.index.held) if one.path == path]
+        return [n for n, one in enumerate(self.held) if one.path == path]
 
     def rows_after(self, rowid: int, limit: int, source: str) -> Sequence[int]:
         return [row for row in range(self.size) if row > rowid][:limit]
 
     def same_text(self, rowid: int) -> Sequence[int]:
-        own = self.index.held[rowid].hash
-        return [n for n, one in enumerate(self.index.held) if one.hash == own and n != rowid]
+        own = self.held[rowid].hash
+        return [n for n, one in enumerate(self.held) if one.hash == own and n != rowid]
 
     def changed(self, chunk: Chunk) -> datetime | None:
         return None
 
     def vector(self, rowid: int) -> StoredVector:
-        values = self.index.matrix.matrix[rowid]
+        values = self.matrix.matrix[rowid]
         return StoredVector(values, Reason.OK, "hashed", len(values))
 
     def vectors(self, rowid: int) -> Vectors | Reason:
-        return self.index.matrix
+        return self.matrix
 
     def paths(self) -> Sequence[str]:
-        return sorted(self.index.texts)
+        return sorted(self.texts)
 
     def recent(self, limit: int) -> Sequence[RecentFile]:
         moment = datetime.fromtimestamp(0, UTC)
-        return [RecentFile(one.path, moment, one.end_line) for one in self.index.held][:limit]
+        return [RecentFile(one.path, moment, one.end_line) for one in self.held][:limit]
 
     def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
-        return [
-            ChunkRange(one.start_line, one.end_line, one.id)
-            for one in self.index.held
-            if one.path == path
-        ]
+        chunks = [one for one in self.held if one.path == path]
+        return [ChunkRange(one.start_line, one.end_line, one.id) for one in chunks]
 
     def indexed_text(self, path: str) -> tuple[str | None, str]:
-        return ("hash", self.index.texts[path]) if path in self.index.texts else (None, "")
+        return ("hash", self.texts[path]) if path in self.texts else (None, "")
 
     def file_at(self, place: Place, source: str | None = None) -> IndexedFile:
         return IndexedFile(place, None, self.chunk_ranges(place.path), "memory")
@@ -304,19 +266,19 @@ class MemoryReading:
             return None
         places = {}
         for leg in Leg:
-            order = self.index.order(leg, ranked.pool.query)
+            order = self.order(leg, ranked.pool.query)
             rank = next((n for n, one in enumerate(order) if one[0] == row), None)
             found = None if rank is None else LegRank(rank, len(order), order[rank][1])
             reason = refused(ranked.pool, leg) or (Reason.OK if found else Reason.NOT_MATCHED)
             places[leg] = LegPlace(found, reason)
-        return ChunkFacts(self.index.held[row], places=places)
+        return ChunkFacts(self.held[row], places=places)
 
     def nearest(self, ranked: Ranked, ids: Sequence[str]) -> Sequence[str]:
         return ids[:1]
 
     def rare_words(self, chunk_id: str, query: str, limit: int) -> tuple[str, ...]:
         row = self.row_of(chunk_id)
-        words = self.index.held[row].text.lower().split() if row is not None else []
+        words = self.held[row].text.lower().split() if row is not None else []
         return tuple(word for word in dict.fromkeys(words) if word not in query.lower())[:limit]
 
 

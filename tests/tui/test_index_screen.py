@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from memtui.model import ErrorRecord, IndexState, Reason, SkippedFile
+from memtui.model import IndexState, Reason, SkippedFile
 from memtui.tui.screens import index as index_screen
 from memtui.tui.screens.dialogs import ConfirmRebuild
 from memtui.tui.screens.index import IndexScreen, StatusTable
@@ -41,21 +41,11 @@ async def test_the_pane_shows_progress_with_rate_and_time_left() -> None:
     assert "783 of" in text
 
 
-async def test_the_pane_before_the_first_status() -> None:
-    async with ReaderApp(IndexStatusPane()).run_test(size=(42, 8)) as pilot:
-        await pilot.pause()
-        assert "opening the index" in screen_text(pilot.app)
-
-
 @pytest.mark.parametrize("state", list(IndexState))
 def test_every_state_has_a_glyph_and_words(state: IndexState) -> None:
     line = state_line(status(state)).plain
     assert state.value.replace("_", " ") in line
     assert not line[0].isalnum()
-
-
-def test_a_degraded_index_names_the_reason() -> None:
-    assert "keyword only: provider failed" in state_line(status(IndexState.DEGRADED)).plain
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
@@ -90,13 +80,6 @@ async def test_it_follows_the_status_while_it_is_in_front(monkeypatch: pytest.Mo
         app.engine.snapshot = status(IndexState.INDEXING)
         words = ("indexing", "memory/2026-02-10.md")
         await until(pilot, lambda: all(word in screen_text(app) for word in words))
-
-
-def test_the_newest_errors_are_shown_newest_first() -> None:
-    errors = tuple(ErrorRecord(NOW, "index", f"error {n}") for n in range(30))
-    rows, total = index_screen.table_rows(replace(status(), errors=errors), NOW)["index-errors"]
-    assert total == 30
-    assert [row[2] for row in rows] == [f"error {n}" for n in range(29, 9, -1)]
 
 
 @pytest.mark.parametrize(
@@ -156,21 +139,6 @@ async def test_a_table_keeps_its_place_and_is_rebuilt_only_when_rows_differ() ->
         screen.refresh_status()
         assert table.cursor_row == 1
         assert table.row_count == 2
-
-
-@pytest.mark.parametrize(("size", "shown"), [((120, 40), True), ((80, 40), False)])
-async def test_empty_tables_say_none_where_there_is_room(
-    size: tuple[int, int], shown: bool
-) -> None:
-    app = ReaderApp()
-    app.engine.snapshot = replace(status(), errors=(), skipped=(), pending=(), pending_count=0)
-    async with app.run_test(size=size) as pilot:
-        await app.push_screen(IndexScreen(now=NOW))
-        await pilot.pause()
-        text = screen_text(app)
-        assert ("Errors  0" in text) is shown
-        assert ("none" in text) is shown
-        assert "Sources  2" in text
 
 
 @pytest.mark.parametrize("size", [(1, 1), (20, 5), (60, 16)])
