@@ -5,8 +5,7 @@ OpenClaw counts a byte as a token (OPENCLAW.md section 3): more is never sent th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
 Item = TypeVar("Item")
@@ -17,29 +16,15 @@ LOCAL_LIMIT: Final = 2048
 BATCH_BYTES: Final = 8000
 """Of one request, and of one input when an index is made."""
 
-KNOWN_LIMITS: Final[Mapping[tuple[str, str], int]] = MappingProxyType(
-    {
-        ("openai", "text-embedding-3-small"): 8192,
-        ("openai", "text-embedding-3-large"): 8192,
-        ("openai", "text-embedding-ada-002"): 8191,
-        ("gemini", "text-embedding-004"): 2048,
-        ("voyage", "voyage-3"): 32000,
-        ("voyage", "voyage-3-lite"): 16000,
-        ("voyage", "voyage-code-3"): 32000,
-    }
-)
-"""By provider and model: the table of releases up to 2026.2."""
-
 _CONTINUATION_FIRST, _CONTINUATION_LAST = 0x80, 0xBF
 
 
 def input_limit(
     provider: str,
-    model: str = "",
     *,
     declared: int | None = None,
+    known: int | None = None,
     hard_cap: int | None = None,
-    known: Mapping[tuple[str, str], int] = MappingProxyType({}),
 ) -> int:
     """The most bytes of one input.
 
@@ -47,7 +32,7 @@ def input_limit(
     8192 for others; never more than `hard_cap`. Values below 1 say nothing.
     """
     default = LOCAL_LIMIT if provider == "local" else DEFAULT_LIMIT
-    limit = _stated(declared) or known.get((provider, model)) or default
+    limit = _stated(declared) or known or default
     return min(limit, _stated(hard_cap) or limit)
 
 

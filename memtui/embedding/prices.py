@@ -6,12 +6,11 @@ Prices change; each has the day of its document, which people are shown beside e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.services import SERVICES, address_of
 
 MILLION: Final = 1_000_000
 
@@ -32,44 +31,7 @@ class ListPrice:
 
 FREE: Final = ListPrice(0.0)
 """The price of what is computed on machines of the user."""
-
-# Half of the price, as the guides say (https://platform.openai.com/docs/guides/batch,
-# https://ai.google.dev/gemini-api/docs/batch-api, https://docs.mistral.ai/capabilities/batch);
-# Voyage's own takes 33 % off (https://docs.voyageai.com/docs/batch-inference).
-_BATCH_FACTORS: Final = {"openai": 0.5, "gemini": 0.5, "mistral": 0.5, "voyage": 0.67}
 _UNCHARGED: Final = frozenset({"minilm", "use-multilingual", "wordllama", "gguf", "ollama"})
-
-# Where a page carries no day, the date is the month in which a copy of it was read; pages that
-# are not the service's own repeat its list.
-PRICES: Final[Mapping[tuple[str, str], ListPrice]] = {
-    (service, model): ListPrice(price, "USD", as_of, _BATCH_FACTORS[service])
-    for service, model, price, as_of in (
-        # https://developers.openai.com/api/docs/models/text-embedding-3-large
-        ("openai", "text-embedding-3-small", 0.02, "2026-11"),
-        ("openai", "text-embedding-3-large", 0.13, "2026-11"),
-        # https://developers.googleblog.com/gemini-batch-api-now-supports-embeddings-and-openai-
-        # compatibility, https://embeddingcost.com/google
-        ("gemini", "gemini-embedding-001", 0.15, "2025-09-10"),
-        ("gemini", "gemini-embedding-2-preview", 0.20, "2026-04"),
-        # https://usagepricing.com/blueprint/voyage-ai
-        ("voyage", "voyage-4-large", 0.12, "2026-11"),
-        ("voyage", "voyage-4", 0.06, "2026-11"),
-        ("voyage", "voyage-4-lite", 0.02, "2026-11"),
-        # https://hivebook.wiki/wiki/voyage-ai-embeddings-rerankers-for-rag
-        ("voyage", "voyage-3-large", 0.18, "2026-05"),
-        ("voyage", "voyage-3.5", 0.06, "2026-05"),
-        ("voyage", "voyage-3.5-lite", 0.02, "2026-05"),
-        ("voyage", "voyage-code-3", 0.18, "2026-05"),
-        # https://docs.voyageai.com/pricing
-        ("voyage", "voyage-3", 0.06, "2026-11"),
-        ("voyage", "voyage-3-lite", 0.02, "2026-11"),
-        ("voyage", "voyage-finance-2", 0.12, "2026-11"),
-        ("voyage", "voyage-law-2", 0.12, "2026-11"),
-        # https://opencode.ai/data/mistral/mistral-embed
-        ("mistral", "mistral-embed", 0.10, "2026-11"),
-    )
-}
-"""By provider and model, without the free tokens that a service may give an account."""
 
 
 def list_price(provider: str, model: str) -> ListPrice | None:
@@ -80,7 +42,11 @@ def list_price(provider: str, model: str) -> ListPrice | None:
     """
     if provider in _UNCHARGED:
         return FREE
-    return PRICES.get((provider, model))
+    service = SERVICES.get(provider)
+    known = service.models.get(model) if service is not None else None
+    if service is None or known is None or known.price is None:
+        return None
+    return ListPrice(known.price, "USD", known.as_of, service.batch_factor)
 
 
 def price_of(choice: EmbeddingChoice, provider: str, model: str) -> ListPrice | None:
@@ -89,25 +55,18 @@ def price_of(choice: EmbeddingChoice, provider: str, model: str) -> ListPrice | 
     A list price counts only at the service's own host: who answers at another `base_url` charges
     what nobody here knows, and this machine nothing.
     """
+    service = SERVICES.get(provider)
     if choice.price is not None:
-        return ListPrice(choice.price, batch_factor=_BATCH_FACTORS.get(provider, 1.0))
-    if choice.base_url and provider not in _UNCHARGED:
-        return _price_at(choice.base_url, provider, model)
+        factor = service.batch_factor if service is not None else 1.0
+        return ListPrice(choice.price, batch_factor=factor)
+    if choice.base_url and service is not None and provider not in _UNCHARGED:
+        try:
+            address = address_of(service, choice.base_url)
+        except ValueError:
+            return None
+        if not address.is_own:
+            return FREE if address.is_loopback else None
     return list_price(provider, model)
-
-
-def _price_at(base_url: str, provider: str, model: str) -> ListPrice | None:
-    from memtui.embedding.services import SERVICES, address_of
-
-    if provider not in SERVICES:
-        return list_price(provider, model)
-    try:
-        address = address_of(SERVICES[provider], base_url)
-    except ValueError:
-        return None
-    if address.is_own:
-        return list_price(provider, model)
-    return FREE if address.is_loopback else None
 
 
 def cost(tokens: int, price: ListPrice, *, batch: bool = False) -> float:

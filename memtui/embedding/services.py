@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib import resources
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
 
 from memtui.embedding.limits import BATCH_BYTES
 from memtui.text.sanitize import safe_line
@@ -22,13 +26,31 @@ class Shape(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Model:
+    """What is known of one model of a service."""
+
+    dimensions: int | None = None
+    """Numbers that a vector has when no number is asked for, as the documents say."""
+    one_length: bool = False
+    """Whether it gives no other number and refuses a request that asks for one."""
+    input_bytes: int | None = None
+    """The most UTF-8 bytes of one text."""
+    price: float | None = None
+    """USD for a million tokens; `None` where no document says."""
+    as_of: str = ""
+    """The day (or month) of that document, `YYYY-MM-DD` or `YYYY-MM`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Service:
     """A kind of embedding service: where it is, how it is asked, which variables hold its key."""
 
     name: str
     shape: Shape
-    base_url: str
+    base_url: str = ""
     """Its own address; empty when one must be configured."""
+    summary: str = ""
+    """A few words for people; empty where it only serves other programs' indexes."""
     key_variables: tuple[str, ...] = ()
     """Environment variables, the first that is set counts."""
     needs_key: bool = False
@@ -50,135 +72,22 @@ class Service:
     """How much text goes in one request, by its own address; a byte counts as a token."""
     request_texts: int = 32
     """How many texts go in one request, by its own address."""
-    summary: str = ""
-    """A few words for people; empty where it only serves other programs' indexes."""
+    batch_factor: float = 1.0
+    """What a price is multiplied by for the batch interface."""
     default_model: str = ""
     """The model that is taken where none is named (OPENCLAW.md, section 10)."""
-    dimensions: Mapping[str, int] = field(default_factory=dict)
-    """By model, what the documents say a vector has when no number is asked for."""
-    one_length: tuple[str, ...] = ()
-    """Models that give no other number and refuse a request that asks for one."""
+    models: Mapping[str, Model] = field(default_factory=dict)
+    """Those of which something is known."""
 
 
+def _services() -> dict[str, Service]:
+    text = resources.files("memtui.data").joinpath("services.toml").read_text("utf-8")
+    rows = {name: {"name": name, **row} for name, row in tomllib.loads(text).items()}
+    return msgspec.convert(rows, dict[str, Service])
+
+
+SERVICES: Final[Mapping[str, Service]] = _services()
 _OTHER_HOST_TEXTS: Final = 32
-
-# Requests hold less than the services take (OpenAI 2048 texts and 300,000 tokens, Voyage 1000
-# and 120,000, Gemini 100, Mistral 256 and 16,384), so that an answer stays small and a failed
-# request loses little; OpenClaw's 8000 bytes would need eight times the requests of an account
-# that may send few a minute. Voyage lets an account without a card send 10,000 tokens a minute.
-# Ollama computes on this machine and gains nothing from more.
-SERVICES: Final[Mapping[str, Service]] = {
-    service.name: service
-    for service in (
-        Service(
-            "openai",
-            Shape.OPENAI,
-            "https://api.openai.com/v1",
-            ("OPENAI_API_KEY",),
-            True,
-            ("openai/",),
-            says_format=True,
-            request_bytes=64_000,
-            request_texts=100,
-            summary="OpenAI, or any server that speaks as it does (embedding.base_url)",
-            default_model="text-embedding-3-small",
-            dimensions={
-                "text-embedding-3-small": 1536,
-                "text-embedding-3-large": 3072,
-                "text-embedding-ada-002": 1536,
-            },
-            one_length=("text-embedding-ada-002",),
-        ),
-        Service("openai-compatible", Shape.OPENAI, "", prefixes=("openai-compatible/",)),
-        Service(
-            "mistral",
-            Shape.OPENAI,
-            "https://api.mistral.ai/v1",
-            ("MISTRAL_API_KEY",),
-            True,
-            ("mistral/",),
-            dimensions_field="output_dimension",
-            says_format=True,
-            request_bytes=16_000,
-            request_texts=100,
-            summary="Mistral AI",
-            default_model="mistral-embed",
-            dimensions={"mistral-embed": 1024, "codestral-embed": 1536},
-            one_length=("mistral-embed",),
-        ),
-        Service(
-            "voyage",
-            Shape.OPENAI,
-            "https://api.voyageai.com/v1",
-            ("VOYAGE_API_KEY",),
-            True,
-            ("voyage/",),
-            input_type="query",
-            document_type="document",
-            dimensions_field="output_dimension",
-            request_bytes=24_000,
-            request_texts=100,
-            summary="Voyage AI",
-            default_model="voyage-4-large",
-            dimensions={
-                "voyage-4-large": 1024,
-                "voyage-4": 1024,
-                "voyage-4-lite": 1024,
-                "voyage-3.5": 1024,
-                "voyage-3.5-lite": 1024,
-                "voyage-3-large": 1024,
-                "voyage-3": 1024,
-                "voyage-3-lite": 512,
-                "voyage-code-3": 1024,
-            },
-            one_length=("voyage-3", "voyage-3-lite"),
-        ),
-        Service(
-            "gemini",
-            Shape.GEMINI,
-            "https://generativelanguage.googleapis.com/v1beta",
-            ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-            True,
-            ("models/", "gemini/", "google/"),
-            dimensions_field="outputDimensionality",
-            request_bytes=64_000,
-            request_texts=100,
-            summary="Google Gemini",
-            default_model="gemini-embedding-001",
-            dimensions={
-                "gemini-embedding-001": 3072,
-                "gemini-embedding-2": 3072,
-                "text-embedding-004": 768,
-            },
-            one_length=("text-embedding-004",),
-        ),
-        Service(
-            "ollama",
-            Shape.OLLAMA,
-            "http://127.0.0.1:11434",
-            prefixes=("ollama/",),
-            cut=("/v1",),
-            summary="Ollama, on this machine unless embedding.base_url says otherwise",
-            default_model="nomic-embed-text",
-            dimensions={
-                "nomic-embed-text": 768,
-                "mxbai-embed-large": 1024,
-                "all-minilm": 384,
-                "bge-m3": 1024,
-                "embeddinggemma": 768,
-                "snowflake-arctic-embed2": 1024,
-            },
-        ),
-        Service(
-            "lmstudio",
-            Shape.OPENAI,
-            "http://127.0.0.1:1234/v1",
-            prefixes=("lmstudio/",),
-            cut=("/api/v1", "/v1"),
-            ending="/v1",
-        ),
-    )
-}
 
 
 @dataclass(frozen=True, slots=True)

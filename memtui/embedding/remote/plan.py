@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 
 from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.keys import FoundKey, has_key
-from memtui.embedding.limits import BATCH_BYTES, KNOWN_LIMITS, byte_size, input_limit
+from memtui.embedding.limits import BATCH_BYTES, byte_size, input_limit
 from memtui.embedding.payloads import gemini_templates, is_gemini_prefixed
 from memtui.embedding.provider import ProviderIdentity, settings_fingerprint
 from memtui.embedding.services import (
     SERVICES,
     Address,
+    Model,
     Service,
     Shape,
     address_of,
@@ -103,12 +104,14 @@ def plan_of(name: str, choice: EmbeddingChoice) -> Plan:
         hint = "embedding.key_env or embedding.key_command says where the key is"
         raise SettingsError(f"{name}: embedding.model looks like a key", hint=hint)
     templates = _templates(service, address, model).overridden(choice)
-    usual = _usual_dimensions(service, address, model)
+    known = _known_model(service, address, model)
+    usual = known.dimensions
     asked = choice.dimensions if choice.dimensions != usual else None
-    if asked is not None and model in service.one_length and address.is_own:
+    if asked is not None and known.one_length:
         words = f"{name}: {model} gives {usual} dimensions and no other number"
         raise SettingsError(words, hint="leave embedding.dimensions empty")
-    longest = input_limit(name, model, known=KNOWN_LIMITS, hard_cap=BATCH_BYTES)
+    limit = service.models.get(model, Model()).input_bytes
+    longest = input_limit(name, known=limit, hard_cap=BATCH_BYTES)
     longest_prefix = max(byte_size(templates.query), byte_size(templates.document))
     return Plan(
         service=service,
@@ -129,11 +132,11 @@ def _templates(service: Service, address: Address, model: str) -> Templates:
     return templates_of(model) if wants_templates(service, address) else Templates()
 
 
-def _usual_dimensions(service: Service, address: Address, model: str) -> int | None:
+def _known_model(service: Service, address: Address, model: str) -> Model:
     if service.shape is Shape.OLLAMA:
-        return service.dimensions.get(model.removesuffix(":latest"))
+        return service.models.get(model.removesuffix(":latest"), Model())
     # Another host may give the same name to a model of its own.
-    return service.dimensions.get(model) if address.is_own else None
+    return service.models.get(model, Model()) if address.is_own else Model()
 
 
 def _fingerprint(
