@@ -1,8 +1,7 @@
-"""Near-duplicates among many texts: MinHash buckets propose pairs, an exact comparison decides.
+"""Near-duplicates among many texts: sketches propose pairs, an exact comparison decides.
 
-A. Broder, "On the resemblance and containment of documents" (1997), with banding: two texts that
-have the share J of their shingles in common meet in a bucket with 1 - (1 - J^ROWS)^BANDS: 0.99 for
-0.6, where near-duplicates begin.
+A. Broder, "On the resemblance and containment of documents" (1997): the share of shingles that
+two texts have in common is about that of their sketches, the least hashes of each.
 """
 
 from __future__ import annotations
@@ -10,14 +9,10 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence, Set
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from heapq import nsmallest
+from typing import Final, NamedTuple, TypeVar
 
 from memtui.errors import Cancelled
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 SHINGLE_WORDS: Final = 3
 """How many words make a shingle."""
@@ -42,7 +37,7 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(text.casefold())
 
 
-def shingles_of(words: Sequence[str]) -> frozenset[tuple[str, ...]]:
+def shingles_of(words: Sequence[T]) -> frozenset[tuple[T, ...]]:
     """Every run of `SHINGLE_WORDS` words; of fewer words the one run that there is."""
     if len(words) <= SHINGLE_WORDS:
         return frozenset([tuple(words)] if words else [])
@@ -78,22 +73,27 @@ def without_forms(texts: Sequence[str], cancelled: Callable[[], bool] = lambda: 
     for text in _all(texts, cancelled):
         counts.update({_shape(line) for line in text.split("\n") if _is_short(line)})
     shared = {shape for shape, count in counts.items() if count > MOST_SHARED}
-    return [_said(text, shared) for text in _all(texts, cancelled)]
+    return [
+        "\n".join(
+            line
+            for line in text.split("\n")
+            if not _FORM.match(line) and not (_is_short(line) and _shape(line) in shared)
+        )
+        for text in _all(texts, cancelled)
+    ]
 
 
-def _all(texts: Sequence[str], cancelled: Callable[[], bool]) -> Iterator[str]:
+def _all(
+    texts: Sequence[str],
+    cancelled: Callable[[], bool],
+    progressed: Callable[[int, int], None] = lambda done, total: None,
+) -> Iterator[str]:
     for number, text in enumerate(texts):
-        if number % _CHECK_EVERY == 0 and cancelled():
-            raise Cancelled
+        if number % _CHECK_EVERY == 0:
+            if cancelled():
+                raise Cancelled
+            progressed(number, len(texts))
         yield text
-
-
-def _said(text: str, shared: set[str]) -> str:
-    return "\n".join(
-        line
-        for line in text.split("\n")
-        if not _FORM.match(line) and not (_is_short(line) and _shape(line) in shared)
-    )
 
 
 def _is_short(line: str) -> bool:
@@ -104,13 +104,13 @@ def _shape(line: str) -> str:
     return _DIGITS.sub("0", line.strip().casefold())
 
 
-BANDS: Final = 24
-ROWS: Final = 3
 NEAR_WITH_OTHER_NUMBERS: Final = 0.8
-_SEED: Final = 20_261_120
-
+SKETCH: Final = 24
+"""Hashes of a sketch."""
+_LEAST_SHARED: Final = 0.25
+"""Of a sketch, in texts that are compared; those of near-duplicates share twice as much."""
 _NEARBY: Final = 8
-"""So many earlier texts of a bucket are compared with each; a family of many alike is a chain."""
+"""So many earlier texts with a hash are compared with each; a family of many alike is a chain."""
 
 
 class Cut(NamedTuple):
@@ -122,7 +122,7 @@ class Cut(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Two places in the sequence of pieces, the earlier first, and the share of shingles."""
+    """Two places in the sequence of texts, the earlier first, and the share of shingles."""
 
     first: int
     second: int
@@ -143,19 +143,13 @@ def near_duplicates(
     of fewer than `FEWEST_WORDS` words are left out. In linear time; `progressed` is told how many
     texts were read. Raises `Cancelled`.
     """
-    import numpy as np
-
     numbers: dict[str, int] = {}
     same: dict[tuple[str, ...], int] = {}
+    with_hash: dict[int, list[int]] = defaultdict(list)
+    cuts: dict[int, Cut] = {}
+    above: dict[int, int] = {}
     pairs: list[Pair] = []
-    places: list[int] = []
-    signatures: list[NDArray[np.uint64]] = []
-    hashes = _Hashes()
-    for place, text in enumerate(texts):
-        if place % _CHECK_EVERY == 0:
-            if cancelled():
-                raise Cancelled
-            progressed(place, len(texts))
+    for place, text in enumerate(_all(texts, cancelled, progressed)):
         words = words_of(text)
         if len(words) < FEWEST_WORDS:
             continue
@@ -163,24 +157,34 @@ def near_duplicates(
         if twin != place and apart(twin, place):
             pairs.append(Pair(twin, place, 1.0))
             continue
-        coded = [numbers.setdefault(word, len(numbers)) for word in words]
-        signatures.append(hashes.signature(coded))
-        places.append(place)
-    if places:
-        candidates = _candidates(places, np.stack(signatures), cancelled)
-        pairs += _checked(texts, candidates, apart, cancelled)
+        sketch = _sketch([numbers.setdefault(word, len(numbers)) for word in words])
+        shared = Counter(one for value in sketch for one in with_hash[value][-_NEARBY:])
+        for earlier, count in sorted(shared.items()):
+            families = _family(above, earlier), _family(above, place)
+            if count < _LEAST_SHARED * len(sketch) or families[0] == families[1]:
+                continue
+            if not apart(earlier, place):
+                continue
+            for one in (earlier, place):
+                cuts.setdefault(one, cut(texts[one]))
+            score = likeness(cuts[earlier], cuts[place])
+            if score is not None:
+                above[families[1]] = families[0]
+                pairs.append(Pair(earlier, place, score))
+        for value in sketch:
+            with_hash[value].append(place)
     return sorted(pairs)
 
 
 def cut(text: str) -> Cut:
-    """A text as it is compared."""
+    """Cut a text into what it is compared by."""
     words = words_of(text)
     numbers = frozenset(word for word in words if any(map(str.isdigit, word)))
     return Cut(shingles_of(words), numbers)
 
 
 def likeness(first: Cut, second: Cut) -> float | None:
-    """The share of shingles of two near-duplicates; `None` for two that are none.
+    """Return the share of shingles of two near-duplicates; `None` for two that are none.
 
     Texts with other numbers are mostly records of the same kind, of two things: they have to be
     more alike.
@@ -190,99 +194,16 @@ def likeness(first: Cut, second: Cut) -> float | None:
     return score if score >= least else None
 
 
-class _Hashes:
-    """`BANDS` x `ROWS` hash functions of shingles of numbered words."""
-
-    def __init__(self) -> None:
-        import numpy as np
-
-        random = np.random.default_rng(_SEED)
-        count = BANDS * ROWS
-        odd, high = np.uint64(1), 2**63
-        self._factors = random.integers(1, high, count, dtype=np.uint64) | odd
-        self._offsets = random.integers(0, high, count, dtype=np.uint64)
-        self._positions = random.integers(1, high, SHINGLE_WORDS, dtype=np.uint64) | odd
-
-    def signature(self, words: Sequence[int]) -> NDArray[np.uint64]:
-        """The least value of each hash function over the shingles, shape (BANDS * ROWS,)."""
-        import numpy as np
-
-        numbered = np.array(words, dtype=np.uint64) + np.uint64(1)
-        length = len(words) - SHINGLE_WORDS + 1
-        mixed = np.zeros(length, dtype=np.uint64)
-        for start, position in enumerate(self._positions):
-            # Wraps around on purpose: the arithmetic is that of 64 bits.
-            mixed ^= _scrambled(numbered[start : start + length] * position)
-        mixed = np.unique(_scrambled(mixed))
-        values = mixed[:, None] * self._factors + self._offsets
-        least: NDArray[np.uint64] = (values >> np.uint64(16)).min(axis=0)
-        return least
+def _sketch(words: Sequence[int]) -> list[int]:
+    """Return the least hashes of the shingles of numbered words; numbers hash alike everywhere."""
+    return nsmallest(SKETCH, {hash(run) for run in shingles_of(words)})
 
 
-def _scrambled(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    import numpy as np
-
-    values = (values ^ (values >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
-    return values ^ (values >> np.uint64(29))
-
-
-def _candidates(
-    places: Sequence[int], signatures: NDArray[np.uint64], cancelled: Callable[[], bool]
-) -> Iterator[tuple[int, int]]:
-    """Pairs of places that share a bucket in some band, each pair once."""
-    seen: set[tuple[int, int]] = set()
-    for band in range(BANDS):
-        if cancelled():
-            raise Cancelled
-        part = signatures[:, band * ROWS : (band + 1) * ROWS]
-        buckets: dict[bytes, list[int]] = defaultdict(list)
-        for row, place in enumerate(places):
-            buckets[part[row].tobytes()].append(place)
-        for bucket in buckets.values():
-            for position, second in enumerate(bucket):
-                for first in bucket[max(0, position - _NEARBY) : position]:
-                    if (first, second) not in seen:
-                        seen.add((first, second))
-                        yield first, second
-
-
-def _checked(
-    texts: Sequence[str],
-    candidates: Iterator[tuple[int, int]],
-    apart: Callable[[int, int], bool],
-    cancelled: Callable[[], bool],
-) -> Iterator[Pair]:
-    known: dict[int, Cut] = {}
-    family = _Families()
-    for number, (first, second) in enumerate(candidates):
-        if number % _CHECK_EVERY == 0 and cancelled():
-            raise Cancelled
-        if family.of(first) == family.of(second) or not apart(first, second):
-            continue
-        for place in (first, second):
-            if place not in known:
-                known[place] = cut(texts[place])
-        score = likeness(known[first], known[second])
-        if score is not None:
-            family.join(first, second)
-            yield Pair(first, second, score)
-
-
-class _Families:
-    """Texts that are connected by pairs."""
-
-    def __init__(self) -> None:
-        self._above: dict[int, int] = {}
-
-    def of(self, place: int) -> int:
-        """The one that stands for a text's family."""
-        root = place
-        while (above := self._above.get(root, root)) != root:
-            root = above
-        while (above := self._above.get(place, place)) != root:
-            self._above[place], place = root, above
-        return root
-
-    def join(self, first: int, second: int) -> None:
-        """Make one family of two."""
-        self._above[self.of(second)] = self.of(first)
+def _family(above: dict[int, int], place: int) -> int:
+    """Return the text that stands for all those a text is connected to by pairs."""
+    root = place
+    while root in above:
+        root = above[root]
+    while place != root:
+        above[place], place = root, above[place]
+    return root
