@@ -26,6 +26,8 @@ from memtui.memory.dates import day_of_path, front_matter
 from memtui.model import Document, SourceFile
 from memtui.model.browsing import CareFinding
 from tests.support.care_notes import CASES, PlantedNote, planted_notes
+from tests.support.embedding import registered_hashed
+from tests.support.small_memory import make_small_memory
 
 CREDENTIALS = CASES["faults"]["credential"]
 TODAY = date(2026, 11, 20)
@@ -222,3 +224,25 @@ def test_pieces_that_overlap_are_no_duplicates_and_a_run_can_be_stopped() -> Non
     assert not near_duplicates(texts, apart=lambda first, second: False)
     with pytest.raises(Cancelled):
         near_duplicates(texts, cancelled=lambda: True)
+
+
+def test_a_look_stops_wherever_it_is_and_asks_the_index_once_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = make_small_memory(tmp_path)
+    asked: list[str] = []
+    with registered_hashed(), memory.open() as engine:
+        file_of = engine.memory.file_of
+
+        def counted(path: str) -> Path | None:
+            asked.append(path)
+            return file_of(path)
+
+        monkeypatch.setattr(engine.memory, "file_of", counted)
+        report = engine.browse.care()
+        assert [one.numbers["target"] for one in report.findings if one.rule == "broken_link"]
+        assert sorted(set(asked)) == sorted(asked)
+        for times in (0, 3, 12, 20, 40):
+            left = iter(range(times))
+            with pytest.raises(Cancelled):
+                engine.browse.care(cancelled=lambda left=left: next(left, None) is None)  # type: ignore[misc]

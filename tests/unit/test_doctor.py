@@ -258,15 +258,6 @@ def test_folders(memtui: Run, home: Path, indexed: Path, monkeypatch: pytest.Mon
     assert (full["grade"], "free" in full["detail"]) == ("problem", True)
 
 
-def test_a_relative_data_folder(
-    memtui: Run, indexed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MEMTUI_INDEX__DATA_DIR", "somewhere")
-    answer = memtui("doctor", "--json")
-    assert answer.code == 2
-    assert {check["area"] for check in problems(answer)} == {"folders", "index"}
-
-
 @pytest.mark.parametrize(
     ("named", "why"),
     [
