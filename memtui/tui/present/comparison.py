@@ -222,7 +222,11 @@ def _slopes(found: Difference, look: Look, count: int) -> Canvas:
     canvas = Canvas(look.gutter, max(count * look.lines, 1), look.glyphs is not ASCII)
     end, flat = look.gutter * canvas.across - 1, canvas.across
     dash = ("╌" if canvas.braille else "-") * 2
-    for pair in sorted(found.pairs, key=lambda pair: pair.chunk_id == look.chosen):
+    # Words stand over lines, and the chosen line over the others.
+    for pair in sorted(
+        found.pairs,
+        key=lambda pair: (None in (pair.first, pair.second), pair.chunk_id == look.chosen),
+    ):
         style = _slope_style(pair)
         rows = [(rank - 1) * look.lines for rank in (pair.first, pair.second) if rank is not None]
         if pair.second is None:
