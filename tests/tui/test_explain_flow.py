@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 from collections.abc import Callable
@@ -261,19 +260,3 @@ async def test_a_word_is_added_to_the_query_and_taken_out_again() -> None:
         await until(run.pilot, lambda: not screen.explained.shown)
         assert search.query_input.value == "router config"
         assert screen.chunk_id == CHUNKS[7].id
-
-
-async def test_what_was_to_follow_a_refresh_is_left_when_the_screen_closes_first() -> None:
-    async with running(_engine(), options=_options()) as run:
-        screen = await _open(run)
-
-        async def work_until_it_is_gone() -> None:
-            while screen.query("#explain-box"):
-                await asyncio.sleep(0)
-
-        run.app.search_screen.call_later(work_until_it_is_gone)
-        screen._laid_out()
-        screen.dismiss(None)
-        await until(run.pilot, lambda: not screen.is_attached)
-        await settle(run.app, run.pilot)
-        assert run.app.screen is run.app.search_screen

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
@@ -13,11 +12,9 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widget import Widget
-from textual.worker import get_current_worker
 
 from memtui.model import Ranked, Ranking
 from memtui.model.inquiry import WordChange
@@ -61,23 +58,6 @@ _RESERVED = {SectionId.PASSAGES: 5}
 """Lines that a section takes at least, so that what follows stays where it is when it is there."""
 
 
-class PartFound(Message):
-    """A part of what was looked for is there, or could not be found out."""
-
-    def __init__(self, ticket: int, part: Part, value: object, problem: str) -> None:
-        super().__init__()
-        self.ticket, self.part, self.value, self.problem = ticket, part, value, problem
-
-
-@dataclass(frozen=True, slots=True)
-class _ReadingPlace:
-    """A section, where its first line was in the view, and how far the page was scrolled then."""
-
-    section: Widget
-    offset: int
-    scrolled: int
-
-
 class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
     """Explains one place for one result list; its result is the chunk that was looked at last."""
 
@@ -110,7 +90,6 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
         self.glyphs, self.search, self.follows = glyphs, search, follows
         self._folder = folder
         self._pause: Timer | None = None
-        self._reading: _ReadingPlace | None = None
 
     @property
     def explained(self) -> Explained:
@@ -125,8 +104,7 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
     def take(self, ranked: Ranked, ranking: Ranking) -> None:
         """Explain the same place by another list, after a change of parameters or words."""
         if self.follows and self.controller.take(ranked, ranking) and self.is_mounted:
-            self._show(again=False)
-            self._gather_later()
+            self._show_another()
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="explain-box"):
@@ -146,9 +124,7 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
 
     def on_mount(self) -> None:
         """Show what the ranking knows, and ask the engine for the rest."""
-        self._show(again=False)
-        box = self.query_one("#explain-box")
-        self.watch(box, "virtual_size", self._laid_out, init=False)
+        self._show()
         self.call_after_refresh(self._gather)
 
     def on_unmount(self) -> None:
@@ -157,7 +133,9 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
 
     # --- asking the engine ----------------------------------------------------------------------
 
-    def _gather_later(self) -> None:
+    def _show_another(self) -> None:
+        """Show another place, and ask the engine about it once the reader stays."""
+        self._show()
         self.controller.ticket += 1
         if self._pause is not None:
             self._pause.stop()
@@ -168,39 +146,27 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
         if self.controller.engine is None or not self.explained.due:
             return
         self.controller.ticket += 1
-        self.run_worker(
-            lambda: self.controller.gather(
-                lambda: get_current_worker().is_cancelled,
-                self._tell,
-            ),
-            thread=True,
-            exclusive=True,
+        in_background(
+            self,
+            lambda: self.controller.gather(lambda *part: self.call_later(self._take_part, *part)),
+            lambda _: None,
             group="explain",
-            exit_on_error=False,
             description="explain a chunk",
         )
 
-    def _tell(self, ticket: int, part: Part, value: object, problem: str) -> None:
-        self.post_message(PartFound(ticket, part, value, problem))
-
-    @on(PartFound)
-    def part_found(self, message: PartFound) -> None:
+    def _take_part(self, ticket: int, part: Part, value: object, problem: str) -> None:
         """Draw a part in its place."""
-        message.stop()
-        if message.ticket == self.controller.ticket:
-            self.controller.learn(message.part, message.value, message.problem)
+        if ticket == self.controller.ticket:
+            self.controller.learn(part, value, problem)
             self._show(again=True)
 
     # --- drawing --------------------------------------------------------------------------------
 
-    def _show(self, *, again: bool) -> None:
+    def _show(self, *, again: bool = False) -> None:
         """Draw everything that is known; `again` keeps the place of a reader of the same page."""
         explained = self.explained
         box = self.query_one("#explain-box", VerticalScroll)
-        if again:
-            self._note_reading_place(box)
-        else:
-            self._reading = None
+        place = self._reading_place(box) if again else None
         box.border_title = self._title()
         box.border_subtitle = Content(self._keys())
         report = report_of(explained, spell=SHORT)
@@ -223,7 +189,9 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
         self.query_one(ChangeList).show(changes, self.controller.choices, again=again)
         for text in ("text", "text-left"):
             self._block(text).show(self._text)
-        if not again:
+        if place is not None:
+            self.call_after_refresh(self._keep_place, *place)
+        elif not again:
             box.scroll_home(animate=False)
             box.focus()
         self.refresh_bindings()
@@ -262,32 +230,21 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
         host = "p pin  c compare  " if can_pin else ""
         return f"j/k other results  {apply}{undo}{host}y copy  esc back"
 
-    def _note_reading_place(self, box: VerticalScroll) -> None:
-        """Note the section in the middle of the view, and where it is; at the top nothing."""
+    def _reading_place(self, box: VerticalScroll) -> tuple[Widget, int] | None:
+        """Return the section in the middle of the view and its line; `None` at the top."""
+        middle = box.content_region.y + box.content_region.height // 2
         scrolled = box.scroll_offset.y
-        if self._reading is not None and self._reading.scrolled == scrolled:
-            return  # what was drawn last is not laid out yet
-        self._reading = None
-        top = box.content_region.y
-        middle = top + box.content_region.height // 2
-        for section in box.query("#explain-columns > Vertical > *").results(Widget):
-            if scrolled and section.display and section.region.bottom > middle:
-                self._reading = _ReadingPlace(section, section.region.y - top, scrolled)
-                return
+        sections = box.query("#explain-columns > Vertical > *").results(Widget)
+        shown = (one for one in sections if one.display and one.region.bottom > middle)
+        section = next(shown, None) if scrolled else None
+        return (section, section.region.y + scrolled) if section is not None else None
 
-    def _laid_out(self) -> None:
-        self.call_after_refresh(self._keep_reading_place)
-
-    def _keep_reading_place(self) -> None:
-        """Put the section that is read back to where it was, whatever grew above it."""
-        box, reading = self.query_one("#explain-box", VerticalScroll), self._reading
-        if reading is None:
-            return
-        moved = reading.section.region.y - box.content_region.y - reading.offset
-        if moved or box.scroll_offset.y != reading.scrolled:
-            self._reading = None
-        if moved and box.scroll_offset.y == reading.scrolled:
-            box.scroll_relative(y=moved, animate=False, force=True)
+    def _keep_place(self, section: Widget, line: int) -> None:
+        """Leave the section that is read where it was, whatever grew above it."""
+        box = self.query_one("#explain-box", VerticalScroll)
+        grown = section.region.y + box.scroll_offset.y - line
+        if grown:
+            box.scroll_relative(y=grown, animate=False, force=True)
 
     def on_resize(self, event: events.Resize) -> None:
         """Write the title again: what is drawn for the width draws itself."""
@@ -298,8 +255,7 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
     def action_step(self, steps: int) -> None:
         """Go to the next or the previous chunk, near misses after the results."""
         if self.controller.step(steps):
-            self._show(again=False)
-            self._gather_later()
+            self._show_another()
 
     @on(ChangeList.Opened)
     def change_opened(self, message: ChangeList.Opened) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from memtui.errors import Cancelled
 from memtui.model import Ranked, Ranking
 from memtui.model.inquiry import Inquiry, Place, WordChange
-from memtui.ranking.counterfactual import Change
+from memtui.ranking.counterfactual import Change, apply
 from memtui.report.explanation import Explained, Part, Subject, change_words
 from memtui.text.sanitize import safe_line
 
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
 
 Choice: TypeAlias = Change | WordChange
 """Something that can be applied."""
-
-
-class Left(Exception):
-    """The reader went on: what is being looked for is not needed any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +89,19 @@ class ExplainController:
     def step(self, steps: int) -> bool:
         """Go to another chunk, near misses after the results; tell whether there is one."""
         place = min(max(self._place + steps, 0), len(self._subjects) - 1)
-        if place == self._place:
-            return False
-        self._place, self.note = place, ""
-        return True
+        is_other = place != self._place
+        if is_other:
+            self._place, self.note = place, ""
+        return is_other
 
     def take(self, ranked: Ranked, ranking: Ranking) -> bool:
         """Explain the same subject by another list; tell whether it is another one."""
-        old = self.ranked
         # The asked ranking besides what ran: with one leg alone they differ.
-        if (ranked.pool.query, ranked.ranking, ranked.pool.limit, ranking) == (
-            old.pool.query,
-            old.ranking,
-            old.pool.limit,
-            self.ranking,
-        ):
+        old, new = (
+            (one.pool.query, one.ranking, one.pool.limit, asked)
+            for one, asked in ((self.ranked, self.ranking), (ranked, ranking))
+        )
+        if old == new:
             return False
         subject = self.chunk_id or self.subject
         self.ranked, self.ranking = ranked, ranking
@@ -138,9 +133,7 @@ class ExplainController:
         self.note = f"applied: {change_words(choice)}   u takes it back"
 
     def changed(self, change: Change) -> Ranking:
-        """The ranking with one change."""
-        from memtui.ranking.counterfactual import apply
-
+        """Return the ranking with one change."""
         return apply(self.ranking, change.parameter, change.new)
 
     def take_back(self, present: Ranking) -> Applied | None:
@@ -153,70 +146,64 @@ class ExplainController:
         self.note = f"taken back: {change_words(last.choice)}"
         return last
 
-    def gather(
-        self, is_cancelled: Callable[[], bool], tell: Callable[[int, Part, object, str], None]
-    ) -> None:
-        """Find out what is due, part by part; runs on a worker thread and waits for the engine.
+    def gather(self, tell: Callable[[int, Part, object, str], object]) -> None:
+        """Find out what is due, part by part; runs on a thread and waits for the engine.
 
         `tell` takes the ticket, a part, and its value or why there is none; what fails is told in
-        its place, and the other parts still come.
+        its place, and the other parts still come. Raises `Cancelled` once the reader went on.
         """
-        engine, ticket, explained = self.engine, self.ticket, self.explained
-        assert engine is not None
-        ranked, ranking, subject = self.ranked, self.ranking, self.subject
+        ticket, explained, ranked, ranking = self.ticket, self.explained, self.ranked, self.ranking
+        subject = self.subject
+        assert self.engine is not None
+        explain = self.engine.explain
 
         def check(_: object = None) -> None:
-            if ticket != self.ticket or is_cancelled():
-                raise Left
+            if ticket != self.ticket:
+                raise Cancelled
 
-        def look(part: Part, found: Callable[[], object]) -> object:
+        def look(part: Part, find: Callable[[], object]) -> object:
             check()
+            value, problem = None, ""
             try:
-                value, problem = found(), ""
-            except Left:
+                value = find()
+            except Cancelled:
                 raise
             except Exception as error:
                 # Whatever goes wrong with one part is told in its place.
-                value, problem = None, str(error) or type(error).__name__
+                problem = str(error) or type(error).__name__
             check()
             tell(ticket, part, value, problem)
             return value
 
-        def inquire() -> Inquiry:
-            if isinstance(subject, Place):
-                return engine.explain.inquire_at(ranked, subject)
-            return engine.explain.inquire(ranked, subject)
-
-        try:
-            value = look(Part.INQUIRY, inquire)
-            inquiry = value if isinstance(value, Inquiry) else None
-            chunk = inquiry.chunk if inquiry is not None else None
-            chunk = chunk or explained.chunk
-            if chunk is None:
-                for part in (Part.PASSAGES, Part.LEAST, Part.WORDS):
-                    tell(ticket, part, None, "")
-                return
-            chunk_id, terms = chunk.id, inquiry.terms if inquiry is not None else None
-            look(Part.PASSAGES, lambda: engine.explain.passages(ranked, chunk_id))
-            if any(hit.chunk.id == chunk_id for hit in ranked.hits):
-                tell(ticket, Part.LEAST, None, "")
-                tell(ticket, Part.WORDS, None, "")
-                return
-            places = inquiry.leg_places if inquiry is not None else {}
-            explain = engine.explain
-            look(
-                Part.LEAST,
-                lambda: explain.least_changes(ranked, ranking, chunk_id, places, progress=check),
+        inquiry = look(
+            Part.INQUIRY,
+            lambda: (
+                explain.inquire_at(ranked, subject)
+                if isinstance(subject, Place)
+                else explain.inquire(ranked, subject)
+            ),
+        )
+        chunk, terms, places = explained.chunk, None, {}
+        if isinstance(inquiry, Inquiry):
+            chunk, terms = inquiry.chunk or chunk, inquiry.terms
+            places = dict(inquiry.leg_places)
+        is_shown = chunk is not None and any(hit.chunk.id == chunk.id for hit in ranked.hits)
+        finders: dict[Part, Callable[[], object]] = {}
+        if chunk is not None:
+            known = chunk
+            finders[Part.PASSAGES] = lambda: explain.passages(ranked, known.id)
+        if chunk is not None and not is_shown:
+            finders[Part.LEAST] = lambda: explain.least_changes(
+                ranked, ranking, known.id, places, progress=check
             )
-            look(
-                Part.WORDS,
-                lambda: explain.word_changes(ranked, ranking, chunk, terms, progress=check),
+            finders[Part.WORDS] = lambda: explain.word_changes(
+                ranked, ranking, known, terms, progress=check
             )
-        except Left:
-            return
+        for part in (Part.PASSAGES, Part.LEAST, Part.WORDS):
+            look(part, finders.get(part, lambda: None))
 
     def _line_up(self, subject: Subject) -> None:
-        """Results, near misses, then the subject itself where it is neither."""
+        """Line up results, near misses, then the subject itself where it is neither."""
         self._subjects = [hit.chunk.id for hit in self.ranked.hits]
         self._subjects += [drop.chunk.id for drop in self.ranked.drops]
         if subject not in self._subjects:
