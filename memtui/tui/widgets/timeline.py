@@ -19,6 +19,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
 from textual.content import Content
+from textual.getters import query_one
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -36,7 +37,16 @@ WEEKS = 53
 LEVELS = 4
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+ROWS = 8
+"""The months and the seven days of a week."""
+LABEL_CELLS = 5
+_DOUBLE = 2 * WEEKS + LABEL_CELLS
+_YEAR = 7 * 52
 _LAST = date.max.toordinal()
+_BESIDE = 78
+"""From so many columns on there is room for the day beside the map."""
+_BROAD = 140
+"""From so many cells on a week may have two of them."""
 
 
 class Measure(StrEnum):
@@ -48,6 +58,11 @@ class Measure(StrEnum):
     """How often its chunks come up in the searches of the query history."""
 
 
+def moved(day: date, days: int) -> date:
+    """Return a day some days later or earlier; the ends of the calendar hold."""
+    return date.fromordinal(min(max(day.toordinal() + days, 1), _LAST))
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """The weeks that are shown; `first` is the ordinal of a Monday and may lie before year 1."""
@@ -56,54 +71,49 @@ class Window:
     weeks: int
 
     @property
-    def last(self) -> int:
-        """The ordinal of the last Sunday."""
-        return self.first + 7 * self.weeks - 1
+    def ends(self) -> tuple[date, date]:
+        """The first Monday and the last Sunday, within the calendar."""
+        last = self.first + 7 * self.weeks - 1
+        return moved(date.min, self.first - 1), moved(date.min, last - 1)
 
     def day(self, week: int, weekday: int) -> date | None:
-        """The day at a place, Monday being 0; `None` outside the calendar or the window."""
+        """Return the day at a place, Monday being 0; `None` outside the calendar or the window."""
         ordinal = self.first + 7 * week + weekday
         inside = 0 <= week < self.weeks and 0 <= weekday < 7 and 1 <= ordinal <= _LAST
         return date.fromordinal(ordinal) if inside else None
 
     def place(self, day: date) -> tuple[int, int] | None:
-        """The week and weekday of a day, `None` when it is not shown."""
+        """Return the week and weekday of a day, `None` when it is not shown."""
         week, weekday = divmod(day.toordinal() - self.first, 7)
         return (week, weekday) if 0 <= week < self.weeks else None
 
     def holding(self, day: date) -> Window:
-        """This window, or where it does not show a day the one that ends or begins with it."""
+        """Return this window, or where it does not show a day one that ends or begins with it."""
         week = (day.toordinal() - self.first) // 7
-        if week < 0:
-            return Window(self.first + 7 * week, self.weeks)
-        return Window(self.first + 7 * max(0, week - self.weeks + 1), self.weeks)
+        beyond = week if week < 0 else max(0, week - self.weeks + 1)
+        return Window(self.first + 7 * beyond, self.weeks)
 
 
 def window_ending(day: date, weeks: int = WEEKS) -> Window:
-    """The weeks up to the one that holds a day."""
+    """Return the weeks up to the one that holds a day."""
     monday = day.toordinal() - day.weekday()
     return Window(monday - 7 * (weeks - 1), weeks)
 
 
-def moved(day: date, days: int) -> date:
-    """A day some days later or earlier; the ends of the calendar hold."""
-    return date.fromordinal(min(max(day.toordinal() + days, 1), _LAST))
-
-
-def value_of(totals: DayTotals, measure: Measure) -> int:
-    """The number of a day that a measure is about; 0 for recalls not counted."""
-    if measure is Measure.BYTES:
-        return totals.size
-    return totals.chunks if measure is Measure.CHUNKS else totals.recalls or 0
-
-
 def levels(days: Iterable[DayTotals], measure: Measure) -> dict[date, int]:
-    """How dark each day is: 1 to 4 by its rank among the days that have any, 0 for none.
+    """Return how dark each day is: 1 to 4 by its rank among the days that have any, 0 for none.
 
     A level is the quarter of those days that have at most as much, so one large day does not
     make all others pale.
     """
-    values = {totals.day: value_of(totals, measure) for totals in days}
+    values = {
+        one.day: {
+            Measure.BYTES: one.size,
+            Measure.CHUNKS: one.chunks,
+            Measure.RECALLS: one.recalls or 0,
+        }[measure]
+        for one in days
+    }
     ranked = sorted(value for value in values.values() if value > 0)
     return {
         day: -(-LEVELS * bisect_right(ranked, value) // len(ranked)) if value > 0 else 0
@@ -112,7 +122,7 @@ def levels(days: Iterable[DayTotals], measure: Measure) -> dict[date, int]:
 
 
 def month_labels(window: Window, step: int = 1) -> str:
-    """The months above the weeks that their first day is in; `step` cells for each week.
+    """Write the months above the weeks that their first day is in; `step` cells for each week.
 
     Of two names that would touch, the later one is left out.
     """
@@ -129,41 +139,40 @@ def month_labels(window: Window, step: int = 1) -> str:
 
 
 def nearest_with_notes(days: Mapping[date, DayTotals], day: date, step: int) -> date | None:
-    """The next day with notes after a day, or with a negative step the one before it."""
+    """Return the next day with notes after a day, or with a negative step the one before it."""
     if step > 0:
         return min((other for other in days if other > day), default=None)
     return max((other for other in days if other < day), default=None)
 
 
 def day_words(totals: DayTotals | None, day: date) -> list[str]:
-    """A day in short lines: its name, then what its notes hold."""
-    lines = [f"{('Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun')[day.weekday()]} {day}"]
+    """Describe a day in short lines: its name, then what its notes hold."""
+    name = f"{WEEKDAYS[day.weekday()]} {day}"
     if totals is None or not totals.paths:
-        return [*lines, "no notes"]
-    lines.append(f"{fmt.counted(len(totals.paths), 'note')}  {fmt.size(totals.size)}")
-    lines.append(fmt.counted(totals.chunks, "chunk"))
+        return [name, "no notes"]
+    notes = f"{fmt.counted(len(totals.paths), 'note')}  {fmt.size(totals.size)}"
+    lines = [name, notes, fmt.counted(totals.chunks, "chunk")]
     if totals.recalls is not None:
         lines.append(f"recalled {fmt.count(totals.recalls)}×")
     return lines
 
 
-def day_row(totals: DayTotals) -> str:
-    """A day on one line, for the list of small terminals."""
-    return "  ".join(
-        (
-            totals.day.isoformat(),
-            fmt.counted(len(totals.paths), "note"),
-            fmt.size(totals.size),
-            fmt.counted(totals.chunks, "chunk"),
-        )
-    )
+def _draw_day(totals: DayTotals, width: int) -> Content:
+    """Draw a day on one line, for the list of small terminals."""
+    _, *words = day_words(totals, totals.day)
+    return Content("  ".join([totals.day.isoformat(), *words[:2]])).truncate(width, ellipsis=True)
 
 
-ROWS = 8
-"""The months and the seven days of a week."""
-LABEL_CELLS = 5
-_DOUBLE = 2 * WEEKS + LABEL_CELLS
-_YEAR = 7 * 52
+class DayMoved(Message):
+    """The cursor of the heat map is on another day."""
+
+
+class DayOpened(Message):
+    """A day is to be opened."""
+
+    def __init__(self, day: date) -> None:
+        super().__init__()
+        self.day = day
 
 
 class HeatMap(Widget, can_focus=True):
@@ -184,83 +193,56 @@ class HeatMap(Widget, can_focus=True):
     }
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "heat-map--label",
-        "heat-map--0",
-        "heat-map--1",
-        "heat-map--2",
-        "heat-map--3",
-        "heat-map--4",
-        "heat-map--cursor",
+        f"heat-map--{part}" for part in ("label", "cursor", *range(LEVELS + 1))
     }
     HELP = "One character a day; five densities from none to the fullest days."
     BINDING_GROUP_TITLE = "Timeline"
     BINDINGS: ClassVar[list[BindingType]] = bindings("heat_map")
-
-    class Moved(Message):
-        """The cursor is on another day."""
-
-        def __init__(self, day: date) -> None:
-            super().__init__()
-            self.day = day
-
-    class Opened(Message):
-        """Enter was pressed on a day, or it was clicked."""
-
-        def __init__(self, day: date) -> None:
-            super().__init__()
-            self.day = day
 
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__(id="heat-map")
         self._glyphs = glyphs
         self.day = date(2000, 1, 1)
         """The day under the cursor."""
+        self.window = window_ending(self.day)
+        """The weeks that are shown."""
         self._today = self.day
-        self._window = window_ending(self.day)
         self._days: Mapping[date, DayTotals] = {}
         self._levels: Mapping[date, int] = {}
-
-    @property
-    def window(self) -> Window:
-        """The weeks that are shown."""
-        return self._window
 
     @property
     def step(self) -> int:
         """Cells of a week."""
         return 2 if self.size.width >= _DOUBLE else 1
 
-    def show_days(self, days: Sequence[DayTotals], measure: Measure, today: date) -> None:
+    def show_days(self, days: Mapping[date, DayTotals], measure: Measure, today: date) -> None:
         """Show these days; the cursor stays on its day, at first it is on today."""
         if not self._days and self._today != today:
             self.day = today
-            self._window = window_ending(today, self._window.weeks)
-        self._today = today
-        self._days = {totals.day: totals for totals in days}
-        self._levels = levels(days, measure)
+            self.window = window_ending(today, self.window.weeks)
+        self._today, self._days = today, days
+        self._levels = levels(days.values(), measure)
         self.refresh()
 
     def go_to(self, day: date) -> None:
         """Put the cursor on a day and show it; where there are neither notes nor today it stops."""
         first = min([*self._days, moved(self._today, -_YEAR - self._today.weekday())])
         day = min(max(day, first), max([*self._days, self._today]))
-        if day == self.day:
-            return
-        self.day = day
-        self._window = self._window.holding(day)
-        self.refresh()
-        self.post_message(self.Moved(day))
+        if day != self.day:
+            self.day = day
+            self.window = self.window.holding(day)
+            self.refresh()
+            self.post_message(DayMoved())
 
     def on_resize(self, event: events.Resize) -> None:
         """Show as many weeks as there is room for, at most 53."""
         room = max(1, (event.size.width - LABEL_CELLS) // self.step)
         weeks = min(WEEKS, room)
-        if weeks != self._window.weeks:
-            last = date.fromordinal(min(max(self._window.last, 1), date.max.toordinal()))
-            self._window = window_ending(last, weeks).holding(self.day)
+        if weeks != self.window.weeks:
+            self.window = window_ending(self.window.ends[1], weeks).holding(self.day)
             self.refresh()
 
-    # --- keys and mouse ---------------------------------------------------------------------------
+    # --- keys and mouse -------------------------------------------------------------------------
 
     def action_move(self, days: int) -> None:
         """Move the cursor by days."""
@@ -268,13 +250,12 @@ class HeatMap(Widget, can_focus=True):
 
     def action_year(self, direction: int) -> None:
         """Move the weeks and the cursor by 52 weeks."""
-        window = Window(self._window.first + direction * _YEAR, self._window.weeks)
-        if not any(window.place(day) is not None for day in (*self._days, self._today)):
-            return
-        self.go_to(moved(self.day, direction * _YEAR))
-        if window.place(self.day) is not None:
-            self._window = window
-            self.refresh()
+        window = Window(self.window.first + direction * _YEAR, self.window.weeks)
+        if any(window.place(day) is not None for day in (*self._days, self._today)):
+            self.go_to(moved(self.day, direction * _YEAR))
+            if window.place(self.day) is not None:
+                self.window = window
+                self.refresh()
 
     def action_noted(self, direction: int) -> None:
         """Go to the next day that has notes."""
@@ -289,62 +270,52 @@ class HeatMap(Widget, can_focus=True):
 
     def action_open(self) -> None:
         """Open the day under the cursor."""
-        self.post_message(self.Opened(self.day))
+        self.post_message(DayOpened(self.day))
 
     def on_click(self, event: events.Click) -> None:
         """Go to a day and open it."""
         place = event.get_content_offset(self)
-        if place is None or place.x < LABEL_CELLS or place.y < 1:
+        if place is None or place.x < LABEL_CELLS:
             return
-        day = self._window.day((place.x - LABEL_CELLS) // self.step, place.y - 1)
+        day = self.window.day((place.x - LABEL_CELLS) // self.step, place.y - 1)
         if day is not None:
             self.go_to(day)
             self.action_open()
 
-    # --- drawing ----------------------------------------------------------------------------------
+    # --- drawing --------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
-        """The months, or one weekday of every week."""
-        width = self.size.width
-        base = self.visual_style.rich_style
+        """Draw the months, or one weekday of every week."""
         label = self.get_visual_style("heat-map--label").rich_style
         if y == 0:
-            months = month_labels(self._window, self.step)
-            return _line([Segment(" " * LABEL_CELLS + months, label)], width, base)
-        if y >= ROWS:
-            return Strip.blank(width, base)
-        name = WEEKDAYS[y - 1] if y % 2 else ""
-        segments = [Segment(f" {name:<{LABEL_CELLS - 1}}", label)]
-        segments += [self._cell(week, y - 1) for week in range(self._window.weeks)]
-        return _line(segments, width, base)
+            months = month_labels(self.window, self.step)
+            segments = [Segment(" " * LABEL_CELLS + months, label)]
+        elif y < ROWS:
+            name = WEEKDAYS[y - 1] if y % 2 else ""
+            segments = [Segment(f" {name:<{LABEL_CELLS - 1}}", label)]
+            segments += [self._cell(week, y - 1) for week in range(self.window.weeks)]
+        else:
+            segments = []
+        return Strip(segments).adjust_cell_length(self.size.width, self.visual_style.rich_style)
 
     def _cell(self, week: int, weekday: int) -> Segment:
-        day = self._window.day(week, weekday)
-        if day is None or (day > self._today and day not in self._days and day != self.day):
-            return Segment(" " * self.step, self.visual_style.rich_style)
+        day, step = self.window.day(week, weekday), self.step
+        if day is not None and day == self.day:
+            cursor = self.get_component_rich_style("heat-map--cursor")
+            return Segment(self._glyphs.chosen_day.ljust(step), cursor)
+        if day is None or (day > self._today and day not in self._days):
+            return Segment(" " * step, self.visual_style.rich_style)
         level = self._levels.get(day, 0)
         glyph = self._glyphs.density[level]
-        text = glyph * self.step if level else glyph.ljust(self.step)
         style = self.get_visual_style(f"heat-map--{level}").rich_style
-        if day == self.day:
-            cursor = self.get_component_rich_style("heat-map--cursor")
-            return Segment(self._glyphs.chosen_day.ljust(self.step), cursor)
-        return Segment(text, style)
+        return Segment(glyph * step if level else glyph.ljust(step), style)
 
 
-def _line(segments: list[Segment], width: int, base: object) -> Strip:
-    return Strip(segments).adjust_cell_length(width, base)  # type: ignore[arg-type]
+class DayList(RowList):
+    """The days that have notes, newest first."""
 
-
-def legend(glyphs: Glyphs, measure: Measure) -> Content:
-    """What the characters stand for."""
-    return Content(f"less {glyphs.density} more {measure.value}")
-
-
-_BESIDE = 78
-"""From so many columns on there is room for the day beside the map."""
-_BROAD = 140
-"""From so many cells on a week may have two of them."""
+    HELP = "The days that have notes, newest first."
+    BINDING_GROUP_TITLE = "Timeline"
 
 
 class Timeline(Container):
@@ -359,51 +330,29 @@ class Timeline(Container):
         border-subtitle-color: $text-muted;
         &:focus-within { border: round $primary; border-title-color: $primary; }
         & > #day-words { width: 1fr; padding: 0 0 0 1; height: 8; }
-        & > RowList { display: none; border: none; }
+        & > #day-list { display: none; border: none; }
         &.-slim > #day-words { display: none; }
         &.-slim > HeatMap { width: 1fr; }
         &.-broad > HeatMap { width: 112; }
         &.-list > HeatMap, &.-list > #day-words { display: none; }
-        &.-list > RowList { display: block; }
+        &.-list > #day-list { display: block; }
     }
     """
+    heat_map = query_one(HeatMap)
+    day_list = query_one(DayList)
 
-    class DayChosen(Message):
-        """The cursor is on another day."""
-
-        def __init__(self, day: date) -> None:
-            super().__init__()
-            self.day = day
-
-    class DayOpened(Message):
-        """A day is to be opened."""
-
-        def __init__(self, day: date) -> None:
-            super().__init__()
-            self.day = day
-
-    def __init__(self, glyphs: Glyphs = UNICODE, *, marker: str = "›") -> None:
+    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__(id="timeline")
         self._glyphs = glyphs
-        self._marker = marker
-        self._days: dict[date, DayTotals] = {}
+        self.days: dict[date, DayTotals] = {}
+        """What there is of each day."""
         self.measure = Measure.BYTES
         self._note = ""
 
     def compose(self) -> ComposeResult:
         yield HeatMap(self._glyphs)
         yield TextBlock(id="day-words")
-        yield RowList(id="day-list", marker=self._marker)
-
-    @property
-    def heat_map(self) -> HeatMap:
-        """The heat map."""
-        return self.query_one(HeatMap)
-
-    @property
-    def day_list(self) -> RowList:
-        """The list of days."""
-        return self.query_one(RowList)
+        yield DayList(id="day-list", marker=self._glyphs.marker)
 
     @property
     def day(self) -> date:
@@ -412,28 +361,24 @@ class Timeline(Container):
             return date.fromisoformat(self.day_list.chosen_id)
         return self.heat_map.day
 
-    def totals(self, day: date) -> DayTotals | None:
-        """What there is of a day."""
-        return self._days.get(day)
-
     def give_keys(self) -> None:
         """Focus the map or the list, whichever is shown."""
         (self.day_list if self.has_class("-list") else self.heat_map).focus()
 
     def show_days(self, days: Sequence[DayTotals], today: date) -> None:
         """Show these days."""
-        self._days = {totals.day: totals for totals in days}
-        self.heat_map.show_days(days, self.measure, today)
-        newest = sorted(days, key=lambda totals: totals.day, reverse=True)
-
-        rows = [Row(totals.day.isoformat(), partial(_day_line, totals)) for totals in newest]
+        self.days = {totals.day: totals for totals in days}
+        rows = [
+            Row(day.isoformat(), partial(_draw_day, self.days[day]))
+            for day in sorted(self.days, reverse=True)
+        ]
         self.day_list.set_rows(rows, self.day_list.chosen_id, empty="no dated notes")
-        self.describe()
+        self.show_measure(self.measure, today)
 
     def show_measure(self, measure: Measure, today: date) -> None:
         """Make days dark by something else."""
         self.measure = measure
-        self.heat_map.show_days(list(self._days.values()), measure, today)
+        self.heat_map.show_days(self.days, measure, today)
         self.describe()
 
     def show_note(self, note: str) -> None:
@@ -441,29 +386,31 @@ class Timeline(Container):
         self._note = note
         self.describe()
 
+    @on(DayMoved)
     def describe(self) -> None:
         """Write the title, the legend and the chosen day."""
         day = self.heat_map.day
-        self.border_title = Content(f"Timeline  {_years(self.heat_map.window)}")
-        words = day_words(self._days.get(day), day)
+        first, last = (end.year for end in self.heat_map.window.ends)
+        years = f"{last}" if first == last else f"{first}–{last}"
+        self.border_title = Content(f"Timeline  {years}")
+        words = day_words(self.days.get(day), day)
+        legend = f"less {self._glyphs.density} more {self.measure.value}"
         if self.has_class("-slim") and not self.has_class("-list"):
-            self.border_subtitle = Content("  ".join(words[:3]))
+            legend = "  ".join(words[:3])
         elif self._note:
-            self.border_subtitle = Content(safe_line(self._note))
-        else:
-            self.border_subtitle = legend(self._glyphs, self.measure)
+            legend = safe_line(self._note)
+        self.border_subtitle = Content(legend)
         self.query_one("#day-words", TextBlock).show(lambda width: self._day_lines(words, width))
 
     def _day_lines(self, words: Sequence[str], width: int) -> list[Content]:
-        totals = self._days.get(self.heat_map.day)
+        totals = self.days.get(self.heat_map.day)
         lines = [Content.styled(words[0], "bold"), *map(Content, words[1:])]
         if totals is not None:
             names = [safe_line(path.rpartition("/")[2]) for path in totals.paths]
             room = ROWS - len(lines)
-            shown = names if len(names) <= room else names[: room - 1]
-            lines += [Content.styled(name, fmt.MUTED) for name in shown]
-            if len(shown) < len(names):
-                lines.append(Content.styled(f"{len(names) - len(shown)} more", fmt.MUTED))
+            if len(names) > room:
+                names[room - 1 :] = [f"{len(names) - room + 1} more"]
+            lines += [Content.styled(name, fmt.MUTED) for name in names]
         return [line.truncate(width, ellipsis=True) for line in lines[:ROWS]]
 
     def on_resize(self, event: events.Resize) -> None:
@@ -471,19 +418,6 @@ class Timeline(Container):
         width = event.size.width
         self.update_classes({"-slim": width + 2 < _BESIDE, "-broad": width >= _BROAD})
         self.describe()
-
-    @on(HeatMap.Moved)
-    def day_moved(self, message: HeatMap.Moved) -> None:
-        """Describe the day under the cursor."""
-        message.stop()
-        self.describe()
-        self.post_message(self.DayChosen(message.day))
-
-    @on(HeatMap.Opened)
-    def day_opened(self, message: HeatMap.Opened) -> None:
-        """Open a day of the map."""
-        message.stop()
-        self.post_message(self.DayOpened(message.day))
 
     @on(RowList.Chosen)
     def line_chosen(self, message: RowList.Chosen) -> None:
@@ -496,18 +430,4 @@ class Timeline(Container):
     def line_opened(self, message: RowList.Opened) -> None:
         """Open a day of the list."""
         message.stop()
-        self.post_message(self.DayOpened(date.fromisoformat(message.row_id)))
-
-
-def _day_line(totals: DayTotals, width: int) -> Content:
-    return Content(day_row(totals)).truncate(width, ellipsis=True)
-
-
-def _years(window: Window) -> str:
-    """The years that are shown."""
-    limit = date.max.toordinal()
-    first, last = (
-        date.fromordinal(min(max(ordinal, 1), limit)).year
-        for ordinal in (window.first, window.last)
-    )
-    return str(last) if first == last else f"{first}–{last}"
+        self.post_message(DayOpened(date.fromisoformat(message.row_id)))

@@ -29,7 +29,7 @@ from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.query_bar import LONGEST, SafeInput
 from memtui.tui.widgets.rendered_view import RenderedView
 from memtui.tui.widgets.row_list import RowList
-from memtui.tui.widgets.timeline import Timeline
+from memtui.tui.widgets.timeline import DayOpened, Timeline
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -102,7 +102,7 @@ class BrowseScreen(BaseScreen[None]):
                 placeholder="filter files", id="browse-filter", compact=True, max_length=LONGEST
             )
             yield Static(id="browse-count", markup=False)
-        yield Timeline(self.glyphs, marker=self.glyphs.marker)
+        yield Timeline(self.glyphs)
         with Container(id="browse-body"):
             yield RowList(id="file-tree", marker=self.glyphs.marker, gap=0)
             with Horizontal(id="browse-right"):
@@ -249,10 +249,10 @@ class BrowseScreen(BaseScreen[None]):
         """Render again for another width."""
         self.reader.render_again()
 
-    @on(Timeline.DayOpened)
-    def day_opened(self, message: Timeline.DayOpened) -> None:
+    @on(DayOpened)
+    def day_opened(self, message: DayOpened) -> None:
         """Open a day: its one note, or the tree with the notes of that day alone."""
-        totals = self.timeline.totals(message.day)
+        totals = self.timeline.days.get(message.day)
         if totals is None or not totals.paths:
             tell(self, f"No notes of {message.day}.")
         elif len(totals.paths) == 1:
