@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.embedding import registered_hashed
+from tests.support.small_memory import SmallMemory, make_small_memory
 from tests.support.stylesheets import parse_once
 
 parse_once()
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[SmallMemory]:
+    """A real memory of twelve notes; its `open` is a factory for `running`."""
+    with registered_hashed():
+        yield make_small_memory(tmp_path)

@@ -79,7 +79,8 @@ class Running:
 
     app: MemtuiApp
     pilot: Pilot[int]
-    engine: SampleEngine
+    engine: Any
+    """A real engine, or what stands for one."""
 
     @property
     def text(self) -> str:
@@ -91,25 +92,30 @@ class Running:
         """What was told beside the screen, oldest first."""
         return [notification.message for notification in self.app._notifications]
 
+    async def press(self, *keys: str) -> None:
+        """Press keys, and wait until all that follows is drawn."""
+        await press(self.pilot, *keys)
+        await settle(self.app, self.pilot)
+
     async def search(self, query: str = "router config") -> None:
         """Put a query into the box and wait for its answer."""
         screen = self.app.search_screen
         screen.query_input.value = query
-        await until(self.pilot, lambda: screen.flow.answered == query)
+        await until(self.pilot, lambda: screen.flow.answered == query and screen.flow.complete)
         await settle(self.app, self.pilot)
 
 
 @asynccontextmanager
 async def running(
-    engine: Callable[[Bus], SampleEngine] = SampleEngine,
+    engine: Callable[[Bus], Any] = SampleEngine,
     *,
     size: tuple[int, int] = (80, 24),
     options: UiOptions | None = None,
 ) -> AsyncIterator[Running]:
-    """Run the application on a sample engine until it is open and at rest."""
-    made: list[SampleEngine] = []
+    """Run the application on an engine until it is open and at rest."""
+    made: list[Any] = []
 
-    def open_engine(bus: Bus) -> SampleEngine:
+    def open_engine(bus: Bus) -> Any:
         made.append(engine(bus))
         return made[0]
 

@@ -1,23 +1,17 @@
-"""The search screen: answers, keys, panes, sizes."""
+"""The search screen on a real memory: answers, keys, panes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import pytest
 from textual import events
 
-from memtui.bus import (
-    Bus,
-    FileIndexed,
-    LegDegraded,
-    SearchFailed,
-    SearchReady,
-    SyncFailed,
-    SyncFinished,
-)
-from memtui.engine.source import RecentFile
+from memtui.bus import FileIndexed, LegDegraded, SearchFailed, SearchReady, SyncFailed, SyncFinished
 from memtui.model import (
     Decay,
     IndexState,
@@ -32,39 +26,29 @@ from memtui.model import (
 )
 from memtui.tui.bridge import IndexContentChanged
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.dialogs import HistoryScreen
+from memtui.tui.screens.dialogs import ConfirmRebuild, HistoryScreen
+from memtui.tui.screens.search.search_controller import SearchFlow
+from tests.support.small_memory import SmallMemory
 from tests.tui.harness import Running, press, running, settle, until
-from tests.tui.samples import (
-    NOW,
-    STATUS,
-    SampleEngine,
-    SampleSource,
-    make_pool,
-)
 
+NOW = datetime(2026, 2, 20, 12, 0, tzinfo=UTC)
 FULL = Ranking(decay=Decay(enabled=True), mmr=Mmr(enabled=True), min_score=0.2)
+WIDE = (120, 40)
 
 
-def options(ranking: Ranking = Ranking(), **changes: object) -> UiOptions:  # noqa: B008
-    """Options for a test: a fixed theme, nothing on disk."""
-    base = UiOptions(theme="memtui-dark", ranking=ranking, root=Path("/home/ann/memory"))
-    return replace(base, **changes)  # type: ignore[arg-type]
+@pytest.fixture
+def run_on(memory: SmallMemory) -> Callable[..., Any]:
+    """Run the application on the small memory with a ranking, at a size."""
 
+    def run(
+        ranking: Ranking = Ranking(),  # noqa: B008 - frozen
+        size: tuple[int, int] = (80, 24),
+        **changes: Any,
+    ) -> Any:
+        options = UiOptions(theme="memtui-dark", ranking=ranking, root=memory.root)
+        return running(memory.open, options=replace(options, **changes), size=size)
 
-def silent(bus: Bus) -> SampleEngine:
-    """An engine that answers only when told to."""
-    return SampleEngine(bus, silent=True)
-
-
-def sync_stats(**changes: object) -> SyncStats:
-    """The figures of a sync that did nothing."""
-    base = SyncStats(False, NOW, 0.1, 3, 0, 0, 0, 0, 0, 0, 0)
-    return replace(base, **changes)  # type: ignore[arg-type]
-
-
-def focus(run: Running) -> str | None:
-    """Id of the widget that has the keys."""
-    return run.app.focused.id if run.app.focused is not None else None
+    return run
 
 
 def order(run: Running) -> list[str]:
@@ -72,168 +56,144 @@ def order(run: Running) -> list[str]:
     return [row.id for row in run.app.search_screen.results.rows]
 
 
-# --- searching --------------------------------------------------------------------------------
+def focus(run: Running) -> str | None:
+    """Id of the widget that has the keys."""
+    return run.app.focused.id if run.app.focused is not None else None
 
 
-async def test_typing_shows_ranked_results_with_their_parts() -> None:
-    async with running(options=options(FULL), size=(120, 40)) as run:
-        await run.pilot.press(*"router config".replace(" ", "|").replace("|", " "))
-        await until(run.pilot, lambda: run.app.search_screen.flow.answered == "router config")
+async def answer(
+    run: Running, vector: LegState, *, complete: bool = True, ranking: Ranking | None = None
+) -> None:
+    """Publish the answer on screen again, as if the vector leg had ended so."""
+    screen = run.app.search_screen
+    assert screen.ranked is not None
+    pool = screen.ranked.pool
+    states = {**pool.states, Leg.VECTOR: vector}
+    hits = pool.hits if vector.status is LegStatus.OK else {**pool.hits, Leg.VECTOR: ()}
+    again = run.engine.search.rerank(
+        replace(pool, states=states, hits=hits), ranking or screen.ranking
+    )
+    screen.flow.complete = False
+    run.app.bus.publish(SearchReady(screen.flow.sequence, again, complete))
+    await settle(run.app, run.pilot)
+
+
+# --- which answer is believed ---------------------------------------------------------------------
+
+
+def test_only_the_newest_answer_is_believed() -> None:
+    flow = SearchFlow(wanted="ab")
+    flow.ask("a", 1)
+    flow.ask("ab", 2)
+    assert not flow.accept(1, complete=True, seconds=0.1)
+    assert not flow.fail(1)
+    assert flow.running
+    assert flow.accept(2, complete=False, seconds=0.1)
+    assert flow.running
+    assert flow.accept(2, complete=True, seconds=0.7)
+    assert not flow.running
+    assert (flow.answered, flow.latency, flow.pause()) == ("ab", 0.7, 0.7)
+    flow.clear()
+    assert not flow.accept(2, complete=True, seconds=9.0)
+    assert (SearchFlow().pause(), SearchFlow(latency=9.0).pause()) == (0.4, 1.2)
+
+
+async def test_typing_shows_ranked_results_with_their_parts(run_on: Any) -> None:
+    async with run_on(size=WIDE) as run:
+        held: list[int] = []
+        hold = run.engine.index.hold
+
+        def hold_and_count() -> None:
+            held.append(1)
+            hold()
+
+        run.engine.index.hold = hold_and_count
+        await press(run.pilot, *"router")
+        screen = run.app.search_screen
+        await until(run.pilot, lambda: screen.flow.answered == "router" and screen.flow.complete)
         await settle(run.app, run.pilot)
         text = run.text
-        assert "memory/network.md:1" in text
-        assert "0.897" in text
-        assert "█" in text
-        assert "▒" in text
-        assert "4/10" in text
-        assert "Why this rank" in text
-        assert "Router 192.168.10.1" in text
-
-
-async def test_an_older_answer_never_replaces_a_newer_one() -> None:
-    async with running(silent) as run:
-        screen = run.app.search_screen
-        screen.query_input.value = "old"
-        await until(run.pilot, lambda: len(run.engine.asked) == 1)
-        screen.query_input.value = "new"
-        await until(run.pilot, lambda: len(run.engine.asked) == 2)
-        run.engine.answer(2, "new")
-        await settle(run.app, run.pilot)
-        run.engine.answer(1, "old")
-        await settle(run.app, run.pilot)
-        assert screen.ranked is not None
-        assert screen.ranked.pool.query == "new"
-
-
-async def test_the_list_stays_while_searching_and_the_count_says_so() -> None:
-    async with running() as run:
-        await run.search()
-        before = order(run)
-        run.engine.silent = True
-        run.app.search_screen.query_input.value = "another"
-        await until(run.pilot, lambda: run.engine.asked[-1][1] == "another")
-        await settle(run.app, run.pilot)
-        assert order(run) == before
-        assert "…" in run.text.splitlines()[0]
-
-
-async def test_of_keys_typed_fast_the_last_is_answered() -> None:
-    async with running(silent) as run:
-        run.app.search_screen.query_input.value = "a"
-        run.app.search_screen.query_input.value = "ab"
-        run.app.search_screen.query_input.value = "abc"
-        await until(run.pilot, lambda: len(run.engine.asked) == 3)
-        run.engine.answer(1, "a")
-        run.engine.answer(3, "abc")
-        run.engine.answer(2, "ab")
-        await until(run.pilot, lambda: run.app.search_screen.flow.answered == "abc")
-        assert run.app.search_screen.ranked is not None
-        assert run.app.search_screen.ranked.pool.query == "abc"
-
-
-async def test_the_index_waits_for_keys_and_not_for_a_list_that_is_refreshed() -> None:
-    async with running() as run:
-        await press(run.pilot, *"vlan")
-        await until(run.pilot, lambda: run.app.search_screen.flow.answered == "vlan")
-        assert run.engine.held == 4
-        asked = len(run.engine.asked)
+        assert screen.ranked.hits[0].chunk.path in text
+        assert f"{screen.ranked.hits[0].effective:.3f}" in text
+        assert f"{len(screen.ranked.hits)}/{len(screen.ranked.pool.chunks)}" in text
+        for words in ("█", "▒", "Why this rank", "Not shown ("):
+            assert words in text, words
+        assert len(held) == 6
+        sequence = screen.flow.sequence
         run.app.post_message(IndexContentChanged())
-        await until(run.pilot, lambda: len(run.engine.asked) > asked)
-        assert run.engine.asked[-1][1] == "vlan"
-        assert run.engine.held == 4
+        await until(run.pilot, lambda: screen.flow.sequence > sequence and screen.flow.complete)
+        assert len(held) == 6, "the index waits for keys, not for a list that is refreshed"
 
 
-async def test_a_partial_answer_is_marked_and_replaced() -> None:
-    pending = make_pool(vector=LegState(LegStatus.PENDING, Reason.PENDING))
-    async with running(silent) as run:
+async def test_what_comes_late_or_fails_leaves_the_list_as_it_is(run_on: Any) -> None:
+    async with run_on() as run:
+        await run.search("router")
         screen = run.app.search_screen
-        screen.query_input.value = "router"
-        await until(run.pilot, lambda: bool(run.engine.asked))
-        run.app.bus.publish(SearchReady(1, run.engine.search.rerank(pending, Ranking()), False))
+        old, number, before = screen.ranked, screen.flow.sequence, order(run)
+        await run.search("kyoto")
+        run.app.bus.publish(SearchReady(number, old, True))
         await settle(run.app, run.pilot)
-        assert "~ vector pending" in run.text
-        await run.pilot.press("down")
-        kept = screen.results.chosen_id
-        run.engine.answer(1, "router")
+        assert screen.ranked.pool.query == "kyoto"
+        await run.search("router")
+        screen.flow.ask("router", screen.flow.sequence)
+        screen.query_bar.show_searching()
         await settle(run.app, run.pilot)
-        assert "pending" not in run.text
-        assert screen.results.chosen_id == kept
-
-
-async def test_a_failed_search_keeps_the_list_and_names_the_error() -> None:
-    async with running() as run:
-        await run.search()
-        before = order(run)
-        run.engine.silent = True
-        run.app.search_screen.query_input.value = "another"
-        await until(run.pilot, lambda: run.engine.asked[-1][1] == "another")
-        sequence = run.engine.asked[-1][0]
-        run.app.bus.publish(SearchFailed(sequence, "the index is [/] gone \x1b[2J"))
+        assert "…" in run.text.splitlines()[0]
+        run.app.bus.publish(SearchFailed(screen.flow.sequence, "the index is [/] gone \x1b[2J"))
         await settle(run.app, run.pilot)
         assert order(run) == before
         assert "the index is [/] gone ␛[2J" in run.text
 
 
-async def test_a_leg_that_did_not_answer_is_named() -> None:
-    skipped = make_pool(vector=LegState(LegStatus.SKIPPED, Reason.SCRIPT_NOT_SUPPORTED))
-    async with running(lambda bus: SampleEngine(bus, skipped)) as run:
+async def test_a_part_of_an_answer_is_marked_and_a_leg_that_is_silent_named(run_on: Any) -> None:
+    async with run_on() as run:
         await run.search()
+        await answer(run, LegState(LegStatus.PENDING, Reason.PENDING), complete=False)
+        assert "~ vector pending" in run.text
+        await run.press("down")
+        kept = run.app.search_screen.results.chosen_id
+        await answer(run, LegState(LegStatus.SKIPPED, Reason.SCRIPT_NOT_SUPPORTED))
+        assert "pending" not in run.text
         assert "no vector: the model does not read this script" in run.text
+        assert run.app.search_screen.results.chosen_id == kept
+        # The ranking was changed while the answer was on its way.
+        await run.press("f2")
+        await answer(run, LegState(LegStatus.OK), ranking=Ranking())
+        assert run.app.search_screen.ranked.ranking.mmr.enabled
 
 
-async def test_nothing_found_says_what_was_searched() -> None:
-    none = make_pool(chunks=())
-    async with running(lambda bus: SampleEngine(bus, none)) as run:
-        await run.search("xyzzy")
-        assert "Nothing found for xyzzy" in run.text
+async def test_where_nothing_is_found_it_is_said_why(run_on: Any) -> None:
+    async with run_on(Ranking(min_score=1.5)) as run:
+        await run.search("path:nowhere xyzzy")
+        assert "Nothing found for path:nowhere xyzzy" in run.text
         assert "0 candidates" in run.text
-
-
-async def test_everything_below_the_minimum_points_to_the_near_misses() -> None:
-    async with running(options=options(Ranking(min_score=1.5))) as run:
         await run.search()
-        assert "10 candidates below the minimum score 1.50" in run.text
-        await run.pilot.press("escape", "n")
-        await settle(run.app, run.pilot)
-        assert "Not shown (10)" in run.text
+        count = len(run.app.search_screen.ranked.pool.chunks)
+        assert f"{count} candidates below the minimum score 1.50" in run.text
+        await run.press("escape", "n")
+        assert f"Not shown ({count})" in run.text
 
 
-async def test_an_empty_query_shows_recent_notes_and_queries() -> None:
-    def engine(bus: Bus) -> SampleEngine:
-        recents = [RecentFile("memory/network.md", datetime.now(UTC), 26)]
-        return SampleEngine(bus, recents=recents)
-
-    async with running(engine) as run:
-        assert "changed  memory/network.md" in run.text
+async def test_an_empty_query_shows_recent_notes_and_queries(run_on: Any) -> None:
+    async with run_on() as run:
+        assert "changed  memory/" in run.text
         await run.search("router")
-        await run.pilot.press("enter")
-        await run.pilot.press("slash", "backspace")
-        await settle(run.app, run.pilot)
+        await run.press("enter", "slash", "backspace")
         assert "asked    router" in run.text
-        await run.pilot.press("enter")
+        await run.press("enter")
         await until(run.pilot, lambda: run.app.search_screen.flow.answered == "router")
 
 
-async def test_problems_of_the_query_are_shown_under_the_box() -> None:
-    async with running() as run:
-        await run.search("router after:notaday")
-        await until(run.pilot, lambda: "notaday" in run.text.splitlines()[1])
-        await run.search("router")
-        assert "notaday" not in run.text
-
-
-async def test_half_a_filter_is_no_problem_while_it_is_typed() -> None:
-    async with running() as run:
+async def test_problems_of_the_query_are_shown_under_the_box(run_on: Any) -> None:
+    async with run_on() as run:
         await run.search()
-        await run.pilot.press(*" after:2026-1")
-        await settle(run.app, run.pilot)
-        assert not run.app.search_screen.query_one("#problems").display
+        await run.press(*" after:2026-1")
+        assert not run.app.search_screen.query_one("#problems").display, "half a filter is none"
         await until(run.pilot, lambda: "is no day" in run.text.splitlines()[1])
-        assert not run.app._notifications
-
-
-async def test_a_long_paste_of_many_lines_is_cut_and_told() -> None:
-    async with running() as run:
+        assert not run.toasts
+        await run.search("router")
+        assert "is no day" not in run.text
+        await run.press("ctrl+u")
         run.app.screen.post_message(events.Paste("one\n\ntwo\n" + "word " * 2000))
         await until(run.pilot, lambda: "4000 characters" in run.text.splitlines()[1])
         value = run.app.search_screen.query_input.value
@@ -241,77 +201,32 @@ async def test_a_long_paste_of_many_lines_is_cut_and_told() -> None:
         assert len(value) == 5000
 
 
-# --- keeping the place --------------------------------------------------------------------------
+# --- keeping the place ----------------------------------------------------------------------------
 
 
-async def test_the_chosen_row_is_kept_by_chunk_when_the_order_changes() -> None:
-    async with running(options=options(Ranking(k=10))) as run:
-        await run.search()
-        await run.pilot.press("escape", "j", "j")
-        chosen = run.app.search_screen.results.chosen_id
-        place = order(run).index(chosen or "")
-        await run.pilot.press("d")
-        await settle(run.app, run.pilot)
-        assert run.app.search_screen.results.chosen_id == chosen
-        await run.pilot.press("F")
-        await settle(run.app, run.pilot)
-        assert run.app.search_screen.results.chosen_id == chosen
-        assert place == 2
-
-
-async def test_a_new_query_starts_at_the_top_unless_a_row_was_chosen() -> None:
-    async with running() as run:
+async def test_what_is_chosen_is_kept_and_where_the_keys_are_too(run_on: Any) -> None:
+    async with run_on(Ranking(k=10)) as run:
+        screen = run.app.search_screen
         await run.search("router")
-        first = order(run)[0]
-        assert run.app.search_screen.results.chosen_id == first
-        await run.pilot.press("down")
-        chosen = run.app.search_screen.results.chosen_id
-        assert chosen == order(run)[1]
-        await run.search("router c")
-        assert run.app.search_screen.results.chosen_id == chosen
-
-
-async def test_focus_stays_where_it_is_when_answers_come() -> None:
-    async with running() as run:
-        await run.search()
+        assert screen.results.chosen_id == order(run)[0]
         assert focus(run) == "query"
-        await run.pilot.press("escape")
-        assert focus(run) == "results"
-        run.app.bus.publish(SyncFinished(sync_stats(files_changed=1)))
-        await until(run.pilot, lambda: len(run.engine.asked) == 2)
+        await run.press("down", "down")
+        chosen = screen.results.chosen_id
+        assert chosen == order(run)[2]
+        await run.search("router config")
+        assert screen.results.chosen_id == chosen
+        await run.press("escape", "d", "F")
+        assert (screen.results.chosen_id, focus(run)) == (chosen, "results")
+        sequence = screen.flow.sequence
+        stats = SyncStats(False, NOW, 0.1, 3, 0, 1, 0, 0, 0, 0, 0)
+        run.app.bus.publish(SyncFinished(stats))
+        await until(run.pilot, lambda: screen.flow.sequence > sequence and screen.flow.complete)
         await settle(run.app, run.pilot)
-        assert focus(run) == "results"
+        assert (screen.results.chosen_id, focus(run)) == (chosen, "results")
+        assert "synced" not in run.text, "told only where it was asked for"
 
 
-# --- parameters ---------------------------------------------------------------------------------
-
-
-async def test_toggles_rank_the_pool_again_without_asking_the_engine_to_search() -> None:
-    async with running(size=(120, 40)) as run:
-        await run.search()
-        await run.pilot.press("escape", "m")
-        await settle(run.app, run.pilot)
-        assert run.app.search_screen.ranking.mmr.enabled
-        assert "MMR on: " in run.text
-        assert len(run.engine.asked) == 1
-        await run.pilot.press("m")
-        await settle(run.app, run.pilot)
-        assert "MMR off" in run.text
-
-
-async def test_toggling_twice_gives_the_identical_list() -> None:
-    async with running() as run:
-        await run.search()
-        before = run.app.search_screen.ranked
-        await run.pilot.press("f2", "f3", "f2", "f3")
-        await settle(run.app, run.pilot)
-        after = run.app.search_screen.ranked
-        assert before is not None
-        assert after is not None
-        assert [(h.chunk.id, h.effective) for h in after.hits] == [
-            (h.chunk.id, h.effective) for h in before.hits
-        ]
-
+# --- parameters -----------------------------------------------------------------------------------
 
 KEY_NOTES = {
     "left_square_bracket": "λ 0.70→0.65",
@@ -327,332 +242,220 @@ KEY_NOTES = {
 }
 
 
-async def test_every_parameter_key_says_what_it_did() -> None:
-    async with running(options=options(FULL), size=(160, 40)) as run:
+async def test_every_parameter_key_says_what_it_did_and_searches_nothing(run_on: Any) -> None:
+    async with run_on(FULL, (160, 40)) as run:
         await run.search()
-        await run.pilot.press("escape")
+        screen = run.app.search_screen
+        sequence, before = screen.flow.sequence, screen.ranked
+        await run.press("escape")
         for key, note in KEY_NOTES.items():
-            await run.pilot.press(key)
+            await run.press(key)
             assert f"{note}: " in run.text, key
-            await run.pilot.press("0")
-            assert run.app.search_screen.ranking == FULL, key
+            if key == "left_square_bracket":
+                assert "λ 0.65 (0.70)" in run.text
+            await run.press("0")
+            assert screen.ranking == FULL, key
+        assert screen.flow.sequence == sequence
+        scores = [(hit.chunk.id, hit.effective) for hit in screen.ranked.hits]
+        assert scores == [(hit.chunk.id, hit.effective) for hit in before.hits]
+        assert "as configured" in run.text
+        await run.press("m", "left_square_bracket")
+        assert "λ 0.70→0.65 (MMR is off: m)" in run.text
 
 
-async def test_a_changed_parameter_shows_the_configured_value() -> None:
-    async with running(options=options(FULL), size=(120, 40)) as run:
+async def test_more_candidates_than_the_pool_holds_ask_again(run_on: Any) -> None:
+    async with run_on(Ranking(k=12)) as run:
         await run.search()
-        await run.pilot.press("escape", "left_square_bracket")
-        await settle(run.app, run.pilot)
-        assert "λ 0.65 (0.70)" in run.text
+        sequence = run.app.search_screen.flow.sequence
+        await run.press("escape", "plus")
+        assert run.app.search_screen.flow.sequence > sequence
 
 
-async def test_more_candidates_than_the_pool_holds_ask_again() -> None:
-    small = make_pool(limit=50)
-    async with running(lambda bus: SampleEngine(bus, small), options=options(Ranking(k=12))) as run:
-        await run.search()
-        await run.pilot.press("escape", "plus")
-        await settle(run.app, run.pilot)
-        assert len(run.engine.asked) == 2
-
-
-async def test_while_typing_letters_are_text_and_function_keys_act() -> None:
-    async with running() as run:
-        await run.pilot.press("m", "[", "0")
-        assert run.app.search_screen.query_input.value == "m[0"
-        await run.pilot.press("f2")
-        assert run.app.search_screen.ranking.mmr.enabled
+async def test_while_typing_letters_are_text_and_function_keys_act(run_on: Any) -> None:
+    async with run_on(size=WIDE) as run:
+        await run.press("m", "[", "0")
+        screen = run.app.search_screen
+        assert screen.query_input.value == "m[0"
+        await run.press("f2")
+        assert screen.ranking.mmr.enabled
         assert "F2 MMR" in run.text
         assert "q quit" not in run.text.replace("^q quit", "")
-
-
-async def test_an_answer_with_older_parameters_is_ranked_again() -> None:
-    async with running(silent) as run:
-        run.app.search_screen.query_input.value = "router"
-        await until(run.pilot, lambda: bool(run.engine.asked))
-        await run.pilot.press("f2")
-        run.engine.answer(1, "router", Ranking())
-        await settle(run.app, run.pilot)
-        ranked = run.app.search_screen.ranked
-        assert ranked is not None
-        assert ranked.ranking.mmr.enabled
-
-
-async def test_mouse_on_a_pill_toggles_it() -> None:
-    async with running(size=(120, 40)) as run:
-        await run.search()
         await run.pilot.click("#param-strip", offset=(4, 0))
         await settle(run.app, run.pilot)
-        assert run.app.search_screen.ranking.mmr.enabled
+        assert not screen.ranking.mmr.enabled
 
 
-# --- lists and panes ----------------------------------------------------------------------------
+# --- lists and panes ------------------------------------------------------------------------------
 
 
-async def test_sorting_changes_the_order_on_screen_and_no_rank() -> None:
-    async with running(options=options(Ranking(k=10))) as run:
+async def test_sorting_changes_the_order_on_screen_and_no_rank(run_on: Any) -> None:
+    async with run_on(Ranking(k=10)) as run:
         await run.search()
         ranks = order(run)
-        await run.pilot.press("escape", "o")
-        await settle(run.app, run.pilot)
+        await run.press("escape", "o")
         assert "Results by vector" in run.text
         assert sorted(order(run)) == sorted(ranks)
         assert order(run) != ranks
-        await run.pilot.press("o", "o", "o")
+        await run.press("o", "o")
+        newest = [run.app.search_screen.ranked.pool.chunks[one].day for one in order(run)]
+        dated = [day for day in newest if day is not None]
+        assert dated == sorted(dated, reverse=True)
+        await run.press("o")
         assert order(run) == ranks
 
 
-async def test_near_misses_tell_why() -> None:
-    async with running(options=options(FULL), size=(120, 40)) as run:
+async def test_near_misses_tell_why_and_can_be_chosen_and_explained(run_on: Any) -> None:
+    async with run_on(replace(FULL, k=3, min_score=0.4), WIDE) as run:
         await run.search()
-        assert "Not shown (6)" in run.text
-        assert "< minimum 0.2 after decay" in run.text
-        await run.pilot.press("escape", "n")
-        await settle(run.app, run.pilot)
+        screen = run.app.search_screen
+        drops = screen.ranked.drops
+        assert f"Not shown ({len(drops)})" in run.text
+        assert "< minimum 0.4" in run.text
+        screen.near.focus()
+        await run.press("down")
+        assert screen.selected_id == drops[1].chunk.id == screen.near.chosen_id
+        await run.press("d")
+        assert screen.selected_id == screen.near.chosen_id, "it is read: its place is kept"
+        await run.press("x")
+        assert run.app.screen is not screen
+        await run.press("escape")
+        assert run.app.screen is screen
+        await run.press("escape")
+        assert screen.selected_id == screen.results.chosen_id
+        await run.press("n")
         assert "Not shown" not in run.text
 
 
-async def test_a_near_miss_can_be_chosen_and_explained() -> None:
-    async with running(options=options(FULL), size=(120, 40)) as run:
-        await run.search()
-        screen = run.app.search_screen
-        screen.near.focus()
-        await run.pilot.press("down")
-        await settle(run.app, run.pilot)
-        assert screen.ranked is not None
-        assert screen.selected_id == screen.ranked.drops[1].chunk.id
-        await run.pilot.press("x")
-        await settle(run.app, run.pilot)
-        assert run.app.screen is not screen
-        await run.pilot.press("escape")
-        await settle(run.app, run.pilot)
-        assert run.app.screen is screen
-
-
-async def test_near_misses_go_back_to_the_top_after_a_ranking_unless_they_are_read() -> None:
-    async with running(options=options(Ranking(k=4))) as run:
-        await run.search()
-        near = run.app.search_screen.near
-        await run.pilot.press("escape", "n")
-        await settle(run.app, run.pilot)
-        near.scroll_to(y=4, animate=False)
-        await settle(run.app, run.pilot)
-        assert near.scroll_offset.y > 0
-        await run.pilot.press("F")
-        await settle(run.app, run.pilot)
-        assert near.scroll_offset.y == 0
-        near.focus()
-        await run.pilot.press("G")
-        await settle(run.app, run.pilot)
-        chosen = near.chosen_id
-        await run.pilot.press("F")
-        await settle(run.app, run.pilot)
-        assert run.app.search_screen.selected_id == near.chosen_id == chosen
-
-
-async def test_what_is_marked_in_the_focused_list_is_what_is_shown() -> None:
-    async with running(options=options(Ranking(k=2)), size=(120, 40)) as run:
-        await run.search()
-        screen = run.app.search_screen
-        await run.pilot.press("escape", "tab", "j")
-        await settle(run.app, run.pilot)
-        assert screen.selected_id == screen.near.chosen_id
-        await run.pilot.press("enter", "d")
-        await settle(run.app, run.pilot)
-        assert screen.selected_id == screen.near.chosen_id
-        await run.pilot.press("escape")
-        await settle(run.app, run.pilot)
-        assert screen.selected_id == screen.results.chosen_id
-
-
-async def test_tab_goes_round_the_panes_and_back() -> None:
-    async with running(size=(120, 40)) as run:
+async def test_panes_go_round_and_escape_never_clears_or_quits(run_on: Any) -> None:
+    async with run_on(size=WIDE) as run:
         await run.search()
         seen = []
         for _ in range(5):
             seen.append(focus(run))
-            await run.pilot.press("tab")
+            await press(run.pilot, "tab")
         assert seen == ["query", "results", "near-misses", "preview", "why"]
-        await run.pilot.press("shift+tab")
+        await run.press("shift+tab")
         assert focus(run) == "why"
-
-
-async def test_escape_leaves_the_query_and_never_clears_or_quits() -> None:
-    async with running() as run:
-        await run.search()
-        for _ in range(4):
-            await run.pilot.press("escape")
-        assert run.app.is_running
-        assert run.app.search_screen.query_input.value == "router config"
+        await run.press("escape", "escape", "escape")
         assert focus(run) == "results"
+        assert run.app.search_screen.query_input.value == "router config"
+        await run.press("slash", "right", "enter")
+        assert focus(run) == "preview"
+        screen = run.app.search_screen
+        await run.press("escape", "v")
+        assert screen.preview.region.x > screen.results.region.x
+        await run.press("v")
+        assert screen.preview.region.y > screen.results.region.bottom
+        await run.press("v")
+        assert not screen.preview.display
+        await run.press("4")
+        assert run.app.screen is not screen
+        await run.press("1")
+        assert run.app.screen is screen
 
 
-async def test_enter_opens_no_result_of_the_text_before() -> None:
-    async with running() as run:
+async def test_enter_opens_no_result_of_the_text_before(run_on: Any) -> None:
+    async with run_on() as run:
         await run.search("router")
-        run.engine.silent = True
-        run.app.search_screen.query_input.value = "another"
-        await until(run.pilot, lambda: run.engine.asked[-1][1] == "another")
+        flow = run.app.search_screen.flow
+        flow.ask("another", 10**6)
+        flow.wanted = "another"
         await press(run.pilot, "enter")
         assert focus(run) == "query"
-        run.engine.answer(*run.engine.asked[-1])
-        await until(run.pilot, lambda: run.app.search_screen.flow.answered == "another")
-        await press(run.pilot, "enter")
+        await until(run.pilot, lambda: flow.answered == "another" and flow.complete)
+        await run.press("enter")
         assert focus(run) == "preview"
 
 
-async def test_enter_opens_the_preview() -> None:
-    async with running() as run:
-        await run.search()
-        await run.pilot.press("enter")
-        await settle(run.app, run.pilot)
-        assert focus(run) == "preview"
-
-
-async def test_the_preview_goes_right_below_and_off() -> None:
-    async with running(size=(120, 40)) as run:
-        await run.search()
-        screen = run.app.search_screen
-        await run.pilot.press("escape", "v")
-        await settle(run.app, run.pilot)
-        assert screen.preview.region.x > screen.results.region.x
-        await run.pilot.press("v")
-        await settle(run.app, run.pilot)
-        assert screen.preview.region.y > screen.results.region.bottom
-        await run.pilot.press("v")
-        await settle(run.app, run.pilot)
-        assert not screen.preview.display
-
-
-async def test_history_offers_what_was_asked() -> None:
-    async with running() as run:
-        await run.search("router")
-        await run.pilot.press("enter", "slash")
-        await run.search("nas")
-        await run.pilot.press("enter", "ctrl+r")
-        await settle(run.app, run.pilot)
-        assert isinstance(run.app.screen, HistoryScreen)
-        await run.pilot.press(*"rou")
-        await settle(run.app, run.pilot)
-        await run.pilot.press("enter")
-        await until(run.pilot, lambda: run.app.search_screen.flow.answered == "router")
-
-
-async def test_history_survives_in_the_state_folder(tmp_path: Path) -> None:
-    kept = options(state_dir=tmp_path, root=tmp_path)
-    async with running(options=kept) as run:
-        await settle(run.app, run.pilot)
-        await run.pilot.press("escape")
+async def test_history_is_offered_and_survives_in_the_state_folder(
+    run_on: Any, tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+    async with run_on(state_dir=state) as run:
+        await run.press("escape")
         run.app.search_screen.query_input.focus()
         await run.search("router")
-        await run.pilot.press("enter")
-        await settle(run.app, run.pilot)
-    async with running(options=kept) as run:
-        await until(run.pilot, lambda: run.app.search_screen.notes.history.queries == ("router",))
+        await run.press("enter", "slash")
+        await run.search("nas")
+        await run.press("enter", "ctrl+r")
+        assert isinstance(run.app.screen, HistoryScreen)
+        await run.press(*"rou", "enter")
+        await until(run.pilot, lambda: run.app.search_screen.flow.answered == "router")
+    async with run_on(state_dir=state) as run:
+        history = run.app.search_screen.notes.history
+        await until(run.pilot, lambda: set(history.queries) == {"router", "nas"})
 
 
-# --- copying and editing ------------------------------------------------------------------------
-
-
-async def test_citation_and_text_are_copied() -> None:
-    async with running() as run:
+async def test_places_and_texts_are_copied_and_shown_without_an_editor(run_on: Any) -> None:
+    async with run_on() as run:
         await run.search()
-        await run.pilot.press("escape", "y")
-        assert run.app.clipboard == "memory/2026-02-10.md#L12-L31"
-        await run.pilot.press("Y")
-        assert run.app.clipboard.startswith("Configured Omada router: VLAN 20")
+        chunk = run.app.search_screen.selected_chunk()
+        await run.press("escape", "y")
+        assert run.app.clipboard == f"{chunk.path}#L{chunk.start_line}-L{chunk.end_line}"
+        await run.press("Y")
+        assert run.app.clipboard == chunk.text
+        await run.press("e")
+        assert "No editor here" in run.toasts[-1]
+        assert f"{chunk.path}:{chunk.start_line}" in run.toasts[-1]
 
 
-async def test_without_a_terminal_the_editor_is_replaced_by_the_place() -> None:
-    async with running() as run:
-        await run.search()
-        await run.pilot.press("escape", "e")
-        await settle(run.app, run.pilot)
-        assert "memory/2026-02-10.md:12" in run.text
-        assert "No editor here" in run.text
+# --- the index ------------------------------------------------------------------------------------
 
 
-# --- the index ----------------------------------------------------------------------------------
-
-
-async def test_the_state_of_the_index_is_glyph_and_word() -> None:
-    async with running() as run:
+async def test_the_state_of_the_index_is_glyph_and_word_and_its_failures_told(run_on: Any) -> None:
+    async with run_on() as run:
         assert "● ready" in run.text
-        run.engine.current = replace(
-            STATUS,
+        status = run.engine.index.status()
+        busy = replace(
+            status,
             state=IndexState.INDEXING,
             pending_count=2,
             progress=Progress("vectors", 61, 100, 10.0, 12.0),
         )
+        run.engine.index.status = lambda: busy
         run.app.bus.publish(SyncFailed("disk [/] full", NOW))
+        run.app.bus.publish(LegDegraded(Leg.VECTOR, Reason.PROVIDER_FAILED, "401 [/]"))
         await settle(run.app, run.pilot)
         assert "◐ indexing vectors 61 % 0:12 left" in run.text
         assert "2 changes waiting" in str(run.app.search_screen.status_bar.render())
-        assert "disk [/] full" in run.text
-
-
-async def test_sync_asks_the_engine_and_tells_what_it_did() -> None:
-    async with running() as run:
-        await run.pilot.press("f5")
-        assert "sync" in run.engine.calls
-        run.app.bus.publish(SyncFinished(sync_stats(files_added=2)))
-        await settle(run.app, run.pilot)
-        assert "synced: 2 added" in run.text
-
-
-async def test_a_rebuild_is_asked_for_with_its_price() -> None:
-    async with running() as run:
-        await run.pilot.press("escape", "R")
-        await settle(run.app, run.pilot)
-        assert run.app.screen is not run.app.search_screen
-        assert "rebuild" not in run.engine.calls
-        await run.pilot.press("y")
-        await settle(run.app, run.pilot)
-        assert "rebuild" in run.engine.calls
-
-
-async def test_a_changed_index_refreshes_the_shown_results() -> None:
-    async with running() as run:
-        await run.search()
-        run.app.bus.publish(FileIndexed("memory/new.md", 1))
-        await until(run.pilot, lambda: len(run.engine.asked) == 2)
-        assert "searching" not in run.text
-
-
-async def test_a_dead_leg_is_told() -> None:
-    async with running() as run:
-        run.app.bus.publish(LegDegraded(Leg.VECTOR, Reason.PROVIDER_FAILED, "401 [/]"))
-        await settle(run.app, run.pilot)
-        assert "vector leg: 401 [/]" in run.text
-
-
-async def test_ctrl_c_stops_indexing_before_it_quits() -> None:
-    async with running() as run:
-        run.engine.current = replace(STATUS, state=IndexState.INDEXING)
-        run.app.search_screen.index.refresh_status()
-        await run.pilot.press("ctrl+c")
-        assert run.engine.calls[-1] == "cancel"
+        assert any("disk [/] full" in toast for toast in run.toasts)
+        assert "vector leg: 401 [/]" in run.toasts
+        cancelled: list[bool] = []
+        run.engine.index.cancel = lambda: cancelled.append(True)
+        await press(run.pilot, "ctrl+c")
+        assert cancelled == [True]
         assert run.app.is_running
-        run.engine.current = STATUS
+        run.engine.index.status = lambda: status
         run.app.search_screen.index.refresh_status()
-        await run.pilot.press("ctrl+c")
+        await press(run.pilot, "ctrl+c")
         assert run.app.return_code == 0
 
 
-async def test_a_note_that_cannot_be_read_is_told() -> None:
-    def engine(bus: Bus) -> SampleEngine:
-        gone = SampleSource("memory/2026-02-10.md", [], "gone", detail="file gone")
-        return SampleEngine(bus, sources={"memory/2026-02-10.md": gone})
+async def test_sync_and_rebuild_are_done_and_told(run_on: Any, memory: SmallMemory) -> None:
+    async with run_on() as run:
+        await run.search("heron")
+        gone = memory.root / "memory/topics/garden.md"
+        (memory.root / "memory/2026-02-20.md").write_text("# Friday\n\nA heron at the pond.\n")
+        gone.unlink()
+        await run.press("f5")
+        await until(run.pilot, lambda: any("1 added" in toast for toast in run.toasts))
+        await until(run.pilot, lambda: "2026-02-20.md" in run.text)
+        await run.press("escape", "R")
+        assert isinstance(run.app.screen, ConfirmRebuild)
+        await run.press("y")
+        await until(run.pilot, lambda: any("rebuilt" in toast for toast in run.toasts))
 
-    async with running(engine, size=(120, 40)) as run:
-        await run.search()
-        assert "gone" in run.text
 
-
-async def test_numbers_go_to_the_index_screen_and_back() -> None:
-    async with running() as run:
-        await run.pilot.press("escape", "4")
-        await settle(run.app, run.pilot)
-        assert run.app.screen is not run.app.search_screen
-        await run.pilot.press("1")
-        await settle(run.app, run.pilot)
-        assert run.app.screen is run.app.search_screen
+async def test_a_changed_index_refreshes_the_results_and_a_note_that_is_gone_is_told(
+    run_on: Any, memory: SmallMemory
+) -> None:
+    async with run_on(size=WIDE) as run:
+        await run.search("lotus tea")
+        screen = run.app.search_screen
+        assert screen.selected_chunk().path == "memory/people/mai.md"
+        (memory.root / "memory/people/mai.md").unlink()
+        sequence = screen.flow.sequence
+        run.app.bus.publish(FileIndexed("memory/new.md", 1))
+        await until(run.pilot, lambda: screen.flow.sequence > sequence and screen.flow.complete)
+        await until(run.pilot, lambda: "gone" in run.text)
+        assert "searching" not in run.text

@@ -1,64 +1,68 @@
-"""What goes wrong in a worker is told, on whichever screen it was asked for."""
+"""What goes wrong in a worker is told, on whichever screen it was asked for; how a program ends."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
 from concurrent.futures import CancelledError
-from typing import ClassVar
+from typing import Any
 
-import pytest
-
-from memtui.engine.source import RebuildCost, RecentFile
-from tests.tui.harness import Running, running, until
-from tests.tui.samples import SampleEngine
-
-
-class FailingEngine(SampleEngine):
-    """An engine whose readers raise, once it is told to."""
-
-    error: ClassVar[Exception] = OSError("disk [/gone]")
-    failing = False
-
-    def recent(self, limit: int = 20) -> Sequence[RecentFile]:
-        """Fail."""
-        if self.failing:
-            raise self.error
-        return super().recent(limit)
-
-    def rebuild_cost(self) -> RebuildCost:
-        """Fail."""
-        raise self.error
+from memtui.bus import Bus
+from memtui.engine.engine import Engine
+from memtui.tui.app import MemtuiApp
+from memtui.tui.options import UiOptions
+from tests.support.small_memory import SmallMemory
+from tests.tui.harness import running, until
 
 
-def _told(run: Running) -> set[str]:
-    return {notification.message for notification in run.app._notifications}
+def failing(error: Exception) -> Any:
+    """Something to call that raises."""
+
+    def fail(*of: object, **options: object) -> object:
+        raise error
+
+    return fail
 
 
-def _fail(run: Running) -> None:
-    assert isinstance(run.engine, FailingEngine)
-    run.engine.failing = True
-    run.app.search_screen.search.show_start()
-
-
-async def test_a_failed_list_of_recent_notes_is_told() -> None:
-    async with running(FailingEngine) as run:
-        _fail(run)
+async def test_what_fails_beside_the_loop_is_told_on_both_screens(memory: SmallMemory) -> None:
+    async with running(memory.open) as run:
+        run.engine.browse.recent = failing(CancelledError())
+        run.app.search_screen.search.show_start()
+        await until(run.pilot, lambda: all(worker.is_finished for worker in run.app.workers))
+        assert not run.toasts, "what was cancelled on the way out is quiet"
+        run.engine.browse.recent = failing(OSError("disk [/gone]"))
+        run.app.search_screen.search.show_start()
         await until(
-            run.pilot, lambda: "could not list the recent notes: disk [/gone]" in _told(run)
+            run.pilot, lambda: "could not list the recent notes: disk [/gone]" in run.toasts
         )
+        run.engine.index.rebuild_cost = failing(OSError("disk [/gone]"))
+        for keys in (("escape",), ("4",)):
+            run.app.clear_notifications()
+            await run.press(*keys, "R")
+            await until(
+                run.pilot, lambda: "could not price the rebuild: disk [/gone]" in run.toasts
+            )
 
 
-@pytest.mark.parametrize("keys", [(), ("4",)])
-async def test_a_failed_price_is_told_on_both_screens(keys: tuple[str, ...]) -> None:
-    async with running(FailingEngine) as run:
-        await run.pilot.press("escape", *keys, "R")
-        await until(run.pilot, lambda: "could not price the rebuild: disk [/gone]" in _told(run))
+async def test_a_memory_that_is_opened_too_late_is_closed_again(memory: SmallMemory) -> None:
+    gate, closed = threading.Event(), threading.Event()
 
+    def open_engine(bus: Bus) -> Engine:
+        assert gate.wait(20)
+        engine = memory.open(bus)
+        close = engine.close
 
-async def test_what_was_cancelled_on_the_way_out_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FailingEngine, "error", CancelledError())
-    async with running(FailingEngine) as run:
-        _fail(run)
-        await until(run.pilot, lambda: not any(not w.is_finished for w in run.app.workers))
-        await run.pilot.pause()
-        assert not _told(run)
+        def close_and_tell() -> None:
+            close()
+            closed.set()
+
+        engine.close = close_and_tell  # type: ignore[method-assign]
+        return engine
+
+    app = MemtuiApp(open_engine, UiOptions(theme="memtui-dark"))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.search_screen.is_built)
+        await app.search_screen.query("*").remove()
+        gate.set()
+        await until(pilot, closed.is_set)
+        assert app.engine is None
+    app.memories.close()
