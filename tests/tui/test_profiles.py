@@ -18,7 +18,7 @@ from memtui.tui.commands import MemtuiCommands
 from memtui.tui.options import UiOptions, options_from
 from memtui.tui.parameters import changed_count
 from memtui.tui.screens.configuration import ConfigurationScreen
-from memtui.tui.screens.write import Where, WriteParameters
+from memtui.tui.screens.write import Where, WriteDialog
 from tests.tui.foreign_samples import ForeignSample
 from tests.tui.harness import Running, running, settle, until
 
@@ -62,11 +62,11 @@ def options(user_file: Path, tmp_path: Path) -> MakeOptions:
     return make
 
 
-async def _open(run: Running, *keys: str) -> WriteParameters:
+async def _open(run: Running, *keys: str) -> WriteDialog:
     await run.pilot.press("escape", *keys, "w")
     await settle(run.app, run.pilot)
     screen = run.app.screen
-    assert isinstance(screen, WriteParameters)
+    assert isinstance(screen, WriteDialog)
     await until(run.pilot, lambda: screen.plan is not None or "✗" in run.text)
     await settle(run.app, run.pilot)
     return screen
@@ -184,7 +184,7 @@ async def test_a_file_changed_meanwhile_is_shown_anew(
         await _open(run, "plus")
         user_file.write_text("[ranking]\nk = 20  # by an editor\n")
         await _press(run, "enter")
-        assert isinstance(run.app.screen, WriteParameters)
+        assert isinstance(run.app.screen, WriteDialog)
         assert "changed by another program meanwhile" in run.text
         assert "- k = 20  # by an editor" in run.text
         assert user_file.read_text() == "[ranking]\nk = 20  # by an editor\n"
@@ -282,7 +282,7 @@ async def test_what_cannot_be_written_is_told(
             patch.setattr("os.access", lambda *args: False)
             await _press(run, "enter")
             await until(run.pilot, lambda: "✗ cannot write " in difference())
-        assert isinstance(run.app.screen, WriteParameters)
+        assert isinstance(run.app.screen, WriteDialog)
         user_file.write_text("[ranking\n")
         await _press(run, "tab", "tab", "tab")
         await until(run.pilot, lambda: "broken TOML" in difference())
@@ -291,6 +291,17 @@ async def test_what_cannot_be_written_is_told(
         await _press(run, "enter", "escape")
         assert "Write the parameters" not in run.text
         assert user_file.read_text() == "[ranking\n"
+
+
+async def test_what_comes_after_a_dialog_was_closed_is_passed_over(options: MakeOptions) -> None:
+    async with running(options=options()) as run:
+        await run.pilot.press("escape", "w")
+        dialog = run.app.screen
+        assert isinstance(dialog, WriteDialog)
+        await dialog.dismiss(None)
+        await settle(run.app, run.pilot)
+        assert run.app.screen is run.app.search_screen
+        assert (run.toasts, run.app.return_code) == ([], None)
 
 
 def test_the_demo_and_agents_write_to_the_users_file_alone(user_file: Path, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from memtui.tui.screens.dialogs import FirstRunHint
 from memtui.tui.screens.providers.screen import ConfirmProvider, ProvidersScreen, price_line
 from memtui.tui.screens.providers.switch import ASKED, choice_named, worth_asking
 from memtui.tui.screens.search.screen import WELCOMED
-from memtui.tui.screens.write import WriteProvider
+from memtui.tui.screens.write import WriteDialog
 from tests.support.provider_scenes import NOTES, Scene, opened_scene
 from tests.support.services import KEY_REFUSED, Service, registered
 from tests.tui.harness import Running, resize, running, settle, until
@@ -152,7 +152,7 @@ async def test_writing_it_drops_what_was_the_former_ones(
         await open_at(run, "spare", "enter")
         await until(run.pilot, lambda: isinstance(run.app.screen, ConfirmProvider))
         await press(run, "w")
-        screen = cast("WriteProvider", run.app.screen)
+        screen = cast("WriteDialog", run.app.screen)
         await until(run.pilot, lambda: screen.plan is not None)
         await settle(run.app, run.pilot)
         assert '- key_command = "pass …"' in run.text

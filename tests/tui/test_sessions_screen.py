@@ -20,7 +20,7 @@ from memtui.tui.options import UiOptions
 from memtui.tui.screens.help import HelpScreen
 from memtui.tui.screens.sessions import SessionsScreen
 from memtui.tui.screens.sessions.sources import TranscriptsScreen
-from memtui.tui.screens.write import WriteTranscripts
+from memtui.tui.screens.write import WriteDialog
 from memtui.tui.widgets.row_list import RowList
 from tests.tui.conversation_samples import (
     CODE,
@@ -366,7 +366,7 @@ async def sources_are_chosen(run: Running, file: Path) -> None:
     await until(run.pilot, lambda: "openclaw:main" in run.text)
     await tap(run, "j", "space", "w")
     await until(run.pilot, lambda: "sources = [" in run.text)
-    assert isinstance(run.app.screen, WriteTranscripts)
+    assert isinstance(run.app.screen, WriteDialog)
     assert file.read_text() == MINE, "nothing is written before it is agreed to"
     await tap(run, "enter")
     await until(run.pilot, lambda: len(engine(run).used) == 2)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from rich.cells import cell_len
-from textual import events, on, work
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
-from textual.worker import Worker
 
 from memtui.embedding.choice import choice_of
-from memtui.errors import SettingsError
 from memtui.index.transcripts.scope import is_source
 from memtui.model import Ranking
 from memtui.model.conversations import TranscriptSource
@@ -44,6 +41,7 @@ from memtui.settings.write import (
 )
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.base import BaseScreen
@@ -67,35 +65,111 @@ CONTEXT = 2
 Result = TypeVar("Result")
 
 
-@dataclass
-class Planned(Message):
-    """What writing would change; or why it cannot be."""
+class Where(StrEnum):
+    """Where something is written to."""
 
-    subject: object
-    plan: Plan | None
-    error: str = ""
-
-
-@dataclass
-class Refused(Message):
-    """Nothing was written."""
-
-    error: str
-    was_changed: bool
+    USER = "my settings"
+    PROJECT = "this folder's"
+    PROFILE = "a profile"
 
 
-@dataclass
-class Done(Message):
-    """The file was written."""
+@dataclass(frozen=True, slots=True)
+class Writing(Generic[Result]):
+    """What a dialog writes; `plan` and `result` run off the event loop and raise `MemtuiError`."""
 
-    result: object
+    title: str
+    files: SettingsFiles
+    plan: Callable[[Where, str], Plan]
+    """Tell what writing to a place would change; the text is the name of a profile."""
+    result: Callable[[Plan, Where], Result]
+    """Tell what the dialog returns once it is written."""
+    already: str
+    """Said where nothing would change."""
+    note: str = ""
+    """Said below every difference."""
+    warning: str = ""
+    """Said above the first one."""
+    places: tuple[Where, ...] = (Where.USER,)
+    name: str = ""
+    """Offered for a profile."""
 
 
-class WriteDialog(BaseScreen[Result | None], ModalScreen[Result | None], Generic[Result]):
-    """The difference of a settings file; Enter writes it. Returns what was written, if it was."""
+def write_provider(files: SettingsFiles, chosen: Chosen) -> Writing[Chosen]:
+    """Write which provider makes the vectors; returns what to go over to."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("write_file")
-    KEYS = "enter write  j/k scroll  esc leave"
+    def result(plan: Plan, where: Where) -> Chosen:
+        configured = choice_of(files.load().settings.embedding)
+        written = replace(chosen, plan=plan, configured=configured)
+        if configured.provider == chosen.choice.provider:
+            # What else the settings say for it counts from now on, too.
+            written = replace(written, choice=configured)
+        return written
+
+    def plan(where: Where, name: str) -> Plan:
+        return plan_provider(files, chosen.choice.provider, is_other=chosen.is_other)
+
+    already = "The settings ask for this provider already."
+    return Writing("Write the provider", files, plan, result, already, note=NO_KEYS)
+
+
+def write_transcripts(
+    files: SettingsFiles, sources: Sequence[TranscriptSource], chosen: Collection[str]
+) -> Writing[bool]:
+    """Write which of these sources, those whose names are `chosen`, are indexed."""
+    folders = [source.name for source in sources if source.folder]
+    names = [source.name for source in sources if source.name in chosen]
+
+    def plan(where: Where, name: str) -> Plan:
+        opted = names_for(opted_in(files)[0], folders, [name for name in names if is_source(name)])
+        return plan_transcripts(files, opted, [name for name in names if not is_source(name)])
+
+    already = "The settings name these sources already."
+    return Writing("Write the sources", files, plan, lambda plan, where: True, already)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written, and every named ranking as the files now have it."""
+
+    plan: Plan
+    where: Where
+    profiles: Mapping[str, Ranking]
+
+
+def write_parameters(
+    files: SettingsFiles, ranking: Ranking, *, name: str = "", foreign: bool = False
+) -> Writing[Written]:
+    """Write the parameters: into the user's settings, the folder's, or a profile.
+
+    `name` is offered for a profile; `foreign`: an agent's index is open.
+    """
+
+    def plan(where: Where, name: str) -> Plan:
+        if where is Where.PROFILE:
+            return plan_profile(files, Source.USER, name, ranking, PROFILES)
+        source = Source.PROJECT if where is Where.PROJECT else Source.USER
+        return plan_ranking(files, source, ranking, PROFILES)
+
+    def result(plan: Plan, where: Where) -> Written:
+        return Written(plan, where, files.load().settings.named_rankings(PROFILES))
+
+    return Writing(
+        "Write the parameters",
+        files,
+        plan,
+        result,
+        ALREADY,
+        warning=NOT_THE_AGENTS if foreign else "",
+        places=tuple(one for one in Where if one is not Where.PROJECT or files.root is not None),
+        name=name,
+    )
+
+
+class WriteDialog(BaseScreen[Any], ModalScreen[Any]):
+    """The difference of a settings file; Enter writes it. Returns the result, if it was written."""
+
+    BINDING_GROUP_TITLE = "Write the settings"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("write")
     DEFAULT_CSS = """
     WriteDialog {
         align: center middle;
@@ -120,37 +194,28 @@ class WriteDialog(BaseScreen[Result | None], ModalScreen[Result | None], Generic
     }
     """
 
-    already = ""
-    """What to say where nothing would change."""
-    always: ClassVar[tuple[Content, ...]] = ()
-    """What is told below every difference."""
-
-    def __init__(self, files: SettingsFiles, glyphs: Glyphs) -> None:
+    def __init__(self, writing: Writing[Any], glyphs: Glyphs) -> None:
         super().__init__()
-        self._files = files
-        self._glyphs = glyphs
+        self._writing, self._glyphs = writing, glyphs
+        self.where = writing.places[0]
+        """The place that is chosen."""
         self.plan: Plan | None = None
         """What Enter writes; `None` while it is made, and when nothing can be written."""
-        self._error = self._told = ""
-        self._writing = False
-
-    @abstractmethod
-    def plan_of(self, subject: object) -> Plan:
-        """What writing would change; off the event loop, raises `SettingsError`."""
-
-    @abstractmethod
-    def result_of(self, plan: Plan) -> Result:
-        """What to return once it is written; off the event loop, raises `SettingsError`."""
-
-    @property
-    def subject(self) -> object:
-        """What a plan is made for: one for anything else comes too late."""
-        return None
+        self._paths: Mapping[Where, Path] = {}
+        self._error, self._warning = "", writing.warning
+        self._is_writing = False
 
     def compose(self) -> ComposeResult:
         """The file, the difference, what else there is to know."""
         with Vertical(id="write-box"):
             yield Static(id="write-places", markup=False)
+            if Where.PROFILE in self._writing.places:
+                yield SafeInput(
+                    self._writing.name,
+                    placeholder="a name, such as recent-heavy",
+                    max_length=NAME_WIDTH,
+                    id="write-name",
+                )
             yield Static(id="write-told", markup=False)
             with VerticalScroll(id="write-scroll"):
                 yield Static(id="write-difference", markup=False)
@@ -158,375 +223,125 @@ class WriteDialog(BaseScreen[Result | None], ModalScreen[Result | None], Generic
 
     def on_mount(self) -> None:
         """Find out what would change."""
-        box = self.query_one("#write-box")
-        box.border_title = Content(self.BINDING_GROUP_TITLE or "")
-        box.border_subtitle = Content(self.KEYS)
-        self.scroll.focus()
-        self.draw()
-        self.plan_anew()
+        self.query_one("#write-box").border_title = Content(self._writing.title)
+        self._choose(self.where)
 
-    def plan_anew(self) -> None:
-        """Find out what would change."""
-        self._make_plan(self.subject)
-
-    @work(
-        thread=True, exclusive=True, group="plan", exit_on_error=False, description="read settings"
-    )
-    def _make_plan(self, subject: object) -> None:
-        try:
-            self.post_message(Planned(subject, self.plan_of(subject)))
-        except SettingsError as error:
-            self.post_message(Planned(subject, None, str(error)))
-
-    @on(Planned)
-    def planned(self, message: Planned) -> None:
-        """Show what would change, unless something else is asked for meanwhile."""
-        message.stop()
-        if self.is_open and message.subject == self.subject:
-            self.plan, self._error = message.plan, message.error
-            self.draw()
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer the choice of a place where there are several."""
+        return action != "where" or len(self._writing.places) > 1
 
     @property
     def scroll(self) -> VerticalScroll:
         """The scroll of the difference."""
         return self.query_one("#write-scroll", VerticalScroll)
 
-    def draw(self) -> None:
+    @property
+    def typed_name(self) -> str:
+        """The name that is typed for a profile; empty for another place."""
+        if self.where is not Where.PROFILE:
+            return ""
+        return self.query_one("#write-name", Input).value.strip()
+
+    # --- the plan -------------------------------------------------------------------------------
+
+    def _choose(self, where: Where) -> None:
+        """Choose another place to write to."""
+        self.where = where
+        for name in self.query("#write-name"):
+            name.display = where is Where.PROFILE
+        self.query_one("#write-name" if where is Where.PROFILE else "#write-scroll").focus()
+        self._plan_anew()
+
+    def _plan_anew(self) -> None:
+        """Find out what would change; a name that cannot be given is told at once."""
+        self.plan, self._error = None, ""
+        where, name = self.where, self.typed_name
+        if where is Where.PROFILE:
+            self._error = _name_error(name)
+        if not self._error:
+            in_background(
+                self,
+                partial(self._make_plan, where, name),
+                partial(self._planned, (where, name)),
+                partial(self._planned, (where, name), None),
+                description="read settings",
+                group="plan",
+                exclusive=True,
+            )
+        self._draw()
+
+    def _make_plan(self, where: Where, name: str) -> Plan:
+        files = self._writing.files
+        gathered = files.gather()
+        paths = {source: target_of(gathered, source, files.root).path for source in files.sources}
+        self._paths = {
+            Where.USER: paths[Source.USER],
+            Where.PROFILE: paths[Source.USER],
+            Where.PROJECT: paths.get(Source.PROJECT, Path()),
+        }
+        return self._writing.plan(where, name)
+
+    def _planned(self, subject: tuple[Where, str], plan: Plan | None, error: str = "") -> None:
+        """Show what would change, unless something else is asked for meanwhile."""
+        if self.is_open and subject == (self.where, self.typed_name):
+            self.plan, self._error = plan, error
+            self._draw()
+
+    # --- drawing --------------------------------------------------------------------------------
+
+    def _draw(self) -> None:
         """Draw the file, the difference, and what else there is to know."""
-        self.draw_places()
+        self._draw_places()
         difference = self.query_one("#write-difference", Static)
         difference.styles.text_wrap = "wrap" if self._error else "nowrap"
         difference.update(self._difference())
-        self._draw_lines("#write-told", [self._warning(self._told)] if self._told else [])
-        notes = self.plan.notes if self.plan is not None else ()
-        self._draw_lines("#write-notes", [*map(self._warning, notes), *self.always])
-        self.call_after_refresh(self.fit)
-
-    def draw_places(self) -> None:
-        """Draw the file that Enter writes; nothing while that is not known."""
-        if self.plan is not None:
-            path = fmt.home_relative(str(self.plan.target.path))
-            new = " (new)" if self.plan.target.is_new else ""
-            self.query_one("#write-places", Static).update(Content.styled(path + new, "bold"))
+        self._draw_lines("#write-told", [self._warned(self._warning)] if self._warning else [])
+        notes = [self._warned(note) for note in (self.plan.notes if self.plan is not None else ())]
+        if self._writing.note:
+            notes.append(Content.styled(self._writing.note, fmt.MUTED))
+        self._draw_lines("#write-notes", notes)
+        self.scroll.scroll_home(animate=False)
+        self.call_after_refresh(self._fit)
 
     def _draw_lines(self, part: str, lines: Sequence[Content]) -> None:
         widget = self.query_one(part, Static)
         widget.display = bool(lines)
         widget.update(Content("\n").join(lines))
 
+    def _warned(self, text: str) -> Content:
+        return Content.assemble((f"{self._glyphs.degraded} ", "$state-warn bold"), safe_line(text))
+
     def _difference(self) -> Content:
+        """The hunks of the file, each line with its mark, without what may be secret."""
         if self._error:
             return Content.styled(f"{self._glyphs.error} {safe_line(self._error)}", "$state-error")
         if self.plan is None:
             return Content.styled(f"reading the settings{self._glyphs.ellipsis}", fmt.MUTED)
         if not self.plan.changes:
-            return Content.styled(f"{self._glyphs.ready} {self.already}", "$state-ok")
-        return _drawn_difference(self.plan.before, self.plan.after)
+            already = SAME_PROFILE if self.where is Where.PROFILE else self._writing.already
+            return Content.styled(f"{self._glyphs.ready} {already}", "$state-ok")
+        before, after = (_lines(shown_text(text)) for text in (self.plan.before, self.plan.after))
+        return Content("\n").join(drawn(difference(before, after, CONTEXT)))
 
-    def _warning(self, text: str) -> Content:
-        return Content.assemble((f"{self._glyphs.degraded} ", "$state-warn bold"), safe_line(text))
-
-    def fit(self) -> bool:
-        """Let the difference be as high as it is; whether that is too much, and it scrolls."""
-        if not self.is_open:
-            return False
-        scroll, box = self.scroll, self.query_one("#write-box")
-        others = [child for child in box.children if child.display and child is not scroll]
-        # Two lines for the border, two for the margin of the difference.
-        room = self.size.height - 4 - sum(child.outer_size.height for child in others)
-        scroll.styles.max_height = max(1, room)
-        return scroll.virtual_size.height > room
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Use the new size, once the screen is laid out for it."""
-        self.call_after_refresh(self.resized)
-
-    def resized(self) -> None:
-        """Give the difference the room that there is."""
-        self.fit()
-
-    def action_scroll(self, lines: int) -> None:
-        """Scroll by lines."""
-        self.scroll.scroll_relative(y=lines, animate=False)
-
-    def action_write(self) -> None:
-        """Write what is shown."""
-        if self.plan is not None and not self._writing:
-            self._writing = True
-            self._write(self.plan)
-
-    @work(thread=True, group="write", exit_on_error=False, description="write the settings")
-    def _write(self, plan: Plan) -> None:
-        try:
-            if plan.changes:
-                write(plan, self._files)
-            self.post_message(Done(self.result_of(plan)))
-        except SettingsError as error:
-            self.post_message(Refused(str(error), isinstance(error, FileChanged)))
-
-    @on(Refused)
-    def refused(self, message: Refused) -> None:
-        """Show why nothing was written; the difference to a changed file is made anew."""
-        message.stop()
-        self._writing = False
-        self.plan = None
-        if not self.is_open:
-            return
-        if message.was_changed:
-            self._told = CHANGED
-            self.plan_anew()
-        else:
-            self._error = message.error
-        self.draw()
-
-    @on(Done)
-    def done(self, message: Done) -> None:
-        """Hand over what was written."""
-        message.stop()
-        self.dismiss(cast("Result", message.result))
-
-    def action_close(self) -> None:
-        """Leave without writing; what is being written is waited for."""
-        if not self._writing:
-            self.dismiss(None)
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Let another try begin after one that went wrong."""
-        if event.worker.error is not None:
-            self._writing = False
-
-
-def _drawn_difference(before: str, after: str) -> Content:
-    """The hunks that make one settings file of another, each line with its mark.
-
-    Commands that print keys and the secret parts of addresses are left out.
-    """
-    return Content("\n").join(
-        drawn(difference(_lines(shown_text(before)), _lines(shown_text(after)), CONTEXT))
-    )
-
-
-def _lines(text: str) -> list[str]:
-    lines = text.removesuffix("\n").split("\n") if text else []
-    return [line.removesuffix("\r") for line in lines]
-
-
-class WriteProvider(WriteDialog["Chosen"]):
-    """Writes which provider makes the vectors. Returns what to go over to."""
-
-    BINDING_GROUP_TITLE = "Write the provider"
-    already = "The settings ask for this provider already."
-    always = (Content.styled(NO_KEYS, fmt.MUTED),)
-
-    def __init__(self, files: SettingsFiles, chosen: Chosen, glyphs: Glyphs) -> None:
-        super().__init__(files, glyphs)
-        self._chosen = chosen
-
-    def plan_of(self, subject: object) -> Plan:
-        """The plan of the settings with the chosen provider."""
-        name, is_other = self._chosen.choice.provider, self._chosen.is_other
-        return plan_provider(self._files, name, is_other=is_other)
-
-    def result_of(self, plan: Plan) -> Chosen:
-        """What was chosen, as the settings have it now."""
-        configured = choice_of(self._files.load().settings.embedding)
-        chosen = replace(self._chosen, plan=plan, configured=configured)
-        if configured.provider == chosen.choice.provider:
-            # What else the settings say for it counts from now on, too.
-            chosen = replace(chosen, choice=configured)
-        return chosen
-
-
-class WriteTranscripts(WriteDialog[bool]):
-    """Writes which conversations are indexed. Returns whether it was written."""
-
-    BINDING_GROUP_TITLE = "Write the sources"
-    already = "The settings name these sources already."
-
-    def __init__(
-        self,
-        files: SettingsFiles,
-        found: Sequence[TranscriptSource],
-        chosen: Collection[str],
-        glyphs: Glyphs,
-    ) -> None:
-        """Of the sources found, the settings are to opt in those whose names are `chosen`."""
-        super().__init__(files, glyphs)
-        self._folders = [source.name for source in found if source.folder]
-        self._chosen = [source.name for source in found if source.name in chosen]
-
-    def plan_of(self, subject: object) -> Plan:
-        """The plan of the settings with the chosen sources."""
-        sources = [name for name in self._chosen if is_source(name)]
-        paths = [name for name in self._chosen if not is_source(name)]
-        named = names_for(opted_in(self._files)[0], self._folders, sources)
-        return plan_transcripts(self._files, named, paths)
-
-    def result_of(self, plan: Plan) -> bool:
-        """That it is written."""
-        return True
-
-
-class Where(StrEnum):
-    """What the parameters are written to."""
-
-    USER = "my settings"
-    PROJECT = "this folder's"
-    PROFILE = "a profile"
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What was written, and every named ranking as the files now have it."""
-
-    plan: Plan
-    where: Where
-    profiles: Mapping[str, Ranking]
-
-
-@dataclass
-class PathsFound(Message):
-    """The file of every place is known."""
-
-    paths: Mapping[Where, Path]
-
-
-class WriteParameters(WriteDialog[Written], inherit_bindings=False):
-    """Writes the parameters: into the user's settings, the folder's, or a profile."""
-
-    BINDING_GROUP_TITLE = "Write the parameters"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("write")
-    KEYS = "enter write  tab where  esc leave"
-    SCROLL_KEYS = "enter write  tab where  j/k scroll  esc leave"
-
-    def __init__(
-        self,
-        files: SettingsFiles,
-        ranking: Ranking,
-        glyphs: Glyphs,
-        *,
-        name: str = "",
-        foreign: bool = False,
-    ) -> None:
-        """`name` is offered for a profile; `foreign`: an agent's index is open."""
-        super().__init__(files, glyphs)
-        self._ranking = ranking
-        self._offered = name
-        self._foreign = foreign
-        self._places = tuple(
-            place for place in Where if place is not Where.PROJECT or files.root is not None
-        )
-        self._paths: Mapping[Where, Path] = {}
-        self.where = Where.USER
-        """What is chosen."""
-        self._told = NOT_THE_AGENTS if foreign else ""
-
-    def on_mount(self) -> None:
-        """Add the name of a profile."""
-        name = SafeInput(
-            self._offered,
-            placeholder="a name, such as recent-heavy",
-            max_length=NAME_WIDTH,
-            id="write-name",
-        )
-        name.display = False
-        self.query_one("#write-box").mount(name, after="#write-places")
-
-    def resized(self) -> None:
-        """Write the paths for the width, and give the difference the room that there is."""
-        self.draw_places()
-        self.call_after_refresh(self.fit)
-
-    @property
-    def typed_name(self) -> str:
-        """The name that is typed for a profile."""
-        return self.query_one("#write-name", Input).value.strip()
-
-    def _choose(self, where: Where) -> None:
-        self.where = where
-        box = self.query_one("#write-name", Input)
-        box.display = where is Where.PROFILE
-        if where is Where.PROFILE:
-            box.focus()
-        else:
-            self.scroll.focus()
-        self.plan_anew()
-
-    def plan_anew(self) -> None:
-        """Plan anew; a name that cannot be given is told at once."""
-        self.plan, self._error = None, ""
-        self.already = ALREADY
-        if self.where is Where.PROFILE:
-            self.already = SAME_PROFILE
-            self._error = _name_error(self.typed_name)
-        if self._error:
-            self.draw()
-        else:
-            super().plan_anew()
-
-    @property
-    def subject(self) -> tuple[Where, str]:
-        """The place that is chosen, and the name where that is a profile."""
-        return self.where, self.typed_name if self.where is Where.PROFILE else ""
-
-    def plan_of(self, subject: object) -> Plan:
-        """The plan of the settings with these parameters, in the place that is asked for."""
-        gathered = self._files.gather()
-        targets = {
-            source: target_of(gathered, source, self._files.root).path
-            for source in self._files.sources
-        }
-        places = {Source.USER: Where.USER, Source.PROJECT: Where.PROJECT}
-        self.post_message(PathsFound({places[one]: path for one, path in targets.items()}))
-        where, name = cast("tuple[Where, str]", subject)
-        built_in = PROFILES
-        if where is Where.PROFILE:
-            return plan_profile(self._files, Source.USER, name, self._ranking, built_in)
-        source = Source.PROJECT if where is Where.PROJECT else Source.USER
-        return plan_ranking(self._files, source, self._ranking, built_in)
-
-    def result_of(self, plan: Plan) -> Written:
-        """What was written, and the profiles as the settings have them now."""
-        settings = self._files.load().settings
-        return Written(plan, self.where, settings.named_rankings(PROFILES))
-
-    @on(PathsFound)
-    def paths_found(self, message: PathsFound) -> None:
-        """Name the files of the places."""
-        message.stop()
-        self._paths = {**self._paths, **message.paths}
-
-    @on(Input.Changed, "#write-name")
-    def name_changed(self, event: Input.Changed) -> None:
-        """Plan for another name."""
-        event.stop()
-        if self.where is Where.PROFILE:
-            self.plan_anew()
-
-    def draw(self) -> None:
-        """Draw everything anew, from its beginning."""
-        super().draw()
-        self.scroll.scroll_home(animate=False)
-
-    def draw_places(self) -> None:
+    def _draw_places(self) -> None:
         """Draw every place that can be written, with its file."""
-        if self.is_open:
-            rows = [self._place(place) for place in self._places]
-            self.query_one("#write-places", Static).update(Content("\n").join(rows))
+        rows = [self._place(place) for place in self._writing.places]
+        self.query_one("#write-places", Static).update(Content("\n").join(rows))
 
     def _place(self, place: Where) -> Content:
-        chosen = place is self.where
-        path = self._paths.get(Where.USER if place is Where.PROFILE else place)
-        before = after = shown = ""
+        chosen, path = place is self.where, self._paths.get(place)
+        before = shown = ""
+        after = " (new)" if chosen and self.plan is not None and self.plan.target.is_new else ""
         if place is Where.PROFILE:
-            name = self.typed_name if chosen and self.typed_name else "NAME"
+            name = (chosen and self.typed_name) or "NAME"
             before = f"[{safe_line(toml_key(('profiles', name)))}] in "
-        if chosen and self.plan is not None and self.plan.target.is_new:
-            after = " (new)"
         width = self.query_one("#write-box").content_size.width or self.size.width - 6
+        several = len(self._writing.places) > 1
         if path is not None:
-            room = width - LABEL - 2 - cell_len(before) - len(after)
+            room = width - (LABEL + 2 if several else 0) - cell_len(before) - len(after)
             shown = before + self._end_of(fmt.home_relative(str(path)), room) + after
+        if not several:
+            return Content.styled(shown, "bold")
         line = Content.assemble(
             (f"{self._glyphs.marker if chosen else ' '} ", "bold $primary"),
             (f"{place.value:<{LABEL}}", "bold $primary" if chosen else fmt.MUTED),
@@ -542,24 +357,51 @@ class WriteParameters(WriteDialog[Written], inherit_bindings=False):
             path = path[1:]
         return self._glyphs.ellipsis + path
 
-    def fit(self) -> bool:
-        """Say how to scroll only where there is something to scroll."""
-        overflows = super().fit()
-        if self.is_open:
-            keys = Content(self.SCROLL_KEYS if overflows else self.KEYS)
-            self.query_one("#write-box").border_subtitle = keys
-        return overflows
+    def _fit(self) -> None:
+        """Let the difference be as high as it is; say how to scroll where that is too much."""
+        scroll, box = self.scroll, self.query_one("#write-box")
+        others = [child for child in box.children if child.display and child is not scroll]
+        # Two lines for the border, two for the margin of the difference.
+        room = self.size.height - 4 - sum(child.outer_size.height for child in others)
+        scroll.styles.max_height = max(1, room)
+        keys = ["enter write", "esc leave"]
+        if scroll.virtual_size.height > room:
+            keys.insert(1, "j/k scroll")
+        if len(self._writing.places) > 1:
+            keys.insert(1, "tab where")
+        box.border_subtitle = Content("  ".join(keys))
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Use the new size, once the screen is laid out for it."""
+        self.call_after_refresh(self._resized)
+
+    def _resized(self) -> None:
+        self._draw_places()
+        self.call_after_refresh(self._fit)
+
+    # --- keys -----------------------------------------------------------------------------------
 
     def action_where(self, step: int) -> None:
         """Choose another place to write to."""
-        if not self._writing:
-            at = self._places.index(self.where) + step
-            self._told = NOT_THE_AGENTS if self._foreign else ""
-            self._choose(self._places[at % len(self._places)])
+        if not self._is_writing:
+            places = self._writing.places
+            self._warning = self._writing.warning
+            self._choose(places[(places.index(self.where) + step) % len(places)])
+
+    def action_scroll(self, lines: int) -> None:
+        """Scroll by lines."""
+        self.scroll.scroll_relative(y=lines, animate=False)
 
     def action_page(self, pages: int) -> None:
         """Scroll by pages."""
         self.action_scroll(pages * max(1, self.scroll.size.height - 1))
+
+    @on(Input.Changed, "#write-name")
+    def name_changed(self, event: Input.Changed) -> None:
+        """Plan for another name."""
+        event.stop()
+        if self.where is Where.PROFILE:
+            self._plan_anew()
 
     @on(Input.Submitted, "#write-name")
     def name_submitted(self, event: Input.Submitted) -> None:
@@ -569,8 +411,54 @@ class WriteParameters(WriteDialog[Written], inherit_bindings=False):
 
     def on_click(self, event: events.Click) -> None:
         """A click on a place chooses it."""
-        if event.widget is self.query_one("#write-places") and not self._writing:
-            self._choose(self._places[min(event.y, len(self._places) - 1)])
+        places = self._writing.places
+        if event.widget is self.query_one("#write-places") and not self._is_writing:
+            self._choose(places[min(event.y, len(places) - 1)])
+
+    def action_write(self) -> None:
+        """Write what is shown."""
+        plan, where = self.plan, self.where
+        if plan is None or self._is_writing:
+            return
+        self._is_writing = True
+
+        def write_and_tell() -> Any:
+            try:
+                if plan.changes:
+                    write(plan, self._writing.files)
+            except FileChanged:
+                return None
+            return self._writing.result(plan, where)
+
+        in_background(
+            self, write_and_tell, self._done, self._refused, description="write the settings"
+        )
+
+    def _done(self, result: Any) -> None:
+        """Hand over the result; the difference to a file that changed meanwhile is made anew."""
+        self._is_writing = False
+        if result is not None:
+            self.dismiss(result)
+        elif self.is_open:
+            self._warning = CHANGED
+            self._plan_anew()
+
+    def _refused(self, error: str) -> None:
+        """Show why nothing was written."""
+        self._is_writing = False
+        if self.is_open:
+            self.plan, self._error = None, error
+            self._draw()
+
+    def action_close(self) -> None:
+        """Leave without writing; what is being written is waited for."""
+        if not self._is_writing:
+            self.dismiss(None)
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return [line.removesuffix("\r") for line in lines]
 
 
 def _name_error(name: str) -> str:

@@ -38,8 +38,6 @@ from memtui.tui.widgets.row_list import Row, RowList
 if TYPE_CHECKING:
     from memtui.engine import Engine
     from memtui.engine.source import RebuildCost
-    from memtui.tui.screens.write import WriteProvider
-
 
 T = TypeVar("T")
 
@@ -310,14 +308,12 @@ class ProvidersScreen(BaseScreen[Chosen | None], ModalScreen[Chosen | None]):
         if answer is Answer.SESSION:
             self.dismiss(chosen)
         elif answer is Answer.WRITE:
-            self.app.push_screen(self._writing(chosen), self._written)
+            # Imported late: most people never write a settings file here.
+            from memtui.tui.screens.write import WriteDialog, write_provider
 
-    def _writing(self, chosen: Chosen) -> WriteProvider:
-        # Imported late: most people never write a settings file here.
-        from memtui.tui.screens.write import WriteProvider
-
-        assert self._options.files is not None
-        return WriteProvider(self._options.files, chosen, self._glyphs)
+            assert self._options.files is not None
+            writing = write_provider(self._options.files, chosen)
+            self.app.push_screen(WriteDialog(writing, self._glyphs), self._written)
 
     def _written(self, chosen: Chosen | None) -> None:
         if chosen is not None:

@@ -266,22 +266,21 @@ class RankingController:
 
     def write(self) -> None:
         """Show what saving the parameters would change in the settings, then save them."""
-        from memtui.tui.screens.write import WriteParameters
+        from memtui.tui.screens.write import WriteDialog, write_parameters
 
         view, files = self.view, self.view.options.files
         if files is None:
             tell(view, NO_SETTINGS)
             return
         is_own = view.ranking.profile not in PROFILES
-        screen = WriteParameters(
+        writing = write_parameters(
             # The workspace of an agent is the agent's: nothing is written there.
             replace(files, root=None) if view.is_foreign else files,
             view.ranking,
-            view.glyphs,
             name=view.ranking.profile if is_own else "",
             foreign=view.is_foreign,
         )
-        view.app.push_screen(screen, self._written)
+        view.app.push_screen(WriteDialog(writing, view.glyphs), self._written)
 
     def _written(self, written: Written | None) -> None:
         """Go on from what the settings now say."""

@@ -22,7 +22,7 @@ from memtui.tui.glyphs import ASCII, Glyphs, glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.base import BaseScreen
 from memtui.tui.screens.sessions.pane import error_line, why
-from memtui.tui.screens.write import WriteTranscripts
+from memtui.tui.screens.write import WriteDialog, write_transcripts
 from memtui.tui.widgets.line_view import Fact, Facts, TextBlock
 from memtui.tui.widgets.row_list import Row, RowList
 
@@ -205,8 +205,8 @@ class TranscriptsScreen(BaseScreen[bool], ModalScreen[bool]):
             self._draw()
         elif self._is_loaded and not self._error and not self._is_busy:
             sources = tuple(self.sources.values())
-            writing = WriteTranscripts(files, sources, self.names, self._glyphs)
-            self.app.push_screen(writing, lambda written: self._use() if written else None)
+            dialog = WriteDialog(write_transcripts(files, sources, self.names), self._glyphs)
+            self.app.push_screen(dialog, lambda written: self._use() if written else None)
 
     def action_close(self) -> None:
         """Leave everything as it is."""
