@@ -356,13 +356,5 @@ def _model_file(choice: EmbeddingChoice) -> ModelFile:
     return file
 
 
-REGISTRATIONS = {
-    NAME: Registration(
-        name=NAME,
-        remote=False,
-        create=create,
-        look=look,
-        identity=identity,
-        summary="a GGUF model file, on this machine",
-    )
-}
+SUMMARY = "a GGUF model file, on this machine"
+REGISTRATIONS = {NAME: Registration(NAME, False, create, look, identity, SUMMARY)}

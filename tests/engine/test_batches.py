@@ -14,15 +14,15 @@ import pytest
 from memtui.bus import Event, SyncProgressed
 from memtui.embedding.batch.protocols import INTERFACES
 from memtui.embedding.choice import BatchUse, EmbeddingChoice, KeyPlaces
-from memtui.embedding.provider import Provider, ProviderIdentity, identity_of
+from memtui.embedding.provider import Provider, identity_of
 from memtui.embedding.registry import registration_of
 from memtui.embedding.remote.provider import RemoteProvider
 from memtui.engine import Engine
-from memtui.index.job import MOST_TRIES, Job, Refusal, RefusedTexts, SyncResult
+from memtui.index.job import Job, SyncResult
 from memtui.index.schema import Recipe
 from memtui.index.sync import sync
 from memtui.index.vectors import STORE_NAME
-from memtui.model import Failure, IndexState, Leg, LegStatus, ProviderState
+from memtui.model import IndexState, Leg, LegStatus, ProviderState
 from memtui.settings import ChunkingSettings, EmbeddingSettings, Settings
 from tests.support.batch_loopback import DIMENSIONS, TOKENS, WAITING, BatchServer, batch_server
 from tests.support.batches import KEY, NAMES, texts_of
@@ -66,7 +66,7 @@ def scene(
         choice = EmbeddingChoice(
             provider=name,
             model="model-1",
-            base_url=server.url,
+            base_url=server.base_url,
             dimensions=DIMENSIONS,
             keys=KeyPlaces("MEMTUI_TEST_KEY", "", False, False),
             batch=BatchUse(True, minimum),
@@ -101,40 +101,7 @@ def test_a_first_index_is_embedded_by_a_batch(
         assert f"batch: waiting for {name}" in phases
         assert phases[-1] == "vectors"
         again = here.sync()
-        assert (again.stats.chunks_embedded, len(here.server.seen)) == (0, 7)
-
-
-def test_waiting_gives_way_to_other_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with scene("openai", tmp_path, monkeypatch) as here:
-        here.server.states = [WAITING["openai"]] * 2
-        result = here.sync(wanted=lambda: True)
-        assert (result.problem, result.stats.chunks_embedded) == (None, 0)
-        assert here.server.steps().count("upload") == 1
-        # What the other work brought is in the index before the batch has ended.
-        here.workspace.write("new.md", "something new\n")
-        assert here.sync(wanted=lambda: True).stats.files_added == 1
-        for started in here.server.jobs.values():
-            started.states.append("completed")
-        here.server.inline = True
-        assert here.sync().stats.chunks_embedded == CHUNKS + 1
-        assert len(here.server.jobs) == 1
-        assert here.server.steps()[-1] == "inline"
-        assert len(here.workspace.contents().vectors) == CHUNKS + 1
-
-
-class AllRefused(RefusedTexts):
-    """Every text was refused so often that none is sent any more."""
-
-    def of(self, identity: ProviderIdentity, text_hash: str) -> Refusal | None:
-        return Refusal("too long", Failure.TOO_LARGE, MOST_TRIES)
-
-
-def test_texts_that_are_refused_again_and_again_are_not_sent_in_a_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with scene("openai", tmp_path, monkeypatch) as here:
-        assert here.sync(refused=AllRefused()).problem is not None
-        assert here.server.seen == []
+        assert (again.stats.chunks_embedded, len(here.server.calls)) == (0, 7)
 
 
 def test_a_store_that_cannot_be_written_is_told(
@@ -169,7 +136,7 @@ def test_a_key_that_was_replaced_meanwhile_is_looked_for_once_more(
         here.server.fail(step, Answer(b"", 401))
         assert here.sync().stats.chunks_embedded == CHUNKS
         assert (here.notes, len(here.server.jobs)) == ([], 1)
-        keys = [call.headers["authorization"] for call in here.server.seen]
+        keys = [call.headers["authorization"] for call in here.server.calls]
         refused = here.server.steps().index(step)
         assert set(keys[: refused + 1]) == {f"Bearer {KEY}"}
         assert set(keys[refused + 1 :]) == {"Bearer sk-another-key-77"}
@@ -198,7 +165,7 @@ def opened(server: BatchServer, folder: Path, **embedding: object) -> Engine:
         "provider": server.service,
         "model": "model-1",
         "dimensions": DIMENSIONS,
-        "base_url": server.url,
+        "base_url": server.base_url,
         "key_env": "MEMTUI_TEST_KEY",
         "keyring": False,
         "agent_keys": False,

@@ -77,18 +77,6 @@ def test_an_answer_of_another_shape_is_a_failure(
     assert heard == [raised.value]
 
 
-def test_an_error_of_a_library_is_one_line_of_plain_text() -> None:
-    def fail(count: int) -> Vectors:
-        raise RuntimeError("broken\n\x1b[31mred\x1b[0m tensor")
-
-    provider = WatchedProvider(Odd(fail), lambda error: None, never, 8)
-    with pytest.raises(ProviderError) as raised:
-        provider.embed_documents(["one"])
-    assert raised.value.failure == Failure.MODEL_FAILED
-    assert raised.value.message.startswith("RuntimeError: broken ")
-    assert not {"\n", "\x1b"} & set(raised.value.message)
-
-
 def test_a_stop_is_no_failure_and_reaches_the_provider() -> None:
     heard: list[ProviderError | None] = []
     closing = threading.Event()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from memtui.bus import FileIndexed, IndexSwapped, SearchReady, SyncFinished
+from memtui.bus import IndexSwapped, SearchReady, SyncFinished
 from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.provider import Provider
 from memtui.embedding.registry import provider_names, unregister
@@ -20,7 +20,6 @@ from memtui.engine import Engine
 from memtui.engine.providers.failover import FIRST_PROBE_SECONDS, LAST_PROBE_SECONDS
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, IndexState, Leg, LegStatus, Reason
-from memtui.retrieval.vector import WHEN_ASKED
 from tests.support.events import collect
 from tests.support.provider_scenes import (
     NOTES,
@@ -221,24 +220,6 @@ def test_none_means_none_also_while_indexing(scene: Scene, refusal: ProviderErro
         settled(engine, "first")
         until(lambda: engine.index.status().vectors == len(NOTES) + 16)
         assert engine.index.status().state is IndexState.READY
-
-
-def test_batches_that_failed_are_asked_for_again_in_the_same_run(scene: Scene) -> None:
-    refusals = iter([None, DOWN])
-
-    def fail_once() -> None:
-        scene.first.refusal = next(refusals, None)
-
-    scene.first.before = fail_once
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
-        status = engine.index.status()
-        assert (status.state, status.vectors) == (IndexState.READY, len(NOTES))
-        stats = status.last_sync
-        assert stats is not None
-        assert stats.chunks_embedded == len(NOTES)
-        assert status.cache_misses == len(NOTES)
-    assert sorted(scene.first.texts) == sorted(set(scene.first.texts))
 
 
 def test_chunks_without_vectors_are_asked_for_again(scene: Scene) -> None:
@@ -493,21 +474,6 @@ def test_a_switch_back_sends_no_text_again(scene: Scene) -> None:
     assert len(scene.first.texts) == len(scene.spare.texts) == len(NOTES)
 
 
-def test_changed_settings_after_a_restart_do_the_same(scene: Scene) -> None:
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
-    scene.spare.hanging.set()
-    with scene.open(provider="spare", fallback="none") as engine:
-        # Nobody has loaded the former model; a local one is found by what the index says.
-        engine.index.sync()
-        assert scene.spare.entered.wait(WAIT)
-        assert vector_leg(engine, "router").facts["model"] == "model-one"
-        scene.spare.hanging.clear()
-        settled(engine, "spare")
-        assert vector_leg(engine, "router").facts["model"] == "model-two"
-    assert scene.first.open == 0
-
-
 def test_no_text_goes_to_a_service_that_is_no_longer_chosen(scene: Scene) -> None:
     scene.first.remote = True
     with scene.open() as engine:
@@ -517,35 +483,6 @@ def test_no_text_goes_to_a_service_that_is_no_longer_chosen(scene: Scene) -> Non
         assert (state.status, state.reason) == (LegStatus.SKIPPED, Reason.NO_VECTORS)
         assert "first model-one" in state.detail
     assert scene.first.queries == []
-
-
-def test_a_switch_while_a_rebuild_runs_begins_anew(scene: Scene) -> None:
-    third = Service("third", model="model-three")
-    with registered(third), scene.open() as engine:
-        engine.index.sync(wait=True)
-        scene.spare.hanging.set()
-        engine.providers.switch(EmbeddingChoice("spare"))
-        assert scene.spare.entered.wait(WAIT)
-        engine.providers.switch(EmbeddingChoice("third"))
-        settled(engine, "third")
-        assert scene.meta()["provider"] == "third"
-        assert not engine.index.status().errors
-    assert scene.spare.texts == []
-
-
-@pytest.mark.parametrize("refusal", [KEY_REFUSED, DOWN])
-def test_nothing_is_read_for_a_service_that_does_not_answer(
-    scene: Scene, refusal: ProviderError
-) -> None:
-    third = Service("third", model="model-three", refusal=refusal, remote=True)
-    with registered(third), scene.open(provider="spare") as engine:
-        engine.index.sync(wait=True)
-        read = collect(engine.bus, FileIndexed)
-        engine.providers.switch(EmbeddingChoice("third"))
-        until(lambda: engine.index.status().provider.state is Reason.FALLBACK)
-        assert engine.wait_idle()
-        assert read.get(timeout=0) is None
-        assert engine.index.status().generation == 1
 
 
 def test_a_name_that_does_not_exist_changes_nothing(scene: Scene) -> None:
@@ -629,21 +566,6 @@ def test_every_provider_is_listed_with_its_part(scene: Scene) -> None:
     assert (listed["openai"].remote, listed["ollama"].remote) == (True, False)
     assert listed["minilm"].works
     assert listed["minilm"].dimensions == 384
-
-
-def test_a_service_is_asked_when_the_query_is_finished(scene: Scene) -> None:
-    scene.first.remote = True
-    with registered(scene.first), scene.open() as engine:
-        engine.index.sync(wait=True)
-        typed = engine.search.ask("her", typing=True).pool.states[Leg.VECTOR]
-        assert (typed.status, typed.reason) == (LegStatus.PENDING, Reason.PENDING)
-        assert typed.detail == WHEN_ASKED
-        assert scene.first.queries == []
-        assert vector_leg(engine, "heron").status is LegStatus.OK
-        assert scene.first.queries == ["heron"]
-        again = engine.search.ask("heron", typing=True).pool.states[Leg.VECTOR]
-        assert again.status is LegStatus.OK, "an answer that is known costs nothing"
-        assert scene.first.queries == ["heron"]
 
 
 def test_a_superseded_search_leaves_a_hanging_provider_at_once(scene: Scene) -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email import message_from_bytes
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from tests.support.loopback import Answer, as_json
+from tests.support.loopback import Answer, LoopbackServer, as_json, serving
 
 BASE_PATH = {"openai": "/v1", "voyage": "/v1", "mistral": "/v1", "gemini": "/v1beta"}
 DONE = {
@@ -63,7 +61,7 @@ class Job:
     states: deque[str] = field(default_factory=deque)
 
 
-class BatchServer(ThreadingHTTPServer):
+class BatchServer(LoopbackServer):
     """Keeps files and batches; `states` are what a batch is at its polls, the last one stays.
 
     `faults` are answers that come first at a step instead of the right one, `None` lets one
@@ -71,11 +69,8 @@ class BatchServer(ThreadingHTTPServer):
     `tamper` changes the lines of results.
     """
 
-    daemon_threads = True
-    block_on_close = False
-
     def __init__(self, service: str) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__()
         self.service = service
         self.states = [WAITING[service], DONE[service]]
         self.has_output = True
@@ -84,28 +79,20 @@ class BatchServer(ThreadingHTTPServer):
         self.inline = False
         """Whether it embeds texts at once, too; one that does not has no such path."""
         self.tamper: Callable[[list[bytes]], list[bytes]] = lambda lines: lines
-        self.seen: list[SeenCall] = []
+        self.calls: list[SeenCall] = []
         self.files: dict[str, bytes] = {}
         self.deleted: list[str] = []
         """The names of files as they were deleted; `files` keeps what was sent."""
         self.jobs: dict[str, Job] = {}
-        self.stopping = threading.Event()
-        self.hanging = threading.Event()
-        self._lock = threading.Lock()
 
     @property
-    def host(self) -> str:
-        """Address and port, as messages show them."""
-        return f"127.0.0.1:{self.server_address[1]}"
-
-    @property
-    def url(self) -> str:
+    def base_url(self) -> str:
         """The base address of the service."""
-        return f"http://{self.host}{BASE_PATH[self.service]}"
+        return self.url + BASE_PATH[self.service]
 
     def steps(self) -> list[str]:
         """The steps in the order in which they were asked for."""
-        return [call.step for call in self.seen]
+        return [call.step for call in self.calls]
 
     def fail(self, step: str, *answers: Answer | None) -> None:
         """Answer so at a step, one after the other."""
@@ -117,7 +104,7 @@ class BatchServer(ThreadingHTTPServer):
         path = unquote(parts.path)
         step = "delete" if method == "DELETE" else self._step(method, path)
         with self._lock:
-            self.seen.append(SeenCall(step, method, path, parts.query, headers, body))
+            self.calls.append(SeenCall(step, method, path, parts.query, headers, body))
             waiting = self.faults.get(step)
             fault = waiting.popleft() if waiting else None
             if fault is not None and not self.acts:
@@ -255,48 +242,8 @@ class BatchServer(ThreadingHTTPServer):
         ).encode()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    # Head and body in one packet: a second small one would wait 40 ms for an acknowledgement.
-    wbufsize = -1
-    server: BatchServer
-
-    def do_POST(self) -> None:
-        length = int(self.headers.get("content-length", "0"))
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        self._give(self.server.answer(self.command, self.path, headers, self.rfile.read(length)))
-
-    do_GET = do_DELETE = do_POST
-
-    def _give(self, answer: Answer) -> None:
-        if answer.hang:
-            self.server.hanging.set()
-            self.server.stopping.wait(30)
-            self.close_connection = True
-            return
-        self.send_response(answer.status)
-        for name, value in answer.headers.items():
-            self.send_header(name, value)
-        extra = 100 if answer.cut else 0
-        self.send_header("content-length", str(len(answer.body) + extra))
-        self.end_headers()
-        self.wfile.write(answer.body)
-        self.close_connection = self.close_connection or answer.cut
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Stay silent."""
-
-
 @contextmanager
 def batch_server(service: str) -> Iterator[BatchServer]:
     """Run a server for as long as the block runs."""
-    server = BatchServer(service)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
+    with serving(BatchServer(service)) as server:
         yield server
-    finally:
-        server.stopping.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -67,7 +67,7 @@ def make_service(
     choice = EmbeddingChoice(
         provider=server.service,
         model="model-1",
-        base_url=server.url,
+        base_url=server.base_url,
         dimensions=dimensions,
         document_prefix=PREFIX,
         traffic=Traffic(batch_timeout=5.0),

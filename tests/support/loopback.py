@@ -49,6 +49,8 @@ class LoopbackServer(ThreadingHTTPServer):
         self.seen: list[Seen] = []
         self.arrived = threading.Event()
         self.stopping = threading.Event()
+        self.hanging = threading.Event()
+        """Set once a request gets no answer."""
         self._lock = threading.Lock()
 
     @property
@@ -60,6 +62,10 @@ class LoopbackServer(ThreadingHTTPServer):
     def url(self) -> str:
         """The address of the server."""
         return f"http://{self.host}"
+
+    def answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Answer a request."""
+        return self.take(Seen(path, headers, json.loads(body or b"null")))
 
     def take(self, seen: Seen) -> Answer:
         """Note a request and choose its answer."""
@@ -74,20 +80,20 @@ Server = TypeVar("Server", bound=LoopbackServer)
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Headers and body are written one after the other, which would else wait 40 ms for each other.
-    disable_nagle_algorithm = True
+    # Head and body in one packet: a second small one would wait 40 ms for an acknowledgement.
+    wbufsize = -1
     server: LoopbackServer
 
     def do_POST(self) -> None:
-        length = int(self.headers.get("content-length", "0"))
-        body = json.loads(self.rfile.read(length) or b"null")
+        body = self.rfile.read(int(self.headers.get("content-length", "0")))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        self._give(self.server.take(Seen(self.path, headers, body)))
+        self._give(self.server.answer(self.command, self.path, headers, body))
 
-    do_GET = do_CONNECT = do_POST
+    do_GET = do_CONNECT = do_DELETE = do_POST
 
     def _give(self, answer: Answer) -> None:
         if answer.hang:
+            self.server.hanging.set()
             self.server.stopping.wait(30)
             self.close_connection = True
             return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import threading
 import time
@@ -194,32 +193,6 @@ def test_a_command_is_ended_with_what_it_started(home: Path) -> None:
     assert_ended(int(pid_file.read_text()))
 
 
-def test_what_a_command_leaves_running_is_not_waited_for(home: Path) -> None:
-    # As an agent that keeps a passphrase: it holds the pipe, and the key is there all the same.
-    program = (
-        "import subprocess; child = subprocess.Popen(['sleep', '60']); "
-        f"open('{home / 'pid'}', 'w').write(str(child.pid)); print('{OTHER}')"
-    )
-    asked = time.monotonic()
-    try:
-        assert key_of_command(python(program), os.environ) == OTHER
-        assert time.monotonic() - asked < 8
-        os.kill(int((home / "pid").read_text()), 0)
-    finally:
-        os.kill(int((home / "pid").read_text()), signal.SIGKILL)
-
-
-@pytest.mark.parametrize("end", ["", "sys.exit(3)"], ids=["prints-nothing", "fails"])
-def test_a_command_that_ends_without_a_key_leaves_nothing(home: Path, end: str) -> None:
-    program = (
-        "import subprocess, sys; child = subprocess.Popen(['sleep', '60']); "
-        f"open('{home / 'pid'}', 'w').write(str(child.pid)); {end}"
-    )
-    with pytest.raises(ValueError, match=r"prints nothing|exit code 3"):
-        key_of_command(python(program), os.environ)
-    assert_ended(int((home / "pid").read_text()))
-
-
 def test_a_command_is_cancelled(home: Path) -> None:
     ready = home / "ready"
     program = f"open('{ready}', 'w').close(); import threading; threading.Event().wait(60)"
@@ -338,12 +311,6 @@ def test_a_key_of_openclaw_goes_where_openclaw_sends_it(home: Path) -> None:
         assert "SECRET" not in repr(found)
 
 
-def test_one_key_for_any_provider_is_that_of_the_first(home: Path) -> None:
-    openclaw(home, {"memory": {"search": {"remote": {"apiKey": OTHER}}}})
-    assert find(home).value == OTHER
-    assert not find(home, service="mistral").is_there
-
-
 def test_keys_of_models_providers(home: Path) -> None:
     providers = {"google": {"apiKey": OTHER}, "mistral": {"apiKey": KEY, "baseUrl": ELSEWHERE}}
     openclaw(home, {"models": {"providers": providers}})
@@ -351,17 +318,6 @@ def test_keys_of_models_providers(home: Path) -> None:
     assert found == FoundKey(OTHER, "OpenClaw's configuration (models.providers apiKey)")
     assert not find(home, service="mistral").is_there
     assert find(home, service="mistral", base_url=ELSEWHERE).value == KEY
-
-
-def test_variables_that_openclaw_reads_for_itself(home: Path) -> None:
-    openclaw(home, {"env": {"VOYAGE_API_KEY": KEY, "vars": {"MISTRAL_API_KEY": KEY, "N": 1}}})
-    dotenv = f"# keys\nexport OPENAI_API_KEY='{OTHER}' # mine\nMISTRAL_API_KEY={OTHER}  # x\nbroken"
-    (home / ".openclaw" / ".env").write_text(dotenv, encoding="utf-8")
-    assert find(home).value == OTHER
-    assert find(home).origin == "OpenClaw's configuration (OPENAI_API_KEY)"
-    assert find(home, service="mistral").value == OTHER
-    assert find(home, service="voyage").value == KEY
-    assert not find(home, service="voyage", base_url=ELSEWHERE).is_there
 
 
 def profiles(home: Path, store: object, agent: str = "main") -> None:
@@ -389,16 +345,6 @@ def test_a_key_of_a_profile(home: Path) -> None:
     assert "auth-profiles.json) is meant for api.openai.com" in elsewhere.withheld
 
 
-def test_a_profile_of_the_default_agent_comes_before_that_of_the_main_one(home: Path) -> None:
-    openclaw(home, {"agents": {"list": [{"id": "Work", "default": True}]}})
-    profiles(home, {"profiles": {"openai:default": profile("openai", KEY)}})
-    assert find(home).value == KEY
-    profiles(home, {"profiles": {"openai:default": profile("openai", OTHER)}}, "work")
-    assert find(home).value == OTHER
-    profiles(home, {"profiles": {"openai:default": profile("openai", KEY)}}, "other")
-    assert find(home).value == OTHER
-
-
 def test_a_profile_goes_where_models_providers_sends_it(home: Path) -> None:
     profiles(home, {"profiles": {"o": profile("openai", OTHER)}})
     openclaw(home, {"models": {"providers": {"openai": {"baseUrl": ELSEWHERE}}}})
@@ -420,25 +366,6 @@ def test_no_key_goes_anywhere_while_an_include_may_say_where(home: Path) -> None
     (home / ".openclaw" / "gone.json").write_text(json.dumps({"baseUrl": ELSEWHERE}))
     assert find(home).value == ""
     assert find(home, base_url=ELSEWHERE).value == OTHER
-
-
-@pytest.mark.parametrize(
-    "store",
-    [
-        [],
-        {"profiles": ["SECRET"], "order": "SECRET"},
-        {"profiles": {"o": "SECRET", "p": profile("openai", ["SECRET"])}},
-        {"profiles": {"o": profile("openai", {"source": "exec", "id": "SECRET"})}},
-        {"profiles": {"o": {"type": "oauth", "provider": "openai", "access": "SECRET"}}},
-        {"profiles": {"o": {"type": "token", "provider": "openai", "token": "SECRET"}}},
-        {"profiles": {"o": profile("openai", "SECRET\nX: y")}, "order": {"openai": [1, {}]}},
-    ],
-)
-def test_profiles_without_a_key(home: Path, store: object) -> None:
-    profiles(home, store)
-    found = find(home)
-    assert not found.is_there
-    assert "SECRET" not in repr(found)
 
 
 @pytest.mark.parametrize(

@@ -81,17 +81,6 @@ def test_a_vector_does_not_depend_on_its_neighbours(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_hostile_texts_are_embedded_in_bounded_time(
-    name: str, providers: dict[str, Provider]
-) -> None:
-    texts = ["", " ", "a" * 1_000_000, "\x00\x1b[31m", "\ud800", "x\udfff y", "</s><s>", "💥" * 300]
-    vectors = providers[name].embed_documents(texts)
-    lengths = np.linalg.norm(vectors, axis=1)
-    assert np.isfinite(vectors).all()
-    assert all(abs(length - 1.0) < 1e-5 or length == 0.0 for length in lengths)
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_cancelled_is_asked_before_each_text(name: str, providers: dict[str, Provider]) -> None:
     answers = iter([False, False, True])
     with pytest.raises(Cancelled):
@@ -343,14 +332,16 @@ def test_a_model_that_cannot_run_leaves_keyword_search(
     (tmp_path / "model.onnx").write_bytes(b"no model")
     monkeypatch.setattr(minilm, "MODEL_SHA256", hashlib.sha256(b"no model").hexdigest())
     options = {"model_path": str(tmp_path / "model.onnx")}
-    assert "onnxruntime cannot run" in failure(EmbeddingChoice(options=options))[0]
+    assert "the minilm model cannot be loaded" in failure(EmbeddingChoice(options=options))[0]
     assert capfd.readouterr() == ("", "")
 
 
 def test_without_onnxruntime_keyword_search_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     assert not minilm.look(DEFAULT).works
-    assert "onnxruntime cannot be loaded" in failure(EmbeddingChoice(provider="auto"))[0]
+    assert (
+        "the package onnxruntime cannot be loaded" in failure(EmbeddingChoice(provider="auto"))[0]
+    )
 
 
 def test_a_failing_run_is_a_provider_error() -> None:

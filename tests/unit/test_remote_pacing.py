@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from memtui.embedding.remote.http import ServiceError
 from memtui.embedding.remote.pacing import LONGEST_WAIT, WINDOW, Pacer, Patience, Sender
-from memtui.errors import ProviderError
 from memtui.model import Failure
 from tests.support.embedding_services import embedding_server, rows_of, status, texts_in
 from tests.support.examples import examples
@@ -134,17 +133,6 @@ def test_a_provider_keeps_to_the_limits() -> None:
     assert clock.pauses == [60.0, 60.0]
 
 
-def test_tokens_count_as_the_service_counts_them() -> None:
-    """The server counts a letter as a token, four times what is expected of it."""
-    clock = Clock()
-    with embedding_server() as server:
-        choice = impatient(choice_at("openai", server), 5.0, tokens_per_minute=100)
-        with remote_provider(choice, clock=clock) as provider:
-            provider.embed_documents(["x" * 90])
-            provider.embed_documents(["y" * 90])
-    assert clock.pauses == [60.0]
-
-
 def test_a_query_does_not_wait_a_minute_for_its_turn() -> None:
     clock = Clock()
     with embedding_server() as server:
@@ -213,28 +201,6 @@ def test_chance_makes_pauses_a_fifth_longer(
     clock = Clock()
     Attempts(clock, [failure] * times).send(PATIENT, chance=1.0)
     assert clock.pauses == pauses
-
-
-@pytest.mark.parametrize(
-    ("failures", "tries"),
-    [
-        ([DOWN] * 9, 3),
-        ([BUSY] * 9, 5),
-        ([ServiceError("", Failure.RATE_LIMITED, retry_after=61.0)], 1),
-        ([ServiceError("", Failure.RATE_LIMITED, is_final=True)], 1),
-        ([ServiceError("", Failure.KEY_REFUSED)], 1),
-        ([ServiceError("", Failure.TOO_LARGE)], 1),
-        ([ProviderError("", failure=Failure.NO_KEY)], 1),
-        ([ProviderError("", failure=Failure.CLOSED)], 1),
-    ],
-    ids=str,
-)
-def test_when_it_is_enough(failures: list[Exception], tries: int) -> None:
-    attempts, last = Attempts(Clock(), list(failures)), failures[-1]
-    with pytest.raises(type(last)) as caught:
-        attempts.send(Patience(9.0))
-    assert caught.value is last
-    assert len(attempts.timeouts) == tries
 
 
 def test_a_query_waits_at_most_eight_seconds_in_sum() -> None:

@@ -185,19 +185,6 @@ def whole(body: Any) -> Any:
     return {name: value for name, value in body.items() if "dimension" not in name.lower()}
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
-def test_tokens(provider: str) -> None:
-    """As the service counts them; Gemini does not say, so they are a quarter of the letters."""
-    with embedding_server() as server, remote_provider(choice_at(provider, server)) as it:
-        it.embed_documents(["x" * 40, "y" * 40])
-        is_estimated = provider == "gemini"
-        assert it.usage() == Usage(1, 2, 20 if is_estimated else 80, is_estimated)
-        server.faults = [status(503)]
-        it.embed_query("x" * 40)
-        assert it.usage().requests == 3
-        assert it.usage().texts == 3
-
-
 # --- keys
 
 
@@ -208,18 +195,6 @@ def test_a_new_key_is_looked_for_once_when_one_is_refused() -> None:
             np.testing.assert_array_equal(it.embed_documents(TEXTS), rows_of(TEXTS))
             it.embed_query("router")
         assert [key_in(seen) for seen in server.seen] == ["sk-old", "sk-new", "sk-new"]
-        assert keys.asked == 2
-
-
-def test_several_refused_at_once_look_for_one_key() -> None:
-    def fault(seen: Seen) -> Any:
-        return right(seen) if key_in(seen) == "sk-new" else repeated_key(401)(seen)
-
-    keys = Keys(["sk-old", "sk-new"])
-    texts = [f"note {number} " + "x" * 7000 for number in range(6)]
-    with embedding_server(fault, stays=True) as server:
-        with remote_provider(choice_at("openai", server), find=keys.find) as it:
-            np.testing.assert_array_equal(it.embed_documents(texts), rows_of(texts))
         assert keys.asked == 2
 
 
@@ -250,14 +225,6 @@ def test_a_key_that_cannot_be_read_where_the_settings_name_it() -> None:
             it.embed_query("router")
         assert caught.value.failure is Failure.NO_KEY
         assert not server.seen
-
-
-def test_a_place_that_cannot_be_read_matters_only_where_a_key_is_needed() -> None:
-    with embedding_server() as server:
-        for name in PROVIDERS:
-            with remote_provider(choice_at(name, server), find=unreadable) as it:
-                assert it.embed_query("router").any()
-        assert {key_in(seen) for seen in server.seen} == {""}
 
 
 @pytest.mark.parametrize("name", KEY_VARIABLES)
