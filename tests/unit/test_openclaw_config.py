@@ -100,6 +100,25 @@ def _document(config: OpenClawConfig, home: Path) -> dict[str, Any]:
     return json.loads(json.dumps(document).replace(str(home), "HOME"))  # type: ignore[no-any-return]
 
 
+@pytest.mark.parametrize("case", KNOWN["merge_defaults_and_agent"], ids=str)
+def test_an_agents_values_go_over_the_defaults(home: Path, case: dict[str, Any]) -> None:
+    if "defaults" in case:
+        search = _search(home, case["defaults"], case["agent"])
+        assert case["out"] == {
+            "tokens": search.chunk_tokens,
+            "overlap": search.chunk_overlap,
+            "maxResults": search.max_results,
+            "minScore": search.min_score,
+        }
+    elif "sources" in case:
+        memory = {"sessionMemory": case["sessionMemory"]}
+        search = _search(home, {"sources": case["sources"], "experimental": memory})
+        assert list(search.sources) == case["out"]
+    else:
+        paths = ({"extraPaths": case[f"{of}_extraPaths"]} for of in ("defaults", "agent"))
+        assert list(_search(home, *paths).extra_paths) == case["out"]
+
+
 @pytest.mark.parametrize("case", cases("openclaw_configs"))
 def test_what_files_say(tmp_path: Path, case: dict[str, Any]) -> None:
     for name, text in case["files"].items():
