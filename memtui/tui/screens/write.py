@@ -224,6 +224,8 @@ class WriteDialog(BaseScreen[Any], ModalScreen[Any]):
     def on_mount(self) -> None:
         """Find out what would change."""
         self.query_one("#write-box").border_title = Content(self._writing.title)
+        # A text is laid out some refreshes after it was drawn: only then is its height known.
+        self.watch(self.scroll, "virtual_size", lambda: self.call_after_refresh(self._fit))
         self._choose(self.where)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
