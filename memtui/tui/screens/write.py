@@ -225,7 +225,7 @@ class WriteDialog(BaseScreen[Any], ModalScreen[Any]):
         """Find out what would change."""
         self.query_one("#write-box").border_title = Content(self._writing.title)
         # A text is laid out some refreshes after it was drawn: only then is its height known.
-        self.watch(self.scroll, "virtual_size", lambda: self.call_after_refresh(self._fit))
+        self.watch(self.scroll, "virtual_size", self._fit_later)
         self._choose(self.where)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -303,7 +303,7 @@ class WriteDialog(BaseScreen[Any], ModalScreen[Any]):
             notes.append(Content.styled(self._writing.note, fmt.MUTED))
         self._draw_lines("#write-notes", notes)
         self.scroll.scroll_home(animate=False)
-        self.call_after_refresh(self._fit)
+        self._fit_later()
 
     def _draw_lines(self, part: str, lines: Sequence[Content]) -> None:
         widget = self.query_one(part, Static)
@@ -359,6 +359,9 @@ class WriteDialog(BaseScreen[Any], ModalScreen[Any]):
             path = path[1:]
         return self._glyphs.ellipsis + path
 
+    def _fit_later(self) -> None:
+        self.call_after_refresh(self._fit)
+
     def _fit(self) -> None:
         """Let the difference be as high as it is; say how to scroll where that is too much."""
         scroll, box = self.scroll, self.query_one("#write-box")
@@ -379,7 +382,7 @@ class WriteDialog(BaseScreen[Any], ModalScreen[Any]):
 
     def _resized(self) -> None:
         self._draw_places()
-        self.call_after_refresh(self._fit)
+        self._fit_later()
 
     # --- keys -----------------------------------------------------------------------------------
 

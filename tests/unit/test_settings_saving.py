@@ -1,0 +1,418 @@
+"""Writing rankings into settings files: which keys, which file, and what happens to the rest."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memtui.errors import SettingsError
+from memtui.model import Decay, Ranking
+from memtui.ranking.profiles import PROFILES
+from memtui.settings import Source, StateFolder
+from memtui.settings.load import trust
+from memtui.settings.sample import sample_config
+from memtui.settings.storage import FileChanged, digest_of, replace_text
+from memtui.settings.write import (
+    names_for,
+    plan_profile,
+    plan_profiles,
+    plan_ranking,
+    plan_removal,
+    write,
+)
+from tests.support.configured import Configured, settings_file
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Configured:
+    return Configured(tmp_path)
+
+
+# --- which keys -----------------------------------------------------------------------------------
+
+
+def test_only_what_differs_is_written_and_the_weight_alone(place: Configured) -> None:
+    place.user.write_text("# mine\n[ranking]\nk = 9 # nine\n\n[ui]\nmouse = true\n")
+    wanted = replace(place.ranking(), vector_weight=0.4, keyword_weight=0.6)
+    place.write(wanted)
+    expected = "# mine\n[ranking]\nk = 9 # nine\nvector_weight = 0.4\n\n[ui]\nmouse = true\n"
+    assert place.user.read_text() == expected
+    assert place.ranking() == wanted
+    assert not place.plan(wanted).changes
+
+
+def test_weights_that_do_not_sum_to_one_are_both_written(place: Configured) -> None:
+    wanted = replace(Ranking(), vector_weight=0.4, keyword_weight=0.9)
+    place.write(wanted)
+    assert place.user.read_text() == "[ranking]\nvector_weight = 0.4\nkeyword_weight = 0.9\n"
+    place.write(replace(wanted, keyword_weight=0.6))
+    assert place.user.read_text() == "[ranking]\nvector_weight = 0.4\n"
+
+
+def test_what_the_profile_gives_too_is_removed(place: Configured) -> None:
+    place.user.write_text("[ranking]\nk = 9\nmmr.enabled = true  # try it\ndedup = false\n")
+    place.write(Ranking())
+    assert place.user.read_text() == "[ranking]\n# enabled = true # try it\ndedup = false\n"
+    assert place.ranking() == Ranking()
+
+
+def test_the_preset_of_decay_makes_room_for_a_floor(place: Configured) -> None:
+    place.user.write_text("[ranking.decay]\npreset = 'gentle'\n")
+    assert not place.plan(Ranking(decay=Decay(floor=0.8))).changes
+    place.write(Ranking(decay=Decay(floor=0.5)))
+    assert place.user.read_text() == "[ranking.decay]\npreset = 'gentle'\nfloor = 0.5\n"
+    place.write(Ranking())
+    assert place.user.read_text() == "[ranking.decay]\n"
+
+
+def test_another_profile_is_named_and_keys_that_fit_it_stay(place: Configured) -> None:
+    place.user.write_text("[ranking]\nk = 9\nvector_weight = 0.7\n")
+    wanted = replace(PROFILES["openclaw-2026.4"], k=9, min_score=None)
+    place.write(wanted)
+    text = '[ranking]\nk = 9\nvector_weight = 0.7\nprofile = "openclaw-2026.4"\nmin_score = "off"\n'
+    assert place.user.read_text() == text
+    assert place.ranking() == wanted
+
+
+def test_a_profile_of_the_other_file_is_not_named(place: Configured) -> None:
+    place.project.write_text("[profiles.team]\nk = 3\n")
+    team = place.load().settings.named_rankings(PROFILES)["team"]
+    plan = place.write(team)
+    assert place.user.read_text() == "[ranking]\nk = 3\n"
+    assert plan.notes == ("profile team is not this file's: its values, on memtui",)
+    assert plan.ranking == replace(team, profile="memtui")
+    place.user.write_text("")
+    place.write(team, Source.PROJECT)
+    assert place.project.read_text() == '[profiles.team]\nk = 3\n\n[ranking]\nprofile = "team"\n'
+    assert place.ranking() == team
+
+
+def test_what_wins_over_the_file_is_named(place: Configured) -> None:
+    place.env["MEMTUI_RANKING__K"] = "4"
+    place.project.write_text("[ranking]\nmmr.enabled = true\n")
+    wanted = replace(place.ranking(), k=8, mmr=replace(Ranking().mmr, enabled=False))
+    plan = place.write(wanted)
+    assert plan.notes == (
+        "ranking.k: $MEMTUI_RANKING__K gives 4 and wins over this file",
+        f"ranking.mmr.enabled: {place.project}:2 gives true and wins over this file",
+    )
+    assert plan.ranking == wanted
+    assert place.user.read_text() == "[ranking]\nk = 8\n"
+    assert place.ranking().k == 4
+    del place.env["MEMTUI_RANKING__K"]
+    place.write(wanted, Source.PROJECT)
+    assert place.project.read_text() == "[ranking]\n"
+    assert place.ranking() == wanted
+
+
+def test_a_value_of_the_environment_that_is_wanted_is_not_written(place: Configured) -> None:
+    place.env["MEMTUI_RANKING__K"] = "4"
+    plan = place.plan(place.ranking())
+    assert (plan.changes, plan.notes) == (False, ())
+
+
+def test_a_weaker_file_is_overruled_by_an_explicit_value(place: Configured) -> None:
+    place.user.write_text("[ranking]\nk = 9\nkeyword_weight = 0.2\n")
+    wanted = replace(Ranking(), vector_weight=0.5, keyword_weight=0.5)
+    place.write(wanted, Source.PROJECT)
+    expected = "[ranking]\nvector_weight = 0.5\nkeyword_weight = 0.5\nk = 6\n"
+    assert place.project.read_text() == expected
+    assert place.ranking() == wanted
+
+
+def test_values_that_no_settings_can_say_are_told_and_left_out(place: Configured) -> None:
+    plan = place.write(replace(Ranking(), k=500, dedup=True))
+    assert plan.notes == ("ranking.k: must be less than or equal to 200, not 500: not written",)
+    assert (plan.ranking.k, plan.ranking.dedup) == (6, True)
+    assert place.user.read_text() == "[ranking]\ndedup = true\n"
+
+
+def test_the_sample_keeps_every_line(place: Configured) -> None:
+    place.user.write_text(sample_config())
+    wanted = replace(
+        PROFILES["memini"], k=12, project_keys=('a"\\', "é\u202e"), decay=Decay(True, 7.5, 0.25)
+    )
+    place.write(wanted)
+    lines = place.user.read_text().splitlines()
+    kept = iter(lines)
+    assert all(line in kept for line in sample_config().splitlines())
+    assert lines.index("[ranking]") < lines.index("k = 12") < lines.index("[ranking.mmr]")
+    assert place.ranking() == wanted
+
+
+# --- which file -----------------------------------------------------------------------------------
+
+
+def test_a_workspace_with_a_pyproject_table_keeps_it(place: Configured) -> None:
+    pyproject = place.root / "pyproject.toml"
+    pyproject.write_text("[project]\nname = 'x'\n\n[tool.memtui.ui]\nmouse = false\n\n[tool.z]\n")
+    place.write(replace(Ranking(), k=3), Source.PROJECT)
+    assert not place.project.exists()
+    assert "\n[tool.memtui.ranking]\nk = 3\n" in pyproject.read_text()
+    assert place.ranking().k == 3
+
+
+def test_a_trusted_file_stays_trusted(place: Configured) -> None:
+    place.project.write_text("editor = 'vi'\n")
+    trust(settings_file(place.project), place.state)
+    place.write(replace(Ranking(), k=3), Source.PROJECT)
+    assert place.load().settings.editor == "vi"
+    place.project.write_text("editor = 'rm'\n")
+    place.write(replace(Ranking(), k=4), Source.PROJECT)
+    assert place.load().settings.editor is None
+
+
+def test_without_a_workspace_there_is_the_users_file_alone(place: Configured) -> None:
+    files = replace(place.files(), root=None)
+    assert files.sources == (Source.USER,)
+    with pytest.raises(SettingsError, match="no workspace"):
+        plan_ranking(files, Source.PROJECT, Ranking(k=3), PROFILES)
+
+
+def test_a_broken_file_is_left_alone(place: Configured) -> None:
+    place.user.write_text("[ranking\n")
+    with pytest.raises(SettingsError, match=r"memtui\.toml:1: broken TOML"):
+        place.plan(Ranking(k=3))
+    place.user.write_text("[[ui]]\n")
+    with pytest.raises(SettingsError, match="must be a table"):
+        place.plan(Ranking(k=3))
+    place.user.write_text("")
+    with pytest.raises(SettingsError, match="must not both be 0"):
+        place.plan(replace(Ranking(), vector_weight=0.0, keyword_weight=0.0))
+
+
+# --- profiles -------------------------------------------------------------------------------------
+
+
+def test_a_profile_is_saved_with_the_fewest_keys_and_replaced_in_place(place: Configured) -> None:
+    wanted = replace(PROFILES["openclaw-2026.7"], profile="old", k=9)
+    write(plan_profile(place.files(), Source.USER, "new.1", wanted, PROFILES), place.files())
+    saved = '[profiles."new.1"]\nprofile = "openclaw-2026.7"\nk = 9\n'
+    assert place.user.read_text() == saved
+    place.user.write_text(saved.replace("k = 9", "# best\nk = 9  # nine\ndedup = false"))
+    wanted = replace(wanted, k=10, dedup=True)
+    plan = plan_profile(place.files(), Source.USER, "new.1", wanted, PROFILES)
+    write(plan, place.files())
+    assert place.user.read_text() == saved.replace("k = 9", "# best\nk = 10  # nine\ndedup = true")
+    assert plan.notes == (f"replaces new.1 at {place.user}:2",)
+    named = place.load().settings.named_rankings(PROFILES)
+    assert named["new.1"] == plan.ranking == replace(wanted, profile="new.1")
+
+
+@pytest.mark.parametrize("name", ["", "memini", "Fast", "a b", "../x", "x" * 65, "-a", "a\n"])
+def test_names_that_cannot_be_given(place: Configured, name: str) -> None:
+    with pytest.raises(SettingsError):
+        plan_profile(place.files(), Source.USER, name, Ranking(), PROFILES)
+    assert place.user.read_text() == ""
+
+
+def test_profiles_come_and_go_and_the_rest_stays(place: Configured) -> None:
+    before = "# top\n[ui]\nmouse = true # yes\n\n# end\n"
+    place.user.write_text(before)
+    shared: dict[str, dict[str, Any]] = {
+        "a": {"k": 3},
+        "b.c": {"profile": "memini", "mmr.lambda": 0.5},
+    }
+    write(plan_profiles(place.files(), shared, force=False), place.files())
+    with pytest.raises(SettingsError, match="a is there already"):
+        plan_profiles(place.files(), shared, force=False)
+    write(plan_profiles(place.files(), {"a": {"k": 4}}, force=True), place.files())
+    assert place.load().settings.profiles["a"].k == 4
+    for name in ("b.c", "a"):
+        write(plan_removal(place.files(), name), place.files())
+    assert place.user.read_text() == before
+
+
+def test_a_profile_in_use_or_elsewhere_is_not_removed(place: Configured) -> None:
+    place.user.write_text("[ranking]\nprofile = 'a'\n[profiles.a]\n")
+    with pytest.raises(SettingsError, match=r"a is in use: ranking\.profile at .*memtui\.toml:2"):
+        plan_removal(place.files(), "a")
+    place.project.write_text("[profiles.team]\n")
+    with pytest.raises(SettingsError, match=r"no profile team in .*it is in .*\.memtui\.toml:1"):
+        plan_removal(place.files(), "team")
+    place.project.write_text("[profiles.a]\n")
+    with pytest.raises(SettingsError, match=r"a is in use: ranking\.profile at .*memtui\.toml:2"):
+        plan_removal(place.files(), "a")
+    place.user.write_text("[profiles.a]\n")
+    place.project.write_text("[ranking]\nprofile = 'a'\n")
+    with pytest.raises(SettingsError, match=r"a is in use: ranking\.profile at .*\.memtui\.toml:2"):
+        plan_removal(place.files(), "a")
+    place.project.write_text("[ranking]\nprofile = 'a'\n[profiles.a]\n")
+    write(plan_removal(place.files(), "a"), place.files())
+    assert (place.user.read_text(), place.ranking().profile) == ("", "a")
+
+
+def test_a_profile_that_the_workspace_redefines_is_not_named_in_the_users_file(
+    place: Configured,
+) -> None:
+    place.user.write_text("[profiles.b]\nk = 5\n")
+    place.project.write_text("[profiles.b]\nk = 9\n")
+    shown = place.load().settings.named_rankings(PROFILES)["b"]
+    plan = place.write(shown)
+    assert place.user.read_text() == "[profiles.b]\nk = 5\n\n[ranking]\nk = 9\n"
+    assert plan.notes == ("profile b is not this file's: its values, on memtui",)
+    assert place.ranking() == plan.ranking == replace(shown, profile="memtui")
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_a_file_changed_meanwhile_is_not_overwritten(place: Configured) -> None:
+    plan = place.plan(replace(Ranking(), k=3))
+    place.user.write_text("[ui]\nmouse = false\n")
+    with pytest.raises(FileChanged, match="was changed by another program"):
+        write(plan, place.files())
+    assert place.user.read_text() == "[ui]\nmouse = false\n"
+    new = place.plan(replace(Ranking(), k=3), Source.PROJECT)
+    place.project.write_text("")
+    with pytest.raises(FileChanged):
+        write(new, place.files())
+    assert os.listdir(place.user.parent) == [place.user.name]
+
+
+def test_links_modes_and_byte_order_marks_stay(place: Configured) -> None:
+    target = place.folder / "dotfiles" / "memtui.toml"
+    target.parent.mkdir()
+    target.write_bytes(b"\xef\xbb\xbf[ui]\r\nmouse = true\r\n")
+    target.chmod(0o640)
+    place.user.unlink()
+    place.user.symlink_to(Path("..") / "dotfiles" / "memtui.toml")
+    place.write(Ranking(k=3))
+    assert place.user.is_symlink()
+    expected = b"\xef\xbb\xbf[ui]\r\nmouse = true\r\n\r\n[ranking]\r\nk = 3\r\n"
+    assert target.read_bytes() == expected
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+    assert os.listdir(target.parent) == [target.name]
+
+
+def full(handle: int) -> None:
+    """Stand in for `os.fsync` on a disk without room for more than ten bytes."""
+    if os.fstat(handle).st_size > 10:
+        raise OSError(28, "No space left on device")
+
+
+def test_a_file_with_another_name_stays_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = tmp_path / "config.toml", tmp_path / "dotfiles.toml"
+    path.write_text("[ui]\nmouse = true\n# a long line that is not there afterwards\n")
+    other.hardlink_to(path)
+    digest = replace_text(path, "[ui]\n", digest_of(path))
+    assert (path.read_text(), other.read_text()) == ("[ui]\n", "[ui]\n")
+    assert path.samefile(other)
+    assert digest == digest_of(path)
+
+    def full_for_links(handle: int) -> None:
+        if os.fstat(handle).st_nlink > 1:
+            full(handle)
+
+    monkeypatch.setattr("os.fsync", full_for_links)
+    with pytest.raises(SettingsError, match="No space left"):
+        replace_text(path, "[ui]\nmouse = false\n", digest)
+    assert other.read_text() == "[ui]\n"
+    assert sorted(os.listdir(tmp_path)) == ["config.toml", "dotfiles.toml"]
+
+
+def test_a_private_file_lies_open_at_no_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "deep" / "config.toml"
+    digest = replace_text(path, "[embedding]\nbase_url = 'http://me:secret@host'\n", None)
+    path.chmod(0o600)
+    modes: list[int] = []
+
+    def record(handle: int) -> None:
+        modes.append(stat.S_IMODE(os.fstat(handle).st_mode))
+
+    monkeypatch.setattr("os.fsync", record)
+    replace_text(path, "[ui]\n", digest)
+    assert (modes, path.read_text()) == ([0o600], "[ui]\n")
+
+
+def test_files_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(SettingsError, match=r"cannot write .*Not a directory"):
+        replace_text(tmp_path / "file" / "config.toml", "x", None)
+    for what in (tmp_path, Path(os.devnull)):
+        with pytest.raises(SettingsError, match=f"cannot write {what}: not a regular file"):
+            digest_of(what)
+        with pytest.raises(SettingsError, match="not a regular file"):
+            replace_text(what, "x", None)
+    assert digest_of(tmp_path / "nowhere" / "config.toml") is None
+    path = tmp_path / "config.toml"
+    path.write_text("[ui]\n")
+    digest = digest_of(path)
+    with pytest.raises(SettingsError, match="larger than"):
+        replace_text(path, "#" * 2_000_000, digest)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(SettingsError, match="No space left"):
+            replace_text(path, "x = 1 # long\n", digest)
+    monkeypatch.setattr("os.access", lambda *args: False)
+    with pytest.raises(SettingsError, match="it is read-only"):
+        replace_text(path, "x = 1\n", digest)
+    assert path.read_text() == "[ui]\n"
+    assert sorted(os.listdir(tmp_path)) == ["config.toml", "file"]
+
+
+# --- state ----------------------------------------------------------------------------------------
+
+
+def test_state_files_are_private_and_replaced_whole(tmp_path: Path) -> None:
+    state = StateFolder(tmp_path / "deep" / "state")
+    assert state.read_json("history.json") is None
+    state.write_json("history.json", ["a", "\udcff"])
+    state.write_json("history.json", ["b"])
+    assert state.read_json("history.json") == ["b"]
+    assert os.listdir(state.path) == ["history.json"]
+    if sys.platform != "win32":
+        assert stat.S_IMODE(state.path.stat().st_mode) == 0o700
+        assert stat.S_IMODE((state.path / "history.json").stat().st_mode) == 0o600
+    for broken in (b"{", b"\xff", b"[" * 100_000):
+        (state.path / "history.json").write_bytes(broken)
+        assert state.read_json("history.json") is None
+    for name in ("", "..", "a/b", "a\\b", "a\0b"):
+        with pytest.raises(ValueError, match="not a plain file name"):
+            state.write_text(name, "x")
+
+
+def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> None:
+    state = StateFolder(tmp_path)
+    abandoned, fresh = tmp_path / ".history.json-a1b2", tmp_path / ".history.json-c3d4"
+    other = tmp_path / ".other.json-e5f6"
+    for path in (abandoned, fresh, other):
+        path.write_text("half")
+    for path in (abandoned, other):
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    state.write_text("history.json", "whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"history.json", fresh.name, other.name}
+
+
+# --- names of transcripts -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("named", "chosen", "names"),
+    [
+        (["openclaw"], ["openclaw:a", "openclaw:b", "codex"], ["openclaw", "codex"]),
+        (["openclaw"], ["openclaw:a"], ["openclaw:a"]),
+        (["openclaw:*", "openclaw:a"], ["openclaw:a", "openclaw:b"], ["openclaw:*", "openclaw:a"]),
+        (["claude-code:-home-*"], ["claude-code"], ["claude-code:-home-*"]),
+        (["claude-code:-home-*"], ["codex"], ["codex"]),
+        (["openclaw:gone", "codex"], ["openclaw:b", "codex"], ["openclaw:gone", "codex", "openclaw:b"]),
+        (["openclaw"], ["openclaw"], ["openclaw"]),
+        ([], ["openclaw:a"], ["openclaw:a"]),
+        (["codex"], [], []),
+    ],
+)  # fmt: skip
+def test_a_wider_name_of_a_source_stays_while_all_of_it_is_chosen(
+    named: list[str], chosen: list[str], names: list[str]
+) -> None:
+    places = ["openclaw:a", "openclaw:b", "claude-code", "codex"]
+    assert names_for(named, places, chosen) == tuple(names)
