@@ -180,31 +180,37 @@ def _head(line: str, at: int, room: int) -> str:
     return head
 
 
+def source_words(source: TranscriptSource) -> Iterator[tuple[str, str]]:
+    """Iterate over what is said of a source, with a label each; not over what is skipped."""
+    if source.folder:
+        yield "folder", source.folder
+    if source.detail:
+        yield "index", source.detail
+    if source.is_indexed:
+        chunks, messages = (
+            words.count(source.chunks, "chunk"),
+            words.count(source.messages, "message"),
+        )
+        of = f"{words.count(source.indexed)} of {words.count(source.found)}"
+        yield "holds", f"{of}: {chunks}, {messages}"
+    if source.left_out:
+        left = [f"{why} {words.count(number)}" for why, number in left_out_counts(source.left_out)]
+        yield "left out", ", ".join(left)
+    if source.malformed:
+        verb = "is" if source.malformed == 1 else "are"
+        yield "malformed", f"{words.count(source.malformed, 'line')} that {verb} no record"
+
+
 def source_lines(source: TranscriptSource, width: int) -> Iterator[str]:
     """A source of transcripts: whether it is indexed, how much of it, and what is not and why."""
     yield f"{source.name}  {'indexed' if source.is_indexed else 'not opted in'}"
-    for line in _source_facts(source):
-        yield from wrapped(line, width, _INDENT)
-
-
-def _source_facts(source: TranscriptSource) -> Iterator[str]:
-    if source.folder:
-        yield source.folder
-    yield source.detail
-    if source.is_indexed:
-        yield (
-            f"holds {source.indexed} of {source.found}: "
-            f"{words.count(source.chunks, 'chunk')}, {words.count(source.messages, 'message')}"
-        )
-    if source.left_out:
-        left = [f"{why} {count}" for why, count in left_out_counts(source.left_out)]
-        yield f"left out: {', '.join(left)}"
-    if source.malformed:
-        verb = "is" if source.malformed == 1 else "are"
-        yield f"{words.count(source.malformed, 'line')} that {verb} no record"
+    labels = {"holds": "holds ", "left out": "left out: "}
+    lines = [f"{labels.get(label, '')}{text}" for label, text in source_words(source)]
     for skipped in source.skipped:
         why = skipped.detail or words.reason_words(skipped.reason)
-        yield f"skipped {skipped.path}: {why}"
+        lines.append(f"skipped {skipped.path}: {why}")
+    for line in lines:
+        yield from wrapped(line, width, _INDENT)
 
 
 def replay_lines(replayed: Replayed, width: int) -> Iterator[str]:

@@ -13,10 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from memtui.bus import Bus
 from memtui.errors import Cancelled
-from memtui.model import Ranking, Reason
-from memtui.model.conversations import RecallChange, Replayed, Turn, TurnKind
+from memtui.model import Chunk, Ranking, Reason, SkippedFile
+from memtui.model.conversations import (
+    ConversationListing,
+    MemoryCall,
+    RecallChange,
+    Recalled,
+    RecallRow,
+    Replayed,
+    TranscriptKind,
+    TranscriptSource,
+    Turn,
+    TurnKind,
+)
 from memtui.ranking.pipeline import rank
 from memtui.text.sanitize import HOSTILE as HOSTILE_PATTERN
 from memtui.tui.glyphs import ASCII, UNICODE
@@ -44,28 +54,104 @@ from memtui.tui.screens.sessions.page import (
     Page,
     display_text,
     head_line,
-    make_block,
     turn_time,
     turn_with_words,
     wrap,
 )
 from memtui.tui.screens.sessions.sources import source_facts, source_row
-from tests.tui.conversation_samples import (
-    CALLS,
-    CODE,
-    HOSTILE,
-    LISTINGS,
-    MAIN,
-    ROWS,
-    SOURCES,
-    TEXTS,
-    ConversationEngine,
-    chunk,
-    turn,
-)
 from tests.tui.samples import NOW, make_pool
 
-TURNS = [made for made, _ in TEXTS]
+HOSTILE = "\x1b]2;PWNED\x1b\\ [/] [x] \u202egnitset\u202c [@click=app.quit]hi[/] \x9b31m 管理画面"
+START = datetime(2026, 2, 10, 9, 12, tzinfo=UTC)
+MAIN, ROWS = "sessions/main/3f9a.jsonl", "sessions/main/8e1d.jsonl"
+CODE, OLD = "sessions/claude-code/-home/77aa.jsonl", "sessions/main/9c.jsonl.deleted.2026-02-09"
+
+
+def listing(path: str, title: str, hours: float, **changes: Any) -> ConversationListing:
+    """A conversation that begins so many hours after the first one."""
+    begun = START + timedelta(hours=hours)
+    made = ConversationListing(
+        *(path, f"/home/{path}", TranscriptKind.OPENCLAW, "main", 48_000, begun),
+        title=title,
+        model="gpt-5.2",
+        started=begun,
+        ended=begun + timedelta(minutes=65),
+        turns=12,
+        calls=0,
+        chunks=4,
+    )
+    return replace(made, **changes)
+
+
+LISTINGS = (
+    listing(MAIN, "Why does the router drop VLAN 20?", 0, calls=2),
+    listing(
+        *(CODE, f"Back up the NAS {HOSTILE}", 30),
+        kind=TranscriptKind.CLAUDE_CODE,
+        turns=None,
+        chunks=None,
+        state=Reason.DISABLED,
+    ),
+    listing(ROWS, "", 50, session="8e1d", malformed=2, state=Reason.MALFORMED_LINES),
+    listing(OLD, "Old plans", -30, state=Reason.ARCHIVE_NOT_READ, chunks=None),
+)
+
+
+def turn(line: int, kind: TurnKind, role: str, text: str, **changes: Any) -> Turn:
+    """A turn a minute after the one before."""
+    when = int(START.timestamp() * 1000) + 60_000 * line
+    return replace(Turn(line, kind, role, text, len(text), when), **changes)
+
+
+TURNS = [
+    turn(2, TurnKind.MESSAGE, "user", "Why does the router drop VLAN 20?"),
+    turn(3, TurnKind.THINKING, "assistant", "The trunk port may not be tagged."),
+    turn(3, TurnKind.TOOL_CALL, "assistant", '{"query": "router"}', tool="memory_search"),
+    turn(4, TurnKind.TOOL_RESULT, "tool", '{"results": []}', tool="memory_search"),
+    turn(5, TurnKind.MESSAGE, "assistant", "The trunk port, a trunk. " * 16, size=2_000),
+    turn(6, TurnKind.MESSAGE, "user", "HEARTBEAT", left_out="heartbeat_prompt"),
+    turn(7, TurnKind.MALFORMED, "system", "no JSON", timestamp_ms=0),
+    turn(8, TurnKind.MESSAGE, "user", f"Token and {HOSTILE}\n\n\tindented"),
+    turn(9, TurnKind.TOOL_RESULT, "tool", "exit 1", tool="exec", is_error=True),
+    turn(11, TurnKind.MESSAGE, "assistant", "The needle was the firmware."),
+    turn(12, TurnKind.RESET, "system", ""),
+    turn(13, TurnKind.MESSAGE, "user", "Thanks", timestamp_ms=10**18),
+]
+
+
+def chunk(start: int, end: int) -> Chunk:
+    """A chunk of the conversation."""
+    return Chunk(f"chunk-{start}", MAIN, "sessions", start, end, "User: text", "hash", "minilm")
+
+
+def call(query: str, *paths: str, is_known: bool = True) -> MemoryCall:
+    """A search of the memory, and what came back."""
+    returned = tuple(Recalled(path, 1, 9, 0.9) for path in paths) if is_known else None
+    kind = TranscriptKind.OPENCLAW
+    return MemoryCall(MAIN, 3, kind, "memory_search", query, START, returned=returned)
+
+
+def row(path: str, then: int | None, now: int | None, change: RecallChange) -> RecallRow:
+    """What became of a place."""
+    return RecallRow(path, 1, 9, change, then, now)
+
+
+MOVED = Replayed(
+    call(f"router VLAN {HOSTILE}", "MEMORY.md", "a.md"),
+    (
+        row("a.md", 2, 1, RecallChange.MOVED),
+        row("b.md", None, 2, RecallChange.ENTERED),
+        row("MEMORY.md", 1, None, RecallChange.LEFT),
+    ),
+)
+SAME = Replayed(call("firmware", "a.md"), (row("a.md", 1, 1, RecallChange.SAME),))
+UNKNOWN = Replayed(call("tagged port", is_known=False), ())
+SOURCE = TranscriptSource(
+    *("openclaw:main", TranscriptKind.OPENCLAW, "/home/mika/.openclaw", True),
+    found=3,
+    indexed=2,
+    skipped=(SkippedFile(OLD, Reason.ARCHIVE_NOT_READ, HOSTILE),),
+)
 
 # --- lines --------------------------------------------------------------------------------------
 
@@ -94,7 +180,7 @@ def test_no_line_is_wider_than_asked_and_nothing_is_lost(raw: str, width: int) -
 def test_a_page_knows_what_is_on_every_line_whatever_is_opened() -> None:
     folds = Folds()
     page = Page(TURNS, folds, 40)
-    for at in (2, 3, 9, 2):
+    for at in (2, 3, 8, 2):
         folds = folds.toggled(at)
         page.change(at, folds)
         anew = Page(TURNS, folds, 40)
@@ -106,11 +192,10 @@ def test_a_page_knows_what_is_on_every_line_whatever_is_opened() -> None:
         ]
     assert page.place(page.height) is None
     assert page.place(-1) is None
-    assert make_block(TURNS, 4, folds, 40).more == TURNS[4].size - len(TURNS[4].text)
-    whole = folds.with_whole(4, TEXTS[4][1])
-    page.change(4, whole)
+    assert page.block(4).more == TURNS[4].size - len(TURNS[4].text)
+    page.change(4, folds.with_whole(4, "x " * 900 + "end"))
     assert page.block(4).more == 0
-    assert page.block(4).text.endswith("needle is near its end.")
+    assert page.block(4).text.endswith("x end")
 
 
 def test_laying_out_stops_when_it_is_not_wanted_any_more() -> None:
@@ -138,13 +223,6 @@ def test_records_that_nobody_says_have_no_line_until_they_are_asked_for() -> Non
     first = hidden.place(0)
     assert first is not None
     assert first.turn == 1
-
-
-def test_a_million_characters_are_wrapped() -> None:
-    text = "word " * 100_000 + "x" * 500_000
-    spans = wrap(text, 80)
-    assert spans[-1][1] == len(text)
-    assert len(spans) == pytest.approx(12_600, rel=0.05)
 
 
 # --- chunks -------------------------------------------------------------------------------------
@@ -197,7 +275,7 @@ def test_a_chunk_leads_to_the_turn_with_the_most_words_of_the_query() -> None:
         ("source:claude-code", {CODE}),
         ("source:sessions partly", {ROWS}),
         ("after:2026-02-11", {CODE, ROWS}),
-        ("before:2026-02-10", {"sessions/main/9c.jsonl.deleted.2026-02-09"}),
+        ("before:2026-02-10", {OLD}),
         ("zzz", set()),
     ],
 )
@@ -328,37 +406,35 @@ def test_a_clock_that_jumps_back_gives_no_length() -> None:
 
 
 def test_a_search_that_was_not_recorded_is_never_the_same() -> None:
-    engine = ConversationEngine(Bus())
-    moved, same, unknown = (engine.conversations.replay(each) for each in CALLS)
-    assert outcome_words(CALLS[0], moved, UNICODE)[0] == "1 moved, 1 entered, 1 left"
-    assert outcome_words(CALLS[1], same, UNICODE)[0] == "= the same 1"
-    assert outcome_words(CALLS[2], unknown, UNICODE)[0] == "results not recorded, 0 now"
-    assert unknown.is_same, "there is nothing that differs, and nothing that is known"
-    assert same_words((moved, same, unknown), 2) == "1 of 2 come back the same"
-    assert same_words((same,), 2) == "1 of 1 come back the same of 2 searches so far"
-    failed = Replayed(CALLS[1], (), "no index")
-    assert same_words((failed, unknown), 2) == ""
-    assert outcome_words(CALLS[1], failed, UNICODE)[0] == "no index"
+    assert outcome_words(MOVED.call, MOVED)[0] == "1 moved, 1 entered, 1 left"
+    assert outcome_words(SAME.call, SAME)[0] == "the same 1 result"
+    assert outcome_words(UNKNOWN.call, UNKNOWN)[0] == (
+        "what came back is not recorded; now 0 results"
+    )
+    assert UNKNOWN.is_same, "there is nothing that differs, and nothing that is known"
+    assert same_words((MOVED, SAME, UNKNOWN), 2) == "1 of 2 come back the same"
+    assert same_words((SAME,), 2) == "1 of 1 come back the same of 2 searches so far"
+    failed = replace(SAME, rows=(), problem="no index")
+    assert same_words((failed, UNKNOWN), 2) == ""
+    assert outcome_words(SAME.call, failed)[0] == "no index"
 
 
 def test_what_came_back_unrecorded_is_neither_new_nor_changed() -> None:
-    rows = ConversationEngine(Bus()).replay(CALLS[0]).rows
-    entered = [replace(row, change=RecallChange.ENTERED, rank_then=None) for row in rows]
-    unknown = comparison_rows(Replayed(CALLS[2], tuple(entered)), UNICODE)
-    told = "\n".join(row.draw(80).plain for row in unknown)
+    entered = tuple(row(path, None, at, RecallChange.ENTERED) for at, path in enumerate("ab", 1))
+    unknown = comparison_rows(Replayed(UNKNOWN.call, entered), UNICODE)
+    told = "\n".join(each.draw(80).plain for each in unknown)
     assert "entered" not in told
     assert "now       ? → #1" in told
-    known = comparison_rows(Replayed(CALLS[1], tuple(entered)), UNICODE)
+    known = comparison_rows(Replayed(SAME.call, entered), UNICODE)
     assert "* entered" in known[0].draw(80).plain
-    failed = call_row("a", CALLS[1], Replayed(CALLS[1], (), "no index " * 9), UNICODE)
+    failed = call_row("a", SAME.call, Replayed(SAME.call, (), "no index " * 9))
     assert "2026-02-10" in failed.draw(60).plain, "when it was asked is told first"
 
 
 def test_each_change_is_a_word_with_a_sign() -> None:
-    rows = ConversationEngine(Bus()).replay(CALLS[0]).rows
-    assert [change_words(row, UNICODE) for row in rows] == ["▲1 moved", "* entered", "– left"]
-    lost = replace(rows[0], change=RecallChange.MOVED, rank_then=1, rank_now=3)
-    assert change_words(lost, ASCII) == "v2 moved"
+    words = [change_words(each, UNICODE) for each in MOVED.rows]
+    assert words == ["▲1 moved", "* entered", "– left"]
+    assert change_words(row("a.md", 1, 3, RecallChange.MOVED), ASCII) == "v2 moved"
 
 
 # --- hostile text -------------------------------------------------------------------------------
@@ -366,22 +442,20 @@ def test_each_change_is_a_word_with_a_sign() -> None:
 
 @pytest.mark.parametrize("width", [1, 12, 44, 120])
 def test_no_row_lets_hostile_text_through_or_is_too_wide(width: int) -> None:
-    engine = ConversationEngine(Bus())
     evil = replace(
         LISTINGS[1], agent=HOSTILE, model=HOSTILE, detail=HOSTILE, place=HOSTILE, session=HOSTILE
     )
     bad = Turn(1, TurnKind.TOOL_CALL, HOSTILE, HOSTILE, 10, tool=HOSTILE, left_out=HOSTILE)
-    source = replace(SOURCES[0], name=HOSTILE, folder=HOSTILE, detail=HOSTILE)
-    replayed = engine.conversations.replay(CALLS[0])
+    source = replace(SOURCE, name=HOSTILE, folder=HOSTILE, detail=HOSTILE)
     rows = [
         listing_row(evil, Matches(2, 9), lines=2),
-        call_row("a", replace(CALLS[0], tool=HOSTILE), replace(replayed, problem=HOSTILE), ASCII),
+        call_row("a", replace(MOVED.call, tool=HOSTILE), replace(MOVED, problem=HOSTILE)),
         source_row(source, False, UNICODE),
-        *comparison_rows(replayed, UNICODE),
+        *comparison_rows(MOVED, UNICODE),
     ]
     drawn = [line for row in rows for line in row.draw(width).split("\n")]
     drawn += [
-        head_line([each], 0, is_open=False, width=width, glyphs=UNICODE, why=HOSTILE)
+        head_line([each], 0, is_open=False, width=width, glyphs=UNICODE)
         for each in (
             bad,
             replace(bad, kind=TurnKind.MESSAGE),

@@ -1,433 +1,423 @@
-"""The sessions screen as a whole, over a sample engine."""
+"""The sessions screen over a real engine and transcripts on disk."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
-from textual import events
+from textual.pilot import Pilot
 
 from memtui.bus import Bus
-from memtui.model import Ranking, Reason
+from memtui.engine import Engine
+from memtui.errors import MemtuiError
+from memtui.model import Ranking
 from memtui.model.conversations import TurnKind
+from memtui.settings import Settings
 from memtui.settings.load import SettingsFiles
-from memtui.text.sanitize import HOSTILE as HOSTILE_PATTERN
-from memtui.tui.bridge import IndexContentChanged
-from memtui.tui.memories import OpenedMemory
+from memtui.text.sanitize import HOSTILE as NEVER
+from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.help import HelpScreen
 from memtui.tui.screens.sessions import SessionsScreen
 from memtui.tui.screens.sessions.sources import TranscriptsScreen
 from memtui.tui.screens.write import WriteDialog
 from memtui.tui.widgets.row_list import RowList
-from tests.tui.conversation_samples import (
-    CODE,
-    LISTINGS,
-    MAIN,
-    ROWS,
-    TEXTS,
-    ConversationEngine,
-    chunk,
-    listing,
-    turn,
-)
-from tests.tui.harness import Running, resize, running, settle, until
+from tests.support.conversations import SECRET, Homes, asked, began, claude, line, reset, said
+from tests.tui.harness import press, resize, screen_text, settle, until
 
+HOSTILE = "\x1b]2;PWNED\x1b\\ [/] [x] \u202egnitset\u202c [@click=app.quit]hi[/] \x9b31m 管理画面"
+MAIN = "sessions/main/s1.jsonl"
+CODE = "claude-code/-garden/c1.jsonl"
+LONG = "A long answer about the trunk port. " * 60 + "The word needle is near its end."
 MINE = '# mine\n[transcripts]\nsources = ["openclaw"]\n'
+NOTES = {
+    "MEMORY.md": "The router has three networks.\n",
+    "memory/shed.md": "The gate code hangs in the shed.\n",
+}
 
 
-def sessions(run: Running) -> SessionsScreen:
-    """The screen in front."""
-    screen = run.app.screen
-    assert isinstance(screen, SessionsScreen)
-    return screen
+def answered(*paths: str, call: str) -> bytes:
+    """What the memory answered to a search."""
+    found = [{"path": path, "startLine": 1, "endLine": 1, "score": 0.9} for path in paths]
+    content = [{"type": "text", "text": json.dumps({"results": found})}]
+    message = {"role": "toolResult", "toolCallId": call, "toolName": "memory_search"}
+    return line({"type": "message", "message": {**message, "content": content}})
 
 
-def engine(run: Running) -> ConversationEngine:
-    """The engine with its notes of what was asked."""
-    return cast(ConversationEngine, run.engine)
+TALK = (
+    began(),
+    said("user", f"Why does the router drop VLAN 20? The key is {SECRET}", 1),
+    asked("router networks", "c1"),
+    answered("memory/gone.md", "MEMORY.md", call="c1"),
+    said("assistant", LONG, 3),
+    said("user", "System: [2026-10-01] heartbeat", 4),
+    b'{"type": "mess\xff\n',
+    said("user", f"It says {HOSTILE}\n\n\tindented", 5),
+    line({"type": "compaction", "id": "k", "summary": "VLAN 20 needs a tagged port."}),
+    asked("gate code", "c2"),
+    answered("memory/shed.md", call="c2"),
+    asked("tagged port", "c3"),
+    reset(),
+    said("assistant", "The needle was the firmware.", 9),
+)
+"""Line by line; of line 2 both the question and its words are found by a search."""
 
 
-async def tap(run: Running, *keys: str) -> None:
-    """Press keys one after the other, each once the one before is handled.
+class Running:
+    """The application with its sessions screen in front."""
 
-    A pilot's `press` waits three times as long, in case of animations, of which there are none.
-    """
-    for key in keys:
-        run.app.post_message(events.Key(key, key if len(key) == 1 else None))
-        await run.pilot.pause()
+    def __init__(self, app: MemtuiApp, pilot: Pilot[int], file: Path) -> None:
+        self.app, self.pilot, self.file = app, pilot, file
 
+    @property
+    def screen(self) -> SessionsScreen:
+        """The screen in front."""
+        assert isinstance(self.app.screen, SessionsScreen)
+        return self.app.screen
 
-async def opened(run: Running) -> SessionsScreen:
-    """Open the screen and wait for its list."""
-    await tap(run, "escape", "s")
-    await until(run.pilot, lambda: bool(sessions(run).conversations.state.listings))
-    await settle(run.app, run.pilot)
-    return sessions(run)
+    @property
+    def text(self) -> str:
+        """What is on screen, which nothing hostile is in."""
+        text = screen_text(self.app)
+        assert NEVER.search(text.replace("\n", "")) is None
+        return text
 
+    @property
+    def line(self) -> int:
+        """The line of the turn in front."""
+        turn = self.screen.reader.view.turn
+        assert turn is not None
+        return turn.line
 
-async def a_text_is_found(run: Running) -> None:
-    """Look for texts in what is folded and in what is cut."""
-    screen = sessions(run)
-    screen.conversations.rows.choose(MAIN)
-    await tap(run, "enter")
-    await until(run.pilot, lambda: screen.reader.conversation is not None)
-    await tap(run, "slash")
-    screen.reader.within_input.value = "NEEDLE"
-    await until(run.pilot, lambda: "1/2" in str(screen.reader.view.border_subtitle))
-    await until(run.pilot, lambda: 4 in screen.reader.view.position.folds.wholes)
-    await settle(run.app, run.pilot)
-    assert screen.reader.view.position.at == 4
-    assert "needle is near its end" in run.text, "the match is in sight"
-    await tap(run, "enter", "n")
-    assert "2/2" in str(screen.reader.view.border_subtitle)
-    await tap(run, "n")
-    assert screen.reader.view.position.at == 4, "round at the end"
-    await tap(run, "slash")
-    screen.reader.within_input.value = "tagged port."
-    await until(run.pilot, lambda: "1/1" in str(screen.reader.view.border_subtitle))
-    assert screen.reader.view.position.turn is not None
-    assert screen.reader.view.position.turn.kind is TurnKind.COMPACTION
-    await settle(run.app, run.pilot)
-    assert "VLAN 20 needs a tagged port." in run.text, "its fold was opened"
-    screen.reader.within_input.value = "nowhere at all"
-    await until(run.pilot, lambda: "not found" in str(screen.reader.view.border_subtitle))
-    await tap(run, "escape")
-    assert "not found" not in str(screen.reader.view.border_subtitle)
-    assert not screen.query_one("#within-bar").display
+    async def press(self, *keys: str) -> None:
+        """Press keys, and wait until all is at rest."""
+        await press(self.pilot, *keys)
+        await settle(self.app, self.pilot)
 
-    other: Any
-    other, at = engine(run).conversation(MAIN), screen.reader.view.position.at
-    await tap(run, "slash")
-    screen.reader.within_input.value = "needle"
-    await until(run.pilot, lambda: bool(screen.reader.matching.places))
-    screen.reader._show_places(other, "needle", (99,), "")
-    screen.reader._show_whole(other, at, "of another reading", "", False)
-    await settle(run.app, run.pilot)
-    assert "/2" in str(screen.reader.view.border_subtitle), "what comes too late is not shown"
-    assert "of another reading" not in screen.reader.view.position.folds.wholes.values()
+    async def shows(self, *texts: str) -> None:
+        """Wait until all of these are on screen."""
+        await until(self.pilot, lambda: all(text in screen_text(self.app) for text in texts))
+
+    async def read(self, path: str) -> None:
+        """Open a conversation from the list."""
+        self.screen.show_pane("list")
+        self.screen.conversations.rows.choose(path)
+        await self.press("enter")
+        await until(self.pilot, lambda: self.screen.reader.conversation is not None)
+        await settle(self.app, self.pilot)
+
+    async def find(self, text: str, told: str) -> None:
+        """Look for a text in the conversation, and wait for what the border says of it."""
+        await self.press("slash")
+        self.screen.reader.within_input.value = text
+        view = self.screen.reader.view
+        await until(self.pilot, lambda: told in str(view.border_subtitle))
+        await settle(self.app, self.pilot)
+
+    async def wait_for_last(self, text: str) -> None:
+        """Wait until the conversation ends in this."""
+        view = self.screen.reader.view
+        await until(self.pilot, lambda: bool(view.turns) and view.turns[-1].text == text)
+        await settle(self.app, self.pilot)
 
 
-async def test_a_conversation_is_read_and_looked_through(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "3f9a.jsonl"
-    file.write_text("{}\n")
+@asynccontextmanager
+async def running(
+    tmp_path: Path, *, size: tuple[int, int] = (120, 40), talks: bool = True
+) -> AsyncIterator[Running]:
+    """Run the application on a small memory with two conversations, none of them indexed."""
+    root, config, homes = tmp_path / "notes", tmp_path / "config.toml", Homes(tmp_path)
+    for name, text in NOTES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    config.write_text(MINE)
+    file = tmp_path / "openclaw/agents/main/sessions/s1.jsonl"
+    if talks:
+        homes.openclaw("s1.jsonl", TALK)
+        homes.claude("c1.jsonl", [claude("user", f"Back up the NAS {HOSTILE}")])
+
+    def open_engine(bus: Bus) -> Engine:
+        settings = Settings.parse({"embedding": {"provider": "none"}})
+        engine = Engine.open(root, settings, bus=bus, data_dir=tmp_path / "data", homes=homes.homes)
+        engine.index.sync(wait=True)
+        return engine
+
+    files = SettingsFiles({"MEMTUI_CONFIG": str(config)})
+    app = MemtuiApp(open_engine, UiOptions(theme="memtui-dark", root=root, files=files))
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await until(pilot, lambda: app.search_screen.engine is not None)
+        run = Running(app, pilot, file)
+        await run.press("escape", "s")
+        if talks:
+            await until(pilot, lambda: len(run.screen.conversations.listings) == 2)
+            await settle(app, pilot)
+        yield run
+    app.memories.close()
+
+
+async def test_a_conversation_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copied: list[str] = []
-    async with running(ConversationEngine, size=(120, 40)) as run:
-        engine(run).listings_of = (replace(LISTINGS[0], place=str(file)), *LISTINGS[1:])
+    async with running(tmp_path) as run:
         monkeypatch.setattr(run.app, "copy_to_clipboard", copied.append)
-        screen = await opened(run)
-        assert [row.id for row in screen.conversations.rows.rows][:3] == [ROWS, CODE, MAIN]
-        assert "counting" not in run.text
-        assert screen.conversations.state.listings[CODE].turns == 7, (
-            "what nobody counted is counted"
-        )
-        assert "Back up the NAS" in run.text
-        assert HOSTILE_PATTERN.search(run.text.replace("\n", "")) is None
+        assert [row.id for row in run.screen.conversations.rows.rows] == [MAIN, CODE]
+        assert run.screen.conversations.listings[CODE].turns == 1, "what nobody counted is counted"
+        await run.shows("2 not indexed", "Back up the NAS")
+        await run.press("slash")
+        run.screen.filter_input.value = "vlan 20"
+        await run.press("enter")
+        assert [row.id for row in run.screen.conversations.rows.rows] == [MAIN]
+        await run.press("enter")
+        await until(run.pilot, lambda: run.screen.reader.conversation is not None)
+        await settle(run.app, run.pilot)
+        assert "▸ tool call  memory_search" in run.text
+        assert SECRET not in run.text
+        assert SECRET[8:] not in run.text
+        await run.press("j")
+        assert run.line == 3
+        assert '{"query"' not in run.text
+        await run.press("space")
+        assert '{"query": "router networks"}' in run.text
+        await run.press("space")
+        assert '{"query"' not in run.text
+        await run.press("z")
+        view = run.screen.reader.view
+        calls = [at for at, turn in enumerate(view.turns) if turn.kind is TurnKind.TOOL_CALL]
+        assert len(calls) == 3
+        assert all(view.folds.is_open(view.turns, at) for at in calls), "not this one alone"
+        await run.press("j", "j", "enter")
+        await until(run.pilot, lambda: list(view.folds.wholes.values()) == [LONG])
+        await run.press("y", "Y", "K", "e")
+        assert copied[0] == f"{MAIN}#L5"
+        assert copied[1] == LONG, "all of the text, since all of it is shown"
+        toasts = [notification.message for notification in run.app._notifications]
+        assert any("the index has none of this turn" in toast for toast in toasts)
+        assert any(f"{run.file}:5" in toast for toast in toasts), "headless, the place is told"
+        await run.press("G")
+        assert run.line == len(TALK)
+        await run.press("question_mark")
+        assert isinstance(run.app.screen, HelpScreen)
+        await run.press("escape", "escape")
+        assert run.screen.pane == "list"
 
-        await tap(run, "slash")
-        screen.filter_input.value = "vlan 20"
-        await tap(run, "enter")
-        assert [row.id for row in screen.conversations.rows.rows] == [MAIN]
-        await tap(run, "enter")
+
+async def test_a_text_is_found_in_what_is_folded_and_in_what_is_cut(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        await run.read(MAIN)
+        await run.find("NEEDLE", "1/2")
+        await until(run.pilot, lambda: bool(run.screen.reader.view.folds.wholes))
+        await settle(run.app, run.pilot)
+        assert run.line == 5
+        assert "needle is near its end" in run.text, "the match is in sight"
+        await run.press("enter", "n")
+        assert run.line == len(TALK)
+        await run.press("n")
+        assert run.line == 5, "round at the end"
+        await run.find("tagged port.", "1/1")
+        turn = run.screen.reader.view.turn
+        assert turn is not None
+        assert turn.kind is TurnKind.COMPACTION
+        assert "VLAN 20 needs a tagged port." in run.text, "its fold was opened"
+        await run.press("k", "k", "k")
+        for told in ("line 7 is no record: no JSON", "not indexed: a system", "begun anew"):
+            assert told in run.text, told
+        await run.find("nowhere at all", "not found")
+        await run.press("escape")
+        assert "not found" not in str(run.screen.reader.view.border_subtitle)
+        assert not run.screen.query_one("#within-bar").display
+
+
+async def test_opting_in_and_a_result_that_leads_to_its_turn(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        before = run.file.read_bytes()
+        await run.press("O")
+        dialog = run.app.screen
+        assert isinstance(dialog, TranscriptsScreen)
+        await run.shows("openclaw:main", "not indexed")
+        await run.press("enter")
+        assert run.app.screen is dialog, "nothing changed, nothing done"
+        dialog.query_one(RowList).choose("openclaw:main")
+        await run.press("space")
+        assert "will be indexed" in run.text
+        await run.press("enter")
+        screen = run.screen
+        await until(run.pilot, lambda: bool(screen.conversations.listings[MAIN].chunks))
+        assert screen.conversations.listings[MAIN].malformed == 1
+        await run.shows("1 not indexed")
+        assert (tmp_path / "config.toml").read_text() == MINE, "for this session alone"
+
+        run.app.run_query("needle firmware")
+        await until(run.pilot, lambda: run.app.search_screen.flow.answered == "needle firmware")
+        await settle(run.app, run.pilot)
+        await run.press("escape", "3")
         await until(run.pilot, lambda: screen.reader.conversation is not None)
         await settle(run.app, run.pilot)
-        view = screen.reader.view
-        assert "User  " in run.text
-        assert "▸ tool call  memory_search" in run.text
-        assert "begun anew here" in run.text
-        assert "line 7 is no record: unterminated" in run.text
-        assert "not indexed: a heartbeat" in run.text
-        assert "‹redacted›" in run.text
-        assert HOSTILE_PATTERN.search(run.text.replace("\n", "")) is None
-
-        await tap(run, "j", "j")
-        assert view.position.turn is not None
-        assert view.position.turn.kind is TurnKind.TOOL_CALL
-        assert '{"query"' not in run.text
-        await tap(run, "space")
-        assert '{"query": "router VLAN"}' in run.text
-        await tap(run, "space", "j", "z")
-        await run.pilot.pause()
-        assert '"memory/2026-02-10.md"' in run.text
-        assert "exit 1" in run.text, "every result is open, not this one alone"
-        await tap(run, "enter")
-        await until(run.pilot, lambda: 3 in view.position.folds.wholes)
-        assert view.position.page is not None
-        assert view.position.page.block(3).text.endswith("]}"), "the whole text was read"
-
-        shown: list[str] = []
-        monkeypatch.setattr(run.app, "open_chunk", shown.append)
-        await tap(run, "y", "Y", "K", "e")
-        assert copied[0] == f"{MAIN}#L4"
-        assert copied[1].endswith("]}"), "all of the text, since all of it is shown"
-        assert shown == ["chunk-2"]
-        assert any(f"{file}:4" in toast for toast in run.toasts), "headless, the place is told"
-        await tap(run, "escape", "escape", "g", "e")
-        assert any("rows of a database" in toast for toast in run.toasts)
-        await tap(run, "question_mark")
-        assert isinstance(run.app.screen, HelpScreen)
-        await tap(run, "escape")
-        assert screen.pane == "list"
-
-        run.app.clear_notifications()
-        await a_text_is_found(run)
-
-
-async def thousands_are_shown(run: Running) -> None:
-    """Show a long list, and a long conversation."""
-    texts = [
-        (turn(at, kind, "user", "word " * 300), "word " * 300)
-        for at in range(1, 4_001)
-        for kind in (TurnKind.MESSAGE if at % 2 else TurnKind.TOOL_RESULT,)
-    ]
-    many = [listing(f"sessions/main/{at}.jsonl", f"talk {at}", -at) for at in range(2_000)]
-    engine(run).listings_of, engine(run).texts = many, texts
-    screen = sessions(run)
-    await resize(run.pilot, (120, 40))
-    screen.show_pane("list")
-    screen.conversations.load()
-    await until(run.pilot, lambda: len(screen.conversations.state.listings) == len(many))
-    await settle(run.app, run.pilot)
-    await tap(run, "G")
-    assert "talk 1999" in run.text
-    run.app.open_turn(many[0].path, 3_999)
-    await until(run.pilot, lambda: screen.reader.view.position.page is not None)
-    await settle(run.app, run.pilot)
-    assert "L3999" in run.text
-    assert screen.reader.view.position.page is not None
-    assert screen.reader.view.position.page.height > 10_000
-    await tap(run, "g")
-    assert "L1" in run.text
-    assert len(screen.query(RowList)) == 3, "rows are no widgets"
-
-
-async def test_from_a_result_to_its_turn_and_back() -> None:
-    async with running(ConversationEngine, size=(80, 24)) as run:
-        await run.search("router")
-        ranked = run.app.search_screen.ranked
-        assert ranked is not None
-        found = {each.id: each for each in (chunk(2, 5), chunk(8, 11))}
-        pool = replace(ranked.pool, chunks={**ranked.pool.chunks, **found})
-        run.app.search_screen.ranked = replace(ranked, pool=pool)
-        run.app.open_turn(MAIN, 11)
-        await until(run.pilot, lambda: sessions(run).reader.conversation is not None)
-        await settle(run.app, run.pilot)
-        screen = sessions(run)
-        assert screen.pane == "reader"
-        assert screen.reader.view.position.turn is not None
-        assert screen.reader.view.position.turn.line == 11
-        assert not screen.query_one("#sessions-list").display, "one pane at a time"
-        run.app.open_turn(MAIN, 2)
-        await settle(run.app, run.pilot)
-        assert screen.reader.view.position.turn.line == 2
-        assert len([c for c in engine(run).calls if c.startswith("conversation")]) == 1
+        assert run.line == len(TALK), "not the first turn of the chunk: the one that says it"
+        assert "changed since" not in run.text
         styles = [
             segment.style
-            for strip in run.app.screen._compositor.render_strips()
+            for strip in screen._compositor.render_strips()
             for segment in strip
-            if segment.text == "router"
+            if segment.text == "firmware"
         ]
-        assert any(style is not None and style.underline for style in styles), "the word is marked"
-        assert "1/2" in str(screen.reader.view.border_subtitle), (
-            "two chunks of it are in the answer"
-        )
-        await tap(run, "n")
-        assert screen.reader.view.position.turn is not None
-        assert screen.reader.view.position.turn.line == 8
-        assert screen.conversations.state.listings[MAIN].title in run.text
-        await tap(run, "slash")
-        screen.reader.within_input.value = "port"
-        await until(run.pilot, lambda: "/3" in str(screen.reader.view.border_subtitle))
-        run.app.open_turn(MAIN, 2)
+        assert any(style is not None and style.underline for style in styles), "it is marked"
+
+        with run.file.open("ab") as stream:
+            stream.write(grown := said("user", "And close it at nine.", 10))
+        screen.reader.look()
+        await run.wait_for_last("And close it at nine.")
+        assert run.line == len(TALK), "the place stays"
+        assert "changed since it was indexed" in str(screen.reader.view.border_subtitle)
+        conversation = screen.reader.conversation
+        screen.reader.look()
         await settle(run.app, run.pilot)
-        assert not screen.has_class("-within"), "a result is come from, not what was looked for"
-        await tap(run, "escape")
-        assert run.app.screen is run.app.search_screen, "one key leads back"
-        assert run.app.search_screen.query_input.value == "router"
-        await tap(run, "escape", "3")
-        await tap(run, "escape")
-        assert sessions(run).pane == "list", "opened by hand, Escape leads to the list"
-        assert "+2 not shown" in run.text
-        assert "2 results" not in run.text, "no result of the list is of it"
-        for size in ((59, 15), (39, 9), (1, 1), (160, 50)):
-            await resize(run.pilot, size)
-        assert "Conversations" in run.text
+        assert screen.reader.conversation is conversation, "nothing is read in vain"
+        with run.file.open("ab") as stream:
+            stream.write(more := said("user", "Or at ten.", 11))
+        await run.press("r")
+        await run.wait_for_last("Or at ten.")
+        await run.press("escape")
+        front: object = run.app.screen
+        assert front is run.app.search_screen, "one key leads back"
+        assert run.file.read_bytes() == before + grown + more, "transcripts are only read"
+        run.file.unlink()
+        screen.conversations.load()
+        await until(run.pilot, lambda: MAIN not in screen.conversations.listings)
+        await settle(run.app, run.pilot)
+        assert "gone from the disk" in str(screen.reader.view.border_subtitle)
         run.app.open_turn("sessions/gone.jsonl", 1)
-        await until(run.pilot, lambda: "there is no such conversation" in run.text)
-        await thousands_are_shown(run)
+        await run.shows("no conversation sessions/gone.jsonl")
 
 
-async def nothing_is_sent_unasked(run: Running, screen: SessionsScreen) -> None:
-    """Ask a provider on another machine only what is asked for."""
-    provider = replace(engine(run).current.provider, remote=True, address="api.example.org")
-    engine(run).current = replace(engine(run).current, provider=provider)
-    engine(run).calls.clear()
-    run.app.action_show_asked()
-    screen.show_pane("list")
-    await settle(run.app, run.pilot)
-    screen.conversations.rows.choose(MAIN)
-    await tap(run, "a")
-    await settle(run.app, run.pilot)
-    await tap(run, "g")
-    await until(run.pilot, lambda: "x  asks again: the query goes to" in run.text)
-    assert not any(call.startswith("replay") for call in engine(run).calls)
-    await tap(run, "x")
-    await until(run.pilot, lambda: "replay 11" in engine(run).calls)
-    assert [call for call in engine(run).calls if call.startswith("replay")] == ["replay 11"]
-    await settle(run.app, run.pilot)
-    await until(run.pilot, lambda: "results not recorded, 0 now" in run.text)
-    run.app.search_screen.ranking = Ranking(k=2)
-    screen.asked.replay_all()
-    await settle(run.app, run.pilot)
-    assert "x  asks again" in run.text
-    assert "0 now" not in run.text, "other parameters would give something else"
+async def test_the_choice_of_sources_is_written(tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    async with running(tmp_path) as run:
+        await run.press("O")
+        await run.shows("claude-code")
+        dialog = run.app.screen
+        assert isinstance(dialog, TranscriptsScreen)
+        dialog.query_one(RowList).choose("openclaw:main")
+        await run.press("space")
+        dialog.query_one(RowList).choose("claude-code")
+        await run.press("space", "w")
+        await run.shows("sources = [")
+        assert isinstance(run.app.screen, WriteDialog)
+        assert config.read_text() == MINE, "nothing is written before it is agreed to"
+        await run.press("enter")
+        await until(
+            run.pilot,
+            lambda: (
+                isinstance(run.app.screen, SessionsScreen)
+                and bool(run.screen.conversations.listings[CODE].chunks)
+            ),
+        )
+        assert 'sources = ["openclaw", "claude-code"]' in config.read_text(), "it says more: stays"
 
 
-async def test_what_was_asked_is_asked_again() -> None:
-    async with running(ConversationEngine, size=(160, 50)) as run:
-        screen = await opened(run)
-        screen.conversations.rows.choose(MAIN)
-        await tap(run, "enter", "a")
-        await until(run.pilot, lambda: "1 of 2 come back the same" in run.text)
-        assert [call.split()[0] for call in engine(run).calls].count("replay") == 3
-        await tap(run, "G")
-        await settle(run.app, run.pilot)
-        for told in ("▲1 moved", "* entered", "– left", "below the minimum score", "#2 → #1"):
-            assert told in run.text, told
-        assert HOSTILE_PATTERN.search(run.text.replace("\n", "")) is None
-        await tap(run, "t")
-        await until(run.pilot, lambda: screen.pane == "reader")
-        assert screen.reader.view.position.turn is not None
-        assert screen.reader.view.position.turn.line == 3
-        await tap(run, "escape")
-        screen.conversations.rows.choose(CODE)
-        await tap(run, "a")
-        await until(run.pilot, lambda: "No search of the memory in this conversation" in run.text)
+async def test_what_was_asked_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path, size=(160, 50)) as run:
+        await run.read(MAIN)
+        await run.press("a")
+        await run.shows("Asked its memory here  3", "1 of 2 come back the same")
+        calls = run.screen.asked.calls_list
+        by_query = {call.query: key for key, call in run.screen.asked.calls.items()}
+        calls.choose(by_query["router networks"])
+        await run.shows("1 moved, 1 left", "▲1 moved", "– left", "#2 → #1")
+        calls.choose(by_query["tagged port"])
+        await run.shows("results not recorded")
+        await run.press("t")
+        assert (run.screen.pane, run.line) == ("reader", 12)
+        await run.press("escape")
+        run.screen.conversations.rows.choose(CODE)
+        await run.press("a")
+        await run.shows("No search of the memory in this conversation")
         run.app.action_show_search()
         run.app.action_show_asked()
-        await until(run.pilot, lambda: len(screen.asked.calls_list.rows) == 3)
-        await settle(run.app, run.pilot)
-        await tap(run, "j", "enter")
-        await settle(run.app, run.pilot)
+        await until(run.pilot, lambda: len(calls.rows) == 3)
+        calls.choose(by_query["gate code"])
+        await run.press("enter")
         assert run.app.screen is run.app.search_screen
-        assert run.app.search_screen.query_input.value == "firmware update"
-        await nothing_is_sent_unasked(run, screen)
+        assert run.app.search_screen.query_input.value == "gate code"
+
+        # A provider on another machine is asked only what is asked for.
+        engine = run.app.engine
+        assert engine is not None
+        status = engine.index.status()
+        provider = replace(status.provider, remote=True, address="api.example.org")
+        distant = replace(status, provider=provider)
+        monkeypatch.setattr(type(engine.index), "status", lambda self: distant)
+        run.app.search_screen.ranking = Ranking(k=2)
+        await run.press("escape", "s")
+        await run.shows("x  asks again: the query goes to")
+        assert not run.screen.asked.replays
+        await run.press("x")
+        await until(run.pilot, lambda: list(run.screen.asked.replays) == [calls.chosen_id])
 
 
-async def nothing_is_said_in_words(run: Running) -> None:
-    """Show that there is nothing, and what is wrong."""
-    await tap(run, "escape", "s")
-    await until(run.pilot, lambda: "No conversations found." in run.text)
-    assert "/home/mika/.claude/projects" in run.text
-    assert "O  chooses which transcripts are indexed" in run.text
-    await tap(run, "a")
-    await until(run.pilot, lambda: "Choose a conversation." in run.text)
-    run.app.action_show_asked()
-    await until(run.pilot, lambda: "No search of the memory in any" in run.text)
-    engine(run).fails = "cannot read \x1b[31m/x"
-    sessions(run).conversations.load()
-    await tap(run, "escape")
-    await until(run.pilot, lambda: "✗ cannot read ␛[31m/x" in run.text)
+async def test_nothing_and_what_is_wrong_are_said_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path, size=(80, 24), talks=False) as run:
+        await run.shows("No conversations found.", "claude-code: no such folder")
+        await run.shows("O  chooses which transcripts are indexed")
+        await run.press("a")
+        await run.shows("Choose a conversation.")
+        run.app.action_show_asked()
+        await run.shows("No search of the memory in any")
+        engine = run.app.engine
+        assert engine is not None
+
+        def fail(*_: object, **__: object) -> None:
+            raise MemtuiError("cannot read \x1b[31m/x")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(engine.conversations), "listings", fail)
+            run.screen.conversations.load()
+            await run.press("escape")
+            await run.shows("✗ cannot read ␛[31m/x")
+        homes = Homes(tmp_path)
+        homes.openclaw("s1.jsonl", TALK)
+        run.screen.conversations.load()
+        await run.shows("Why does the router")
+        with monkeypatch.context() as patch:
+            patch.setattr(type(engine.conversations), "use_sources", fail)
+            patch.setattr(type(engine.conversations), "listings", fail)
+            run.screen.conversations.load()
+            await settle(run.app, run.pilot)
+            assert "Why does the router" in run.text, "what was found before stays"
+            await run.press("O")
+            await run.shows("openclaw:main")
+            await run.press("space", "enter")
+            await run.shows("✗ cannot read ␛[31m/x")
+            await run.press("escape")
 
 
-async def sources_are_chosen(run: Running, file: Path) -> None:
-    """Choose what is indexed: for this session, and in the settings."""
-    await tap(run, "escape", "escape", "s")
-    await tap(run, "O")
-    await until(run.pilot, lambda: "openclaw:main" in run.text)
-    dialog = run.app.screen
-    assert isinstance(dialog, TranscriptsScreen)
-    assert "a heartbeat 7, no text 2" in run.text
-    assert "9c.jsonl.deleted" in run.text
-    assert HOSTILE_PATTERN.search(run.text.replace("\n", "")) is None
-    await tap(run, "enter")
-    assert engine(run).used == []
-    assert run.app.screen is dialog, "nothing changed, nothing done"
-    await tap(run, "j", "space")
-    assert "will be indexed" in run.text
-    refusal = "this index belongs to the program of an agent: " + "its own settings say, " * 4
-    engine(run).unwilling = refusal + "and nothing else does"
-    await tap(run, "enter")
-    await until(run.pilot, lambda: "nothing else does" in run.text)
-    engine(run).unwilling = ""
-    await tap(run, "space", "space")
-    assert "nothing else does" not in run.text
-    assert "1 conversation about this folder would be indexed." in run.text
-    await tap(run, "enter")
-    await until(run.pilot, lambda: isinstance(run.app.screen, SessionsScreen))
-    assert engine(run).used == [("openclaw:main", "claude-code")]
-    assert file.read_text() == MINE, "for this session alone"
-
-    await tap(run, "O")
-    await until(run.pilot, lambda: "openclaw:main" in run.text)
-    await tap(run, "j", "space", "w")
-    await until(run.pilot, lambda: "sources = [" in run.text)
-    assert isinstance(run.app.screen, WriteDialog)
-    assert file.read_text() == MINE, "nothing is written before it is agreed to"
-    await tap(run, "enter")
-    await until(run.pilot, lambda: len(engine(run).used) == 2)
-    assert engine(run).used[1] == ("openclaw:main", "claude-code")
-    assert 'sources = ["openclaw", "claude-code"]' in file.read_text(), "it says more, and stays"
-
-
-async def the_index_is_followed(run: Running) -> None:
-    """Follow the index without losing the place, and another memory."""
-    await resize(run.pilot, (120, 40))
-    screen = sessions(run)
-    screen.conversations.rows.choose(MAIN)
-    await tap(run, "enter")
-    await until(run.pilot, lambda: screen.reader.conversation is not None)
-    await settle(run.app, run.pilot)
-    await tap(run, "j", "j", "space")
-    place = screen.reader.view.position.at
-    grown = replace(LISTINGS[0], size=99_000, chunks=3)
-    engine(run).listings_of = (listing("sessions/main/new.jsonl", "Newest", 99), grown)
-    engine(run).texts = (*TEXTS, (turn(14, TurnKind.MESSAGE, "user", "More"), "More"))
-    engine(run).chunks = (chunk(13, 14),)
-    run.app.post_message(IndexContentChanged())
-    await until(run.pilot, lambda: len(screen.reader.view.position.turns) == len(TEXTS) + 1)
-    await settle(run.app, run.pilot)
-    assert [row.id for row in screen.conversations.rows.rows] == ["sessions/main/new.jsonl", MAIN]
-    assert screen.conversations.rows.chosen_id == MAIN
-    assert screen.reader.view.position.at == place
-    assert '{"query": "router VLAN"}' in run.text, "what was open stays open"
-    engine(run).listings_of = (LISTINGS[1],)
-    engine(run).fails = "the disk is\ngone"
-    run.app.post_message(IndexContentChanged())
-    await until(run.pilot, lambda: any("the disk is gone" in toast for toast in run.toasts))
-    assert len(screen.conversations.rows.rows) == 2, "what was found before stays"
-    engine(run).fails = ""
-    screen.conversations.load()
-    await until(run.pilot, lambda: "gone from the disk" in str(screen.reader.view.border_subtitle))
-    assert screen.reader.view.position.at == place, "what was read can still be read"
-    hidden = screen.conversations.state.listings[CODE]
-    screen.conversations.state.listings[CODE] = replace(hidden, turns=None, state=Reason.UNREADABLE)
-    screen.conversations.take_counts((), is_all=True)
-    await settle(run.app, run.pilot)
-    assert "counting" not in run.text, "nobody will ever count it"
-
-    await tap(run, "escape", "escape")
-    assert run.app.screen is run.app.search_screen
-    run.app.memories.show(OpenedMemory(ConversationEngine(Bus())), Bus())
-    await until(run.pilot, lambda: not screen.is_running)
-
-
-async def test_nothing_then_sources_then_what_changes(tmp_path: Path) -> None:
-    file = tmp_path / "config.toml"
-    file.write_text(MINE)
-    files = SettingsFiles({"MEMTUI_CONFIG": str(file)})
-    async with running(
-        lambda bus: ConversationEngine(bus, listings_of=(), asked_calls=()),
-        size=(80, 24),
-        options=UiOptions(theme="memtui-dark", files=files),
-    ) as run:
-        await nothing_is_said_in_words(run)
-        engine(run).listings_of, engine(run).fails = LISTINGS, ""
-        sessions(run).conversations.load()
-        await until(run.pilot, lambda: bool(sessions(run).conversations.state.listings))
-        await sources_are_chosen(run, file)
-        await the_index_is_followed(run)
+async def test_every_size_and_very_many_entries(tmp_path: Path) -> None:
+    homes = Homes(tmp_path)
+    words = (said("user" if at % 2 else "assistant", "word " * 300, at) for at in range(2_000))
+    homes.openclaw("many.jsonl", [began(), *words])
+    for number in range(200):
+        homes.openclaw(f"t{number}.jsonl", [began(), said("user", f"talk {number}")])
+    async with running(tmp_path, talks=False, size=(80, 24)) as run:
+        await until(run.pilot, lambda: len(run.screen.conversations.listings) == 201)
+        run.app.open_turn("sessions/main/many.jsonl", 1_999)
+        view = run.screen.reader.view
+        await until(run.pilot, lambda: view.page is not None)
+        await settle(run.app, run.pilot)
+        assert "L1999" in run.text
+        assert not run.screen.query_one("#sessions-list").display, "one pane at a time"
+        assert view.page is not None
+        assert view.page.height > 10_000
+        for size in ((59, 15), (39, 9), (1, 1), (160, 50)):
+            await resize(run.pilot, size)
+        assert "L1999" in run.text, "the turn in front stays in sight"
+        run.screen.show_pane("reader")
+        await settle(run.app, run.pilot)
+        await run.press("g")
+        assert "L2" in run.text
+        assert "Conversations  201" in run.text

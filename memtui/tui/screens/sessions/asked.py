@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-import time
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Static
-from textual.worker import get_current_worker
 
-from memtui.errors import Cancelled
 from memtui.model import Ranking, citation
 from memtui.model.conversations import MemoryCall, RecallChange, RecallRow, Replayed, TurnKind
-from memtui.report import providers as words
+from memtui.report.conversations import replay_verdict
+from memtui.report.providers import place_words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.sessions.listing import day_and_time
-from memtui.tui.screens.sessions.pane import Pane, aside, error_line, why
+from memtui.tui.screens.sessions.pane import (
+    BATCH_SECONDS,
+    Batches,
+    Pane,
+    aside,
+    error_line,
+    in_thread,
+)
 from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
 
-SHOW_SECONDS = 0.25
-"""What comes in is shown so often at most."""
 HUGE = 160
 """From so many columns on what was asked is shown beside the others."""
 QUERY_SHOWN = 500
@@ -46,86 +48,6 @@ _CHANGE = 10
 _RANKS = 10
 
 
-class AskedCalls:
-    """The searches that are listed, and what became of them."""
-
-    def __init__(self) -> None:
-        self.calls: dict[str, MemoryCall] = {}
-        """By a key that tells them apart, newest first."""
-        self.replays: dict[str, Replayed] = {}
-        self.of: str | None = None
-        """Whose searches are listed: a path, empty for all, `None` before the first."""
-        self.ticket = 0
-        """Of the last time that they were looked for."""
-        self.is_complete = False
-        self.is_refresh = False
-        """Whether what is listed stays until everything is found again."""
-        self.error = ""
-
-    def begin(self, of: str, *, is_grown: bool = False) -> bool:
-        """Prepare to look for the searches of `of`; false when they are listed already.
-
-        What is listed is looked for again where the conversation is grown.
-        """
-        if of == self.of and not is_grown:
-            return False
-        self.is_refresh = of == self.of and self.is_complete
-        if of != self.of:
-            self.of, self.calls, self.replays = of, {}, {}
-            self.is_complete, self.error = False, ""
-        self.ticket += 1
-        return True
-
-    def take(
-        self, ticket: int, calls: Sequence[MemoryCall], *, is_complete: bool, error: str = ""
-    ) -> bool:
-        """Take in what was found so far, or at last all of it; false when it is out of date."""
-        if ticket != self.ticket or (self.is_refresh and not is_complete):
-            return False
-        calls = [*calls, *(() if is_complete else self.calls.values())]
-        calls.sort(key=lambda call: call.asked or _LONG_AGO, reverse=True)
-        self.calls = _by_key(calls)
-        self.is_complete, self.error = is_complete, error
-        return True
-
-    def title(self, *, is_all: bool) -> str:
-        """Say how many searches of what are listed."""
-        number = f"  {fmt.count(len(self.calls))}" if self.calls else ""
-        return f"Asked its memory {'everywhere' if is_all else 'here'}{number}"
-
-    def subtitle(self) -> str:
-        """Say how many searches come back the same; empty while nothing is compared."""
-        comparable = sum(1 for call in self.calls.values() if call.returned is not None)
-        return same_words(self.replays.values(), comparable)
-
-    def empty_lines(self, glyphs: Glyphs, *, is_all: bool) -> list[Content]:
-        """Say why no search is listed."""
-        if self.error:
-            return [error_line(self.error, glyphs)]
-        if self.of is None:
-            return [aside("Choose a conversation.")]
-        if not self.is_complete:
-            return [aside(f"looking for searches{glyphs.ellipsis}")]
-        where = "any conversation" if is_all else "this conversation"
-        return [
-            Content(f"No search of the memory in {where}."),
-            aside("A  this conversation alone" if is_all else "A  every conversation"),
-        ]
-
-
-def _by_key(calls: Sequence[MemoryCall]) -> dict[str, MemoryCall]:
-    """Return calls by what tells them apart, wherever in the list they are."""
-    keyed: dict[str, MemoryCall] = {}
-    for call in calls:
-        key = name = f"{call.line}:{call.path}:{call.tool}:{call.query}"
-        number = 1
-        while key in keyed:
-            number += 1
-            key = f"{number}:{name}"
-        keyed[key] = call
-    return keyed
-
-
 class AskedPane(Pane):
     """The searches of one conversation, or of all, then and now."""
 
@@ -134,12 +56,19 @@ class AskedPane(Pane):
 
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(glyphs, id="sessions-asked")
-        self.state = AskedCalls()
+        self.calls: dict[str, MemoryCall] = {}
+        """The searches by a key that tells them apart, newest first."""
+        self.replays: dict[str, Replayed] = {}
+        """What became of them."""
         self.is_all = False
         """Whether the searches of every conversation are listed."""
-        self.meant = ""
-        """The path of the conversation that is meant by this one."""
         self.replayed_with: Ranking | None = None
+        self._meant = ""
+        """The path of the conversation that is meant by this one."""
+        self._of: str | None = None
+        """Whose searches are listed: a path, empty for all, `None` before the first."""
+        self._is_complete = False
+        self._error = ""
         self._is_outdated = False
         """Whether the index or the parameters changed since everything was asked again."""
         self._is_showing_soon = False
@@ -162,15 +91,19 @@ class AskedPane(Pane):
     @property
     def chosen(self) -> MemoryCall | None:
         """The chosen search."""
-        return self.state.calls.get(self.calls_list.chosen_id or "")
+        return self.calls.get(self.calls_list.chosen_id or "")
+
+    @property
+    def _chosen_replay(self) -> Replayed | None:
+        return self.replays.get(self.calls_list.chosen_id or "")
 
     def mean_this(self) -> None:
         """Mean the conversation of the pane in front from now on."""
         sessions = self.sessions
         if sessions.pane == "list":
-            self.meant = sessions.conversations.chosen_path
+            self._meant = sessions.conversations.chosen_path
         elif sessions.pane == "reader":
-            self.meant = sessions.reader.path
+            self._meant = sessions.reader.path
 
     def show_everywhere(self, is_all: bool) -> None:
         """Show the searches of every conversation, or of the one that is meant."""
@@ -196,8 +129,7 @@ class AskedPane(Pane):
 
     def show_place(self) -> None:
         """Show the chosen place of the memory on the browse screen."""
-        replayed = self.state.replays.get(self.calls_list.chosen_id or "")
-        at = self.comparison.chosen_id
+        replayed, at = self._chosen_replay, self.comparison.chosen_id
         if replayed is not None and at is not None:
             row = replayed.rows[int(at)]
             app = self.sessions.main_app
@@ -211,112 +143,115 @@ class AskedPane(Pane):
         Without `of` of the one that was meant last. What is listed already is looked for again
         where the conversation is grown.
         """
-        if is_grown and of != self.meant:
+        if is_grown and of != self._meant:
             return
-        sessions = self.sessions
-        self.meant = of or self.meant or sessions.conversations.chosen_path
-        wanted = "" if self.is_all else self.meant
+        self._meant = of or self._meant or self.sessions.conversations.chosen_path
+        path = "" if self.is_all else self._meant
         engine = self.engine
-        if not self.is_shown or engine is None or not (wanted or self.is_all):
+        if not self.is_shown or engine is None or not (path or self.is_all):
             return
-        if self.state.begin(wanted, is_grown=is_grown):
-            if not self.state.is_refresh:
-                self.show()
-            self._find(engine, [wanted] if wanted else None, self.state.ticket)
-        elif self._is_outdated:
-            self.replay_all()
-
-    @work(
-        thread=True, exclusive=True, group="calls", exit_on_error=False,
-        description="find what the memory was asked",
-    )  # fmt: skip
-    def _find(self, engine: Engine, paths: Sequence[str] | None, ticket: int) -> None:
-        worker = get_current_worker()
-        waiting: list[MemoryCall] = []
-        shown = time.monotonic()
-
-        def found(calls: Sequence[MemoryCall]) -> None:
-            nonlocal shown
-            waiting.extend(calls)
-            if waiting and time.monotonic() - shown > SHOW_SECONDS:
-                shown = time.monotonic()
-                self.call_later(self._take, ticket, tuple(waiting), False)
-                waiting.clear()
-
-        try:
-            calls = engine.conversations.memory_calls(
-                paths, found=found, cancelled=lambda: worker.is_cancelled
-            )
-            self.call_later(self._take, ticket, tuple(calls), True)
-        except Cancelled:
-            return
-        except Exception as error:
-            # Whatever a transcript does to its reader is one line of this pane.
-            self.call_later(self._take, ticket, (), True, why(error))
-
-    def _take(
-        self, ticket: int, calls: Sequence[MemoryCall], is_complete: bool, error: str = ""
-    ) -> None:
-        """List what was found so far; ask it again once all is found."""
-        if self.state.take(ticket, calls, is_complete=is_complete, error=error):
-            self.show()
-            if is_complete:
+        if path == self._of and not is_grown:
+            if self._is_outdated:
                 self.replay_all()
+            return
+        # What is listed stays until everything is found again.
+        is_refresh = path == self._of and self._is_complete
+        if path != self._of:
+            self._of, self.calls, self.replays = path, {}, {}
+            self._is_complete, self._error = False, ""
+        if not is_refresh:
+            self.show()
+        found: Batches[MemoryCall] = Batches(
+            lambda calls: self.call_later(self._take_some, path, calls)
+        )
+
+        def find(cancelled: Callable[[], bool]) -> Sequence[MemoryCall]:
+            return engine.conversations.memory_calls(
+                [path] if path else None, found=found.add, cancelled=cancelled
+            )
+
+        in_thread(
+            self, find, self._take_all, lambda error: self._take_all((), error),
+            description="find what the memory was asked", group="calls",
+        )  # fmt: skip
+
+    def _take_some(self, of: str, calls: Sequence[MemoryCall]) -> None:
+        """List what was found so far."""
+        if of == self._of and not self._is_complete:
+            self._keep((*calls, *self.calls.values()))
+            self.show()
+
+    def _take_all(self, calls: Sequence[MemoryCall], error: str = "") -> None:
+        """List everything, and ask it again."""
+        self._is_complete, self._error = True, error
+        self._keep(calls)
+        self.show()
+        self.replay_all()
+
+    def _keep(self, calls: Iterable[MemoryCall]) -> None:
+        """Keep calls by what tells them apart, wherever in the list they are."""
+        self.calls = {}
+        for call in sorted(calls, key=lambda call: call.asked or _LONG_AGO, reverse=True):
+            key = name = f"{call.line}:{call.path}:{call.tool}:{call.query}"
+            number = 1
+            while key in self.calls:
+                number += 1
+                key = f"{number}:{name}"
+            self.calls[key] = call
 
     # --- asking again ---------------------------------------------------------------------------
 
     def replay_all(self) -> None:
         """Ask everything again, unless that sends queries to another machine."""
         engine = self.engine
-        if engine is None or not self.state.calls:
+        if engine is None or not self.calls:
             return
         self.replayed_with, self._is_outdated = self.sessions.main_app.search_screen.ranking, False
         if engine.index.status().provider.remote:
             self.workers.cancel_group(self, "replay")
             # What came back with other parameters, or of another index, is not what comes back now.
-            self.state.replays = {}
+            self.replays = {}
         else:
-            self._replay_many(engine, dict(self.state.calls), self.state.ticket)
+            self._replay(engine, dict(self.calls), group="replay")
         self.show()
-
-    @work(
-        thread=True, exclusive=True, group="replay", exit_on_error=False,
-        description="ask the memory again",
-    )  # fmt: skip
-    def _replay_many(self, engine: Engine, calls: dict[str, MemoryCall], ticket: int) -> None:
-        worker = get_current_worker()
-        ranking = self.replayed_with
-        while calls and not worker.is_cancelled:
-            # What somebody looks at comes first.
-            chosen = self.calls_list.chosen_id or ""
-            key = chosen if chosen in calls else next(iter(calls))
-            replayed = _replayed(engine, calls.pop(key), ranking)
-            if not worker.is_cancelled:
-                self.call_later(self._take_replay, ticket, key, replayed)
 
     def replay_chosen(self) -> None:
         """Ask the chosen search again."""
-        if self.chosen is not None and self.engine is not None:
+        key = self.calls_list.chosen_id
+        if key in self.calls and self.engine is not None:
             self.replayed_with = self.sessions.main_app.search_screen.ranking
-            key = self.calls_list.chosen_id or ""
-            self._replay_one(self.engine, key, self.chosen, self.state.ticket)
+            self._replay(self.engine, {key: self.calls[key]}, group=f"replay {key}")
 
-    @work(thread=True, group="replay-one", exit_on_error=False, description="ask the memory again")
-    def _replay_one(self, engine: Engine, key: str, call: MemoryCall, ticket: int) -> None:
-        replayed = _replayed(engine, call, self.replayed_with)
-        self.call_later(self._take_replay, ticket, key, replayed)
+    def _replay(self, engine: Engine, waiting: dict[str, MemoryCall], *, group: str) -> None:
+        ranking = self.replayed_with
 
-    def _take_replay(self, ticket: int, key: str, replayed: Replayed) -> None:
+        def work(cancelled: Callable[[], bool]) -> None:
+            while waiting and not cancelled():
+                # What somebody looks at comes first.
+                chosen = self.calls_list.chosen_id or ""
+                key = chosen if chosen in waiting else next(iter(waiting))
+                call = waiting.pop(key)
+                try:
+                    replayed = engine.conversations.replay(call, ranking=ranking)
+                except Exception as error:
+                    # Whatever the index does is told in the place of the comparison.
+                    replayed = Replayed(call, (), safe_line(str(error) or type(error).__name__))
+                if not cancelled():
+                    self.call_later(self._take_replay, key, replayed)
+
+        in_thread(self, work, lambda nothing: None, description="ask the memory again", group=group)
+
+    def _take_replay(self, key: str, replayed: Replayed) -> None:
         """Fill in what comes back now."""
-        if ticket == self.state.ticket:
-            self.state.replays[key] = replayed
+        if key in self.calls:
+            self.replays[key] = replayed
             if not self._is_showing_soon:
                 self._is_showing_soon = True
-                self.set_timer(SHOW_SECONDS, self.show)
+                self.set_timer(BATCH_SECONDS, self.show)
 
     def replay_changed(self) -> None:
         """Ask again what is listed when the index or the parameters changed."""
-        self._is_outdated = self.state.is_complete
+        self._is_outdated = self._is_complete
         if self._is_outdated and self.is_shown:
             self.replay_all()
 
@@ -325,23 +260,36 @@ class AskedPane(Pane):
     def show(self) -> None:
         """Draw the searches and the chosen one, then and now."""
         self._is_showing_soon = False
-        state, widget = self.state, self.calls_list
-        if state.calls:
-            rows = [
-                call_row(key, call, state.replays.get(key), self.glyphs)
-                for key, call in state.calls.items()
-            ]
+        widget = self.calls_list
+        if self.calls:
+            rows = [call_row(key, call, self.replays.get(key)) for key, call in self.calls.items()]
             widget.set_rows(rows, keep=widget.chosen_id)
         else:
-            widget.show_message(state.empty_lines(self.glyphs, is_all=self.is_all))
-        widget.border_title = Content(state.title(is_all=self.is_all))
-        widget.border_subtitle = Content(state.subtitle())
+            widget.show_message(self._empty_lines())
+        number = f"  {fmt.count(len(self.calls))}" if self.calls else ""
+        where = "everywhere" if self.is_all else "here"
+        widget.border_title = Content(f"Asked its memory {where}{number}")
+        comparable = sum(1 for call in self.calls.values() if call.returned is not None)
+        widget.border_subtitle = Content(same_words(self.replays.values(), comparable))
         self._show_comparison()
+
+    def _empty_lines(self) -> list[Content]:
+        """Say why no search is listed."""
+        if self._error:
+            return [error_line(self._error, self.glyphs)]
+        if self._of is None:
+            return [aside("Choose a conversation.")]
+        if not self._is_complete:
+            return [aside(f"looking for searches{self.glyphs.ellipsis}")]
+        where = "any conversation" if self.is_all else "this conversation"
+        return [
+            Content(f"No search of the memory in {where}."),
+            aside("A  this conversation alone" if self.is_all else "A  every conversation"),
+        ]
 
     def _show_comparison(self) -> None:
         """Draw what became of the results of the chosen search."""
-        call, widget = self.chosen, self.comparison
-        replayed = self.state.replays.get(self.calls_list.chosen_id or "")
+        call, widget, replayed = self.chosen, self.comparison, self._chosen_replay
         query = self.query_one("#asked-query", Static)
         query.display = call is not None
         query.update(query_line(call) if call is not None else "")
@@ -355,8 +303,8 @@ class AskedPane(Pane):
             widget.show_message([error_line(replayed.problem, self.glyphs)])
         elif not replayed.rows:
             then = "Nothing came back then" if call.returned is not None else then_words(call)
-            words = f"{then}, and nothing comes back now."
-            widget.show_message([aside(words[0].upper() + words[1:])])
+            text = f"{then}, and nothing comes back now."
+            widget.show_message([aside(text[0].upper() + text[1:])])
         else:
             widget.set_rows(comparison_rows(replayed, self.glyphs), keep=widget.chosen_id)
             if call.problem and not is_comparable(replayed):
@@ -369,7 +317,7 @@ class AskedPane(Pane):
         provider = engine.index.status().provider if engine is not None else None
         if provider is None or not provider.remote:
             return f"asking again{self.glyphs.ellipsis}"
-        where = words.place_words(provider.address, remote=provider.remote)
+        where = place_words(provider.address, remote=provider.remote)
         return f"x  asks again: the query goes to {where}"
 
     @on(RowList.Chosen)
@@ -387,23 +335,15 @@ class AskedPane(Pane):
             self.sessions.main_app.run_query(safe_line(self.chosen.query))
 
 
-def _replayed(engine: Engine, call: MemoryCall, ranking: Ranking | None) -> Replayed:
-    try:
-        return engine.conversations.replay(call, ranking=ranking)
-    except Exception as error:
-        # Whatever the index does is told in the place of the comparison.
-        return Replayed(call, (), why(error))
-
-
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def call_row(key: str, call: MemoryCall, replayed: Replayed | None, glyphs: Glyphs) -> Row:
+def call_row(key: str, call: MemoryCall, replayed: Replayed | None) -> Row:
     """Draw a search on two lines: what was asked, then when, by what, and what became of it."""
 
     def draw(width: int) -> Content:
         asked = day_and_time(call.asked) if call.asked is not None else f"line {call.line}"
-        outcome, style = outcome_words(call, replayed, glyphs)
+        outcome, style = outcome_words(call, replayed)
         parts = [(outcome, style), (asked, fmt.MUTED), (safe_line(call.tool), fmt.MUTED)]
         if replayed is not None and replayed.problem:
             # It is as long as it likes, and the same for most of the list.
@@ -424,24 +364,14 @@ def query_line(call: MemoryCall) -> Content:
     return Content.assemble((shown, "bold"), (f"  {asides}", fmt.MUTED))
 
 
-def outcome_words(call: MemoryCall, replayed: Replayed | None, glyphs: Glyphs) -> tuple[str, str]:
+def outcome_words(call: MemoryCall, replayed: Replayed | None) -> tuple[str, str]:
     """Say what became of the results of a search; return the words and their style."""
     if replayed is None:
         return then_words(call), fmt.MUTED
     if replayed.problem:
         return safe_line(replayed.problem), "$state-warn"
-    if call.returned is None:
-        now = sum(1 for row in replayed.rows if row.rank_now is not None)
-        return f"{then_words(call)}, {fmt.count(now)} now", fmt.MUTED
-    if replayed.is_same:
-        return f"{glyphs.same} the same {fmt.count(len(call.returned))}", "$state-ok"
-    counts = Counter(row.change for row in replayed.rows)
-    parts = [
-        f"{fmt.count(counts[change])} {change.value}"
-        for change in (RecallChange.MOVED, RecallChange.ENTERED, RecallChange.LEFT)
-        if counts[change]
-    ]
-    return ", ".join(parts), "$state-warn"
+    style = "$state-ok" if replayed.is_same else "$state-warn"
+    return safe_line(replay_verdict(replayed)), fmt.MUTED if call.returned is None else style
 
 
 def then_words(call: MemoryCall) -> str:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from textual import on
+from textual.app import ComposeResult
 from textual.content import Content
+from textual.getters import query_one
+from textual.widgets import Static
 
 from memtui.model import Chunk, Drop, Hit, Ranked, Reason
 from memtui.model.conversations import ConversationListing, TranscriptKind, TranscriptSource
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.background import tell
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.screens.sessions.pane import aside, error_line
-from memtui.tui.widgets.line_view import Fact
-from memtui.tui.widgets.row_list import Row
+from memtui.tui.screens.sessions.pane import Batches, Pane, aside, error_line, in_thread
+from memtui.tui.widgets.line_view import Fact, Facts
+from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
     from memtui.retrieval.query import Filters
@@ -42,6 +48,7 @@ _SOURCE = "sessions"
 """The name that the index gives to every transcript."""
 _UNREADABLE = frozenset({Reason.NOT_A_TRANSCRIPT, Reason.UNREADABLE, Reason.VANISHED})
 """Nobody will ever count the turns of such a one."""
+RELOAD_SECONDS = 0.5
 _AGENT_CELLS = 18
 _SHORT = 44
 """Below so many cells a row says only what sets a conversation apart."""
@@ -85,77 +92,167 @@ def best_chunk(ranked: Ranked | None, path: str) -> Chunk | None:
     return next((each.chunk for each in scored if each.chunk.path == path), None)
 
 
-class ConversationList:
-    """The conversations that were found, how many of them were counted, and their order."""
+class ListPane(Pane):
+    """Conversations, newest first or in another order, and what there is to know of one."""
 
-    def __init__(self) -> None:
+    rows = query_one("#conversations", RowList)
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__(glyphs, id="sessions-list")
         self.listings: dict[str, ConversationListing] = {}
         """Every conversation by its path."""
-        self.sources: tuple[TranscriptSource, ...] = ()
-        self.sort = SORTS[0]
-        self.error = ""
+        self.sort_name = SORTS[0]
         self.is_loaded = False
         """Whether the transcripts were looked for."""
-        self.is_counting = False
+        self.look_seconds = 0.0
+        """How long the last look at the transcripts took."""
+        self._sources: tuple[TranscriptSource, ...] = ()
+        self._error = self._filter = ""
+        self._is_counting = self._is_reloading_soon = self._is_behind = False
 
-    def take(
-        self, listings: Sequence[ConversationListing], sources: Sequence[TranscriptSource]
-    ) -> list[ConversationListing]:
-        """Replace what was found before; return the conversations that are still to be counted."""
-        known = self.listings
-        self.listings = {each.path: _with_counts(each, known.get(each.path)) for each in listings}
-        self.sources = tuple(sources)
-        uncounted = [each for each in self.listings.values() if each.turns is None]
-        self.is_counting = self.is_counting or bool(uncounted)
-        return uncounted
+    @property
+    def chosen_path(self) -> str:
+        """The path of the chosen conversation; empty without one."""
+        return self.rows.chosen_id or ""
 
-    def take_counts(self, listings: Sequence[ConversationListing], *, is_all: bool) -> None:
-        """Fill in what was counted."""
+    def compose(self) -> ComposeResult:
+        """The list, and the facts of the chosen conversation."""
+        yield RowList(id="conversations", marker=self.glyphs.marker, opens="read")
+        yield Facts(id="conversation-facts", label_width=7)
+
+    # --- finding --------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Look for conversations."""
+        engine = self.engine
+        if engine is None:
+            return
+        began = time.monotonic()
+
+        def look(
+            cancelled: object,
+        ) -> tuple[list[ConversationListing], tuple[TranscriptSource, ...]]:
+            return engine.conversations.listings(), engine.conversations.sources()
+
+        def take(answer: tuple[list[ConversationListing], tuple[TranscriptSource, ...]]) -> None:
+            self.look_seconds = time.monotonic() - began
+            listings, self._sources = answer
+            self._take(listings)
+
+        in_thread(
+            self, look, take, self._not_found,
+            description="list the conversations", group="conversations",
+        )  # fmt: skip
+
+    def content_changed(self) -> None:
+        """Follow a changed index: bursts become one look, behind another screen none."""
+        self._is_behind = True
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Look again, some time after the last look, if something changed since."""
+        is_due = self._is_behind and not self._is_reloading_soon
+        if is_due and self.is_mounted and self.screen.is_current:
+            self._is_reloading_soon = True
+            # A look at thousands of transcripts takes its time from whoever indexes them.
+            self.set_timer(max(RELOAD_SECONDS, 5 * self.look_seconds), self._reload)
+
+    def _reload(self) -> None:
+        self._is_reloading_soon = self._is_behind = False
+        self.load()
+        self.sessions.asked.replay_changed()
+
+    def _not_found(self, error: str) -> None:
+        """Say why there is no list; what was found before stays."""
+        self.is_loaded, self._error = True, error
+        if self.listings:
+            tell(self.sessions, f"cannot list the conversations: {error}", error=True)
+        else:
+            self.show()
+
+    def _take(self, listings: Sequence[ConversationListing]) -> None:
+        """Show what there is, and go on counting what takes reading."""
+        self.is_loaded, self._error = True, ""
+        self.listings = {each.path: each for each in listings}
+        uncounted = [each for each in listings if each.turns is None]
+        self._is_counting = bool(uncounted)
+        self.show()
+        self.sessions.reader.follow(self.listings.get(self.sessions.reader.path))
+        engine = self.engine
+        if not uncounted or engine is None:
+            return
+        counted: Batches[ConversationListing] = Batches(
+            lambda batch: self.call_later(self.take_counts, batch)
+        )
+
+        def count(cancelled: Callable[[], bool]) -> Sequence[ConversationListing]:
+            engine.conversations.count(
+                uncounted, lambda listing: counted.add((listing,)), cancelled=cancelled
+            )
+            return counted.rest()
+
+        def count_ended(listings: Sequence[ConversationListing]) -> None:
+            self._is_counting = False
+            self.take_counts(listings)
+
+        in_thread(
+            self, count, count_ended,
+            description="count the turns of the conversations", group="count",
+        )  # fmt: skip
+
+    def take_counts(self, listings: Sequence[ConversationListing]) -> None:
+        """Fill in what was counted, or what reading a conversation told of it."""
         self.listings.update({one.path: one for one in listings if one.path in self.listings})
-        self.is_counting = not is_all
+        self.show()
 
-    def sort_by_next(self) -> None:
-        """Choose the next order."""
-        self.sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
+    # --- drawing --------------------------------------------------------------------------------
 
-    def shown(
-        self, text: str, matches: Mapping[str, Matches]
-    ) -> tuple[list[ConversationListing], tuple[str, ...]]:
-        """Return what a filter lets through, in order, and what of it could not be understood."""
-        fitting, problems = filtered(tuple(self.listings.values()), text)
-        return in_order(fitting, self.sort, matches), problems
+    def show(self, text: str | None = None) -> None:
+        """Draw the list, the chosen row as it was; `text` is another filter."""
+        self._filter = self._filter if text is None else text
+        widget, sessions = self.rows, self.sessions
+        matches = matches_by_path(self.ranked)
+        fitting, problems = filtered(tuple(self.listings.values()), self._filter)
+        shown = in_order(fitting, self.sort_name, matches)
+        if shown:
+            lines = 1 if sessions.is_small else 2
+            rows = [
+                listing_row(each, matches.get(each.path, Matches()), lines=lines) for each in shown
+            ]
+            widget.set_rows(rows, keep=widget.chosen_id or sessions.reader.path)
+        else:
+            widget.show_message(self._empty_lines())
+        self._show_numbers(len(shown), problems)
+        self.show_facts()
 
-    def title(self, shown: int) -> str:
-        """Say how many conversations there are, and how many of them are shown."""
+    def _show_numbers(self, shown: int, problems: Sequence[str]) -> None:
+        """Say how many conversations there are, are shown, were counted and are not indexed."""
         total = len(self.listings)
         number = fmt.count(total) if shown == total else f"{fmt.count(shown)}/{fmt.count(total)}"
-        return f"Conversations  {number}"
-
-    def subtitle(self) -> str:
-        """Name the order; while turns are counted, say how far that is."""
+        self.rows.border_title = Content(f"Conversations  {number}")
         done = sum(1 for each in self.listings.values() if each.turns is not None)
-        counting = f"counting {fmt.count(done)}/{fmt.count(len(self.listings))}  "
-        return f"{counting if self.is_counting else ''}{self.sort}"
+        counting = f"counting {fmt.count(done)}/{fmt.count(total)}  " if self._is_counting else ""
+        self.rows.border_subtitle = Content(f"{counting}{self.sort_name}")
+        left = sum(1 for each in self.listings.values() if each.chunks is None)
+        note = f"{fmt.count(left)} not indexed  O sources" if left else ""
+        note, style = (problems[0], "$state-warn") if problems else (note, fmt.MUTED)
+        count = self.sessions.query_one("#sessions-count", Static)
+        count.update(Content.styled(safe_line(note), style), layout=False)
 
-    def note(self) -> str:
-        """Say how many conversations are not indexed; empty when all are."""
-        count = sum(1 for each in self.listings.values() if each.chunks is None)
-        return f"{fmt.count(count)} not indexed  O sources" if count else ""
-
-    def empty_lines(self, text: str, glyphs: Glyphs) -> list[Content]:
+    def _empty_lines(self) -> list[Content]:
         """Say why there is nothing to see: an error, a filter, or no transcripts."""
-        if self.error:
-            return [error_line(self.error, glyphs)]
+        if self._error:
+            return [error_line(self._error, self.glyphs)]
         if not self.is_loaded:
-            return [aside(f"looking for conversations{glyphs.ellipsis}")]
+            return [aside(f"looking for conversations{self.glyphs.ellipsis}")]
         if self.listings:
             return [
-                Content(f"No conversation has {safe_line(text)!r}."),
+                Content(f"No conversation has {safe_line(self._filter)!r}."),
                 aside("esc  leaves the filter, and then clears it"),
             ]
         places = [
             (source.name, fmt.home_relative(source.folder) if source.folder else "no such folder")
-            for source in self.sources
+            for source in self._sources
         ]
         return [
             Content("No conversations found."),
@@ -165,25 +262,23 @@ class ConversationList:
             Content("O  chooses which transcripts are indexed"),
         ]
 
+    def sort(self) -> None:
+        """Show the list in the next order."""
+        self.sort_name = SORTS[(SORTS.index(self.sort_name) + 1) % len(SORTS)]
+        self.show()
 
-def _with_counts(
-    listing: ConversationListing, before: ConversationListing | None
-) -> ConversationListing:
-    """Keep what was counted before until it is counted anew, unless the file changed."""
-    if before is None or listing.turns is not None:
-        return listing
-    if (before.size, before.changed) != (listing.size, listing.changed):
-        return listing
-    return replace(
-        listing,
-        title=listing.title or before.title,
-        model=listing.model or before.model,
-        started=listing.started or before.started,
-        ended=listing.ended or before.ended,
-        turns=before.turns,
-        calls=before.calls,
-        malformed=before.malformed,
-    )
+    def move(self, step: int) -> None:
+        """Move the choice while the filter is typed."""
+        if self.sessions.filter_input.has_focus:
+            self.rows.action_move(step)
+
+    @on(RowList.Chosen)
+    def show_facts(self) -> None:
+        """Show what there is to know of the chosen conversation."""
+        listing = self.listings.get(self.chosen_path)
+        matches = matches_by_path(self.ranked).get(self.chosen_path, Matches())
+        facts = listing_facts(listing, matches) if listing is not None else ()
+        self.query_one("#conversation-facts", Facts).show_facts(facts)
 
 
 def filtered(
@@ -347,8 +442,7 @@ def _seconds(listing: ConversationListing) -> float:
     """Return the seconds from the first to the last turn; -1 when that is not known."""
     if listing.started is None or listing.ended is None:
         return -1.0
-    ended, started = _aware(listing.ended), _aware(listing.started)
-    return (ended.astimezone(UTC) - started.astimezone(UTC)).total_seconds()
+    return (listing.ended - listing.started).total_seconds()
 
 
 def length(listing: ConversationListing) -> str:
@@ -361,12 +455,12 @@ def length(listing: ConversationListing) -> str:
 
 def began(listing: ConversationListing) -> datetime:
     """Return when it was started; when its file changed last where that is not known."""
-    return _aware(listing.started or listing.changed)
+    return listing.started or listing.changed
 
 
 def latest(listing: ConversationListing) -> datetime:
     """Return when something was said last; when its file changed where that is not known."""
-    return _aware(listing.ended or listing.changed)
+    return listing.ended or listing.changed
 
 
 def days(listing: ConversationListing, is_long: bool = True, *, is_brief: bool = False) -> str:
@@ -393,11 +487,7 @@ def day_and_time(when: datetime) -> str:
 def local(when: datetime) -> datetime:
     """Return a time in this machine's zone; as it is where that is beyond the calendar."""
     try:
-        return _aware(when).astimezone()
+        return when.astimezone()
     except (OverflowError, ValueError, OSError):
         # Of the first and the last day of the calendar there is no such time everywhere.
         return when
-
-
-def _aware(when: datetime) -> datetime:
-    return when.astimezone() if when.tzinfo is None else when

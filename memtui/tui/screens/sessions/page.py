@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
+from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -211,18 +211,14 @@ class Folds:
     with_records: bool = True
     """Whether records that nobody says have a line."""
 
-    def is_hidden(self, turns: Sequence[Turn], at: int) -> bool:
+    def is_hidden(self, turn: Turn) -> bool:
         """Return whether a turn has no line at all."""
-        return not self.with_records and turns[at].kind is TurnKind.OTHER
+        return not self.with_records and turn.kind is TurnKind.OTHER
 
     def is_open(self, turns: Sequence[Turn], at: int) -> bool:
         """Return whether the text of a turn is shown."""
         kind = turns[at].kind
         return kind not in FOLDED or (kind in self.kinds) != (at in self.turned)
-
-    def opened(self, turns: Sequence[Turn], at: int) -> Folds:
-        """Return the folds with this turn open."""
-        return self if self.is_open(turns, at) else self.toggled(at)
 
     def toggled(self, at: int) -> Folds:
         """Return the folds with this turn the other way."""
@@ -236,6 +232,10 @@ class Folds:
     def with_whole(self, at: int, text: str) -> Folds:
         """Return the folds with the whole text of a turn."""
         return replace(self, wholes={**self.wholes, at: display_text(text)})
+
+    def without_whole(self, at: int) -> Folds:
+        """Return the folds with only the beginning of the text of a turn."""
+        return replace(self, wholes={key: self.wholes[key] for key in self.wholes if key != at})
 
 
 class Place(NamedTuple):
@@ -262,7 +262,10 @@ class Block(NamedTuple):
 
 
 class Page:
-    """Turns as lines of a width; text is cut to lines when it is looked at."""
+    """Turns as lines of a width, and the ways through them.
+
+    Of a view, `y` is the first line of the page in it, and `height` the number of its lines.
+    """
 
     def __init__(
         self,
@@ -278,7 +281,8 @@ class Page:
         self.turns = turns
         self.folds = folds
         self.width = width
-        self._blocks: OrderedDict[int, Block] = OrderedDict()
+        self.block = lru_cache(maxsize=_BLOCKS_KEPT)(self._block)
+        """Returns the lines of a turn."""
         self._heights: list[int] = []
         for at in range(len(turns)):
             if cancelled():
@@ -287,11 +291,27 @@ class Page:
         self._ends = list(accumulate(self._heights))
 
     def _count(self, at: int) -> int:
-        if self.folds.is_hidden(self.turns, at):
+        if self.folds.is_hidden(self.turns[at]):
             return 0
-        if not self.folds.is_open(self.turns, at):
-            return 1
-        return self.block(at).height
+        return self.block(at).height if self.folds.is_open(self.turns, at) else 1
+
+    def _block(self, at: int) -> Block:
+        turn, folds = self.turns[at], self.folds
+        lead = 1 if at > 0 and turn.kind is TurnKind.MESSAGE else 0
+        if not folds.is_open(self.turns, at):
+            return Block("", (), lead, 0)
+        whole = folds.wholes.get(at)
+        text = display_text(turn.text) if whole is None else whole
+        more = 0 if whole is not None else max(0, turn.size - len(turn.text))
+        spans = wrap(text, self.width - INDENT) if text else ()
+        return Block(text, spans, lead, more)
+
+    def change(self, at: int, folds: Folds) -> None:
+        """Open or fold one turn."""
+        self.folds = folds
+        self.block.cache_clear()
+        self._heights[at] = self._count(at)
+        self._ends = list(accumulate(self._heights))
 
     @property
     def height(self) -> int:
@@ -315,51 +335,70 @@ class Page:
         at = bisect_right(self._ends, line)
         return Place(at, line - self.top(at)) if line >= 0 and at < len(self._ends) else None
 
-    def block(self, at: int) -> Block:
-        """Return the lines of a turn; the last few hundred are kept."""
-        block = self._blocks.get(at)
-        if block is not None:
-            self._blocks.move_to_end(at)
-            return block
-        block = self._blocks[at] = make_block(self.turns, at, self.folds, self.width)
-        if len(self._blocks) > _BLOCKS_KEPT:
-            # Whole texts stay: to wrap one again could take long.
-            old = next((key for key in self._blocks if key not in self.folds.wholes), None)
-            if old is not None:
-                del self._blocks[old]
-        return block
+    def step(self, at: int, step: int, y: int, height: int) -> tuple[int, int]:
+        """Go from a turn to the next, or by a line within one that is longer than the view.
 
-    def change(self, at: int, folds: Folds) -> None:
-        """Open or fold one turn."""
-        self.folds = folds
-        self._blocks.pop(at, None)
-        self._heights[at] = self._count(at)
-        self._ends = list(accumulate(self._heights))
+        Returns the turn in front and `y`.
+        """
+        top, end = self.top(at), self.end(at)
+        if end <= y or top >= y + height:
+            place = self.place(y)
+            return place.turn if place is not None else at, y
+        if step > 0 and end > y + height:
+            return at, y + 1
+        if step < 0 and top < y:
+            return at, y - 1
+        at = first_shown(self.turns, self.folds, at + step, step, at)
+        # At least the edge of the turn where the reader comes from is in view.
+        top, end = self.top(at), self.end(at)
+        if step > 0 and end > y + height:
+            return at, min(end - height, max(y + 1, top))
+        if step < 0 and top < y:
+            return at, max(top, min(y - 1, end - height))
+        return at, y
+
+    def scroll_pages(self, at: int, pages: int, y: int, height: int) -> tuple[int, int]:
+        """Scroll by a page, the first turn that begins there in front.
+
+        Returns the turn in front and `y`.
+        """
+        goal = min(max(0, self.height - height), max(0, y + pages * max(1, height - 2)))
+        if goal == y:
+            end = len(self.turns) - 1 if pages > 0 else 0
+            return first_shown(self.turns, self.folds, end, -pages, at), goal
+        place = self.place(goal)
+        if place is None:
+            return at, goal
+        is_within = place.line > self.block(place.turn).lead
+        has_more = self.end(place.turn) < goal + height
+        start = place.turn + 1 if is_within and has_more else place.turn
+        return first_shown(self.turns, self.folds, start, 1, at), goal
+
+    def line_in_view(self, at: int, line: int, y: int, height: int) -> int:
+        """Return the `y` at which a line of a turn is in sight."""
+        top = self.head(at)
+        goal = top + line
+        if y <= goal < y + height - 1:
+            return y
+        return max(0, top - 2 if goal < top - 2 + height - 1 else goal - height // 2)
 
 
-def make_block(turns: Sequence[Turn], at: int, folds: Folds, width: int) -> Block:
-    """Cut the text of a turn into lines."""
-    turn = turns[at]
-    lead = 1 if at > 0 and turn.kind is TurnKind.MESSAGE else 0
-    if not folds.is_open(turns, at):
-        return Block("", (), lead, 0)
-    whole = folds.wholes.get(at)
-    text = display_text(turn.text) if whole is None else whole
-    more = 0 if whole is not None else max(0, turn.size - len(turn.text))
-    spans = wrap(text, width - INDENT) if text else ()
-    return Block(text, spans, lead, more)
+def first_shown(turns: Sequence[Turn], folds: Folds, at: int, step: int, default: int) -> int:
+    """Return the first turn from a place on, up or down, that has a line."""
+    places = range(at, len(turns)) if step > 0 else range(min(at, len(turns) - 1), -1, -1)
+    return next((one for one in places if not folds.is_hidden(turns[one])), default)
 
 
 # --- lines that name turns ------------------------------------------------------------------------
 
 
 def head_line(
-    turns: Sequence[Turn], at: int, *, is_open: bool, width: int, glyphs: Glyphs, why: str = ""
+    turns: Sequence[Turn], at: int, *, is_open: bool, width: int, glyphs: Glyphs
 ) -> Content:
-    """Name a turn in one line; `why` is what is wrong with a line that is no record."""
+    """Name a turn in one line."""
     turn, stamp = turns[at], _stamp(turns, at)
     if turn.kind is TurnKind.MALFORMED:
-        problem = f"{glyphs.degraded} line {turn.line} is no record{f': {why}' if why else ''}"
+        problem = f"{glyphs.degraded} line {turn.line} is no record: {turn.text}"
         return fmt.fit(Content.styled(safe_line(problem), "$state-warn"), width)
     if turn.kind in (TurnKind.RESET, TurnKind.COMPACTION):
         return _rule(turn, stamp, width, glyphs)
@@ -448,129 +487,3 @@ class Marks:
                 low, high = max(match.start(), start), min(match.end(), end)
                 spans += [(low - start, high - start)] if low < high else []
         return spans
-
-
-# --- the place of a reader ------------------------------------------------------------------------
-
-
-class Position:
-    """Where in a conversation somebody reads, and what of it is open.
-
-    `y` is the first line of the page in view, `height` the lines of the view.
-    """
-
-    def __init__(self) -> None:
-        self.turns: Sequence[Turn] = ()
-        self.folds = Folds()
-        self.page: Page | None = None
-        """The lines; `None` while they are made, or there is no conversation."""
-        self.at = 0
-        """The turn in front."""
-
-    @property
-    def turn(self) -> Turn | None:
-        """The turn in front."""
-        return self.turns[self.at] if self.turns else None
-
-    def open(self, turns: Sequence[Turn], at: int, folds: Folds | None) -> None:
-        """Read these turns; `folds` are those of the same conversation before."""
-        self.turns = turns
-        says_nothing = all(turn.kind is TurnKind.OTHER for turn in turns)
-        self.folds = folds or Folds(with_records=says_nothing)
-        self.choose(at)
-        self.choose(self.shown_from(self.at, 1))
-
-    def choose(self, at: int) -> None:
-        """Put a turn in front, the first or the last one where there is none there."""
-        self.at = min(max(0, at), max(0, len(self.turns) - 1))
-
-    def shown_from(self, at: int, step: int) -> int:
-        """Return the first turn from a place on that has a line; the one in front without any."""
-        while 0 <= at < len(self.turns):
-            if not self.folds.is_hidden(self.turns, at):
-                return at
-            at += step
-        return self.at
-
-    def step(self, step: int, y: int, height: int) -> int:
-        """Go to the next turn, or by a line within one that is longer than the view; return `y`."""
-        page = self.page
-        if page is None or not self.turns:
-            return y
-        top, end = page.top(self.at), page.end(self.at)
-        if end <= y or top >= y + height:
-            place = page.place(y)
-            self.choose(place.turn if place is not None else self.at)
-            return y
-        if step > 0 and end > y + height:
-            return y + 1
-        if step < 0 and top < y:
-            return y - 1
-        self.choose(self.shown_from(self.at + step, step))
-        # At least the edge of the turn where the reader comes from is in view.
-        top, end = page.top(self.at), page.end(self.at)
-        if step > 0 and end > y + height:
-            return min(end - height, max(y + 1, top))
-        if step < 0 and top < y:
-            return max(top, min(y - 1, end - height))
-        return y
-
-    def scroll_pages(self, pages: int, y: int, height: int) -> int:
-        """Scroll by a page, the first turn that begins there in front; return `y`."""
-        page = self.page
-        if page is None or not self.turns:
-            return y
-        goal = min(max(0, page.height - height), max(0, y + pages * max(1, height - 2)))
-        if goal == y:
-            last = len(self.turns) - 1
-            self.choose(self.shown_from(last, -1) if pages > 0 else self.shown_from(0, 1))
-            return goal
-        place = page.place(goal)
-        if place is not None:
-            is_next = place.line > page.block(place.turn).lead
-            more = page.end(place.turn) < goal + height
-            self.choose(self.shown_from(place.turn + 1 if is_next and more else place.turn, 1))
-        return goal
-
-    def line_in_view(self, line: int | None, y: int, height: int) -> int:
-        """Return the `y` at which a line of the turn in front is in sight."""
-        assert self.page is not None
-        top = self.page.head(self.at)
-        goal = top + (line or 0)
-        if y <= goal < y + height - 1:
-            return y
-        return max(0, top - 2 if goal < top - 2 + height - 1 else goal - height // 2)
-
-    def question(self, step: int) -> int | None:
-        """Return the next, or the last, thing that the user said."""
-        at = self.at + step
-        while 0 <= at < len(self.turns):
-            if self.turns[at].kind is TurnKind.MESSAGE and self.turns[at].role == "user":
-                return at
-            at += step
-        return None
-
-    def unfolded(self) -> Folds | None:
-        """Return the folds with the turn in front opened or folded again.
-
-        `None` where the rest of its text has to be read first.
-        """
-        folds, at, kind = self.folds, self.at, self.turns[self.at].kind
-        if not folds.is_open(self.turns, at):
-            return folds.toggled(at)
-        if self.page is not None and self.page.block(at).more > 0:
-            return None
-        if at in folds.wholes:
-            others = {key: text for key, text in folds.wholes.items() if key != at}
-            folds = replace(folds, wholes=others)
-        return folds.toggled(at) if kind in FOLDED else folds
-
-    def toggle_records(self) -> Folds:
-        """Return the folds with the records that nobody says shown, or hidden."""
-        folds = replace(self.folds, with_records=not self.folds.with_records)
-        if not folds.with_records:
-            said = (
-                at for at in range(self.at, -1, -1) if self.turns[at].kind is not TurnKind.OTHER
-            )
-            self.at = next(said, self.at)
-        return folds

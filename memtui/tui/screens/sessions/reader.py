@@ -5,20 +5,17 @@ from __future__ import annotations
 import os
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.getters import query_one
 from textual.timer import Timer
 from textual.widgets import Input, Static
-from textual.worker import get_current_worker
 
-from memtui.errors import Cancelled
 from memtui.model import Chunk, Ranked, Reason
 from memtui.model.conversations import ConversationListing, Turn, TurnKind
 from memtui.report.words import left_out_words
@@ -28,13 +25,12 @@ from memtui.tui.background import tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.sessions.listing import badge
 from memtui.tui.screens.sessions.page import Borders, Edge, turn_of, turn_with_words
-from memtui.tui.screens.sessions.pane import Pane, aside, error_line, why
+from memtui.tui.screens.sessions.pane import Pane, aside, error_line, in_thread
 from memtui.tui.screens.sessions.turn_view import TurnView
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.result_rows import query_terms
 
 if TYPE_CHECKING:
-    from memtui.engine import Engine
     from memtui.engine.conversations.reading import OpenConversation
 
 WATCH_SECONDS = 3.0
@@ -48,27 +44,20 @@ Stat = tuple[tuple[int, int], ...]
 """Size in bytes and mtime in ns of each file that holds a conversation."""
 
 
-class MatchingTurns:
-    """The turns that hold what is looked for: a text, else the chunks of an answer."""
+class Goal(NamedTuple):
+    """The turn that has to be in front once a conversation is read."""
 
-    def __init__(self) -> None:
-        self.needle = ""
-        """The text; empty when none is looked for."""
-        self.places: Sequence[int] = ()
-        self.is_looking = False
+    line: int
+    end_line: int | None
+    """The last line of the chunk that begins there, where one was asked for."""
+    kind: TurnKind
+    """The kind of turn that is meant where a line has several."""
 
-    def counter(self, at: int, glyphs: Glyphs) -> str:
-        """Say which of how many of them is in front."""
-        if self.is_looking:
-            return f"looking{glyphs.ellipsis}"
-        if not self.places:
-            return "not found" if self.needle else ""
-        return f"{fmt.count(bisect_right(self.places, at))}/{fmt.count(len(self.places))}"
-
-    def next(self, at: int, step: int) -> int:
-        """Return the next one, or the one before, round at the ends; step 0 may stay."""
-        place = bisect_right(self.places, at) if step > 0 else bisect_left(self.places, at)
-        return self.places[(place - (step < 0)) % len(self.places)]
+    def place(self, turns: Sequence[Turn], terms: Sequence[str]) -> int:
+        """Return the turn that is meant."""
+        if self.end_line is None:
+            return turn_of(turns, self.line, self.kind)
+        return turn_with_words(turns, self.line, self.end_line, terms)
 
 
 def turns_of_answer(
@@ -94,7 +83,7 @@ def stat_of(listing: ConversationListing) -> Stat:
     stats = []
     for path in (listing.place, listing.place + _WRITTEN_AHEAD)[: 2 if listing.session else 1]:
         try:
-            state = os.stat(Path(path))
+            state = os.stat(path)
         except OSError:
             # Gone or not to be looked at: what that means is told by who lists or reads it.
             continue
@@ -114,16 +103,15 @@ class ReaderPane(Pane):
         """What is shown."""
         self.path = ""
         """Of what is being read, or was read last."""
-        self.terms: tuple[str, ...] = ()
+        self.needle = ""
+        """The text that is looked for; empty when none is."""
+        self.matches: Sequence[int] = ()
+        """The turns that hold the text; else those of the chunks of the present answer."""
+        self._is_looking = False
+        self._terms: tuple[str, ...] = ()
         """The words of the query that led to what is read."""
-        self.matching = MatchingTurns()
-        self.borders = Borders(())
-        self._line: int | None = None
-        """The line whose turn has to be in front once it is read."""
-        self._end_line: int | None = None
-        """The last line of the chunk that begins there, where one was asked for."""
-        self._kind = TurnKind.MESSAGE
-        """The kind of turn that is meant where a line has several."""
+        self._borders = Borders(())
+        self._goal: Goal | None = None
         self._typed: Timer | None = None
         self._stat: tuple[str, Stat] | None = None
         """The path of the conversation that was looked at last, and its files."""
@@ -141,7 +129,7 @@ class ReaderPane(Pane):
         """Say what to do, and look at what is read from time to time."""
         self.view.show_message([aside("Choose a conversation to read it here.")])
         self.show_title()
-        self.set_interval(WATCH_SECONDS, self._look)
+        self.set_interval(WATCH_SECONDS, self.look)
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -160,22 +148,33 @@ class ReaderPane(Pane):
         it is the turn up to there that holds the most of the words.
         """
         is_shown = self.conversation is not None and self.conversation.listing.path == path
-        self.path, self._line, self._end_line, self._kind = path, line, end_line, kind
-        self.terms = tuple(terms)
-        if is_shown and line is not None:
-            self._to_line(line)
+        self.path, self._terms = path, tuple(terms)
+        self._goal = Goal(line, end_line, kind) if line is not None else None
+        if is_shown and self._goal is not None:
+            self._reach_goal()
             return
         if not is_shown:
             self.conversation = None
             self.view.show_message([aside(f"reading{self.glyphs.ellipsis}")])
             self.stop_looking()
-        if self.engine is not None:
-            self._read(self.engine, path)
+        engine = self.engine
+        if engine is None:
+            return
+
+        def work(cancelled: Callable[[], bool]) -> tuple[OpenConversation, Borders, list[Edge]]:
+            conversation = engine.conversations.read(path, cancelled=cancelled)
+            borders = Borders(engine.browse.chunks_of(path))
+            return conversation, borders, borders.edges(conversation.turns)
+
+        in_thread(
+            self, work, lambda answer: self._show(*answer), self._not_read,
+            description="read the conversation", group="conversation",
+        )  # fmt: skip
 
     def read_best(self, path: str, best: Chunk | None) -> None:
         """Read a conversation, at the chunk of it that the present answer has."""
         if best is None:
-            self.read(path, terms=self.terms)
+            self.read(path, terms=self._terms)
         else:
             terms = self.answer_terms()
             self.read(path, best.start_line, end_line=best.end_line, terms=terms)
@@ -185,71 +184,38 @@ class ReaderPane(Pane):
         ranked = self.ranked
         return query_terms(ranked) if ranked is not None else ()
 
-    @work(
-        thread=True, exclusive=True, group="conversation", exit_on_error=False,
-        description="read the conversation",
-    )  # fmt: skip
-    def _read(self, engine: Engine, path: str) -> None:
-        worker = get_current_worker()
-        try:
-            conversation = engine.conversations.read(path, cancelled=lambda: worker.is_cancelled)
-            borders = Borders(engine.browse.chunks_of(path))
-        except Cancelled:
-            return
-        except Exception as error:
-            # Whatever a transcript does to its reader is told in the reader's place.
-            self.call_later(self._not_read, path, why(error))
-            return
-        edges = borders.edges(conversation.turns)
-        self.call_later(self._show, path, conversation, borders, edges)
-
-    def _not_read(self, path: str, error: str) -> None:
-        if path == self.path:
-            self.conversation, self.borders = None, Borders(())
-            self.view.show_message([error_line(error, self.glyphs)])
-            self.show_title()
+    def _not_read(self, error: str) -> None:
+        self.conversation, self._borders = None, Borders(())
+        self.view.show_message([error_line(error, self.glyphs)])
+        self.show_title()
 
     def _show(
-        self, path: str, conversation: OpenConversation, borders: Borders, edges: Sequence[Edge]
+        self, conversation: OpenConversation, borders: Borders, edges: Sequence[Edge]
     ) -> None:
         """Show what was read, where the reader was or at the line that is asked for."""
-        if path != self.path:
-            return
-        before, position = self.conversation, self.view.position
-        self.conversation, self.borders = conversation, borders
-        turns, line = conversation.turns, self._line
-        is_again = before is not None and before.listing.path == path
-        is_same = is_again and _begins_with(turns, position.turns)
-        at = self._place_of(turns, line or 1)
-        if is_again and line is None and position.turn is not None:
-            turn = position.turn
-            at = position.at if is_same else turn_of(turns, turn.line, turn.kind)
-        self.view.show_turns(
-            turns,
-            at=at,
-            edges=edges,
-            problems=dict(conversation.malformed),
-            folds=position.folds if is_same else None,
-        )
+        before, view = self.conversation, self.view
+        self.conversation, self._borders = conversation, borders
+        turns = conversation.turns
+        is_again = before is not None and before.listing.path == self.path
+        is_same = is_again and _begins_with(turns, view.turns)
+        at = turn_of(turns, 1)
+        if is_again and view.turn is not None:
+            at = view.at if is_same else turn_of(turns, view.turn.line, view.turn.kind)
+        view.show_turns(turns, at=at, edges=edges, folds=view.folds if is_same else None)
         self._look_again()
-        if line is not None:
-            self._to_line(line)
-        self.sessions.conversations.take_listing(conversation.listing)
+        if self._goal is not None:
+            self._reach_goal()
+        self.sessions.conversations.take_counts((conversation.listing,))
         self.show_title()
-        self.sessions.asked.list_calls(path, is_grown=is_again)
+        self.sessions.asked.list_calls(self.path, is_grown=is_again)
 
-    def _to_line(self, line: int) -> None:
-        """Put the turn of a line in front, opened, with the marked words in sight."""
-        self._line = None
+    def _reach_goal(self) -> None:
+        """Put the turn that is asked for in front, opened, with the marked words in sight."""
+        goal, self._goal = self._goal, None
         self._look_again()
-        self.view.front(self._place_of(self.view.position.turns, line))
+        if goal is not None:
+            self.view.front(goal.place(self.view.turns, self._terms))
         self.show_title()
-
-    def _place_of(self, turns: Sequence[Turn], line: int) -> int:
-        """Return the turn meant by a line, and by the end of the chunk that begins there."""
-        if self._end_line is None:
-            return turn_of(turns, line, self._kind)
-        return turn_with_words(turns, line, self._end_line, self.terms)
 
     def follow(self, now: ConversationListing | None) -> None:
         """Read the conversation again when its file, or what the index has of it, changed."""
@@ -259,7 +225,7 @@ class ReaderPane(Pane):
         if now is not None and (now.size, now.changed, now.chunks) != (
             *(before.size, before.changed, before.chunks),
         ):
-            self.read(now.path, terms=self.terms)
+            self.read(now.path, terms=self._terms)
         else:
             self.show_title()
 
@@ -268,7 +234,7 @@ class ReaderPane(Pane):
     @on(TurnView.Moved)
     def show_title(self) -> None:
         """Say what is read, and where in it the reader is."""
-        view, turn = self.view, self.view.position.turn
+        view, turn = self.view, self.view.turn
         view.border_title, view.border_subtitle = Content("Conversation"), Content("")
         if self.conversation is None:
             return
@@ -276,21 +242,32 @@ class ReaderPane(Pane):
         view.border_title = Content(safe_line(safe_line(listing.title) or listing.path))
         if turn is None:
             return
-        known = self.sessions.conversations.state
-        now = known.listings.get(self.path)
-        chunk = self.borders.at(turn.line)
-        position = view.position
-        entry = f"entry {fmt.count(position.at + 1)}/{fmt.count(len(position.turns))}"
+        conversations = self.sessions.conversations
+        now = conversations.listings.get(self.path)
+        chunk = self._borders.at(turn.line)
+        entry = f"entry {fmt.count(view.at + 1)}/{fmt.count(len(view.turns))}"
         parts = (
-            ("gone from the disk" if known.is_loaded and now is None else "", "$state-warn"),
+            (
+                "gone from the disk" if conversations.is_loaded and now is None else "",
+                "$state-warn",
+            ),
             (badge(now) if now and now.state is Reason.STALE else "", "$state-warn"),
-            (self.matching.counter(position.at, self.glyphs), "$mark"),
-            (f"chunk {fmt.count(chunk[0])}/{fmt.count(len(self.borders))}" if chunk else "", ""),
+            (self._counter(), "$mark"),
+            (f"chunk {fmt.count(chunk[0])}/{fmt.count(len(self._borders))}" if chunk else "", ""),
             (entry, ""),
         )
         view.border_subtitle = Content("  ").join(
             Content.styled(part, style) for part, style in parts if part
         )
+
+    def _counter(self) -> str:
+        """Say which of how many turns with what is looked for is in front."""
+        if self._is_looking:
+            return f"looking{self.glyphs.ellipsis}"
+        if not self.matches:
+            return "not found" if self.needle else ""
+        number = bisect_right(self.matches, self.view.at)
+        return f"{fmt.count(number)}/{fmt.count(len(self.matches))}"
 
     # --- whole texts ----------------------------------------------------------------------------
 
@@ -298,31 +275,27 @@ class ReaderPane(Pane):
     def whole_wanted(self, message: TurnView.WholeWanted) -> None:
         """Read the whole text of a turn."""
         message.stop()
-        if self.conversation is not None:
-            self._read_whole(self.conversation, message.at)
+        self._read_whole(message.at)
 
-    @work(thread=True, group="whole", exit_on_error=False, description="read the whole text")
-    def _read_whole(
-        self, conversation: OpenConversation, at: int, *, is_for_match: bool = False
-    ) -> None:
-        try:
-            text, error = conversation.whole(at).text, ""
-        except Exception as failure:
-            # As for the conversation: it is one line of this screen.
-            text, error = "", why(failure)
-        self.call_later(self._show_whole, conversation, at, text, error, is_for_match)
+    def _read_whole(self, at: int, *, is_for_match: bool = False) -> None:
+        conversation = self.conversation
+        if conversation is None:
+            return
 
-    def _show_whole(
-        self, conversation: OpenConversation, at: int, text: str, error: str, is_for_match: bool
-    ) -> None:
-        if conversation is not self.conversation:
-            return
-        if error:
-            tell(self.sessions, f"cannot show the whole text: {error}", error=True)
-            return
-        self.view.take_whole(at, text)
-        if is_for_match and at == self.view.position.at:
-            self.view.to_match()
+        def show(text: str) -> None:
+            if conversation is self.conversation:
+                self.view.take_whole(at, text)
+                if is_for_match and at == self.view.at:
+                    self.view.to_match()
+
+        in_thread(
+            self,
+            lambda cancelled: conversation.whole(at).text,
+            show,
+            lambda error: tell(self.sessions, f"cannot show the whole text: {error}", error=True),
+            description="read the whole text",
+            group=f"whole {at}",
+        )
 
     # --- looking for a text ---------------------------------------------------------------------
 
@@ -337,7 +310,7 @@ class ReaderPane(Pane):
 
     def stop_looking(self) -> bool:
         """Look for nothing any more; whether something was looked for."""
-        was_looking = bool(self.matching.needle) or self.screen.has_class("-within")
+        was_looking = bool(self.needle) or self.screen.has_class("-within")
         if self._typed is not None:
             self._typed.stop()
         self.screen.remove_class("-within")
@@ -349,19 +322,37 @@ class ReaderPane(Pane):
 
     def _look_again(self) -> None:
         """Mark what is looked for in what was read, and look through it again."""
-        self._look_for(self.within_input.value if self.matching.needle else "")
+        self._look_for(self.within_input.value if self.needle else "")
 
     def _look_for(self, needle: str) -> None:
-        matching, read = self.matching, self.conversation
-        matching.needle, matching.places, matching.is_looking = needle, (), bool(needle)
-        self.view.mark(self.terms, needle)
-        if read is None:
+        self.needle, self.matches, self._is_looking = needle, (), bool(needle)
+        self.view.mark(self._terms, needle)
+        self.workers.cancel_group(self, "find")
+        conversation = self.conversation
+        if conversation is None:
             return
         if needle:
-            self._find(read, needle)
+            in_thread(
+                self,
+                lambda cancelled: conversation.find(needle, cancelled=cancelled),
+                self._show_matches,
+                self._not_looked,
+                description="look through the conversation",
+                group="find",
+            )
         else:
-            turns = self.view.position.turns
-            matching.places = turns_of_answer(self.ranked, self.path, turns, self.terms)
+            self.matches = turns_of_answer(self.ranked, self.path, self.view.turns, self._terms)
+
+    def _not_looked(self, error: str) -> None:
+        tell(self.sessions, f"cannot look through it: {error}", error=True)
+        self._show_matches(())
+
+    def _show_matches(self, matches: Sequence[int]) -> None:
+        """Go to the first turn from here on that holds the text."""
+        self._is_looking, self.matches = False, matches
+        if matches:
+            self._to_match(0)
+        self.show_title()
 
     @on(Input.Changed, "#within")
     def within_changed(self, event: Input.Changed) -> None:
@@ -375,9 +366,9 @@ class ReaderPane(Pane):
     def within_submitted(self, event: Input.Submitted) -> None:
         """Look for it now, and go on reading."""
         event.stop()
-        if self.within_input.value != self.matching.needle:
+        if self.within_input.value != self.needle:
             self._find_typed()
-        if not self.matching.needle:
+        if not self.needle:
             self.screen.remove_class("-within")
         self.view.focus()
 
@@ -387,65 +378,35 @@ class ReaderPane(Pane):
         self._look_for(self.within_input.value)
         self.show_title()
 
-    @work(
-        thread=True, exclusive=True, group="find", exit_on_error=False,
-        description="look through the conversation",
-    )  # fmt: skip
-    def _find(self, conversation: OpenConversation, text: str) -> None:
-        worker = get_current_worker()
-        places: Sequence[int] = ()
-        try:
-            places = sorted(conversation.find(text, cancelled=lambda: worker.is_cancelled))
-            error = ""
-        except Cancelled:
-            return
-        except Exception as failure:
-            # As for the conversation: it is one line of this screen.
-            error = why(failure)
-        self.call_later(self._show_places, conversation, text, places, error)
-
-    def _show_places(
-        self, conversation: OpenConversation, text: str, places: Sequence[int], error: str
-    ) -> None:
-        """Go to the first turn from here on that holds the text."""
-        if conversation is not self.conversation or text != self.matching.needle:
-            return
-        self.matching.is_looking, self.matching.places = False, places
-        if error:
-            tell(self.sessions, f"cannot look through it: {error}", error=True)
-        if places:
-            self._to_match(0)
-        self.show_title()
-
     def match(self, step: int) -> None:
         """Go to the next, or the previous, turn with what is looked for; round at the ends."""
-        if self.matching.places:
+        if self.matches:
             self._to_match(step)
-        elif not self.matching.needle:
+        elif not self.needle:
             self.open_within()
 
     def _to_match(self, step: int) -> None:
-        view, position = self.view, self.view.position
-        at = self.matching.next(position.at, step)
+        """Go to a turn of the matches; with step 0 it may be the one in front."""
+        view, matches = self.view, self.matches
+        place = bisect_right(matches, view.at) if step > 0 else bisect_left(matches, view.at)
+        at = matches[(place - (step < 0)) % len(matches)]
         view.front(at)
-        turn = position.turns[at]
-        is_cut = turn.size > len(turn.text) and at not in position.folds.wholes
-        page = position.page
+        turn, page = view.turns[at], view.page
+        is_cut = turn.size > len(turn.text) and at not in view.folds.wholes
         is_seen = page is not None and view.marks.first_line(page.block(at)) is not None
-        if is_cut and not is_seen and self.conversation is not None:
-            self._read_whole(self.conversation, at, is_for_match=True)
+        if is_cut and not is_seen:
+            self._read_whole(at, is_for_match=True)
         self.show_title()
 
     # --- the turn in front ----------------------------------------------------------------------
 
     def copy_text(self) -> None:
         """Copy the text of the turn in front, as far as it is read; control characters replaced."""
-        position = self.view.position
-        turn = position.turn
+        view, turn = self.view, self.view.turn
         if turn is None:
             tell(self.sessions, "Nothing to copy: open a conversation first.")
             return
-        text = position.folds.wholes.get(position.at, turn.text)
+        text = view.folds.wholes.get(view.at, turn.text)
         self.app.copy_to_clipboard(safe(text))
         rest = turn.size - len(text)
         more = f", {fmt.count(rest)} more are not shown: enter shows them" if rest > 0 else ""
@@ -453,8 +414,8 @@ class ReaderPane(Pane):
 
     def show_chunk(self) -> None:
         """Show everything that the index holds about the chunk of the turn in front."""
-        turn = self.view.position.turn
-        chunk = self.borders.at(turn.line) if turn is not None else None
+        turn = self.view.turn
+        chunk = self._borders.at(turn.line) if turn is not None else None
         if chunk is not None:
             self.sessions.main_app.open_chunk(chunk[1].id)
         elif turn is not None and turn.left_out:
@@ -465,17 +426,18 @@ class ReaderPane(Pane):
 
     # --- following ------------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """Look whether the conversation changed, while this screen is in front."""
-        if self.screen.is_current and self.conversation is not None:
-            self._watch(self.conversation.listing)
-
-    @work(
-        thread=True, exclusive=True, group="watch", exit_on_error=False,
-        description="look at the conversation",
-    )  # fmt: skip
-    def _watch(self, listing: ConversationListing) -> None:
-        self.call_later(self._looked_at, listing, stat_of(listing))
+        if not self.screen.is_current or self.conversation is None:
+            return
+        listing = self.conversation.listing
+        in_thread(
+            self,
+            lambda cancelled: stat_of(listing),
+            lambda stat: self._looked_at(listing, stat),
+            description="look at the conversation",
+            group="watch",
+        )
 
     def _looked_at(self, listing: ConversationListing, stat: Stat) -> None:
         """List and read anew what changed; at thousands of transcripts less often."""

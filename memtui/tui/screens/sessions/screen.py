@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from textual import events, on, work
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -16,205 +15,34 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widget import Widget
 from textual.widgets import Input, Static
-from textual.worker import get_current_worker
 
-from memtui.errors import Cancelled
 from memtui.model import citation
-from memtui.model.conversations import ConversationListing, TranscriptSource
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
 from memtui.tui.background import tell
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import Glyphs, glyphs
+from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import edit_place
 from memtui.tui.screens.base import HEIGHTS, TOO_SMALL, WIDTHS, BaseScreen
 from memtui.tui.screens.sessions.asked import AskedPane
-from memtui.tui.screens.sessions.listing import (
-    ConversationList,
-    Matches,
-    best_chunk,
-    listing_facts,
-    listing_row,
-    matches_by_path,
-)
-from memtui.tui.screens.sessions.pane import Pane, why
+from memtui.tui.screens.sessions.listing import ListPane, best_chunk
 from memtui.tui.screens.sessions.reader import ReaderPane
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.widgets.line_view import Facts
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
-    from memtui.engine import Engine
     from memtui.tui.app import MemtuiApp
 
 PANES = ("list", "reader", "asked")
 ONE_PANE = 100
 """Below so many columns one pane is shown at a time."""
-COUNTED_SECONDS = 0.25
-"""What is counted is shown so often at most."""
-RELOAD_SECONDS = 0.5
 _FIRST = {"list": "#conversations", "reader": "#turns", "asked": "#memory-calls"}
 _OFFERED = {
     "list": ("find", "asked", "sort", "sources…", "back"),
     "reader": ("find", "asked", "edit", "back"),
     "asked": ("turn", "place", "asked everywhere", "back"),
 }
-
-
-class ListPane(Pane):
-    """Conversations, newest first or in another order, and what there is to know of one."""
-
-    rows = query_one("#conversations", RowList)
-
-    def __init__(self, glyphs: Glyphs) -> None:
-        super().__init__(glyphs, id="sessions-list")
-        self.state = ConversationList()
-        self.look_seconds = 0.0
-        """How long the last look at the transcripts took."""
-        self._filter = ""
-        self._is_reloading_soon = self._is_behind = False
-
-    @property
-    def chosen_path(self) -> str:
-        """The path of the chosen conversation; empty without one."""
-        return self.rows.chosen_id or ""
-
-    def compose(self) -> ComposeResult:
-        """The list, and the facts of the chosen conversation."""
-        yield RowList(id="conversations", marker=self.glyphs.marker, opens="read")
-        yield Facts(id="conversation-facts", label_width=7)
-
-    def load(self) -> None:
-        """Look for conversations."""
-        if self.engine is not None:
-            self._look(self.engine)
-
-    def content_changed(self) -> None:
-        """Follow a changed index: bursts become one look, behind another screen none."""
-        self._is_behind = True
-        self.catch_up()
-
-    def catch_up(self) -> None:
-        """Look again, some time after the last look, if something changed since."""
-        is_due = self._is_behind and not self._is_reloading_soon
-        if is_due and self.is_mounted and self.screen.is_current:
-            self._is_reloading_soon = True
-            # A look at thousands of transcripts takes its time from whoever indexes them.
-            self.set_timer(max(RELOAD_SECONDS, 5 * self.look_seconds), self._reload)
-
-    def _reload(self) -> None:
-        self._is_reloading_soon = self._is_behind = False
-        self.load()
-        self.sessions.asked.replay_changed()
-
-    @work(
-        thread=True, exclusive=True, group="conversations", exit_on_error=False,
-        description="list the conversations",
-    )  # fmt: skip
-    def _look(self, engine: Engine) -> None:
-        began = time.monotonic()
-        listings: Sequence[ConversationListing] = ()
-        sources: Sequence[TranscriptSource] = ()
-        try:
-            listings, sources = engine.conversations.listings(), engine.conversations.sources()
-            error = ""
-        except Exception as failure:
-            # Whatever a folder of transcripts does to its reader is one line of this screen.
-            error = why(failure)
-        self.call_later(self._take, listings, sources, error, time.monotonic() - began)
-
-    def _take(
-        self,
-        listings: Sequence[ConversationListing],
-        sources: Sequence[TranscriptSource],
-        error: str,
-        seconds: float,
-    ) -> None:
-        """Show what there is, and go on counting what takes reading."""
-        state = self.state
-        state.is_loaded, state.error, self.look_seconds = True, error, seconds
-        if error and state.listings:
-            tell(self.sessions, f"cannot list the conversations: {error}", error=True)
-            return
-        uncounted = state.take(listings, sources)
-        self.show()
-        self.sessions.reader.follow(state.listings.get(self.sessions.reader.path))
-        if uncounted and self.engine is not None:
-            self._count(self.engine, uncounted)
-
-    @work(
-        thread=True, exclusive=True, group="count", exit_on_error=False,
-        description="count the turns of the conversations",
-    )  # fmt: skip
-    def _count(self, engine: Engine, listings: Sequence[ConversationListing]) -> None:
-        worker = get_current_worker()
-        waiting: list[ConversationListing] = []
-        shown = time.monotonic()
-
-        def counted(listing: ConversationListing) -> None:
-            nonlocal shown
-            waiting.append(listing)
-            if time.monotonic() - shown > COUNTED_SECONDS:
-                shown = time.monotonic()
-                self.call_later(self.take_counts, tuple(waiting), is_all=False)
-                waiting.clear()
-
-        try:
-            engine.conversations.count(listings, counted, cancelled=lambda: worker.is_cancelled)
-        except Cancelled:
-            return
-        self.call_later(self.take_counts, tuple(waiting), is_all=True)
-
-    def take_counts(self, listings: Sequence[ConversationListing], *, is_all: bool) -> None:
-        """Fill in what was counted."""
-        self.state.take_counts(listings, is_all=is_all)
-        self.show()
-
-    def take_listing(self, listing: ConversationListing) -> None:
-        """Fill in what reading a conversation told of it."""
-        self.state.listings[listing.path] = listing
-        self.show()
-
-    def show(self, text: str | None = None) -> None:
-        """Draw the list, the chosen row as it was; `text` is another filter."""
-        self._filter = self._filter if text is None else text
-        state, widget, sessions = self.state, self.rows, self.sessions
-        matches = matches_by_path(self.ranked)
-        shown, problems = state.shown(self._filter, matches)
-        if shown:
-            lines = 1 if sessions.is_small else 2
-            rows = [
-                listing_row(each, matches.get(each.path, Matches()), lines=lines) for each in shown
-            ]
-            widget.set_rows(rows, keep=widget.chosen_id or sessions.reader.path)
-        else:
-            widget.show_message(state.empty_lines(self._filter, sessions.glyphs))
-        widget.border_title = Content(state.title(len(shown)))
-        widget.border_subtitle = Content(state.subtitle())
-        note, style = (problems[0], "$state-warn") if problems else (state.note(), fmt.MUTED)
-        count = sessions.query_one("#sessions-count", Static)
-        count.update(Content.styled(safe_line(note), style), layout=False)
-        self.show_facts()
-
-    def sort(self) -> None:
-        """Show the list in the next order."""
-        self.state.sort_by_next()
-        self.show()
-
-    def move(self, step: int) -> None:
-        """Move the choice while the filter is typed."""
-        if self.sessions.filter_input.has_focus:
-            self.rows.action_move(step)
-
-    @on(RowList.Chosen)
-    def show_facts(self) -> None:
-        """Show what there is to know of the chosen conversation."""
-        listing = self.state.listings.get(self.chosen_path)
-        matches = matches_by_path(self.ranked).get(self.chosen_path, Matches())
-        facts = listing_facts(listing, matches) if listing is not None else ()
-        self.query_one("#conversation-facts", Facts).show_facts(facts)
 
 
 class SessionsScreen(BaseScreen[None]):
@@ -355,14 +183,14 @@ class SessionsScreen(BaseScreen[None]):
 
     def worded(self, binding: Binding) -> Binding:
         """Offer what belongs to the pane in front."""
-        matches = ("next",) if self.reader.matching.needle else ()
+        matches = ("next",) if self.reader.needle else ()
         return replace(binding, show=binding.description in (*matches, *_OFFERED[self.pane]))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey what has nothing to be done to."""
         match (action, *parameters[:2]):
             case ("part", "asked", "show_turn" | "replay_chosen" | "show_place"):
-                return True if self.asked.state.calls else None
+                return True if self.asked.calls else None
             case ("part", "reader", "show_chunk" | "copy_text"):
                 return True if self.reader.conversation is not None else None
             case ("edit" | "copy_citation",):
@@ -456,7 +284,7 @@ class SessionsScreen(BaseScreen[None]):
 
     def _place(self) -> tuple[str, int] | None:
         """Return the path and the line that keys are about: of the pane in front."""
-        turn, call = self.reader.view.position.turn, self.asked.chosen
+        turn, call = self.reader.view.turn, self.asked.chosen
         if self.pane == "asked":
             return (call.path, call.line) if call is not None else None
         if self.pane == "reader" and self.reader.conversation is not None and turn is not None:
@@ -470,7 +298,7 @@ class SessionsScreen(BaseScreen[None]):
         if place is None or engine is None:
             tell(self, "Nothing to edit: choose a conversation first.")
             return
-        listing = self.conversations.state.listings.get(place[0])
+        listing = self.conversations.listings.get(place[0])
         if listing is None or listing.session:
             why = "is gone" if listing is None else "is rows of a database"
             tell(self, f"No file to edit: this conversation {why}.", warning=True)

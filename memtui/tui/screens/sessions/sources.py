@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events, on, work
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -14,14 +15,14 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from memtui.model.conversations import TranscriptSource
-from memtui.report.words import left_out_counts
+from memtui.report.conversations import source_words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs, glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.base import BaseScreen
-from memtui.tui.screens.sessions.pane import error_line, why
+from memtui.tui.screens.sessions.pane import aside, error_line, in_thread
 from memtui.tui.screens.write import WriteDialog, write_transcripts
 from memtui.tui.widgets.line_view import Fact, Facts, TextBlock
 from memtui.tui.widgets.row_list import Row, RowList
@@ -91,17 +92,17 @@ class TranscriptsScreen(BaseScreen[bool], ModalScreen[bool]):
         """The chosen names, in the order of the list."""
         return tuple(name for name in self.sources if name in self.wanted)
 
-    @work(thread=True, exit_on_error=False, description="look for transcripts")
     def _look(self) -> None:
-        sources: Sequence[TranscriptSource] = ()
-        try:
-            sources, error = self._engine.conversations.sources(), ""
-        except Exception as failure:
-            # Whatever a folder does to its reader, the dialog says so in one line.
-            error = why(failure)
-        self.call_later(self._take, sources, error)
+        in_thread(
+            self,
+            lambda cancelled: self._engine.conversations.sources(),
+            self._take,
+            lambda error: self._take((), error),
+            description="look for transcripts",
+            group="look",
+        )
 
-    def _take(self, sources: Sequence[TranscriptSource], error: str) -> None:
+    def _take(self, sources: Sequence[TranscriptSource], error: str = "") -> None:
         """Show what was found, with what is indexed chosen."""
         self._is_loaded, self._error = True, error
         self.sources = {source.name: source for source in sources}
@@ -171,26 +172,21 @@ class TranscriptsScreen(BaseScreen[bool], ModalScreen[bool]):
             self._use()
 
     def _use(self) -> None:
+        names = self.names
         self._is_busy = True
-        self._use_sources(self.names)
+        in_thread(
+            self,
+            lambda cancelled: self._engine.conversations.use_sources(names),
+            lambda nothing: self.dismiss(True),
+            self._refuse,
+            description="choose the transcripts",
+            group="use",
+        )
 
-    @work(thread=True, exit_on_error=False, description="choose the transcripts")
-    def _use_sources(self, names: Sequence[str]) -> None:
-        try:
-            self._engine.conversations.use_sources(names)
-            error = ""
-        except Exception as failure:
-            # As for the look: it is one line of this dialog.
-            error = why(failure)
-        self.call_later(self._used, error)
-
-    def _used(self, error: str) -> None:
-        """Close, or say why nothing changed."""
+    def _refuse(self, error: str) -> None:
+        """Say why nothing changed."""
         self._is_busy, self._refusal = False, error
-        if error:
-            self._draw()
-        else:
-            self.dismiss(True)
+        self._draw()
 
     def action_scroll(self, lines: int) -> None:
         """Scroll what there is to know of the chosen place."""
@@ -251,35 +247,18 @@ def _state_words(source: TranscriptSource, is_chosen: bool, glyphs: Glyphs) -> t
 
 def source_facts(source: TranscriptSource) -> list[Fact]:
     """Return what is, or would be, indexed; how much; what is left out and why, by name."""
-    facts: list[Fact] = [("index", Content(safe_line(source.detail)))] if source.detail else []
-    if source.folder:
-        facts.append(("folder", Content(fmt.home_relative(source.folder))))
-    if source.is_indexed:
-        counts = (
-            f"{fmt.counted(source.indexed, 'conversation')}, "
-            f"{fmt.counted(source.messages, 'message')}, {fmt.counted(source.chunks, 'chunk')}"
-        )
-        facts.append(("holds", Content(counts)))
-    if source.left_out:
-        reasons = left_out_counts(source.left_out)
-        words = ", ".join(f"{why} {fmt.count(number)}" for why, number in reasons)
-        facts.append(("left out", Content(words)))
-    if source.malformed:
-        lines = f"{fmt.counted(source.malformed, 'line')} that are no record"
-        facts.append(("malformed", Content.styled(lines, "$state-warn")))
-    return [*facts, *_skipped(source)]
-
-
-def _skipped(source: TranscriptSource) -> list[Fact]:
-    if not source.skipped:
-        return []
-    counts = Counter(file.reason for file in source.skipped)
-    words = "; ".join(f"{fmt.reason_words(why)} {fmt.count(n)}" for why, n in counts.most_common())
-    facts: list[Fact] = [("skipped", Content(words))]
+    facts = [
+        (label, Content.styled(safe_line(text), "$state-warn" if label == "malformed" else ""))
+        for label, text in source_words(replace(source, folder=fmt.home_relative(source.folder)))
+    ]
+    if source.skipped:
+        counts = Counter(fmt.reason_words(file.reason) for file in source.skipped)
+        words = "; ".join(f"{why} {fmt.count(number)}" for why, number in counts.most_common())
+        facts.append(("skipped", Content(words)))
     for file in source.skipped[:SKIPPED_SHOWN]:
         why = safe_line(file.detail) or fmt.reason_words(file.reason)
         facts.append(("", Content.assemble(safe_line(file.path), (f"  {why}", fmt.MUTED))))
     more = len(source.skipped) - SKIPPED_SHOWN
     if more > 0:
-        facts.append(("", Content.styled(f"and {fmt.count(more)} more", fmt.MUTED)))
+        facts.append(("", aside(f"and {fmt.count(more)} more")))
     return facts

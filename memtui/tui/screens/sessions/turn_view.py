@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from textual import events, work
+from textual import events
 from textual.binding import BindingType
 from textual.content import Content, Span
 from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
 from textual.style import Style
-from textual.worker import Worker, get_current_worker
+from textual.worker import Worker
 
-from memtui.errors import Cancelled
 from memtui.model.conversations import Turn, TurnKind
 from memtui.tui.background import show_worker_error
 from memtui.tui.bindings import bindings
@@ -28,10 +27,11 @@ from memtui.tui.screens.sessions.page import (
     Marks,
     Page,
     Place,
-    Position,
+    first_shown,
     head_line,
     more_line,
 )
+from memtui.tui.screens.sessions.pane import in_thread
 from memtui.tui.widgets.line_view import LineView
 
 MARGIN = 3
@@ -80,190 +80,201 @@ class TurnView(LineView, inherit_bindings=False):
     def __init__(self, glyphs: Glyphs, *, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self.glyphs = glyphs
-        self.position = Position()
-        self.edges: Sequence[Edge] = ()
-        self.problems: Mapping[int, str] = {}
-        """By line, why it is no record."""
-        self.message: tuple[Content, ...] = ()
-        self._ticket = 0
-        self._then: Callable[[], None] | None = None
+        self.turns: Sequence[Turn] = ()
+        self.folds = Folds()
+        self.at = 0
+        """The turn in front."""
+        self.page: Page | None = None
+        """The lines; `None` while they are made, or there is no conversation."""
         self.marks = Marks()
+        self._edges: Sequence[Edge] = ()
+        self._message: tuple[Content, ...] = ()
+        self._then: Callable[[], None] | None = None
+        """Done once the lines are made."""
+
+    @property
+    def turn(self) -> Turn | None:
+        """The turn in front."""
+        return self.turns[self.at] if self.turns else None
 
     # --- what is shown --------------------------------------------------------------------------
 
     def show_message(self, lines: Sequence[Content]) -> None:
         """Say something in place of a conversation."""
-        self._ticket += 1
-        self.position, self.edges = Position(), ()
-        self.message = tuple(lines)
-        self.set_extent(0)
-        self.refresh()
+        self.turns, self.folds, self.at, self._edges = (), Folds(), 0, ()
+        self._message = tuple(lines)
+        self.page = self._then = None
+        self._lay_out()
 
     def show_turns(
-        self,
-        turns: Sequence[Turn],
-        *,
-        at: int,
-        edges: Sequence[Edge],
-        problems: Mapping[int, str],
-        folds: Folds | None = None,
+        self, turns: Sequence[Turn], *, at: int, edges: Sequence[Edge], folds: Folds | None = None
     ) -> None:
         """Show a conversation with this turn in front; `folds` are those of the same one before."""
-        self.edges, self.problems = edges, problems
-        self.position.open(turns, at, folds)
-        self.message = () if turns else (Content("This conversation has no turns."),)
+        self._edges, self.turns = edges, turns
+        self._message = () if turns else (Content("This conversation has no turns."),)
         if folds is None:
-            self.position.page = None
-        self._lay_out(self.to_front if folds is None else None)
+            self.page = None
+            says_nothing = all(turn.kind is TurnKind.OTHER for turn in turns)
+            folds = Folds(with_records=says_nothing)
+            self._then = self.to_front
+        self.folds = folds
+        self._choose(at)
+        self.at = first_shown(turns, folds, self.at, 1, self.at)
+        self._lay_out()
 
-    def _lay_out(self, then: Callable[[], None] | None = None) -> None:
-        """Make the lines anew; `then` is done once they are there."""
-        self._ticket += 1
-        self._then = then or self._then
-        turns, folds = self.position.turns, self.position.folds
+    def _choose(self, at: int) -> None:
+        """Put a turn in front, the first or the last one where there is none there."""
+        self.at = min(max(0, at), max(0, len(self.turns) - 1))
+
+    @property
+    def _page_width(self) -> int:
+        return max(1, self.scrollable_content_region.width - MARGIN)
+
+    def _lay_out(self) -> None:
+        """Make the lines anew."""
+        turns, folds = self.turns, self.folds
         if not self.is_mounted or not self.size or not turns:
-            self.set_extent(self.position.page.height if self.position.page is not None else 0)
+            self.set_extent(self.page.height if self.page is not None else 0)
             self.refresh()
             return
-        width = max(1, self.scrollable_content_region.width - MARGIN)
+        width = self._page_width
+        self.workers.cancel_group(self, "page")
         texts = sum(len(turn.text) for turn in turns)
         if texts + sum(map(len, folds.wholes.values())) <= SMALL:
-            self._take_page(Page(turns, folds, width), self._ticket)
+            self._take_page(Page(turns, folds, width))
         else:
-            self._make_page(turns, folds, width, self._ticket)
+            in_thread(
+                self,
+                lambda cancelled: Page(turns, folds, width, cancelled),
+                self._take_page,
+                description="lay out the conversation",
+                group="page",
+            )
 
-    @work(
-        thread=True, exclusive=True, group="page", exit_on_error=False,
-        description="lay out the conversation",
-    )  # fmt: skip
-    def _make_page(self, turns: Sequence[Turn], folds: Folds, width: int, ticket: int) -> None:
-        worker = get_current_worker()
-        try:
-            page = Page(turns, folds, width, lambda: worker.is_cancelled)
-        except Cancelled:
-            return
-        self.call_later(self._take_page, page, ticket)
-
-    def _take_page(self, page: Page, ticket: int) -> None:
-        if ticket != self._ticket:
-            return
-        position = self.position
-        old, at = position.page, position.at
-        head = old.head(at) if old is not None and at < len(old.turns) else None
-        position.page = page
+    def _take_page(self, page: Page) -> None:
+        old, at = self.page, self.at
+        offset = None
+        if old is not None and at < len(old.turns):
+            # The turn in front stays where it is in the view, and in sight in a smaller one.
+            y, height = self._view()
+            head = old.head(at)
+            offset = max(head - old.end(at), min(head - y, height - 1))
+        self.page = page
         self.set_extent(page.height)
         then, self._then = self._then, None
         if then is not None:
             then()
-        elif head is not None:
-            self.scroll_to_line(int(self.scroll_offset.y) + page.head(at) - head)
+        elif offset is not None:
+            self.scroll_to_line(page.head(at) - offset)
         self.refresh()
-
-    def when_laid_out(self, then: Callable[[], None]) -> None:
-        """Do something once there are lines: now, where they are not being made."""
-        page = self.position.page
-        if page is not None and page.folds is self.position.folds:
-            then()
-        else:
-            self._then = then
 
     def change_folds(self, folds: Folds, at: int | None = None) -> None:
         """Open and fold; `at` is the only turn that differs, `None` for many."""
-        self.position.folds, page = folds, self.position.page
-        if page is not None and at is not None and len(folds.wholes.get(at, "")) <= SMALL:
-            page.change(at, folds)
-            self.set_extent(page.height)
+        self.folds = folds
+        if self.page is not None and at is not None and len(folds.wholes.get(at, "")) <= SMALL:
+            self.page.change(at, folds)
+            self.set_extent(self.page.height)
             self.refresh()
         else:
             self._lay_out()
 
     def take_whole(self, at: int, text: str) -> None:
         """Show the whole text of a turn."""
-        turns = self.position.turns
-        if at < len(turns):
-            self.change_folds(self.position.folds.opened(turns, at).with_whole(at, text), at)
+        if at < len(self.turns):
+            self.change_folds(self._opened(at).with_whole(at, text), at)
+
+    def _opened(self, at: int) -> Folds:
+        return self.folds if self.folds.is_open(self.turns, at) else self.folds.toggled(at)
 
     def on_resize(self, event: events.Resize) -> None:
         """Make the lines anew for another width; place what is in front once there is a size."""
         event.prevent_default()
-        page = self.position.page
-        if page is None or page.width != max(1, self.scrollable_content_region.width - MARGIN):
+        if self.page is None or self.page.width != self._page_width:
             self._lay_out()
 
     # --- moving ---------------------------------------------------------------------------------
 
-    def _move(self, y: int | None = None) -> None:
-        """Scroll, and draw and tell that another turn may be in front."""
-        if y is not None and y != int(self.scroll_offset.y):
+    def _move(self, at: int, y: int) -> None:
+        """Put a turn in front, scroll, and tell that another turn may be in front."""
+        self._choose(at)
+        if y != int(self.scroll_offset.y):
             self.scroll_to(y=y, animate=False, force=True)
         self.refresh()
         self.post_message(self.Moved())
-
-    def to_front(self) -> None:
-        """Scroll the turn in front to the upper part of the view."""
-        position = self.position
-        if position.page is not None and position.turns:
-            head = position.page.head(position.at)
-            self.scroll_to(y=max(0, head - 2), animate=False, force=True)
-        self.post_message(self.Moved())
-
-    def go(self, at: int, *, line: int | None = None) -> None:
-        """Put a turn in front; `line` is the one of its lines that has to be in sight."""
-        if self.position.turns:
-            self.position.choose(at)
-            if self.position.page is not None:
-                self._move(self.position.line_in_view(line, *self._view()))
 
     def _view(self) -> tuple[int, int]:
         """Return the first line in view, and how many lines there are."""
         return int(self.scroll_offset.y), max(1, self.scrollable_content_region.height)
 
+    def to_front(self) -> None:
+        """Scroll the turn in front to the upper part of the view."""
+        if self.page is not None and self.turns:
+            head = self.page.head(self.at)
+            self.scroll_to(y=max(0, head - 2), animate=False, force=True)
+        self.post_message(self.Moved())
+
+    def go(self, at: int, *, line: int = 0) -> None:
+        """Put a turn in front; `line` is the one of its lines that has to be in sight."""
+        self._choose(at)
+        if self.page is not None:
+            self._move(self.at, self.page.line_in_view(self.at, line, *self._view()))
+
     def action_step(self, step: int) -> None:
         """Go to the next turn; scroll by a line within one that is longer than the view."""
-        self._move(self.position.step(step, *self._view()))
+        if self.page is not None:
+            self._move(*self.page.step(self.at, step, *self._view()))
 
     def action_scroll_pages(self, pages: int) -> None:
         """Scroll by a page; the first turn that begins there is in front."""
-        self._move(self.position.scroll_pages(pages, *self._view()))
+        if self.page is not None:
+            self._move(*self.page.scroll_pages(self.at, pages, *self._view()))
 
     def action_scroll_end_of(self, step: int) -> None:
         """Go to the first turn, or to the end of the last one."""
-        position = self.position
-        if position.page is not None and position.turns:
-            last = len(position.turns) - 1
-            position.choose(position.shown_from(last if step > 0 else 0, -step))
-            self._move(position.page.height if step > 0 else 0)
+        if self.page is not None:
+            end = len(self.turns) - 1 if step > 0 else 0
+            at = first_shown(self.turns, self.folds, end, -step, self.at)
+            self._move(at, self.page.height if step > 0 else 0)
 
     def action_user(self, step: int) -> None:
         """Go to the next, or the last, thing that the user said."""
-        at = self.position.question(step)
-        if at is not None:
-            self.go(at)
+        after = self.at + step
+        places = range(after, len(self.turns)) if step > 0 else range(after, -1, -1)
+        for at in places:
+            if self.turns[at].kind is TurnKind.MESSAGE and self.turns[at].role == "user":
+                self.go(at)
+                return
 
     # --- folding --------------------------------------------------------------------------------
 
     def action_unfold(self) -> None:
         """Open the turn in front, show the whole of it, or fold it again."""
-        position, at = self.position, self.position.at
-        if position.turn is None or position.page is None:
+        turn, at, folds = self.turn, self.at, self.folds
+        if turn is None or self.page is None:
             return
-        folds = position.unfolded()
-        if folds is None:
+        if not folds.is_open(self.turns, at):
+            folds = folds.toggled(at)
+        elif self.page.block(at).more > 0:
             self.post_message(self.WholeWanted(at))
             return
-        if folds is not position.folds:
+        else:
+            folds = folds.without_whole(at) if at in folds.wholes else folds
+            folds = folds.toggled(at) if turn.kind in FOLDED else folds
+        if folds is not self.folds:
             self.change_folds(folds, at)
         self.go(at)
 
     def action_toggle_kind(self) -> None:
         """Open or fold every turn of the kind of the one in front."""
-        turn = self.position.turn
+        turn = self.turn
         if turn is not None and turn.kind in FOLDED:
-            self.change_folds(self.position.folds.toggled_kind(self.position.turns, turn.kind))
+            self.change_folds(self.folds.toggled_kind(self.turns, turn.kind))
 
     def action_records(self) -> None:
         """Show or hide the records that nobody says."""
-        self.change_folds(self.position.toggle_records())
+        folds = replace(self.folds, with_records=not self.folds.with_records)
+        self.at = first_shown(self.turns, folds, self.at, -1, self.at)
+        self.change_folds(folds)
         self.post_message(self.Moved())
 
     # --- marks ----------------------------------------------------------------------------------
@@ -275,35 +286,38 @@ class TurnView(LineView, inherit_bindings=False):
 
     def front(self, at: int) -> None:
         """Put a turn in front, opened, with the first marked words in sight."""
-        position = self.position
-        if position.turns:
-            position.choose(at)
-            if position.folds.is_hidden(position.turns, position.at):
-                self.change_folds(replace(position.folds, with_records=True))
-            if not position.folds.is_open(position.turns, position.at):
-                folds = position.folds.opened(position.turns, position.at)
-                self.change_folds(folds, position.at)
-            self.when_laid_out(self.to_match)
+        if not self.turns:
+            return
+        self._choose(at)
+        at = self.at
+        folds = self._opened(at)
+        if folds.is_hidden(self.turns[at]):
+            self.change_folds(replace(folds, with_records=True))
+        elif folds is not self.folds:
+            self.change_folds(folds, at)
+        if self.page is not None and self.page.folds is self.folds:
+            self.to_match()
+        else:
+            self._then = self.to_match
 
     def to_match(self) -> None:
         """Scroll to the first marked words of the turn in front."""
         self.to_front()
-        at, page = self.position.at, self.position.page
-        line = self.marks.first_line(page.block(at)) if page is not None else None
+        line = self.marks.first_line(self.page.block(self.at)) if self.page is not None else None
         if line is not None:
-            self.go(at, line=line)
+            self.go(self.at, line=line)
 
     # --- drawing --------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
         """Draw one line of the view."""
         width = self.scrollable_content_region.width
-        page = self.position.page
+        page = self.page
         line = int(self.scroll_offset.y) + y
         place = page.place(line) if page is not None else None
         if page is None or place is None:
             return self._message_line(y, width)
-        is_front = place.turn == self.position.at and place.line >= page.block(place.turn).lead
+        is_front = place.turn == self.at and place.line >= page.block(place.turn).lead
         style = self.get_visual_style("turn-view--front") if is_front else self.visual_style
         base = style.rich_style
         text = Strip(self._content(page, place, line).render_segments(style))
@@ -312,10 +326,10 @@ class TurnView(LineView, inherit_bindings=False):
         return Strip.join([gutter, text]).crop_extend(0, width, base)
 
     def _message_line(self, y: int, width: int) -> Strip:
-        lines = self.message
-        if self.position.turns and self.position.page is None:
+        lines = self._message
+        if self.turns and self.page is None:
             lines = (Content(f"laying out{self.glyphs.ellipsis}"),)
-        if self.position.page is not None or not 0 <= y - 1 < len(lines):
+        if self.page is not None or not 0 <= y - 1 < len(lines):
             return Strip.blank(width, self.rich_style)
         style = self.get_visual_style("turn-view--message")
         strip = Strip((" " + lines[y - 1]).render_segments(style))
@@ -323,13 +337,13 @@ class TurnView(LineView, inherit_bindings=False):
 
     def _gutter(self, page: Page, place: Place) -> Content:
         below = place.line - page.block(place.turn).lead
-        edge = self.edges[place.turn] if place.turn < len(self.edges) else Edge.NONE
+        edge = self._edges[place.turn] if place.turn < len(self._edges) else Edge.NONE
         if below < 0:
             edge = Edge.NONE if edge in (Edge.NONE, Edge.START) else Edge.THROUGH
         elif edge is Edge.START and below > 0:
             edge = Edge.INSIDE
         edges = _ASCII_EDGES if self.glyphs is ASCII else _EDGES
-        marker = self.glyphs.marker if below == 0 and place.turn == self.position.at else " "
+        marker = self.glyphs.marker if below == 0 and place.turn == self.at else " "
         return Content.assemble(
             (marker, self.get_visual_style("turn-view--marker", partial=True)),
             (f"{edges[edge]} ", self.get_visual_style("turn-view--edge", partial=True)),
@@ -348,7 +362,6 @@ class TurnView(LineView, inherit_bindings=False):
                 is_open=page.folds.is_open(page.turns, place.turn),
                 width=page.width,
                 glyphs=self.glyphs,
-                why=self.problems.get(turn.line, ""),
             )
         if below > len(block.spans):
             return " " * INDENT + more_line(block.more, self.glyphs)
@@ -371,14 +384,13 @@ class TurnView(LineView, inherit_bindings=False):
 
     def on_click(self, event: events.Click) -> None:
         """Put a turn in front; open or fold it where the line that names it is clicked."""
-        offset, page = event.get_content_offset(self), self.position.page
+        offset, page = event.get_content_offset(self), self.page
         place = page.place(int(self.scroll_offset.y) + offset.y) if page and offset else None
         if page is None or place is None:
             return
         below = place.line - page.block(place.turn).lead
-        was_front = place.turn == self.position.at
-        self.position.at = place.turn
-        self._move()
+        was_front = place.turn == self.at
+        self._move(place.turn, int(self.scroll_offset.y))
         is_folded = not page.folds.is_open(page.turns, place.turn)
         is_more = below > len(page.block(place.turn).spans)
         if is_folded or (was_front and below == 0) or is_more:
@@ -386,7 +398,7 @@ class TurnView(LineView, inherit_bindings=False):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Return the selected text as it is shown."""
-        page = self.position.page
+        page = self.page
         if page is None:
             return None
         first = selection.start.y if selection.start is not None else 0
