@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 
 from memtui.engine.foreign.agent import ForeignTarget
-from memtui.engine.foreign.answers import load_recording
 from memtui.engine.foreign.query_vectors import load_given
-from memtui.engine.foreign.verify import verify
+from memtui.engine.foreign.verify import load_recording, verify
 from tests.support.recorded import FOLDER, RELEASES, VECTORS
 
 
@@ -82,7 +81,10 @@ def _extract(folder: Path, release: str, database: Path) -> dict[str, Any]:
     opened = open_foreign(database)
     try:
         layout, connection = opened.layout, opened.connection
-        chunks = list(rows.all_chunks(connection, layout))
+        chunks = connection.execute(
+            "SELECT id, path, source, start_line, end_line, hash, model, text"
+            f" FROM {layout.chunks} ORDER BY rowid"
+        ).fetchall()
         indexed = read_indexed(connection, layout)
         assert indexed is not None
         content: dict[str, Any] = {
@@ -92,21 +94,18 @@ def _extract(folder: Path, release: str, database: Path) -> dict[str, Any]:
                 [file.path, file.source, file.hash, file.mtime, file.size]
                 for file in rows.files(connection, layout)
             ],
-            "chunks": [
-                [c.id, c.path, c.source, c.start_line, c.end_line, c.hash, c.model, c.text]
-                for c in chunks
-            ],
+            "chunks": [list(chunk) for chunk in chunks],
         }
     finally:
         opened.close()
-    assert indexed.rowids.tolist() == [chunk.rowid for chunk in chunks]
+    assert len(indexed.rowids) == len(chunks)
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     (FOLDER / f"{release}.json.xz").write_bytes(lzma.compress(text.encode(), preset=9))
     for source in sorted((folder / "results").glob(f"{release}-*.json.gz")):
         answers = gzip.decompress(source.read_bytes())
         packed = FOLDER / source.name.replace(".gz", ".xz")
         packed.write_bytes(lzma.compress(answers, preset=9))
-    return {chunk.hash: vector for chunk, vector in zip(chunks, indexed.vectors, strict=True)}
+    return {str(chunk[5]): vector for chunk, vector in zip(chunks, indexed.vectors, strict=True)}
 
 
 def _extract_query_vectors(folder: Path) -> None:

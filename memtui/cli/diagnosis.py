@@ -170,8 +170,7 @@ def agents(invocation: Invocation) -> int:
     Looks where OpenClaw does: $OPENCLAW_STATE_DIR, ~/.openclaw and its profiles, the older
     names. Exits with 1 when there is none.
     """
-    from memtui.engine.foreign.agent import agents_here
-    from memtui.index.foreign.discovery import state_dirs
+    from memtui.index.foreign.discovery import agents_here, state_dirs
 
     home = invocation.home()
     folders = state_dirs(invocation.env, home)

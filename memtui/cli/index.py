@@ -461,7 +461,7 @@ def verify(
 
     Exits with 0 when all agree, with 1 when one differs: the first stage that does is named.
     """
-    from memtui.engine.foreign.answers import load_recording
+    from memtui.engine.foreign.verify import load_recording
     from memtui.engine.foreign.verify import verify as compare
 
     if not invocation.foreign:

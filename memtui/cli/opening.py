@@ -76,7 +76,7 @@ def open_folder(invocation: Invocation, folder: str | None) -> int:
 
 
 def _has_agents(invocation: Invocation) -> bool:
-    from memtui.engine.foreign.agent import agents_here
+    from memtui.index.foreign.discovery import agents_here
 
     agents = agents_here(invocation.env, invocation.home())
     return any(agent.database is not None for agent in agents)

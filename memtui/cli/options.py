@@ -31,7 +31,7 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 def agent_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of an agent of this machine."""
-    from memtui.engine.foreign.agent import agents_here
+    from memtui.index.foreign.discovery import agents_here
     from memtui.text.sanitize import safe_line
 
     invocation: Invocation | None = ctx.obj

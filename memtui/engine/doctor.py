@@ -371,7 +371,7 @@ def watcher_checks(scope: Scope, settings: Settings) -> Iterator[Check]:
 
 def agent_checks(env: Mapping[str, str], home: Path) -> Iterator[Check]:
     """Yield the OpenClaw agents here; what is wrong with their indexes is no problem of memtui."""
-    from memtui.engine.foreign.agent import agents_here
+    from memtui.index.foreign.discovery import agents_here
 
     area, agents = Area.AGENTS, agents_here(env, home)
     if not agents:

@@ -71,7 +71,7 @@ class MachineAgents:
 
     def find(self) -> Sequence[ForeignAgent]:
         """Every agent of every state folder."""
-        from memtui.engine.foreign.agent import agents_here
+        from memtui.index.foreign.discovery import agents_here
 
         return agents_here(self.env, self.home)
 

@@ -13,7 +13,7 @@ from memtui.engine import Engine
 from memtui.engine.foreign import ForeignTarget
 from memtui.engine.foreign.query_vectors import GivenVectors
 from memtui.index.database import Connection
-from memtui.index.foreign.audit import examine
+from memtui.index.foreign.audit import Surroundings, examine
 from memtui.index.foreign.opening import open_foreign
 from memtui.model import CandidatePool, Leg, Ranking
 from tests.bench.corpus import Corpus
@@ -210,14 +210,7 @@ def _audit(store: ForeignStore, plan: Plan) -> Measurement:
     opened = open_foreign(store.database)
 
     def ours(_: int) -> None:
-        examine(
-            opened,
-            workspace=store.workspace,
-            config=None,
-            release=PROFILE,
-            databases=None,
-            now=_NOW,
-        )
+        examine(opened, Surroundings(release=PROFILE, now=_NOW, workspace=store.workspace))
 
     def theirs(_: int) -> None:
         for statement in _EVERYTHING:

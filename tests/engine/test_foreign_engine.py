@@ -272,7 +272,7 @@ def test_a_text_that_is_not_utf8_is_one_line(sidecar: State) -> None:
         for ask in (
             lambda: engine.index.refresh_status(),
             lambda: index.read(
-                lambda opened: list(rows.all_chunks(opened.connection, opened.layout))
+                lambda opened: opened.connection.execute("SELECT text FROM chunks").fetchall()
             ),
         ):
             with pytest.raises(IndexUnusable, match="a text of it is not UTF-8") as raised:

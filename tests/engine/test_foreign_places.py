@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -12,9 +13,9 @@ import pytest
 
 from memtui.errors import IndexMissing
 from memtui.index.foreign.discovery import (
+    agents_here,
     database_of,
     find_agent,
-    find_agents,
     state_dirs,
 )
 from memtui.index.foreign.sidecar_files import LeftoverKind, find_leftovers, kind_of
@@ -78,7 +79,7 @@ def test_one_folder_under_two_names_is_one(home: Path) -> None:
 def test_an_agent_with_everything_about_it(home: Path, release: str) -> None:
     state = make_state(home / ".openclaw", release)
     before = hash_tree(home)
-    (agent,) = find_agents({}, home)
+    (agent,) = agents_here({}, home)
     assert hash_tree(home) == before
     assert (agent.name, agent.state_dir, agent.database) == ("main", state.folder, state.database)
     assert (
@@ -104,12 +105,12 @@ def test_agents_of_all_generations_and_state_folders(home: Path) -> None:
     make_state(home / ".openclaw", AGENT_BLOB, "new")
     make_state(home / ".clawdbot", SIDECAR, "ancient")
     (home / ".openclaw" / "agents" / "quiet" / "sessions").mkdir(parents=True)
-    agents = find_agents({}, home)
+    agents = agents_here({}, home)
     assert [agent.name for agent in agents] == ["new", "old", "quiet", "ancient"]
     assert [agent.problem for agent in agents] == ["", "", "has no memory index yet", ""]
     assert agents[1].workspace == home / ".openclaw" / "workspace-old"
     assert agents[2].workspace is None
-    assert find_agent("ancient", {}, home).state_dir == home / ".clawdbot"
+    assert find_agent("ancient", {}, home) == home / ".clawdbot"
 
 
 def test_an_unknown_agent_names_those_there_are(home: Path) -> None:
@@ -121,16 +122,11 @@ def test_an_unknown_agent_names_those_there_are(home: Path) -> None:
 
 
 def test_the_configuration_tells_the_workspace(home: Path, tmp_path: Path) -> None:
-    make_state(home / ".openclaw", SIDECAR)
-    asked: list[tuple[Path, str]] = []
-
-    def workspace_of(state_dir: Path, name: str) -> Path:
-        asked.append((state_dir, name))
-        return tmp_path / "notes"
-
-    (agent,) = find_agents({}, home, workspace_of=workspace_of)
+    state = make_state(home / ".openclaw", SIDECAR)
+    content = {"agents": {"defaults": {"workspace": str(tmp_path / "notes")}}}
+    (state.folder / "openclaw.json").write_text(json.dumps(content))
+    (agent,) = agents_here({}, home)
     assert agent.workspace == tmp_path / "notes"
-    assert asked == [(home / ".openclaw", "main")]
 
 
 def test_the_configuration_tells_where_the_sidecar_is(home: Path) -> None:
@@ -138,10 +134,12 @@ def test_the_configuration_tells_where_the_sidecar_is(home: Path) -> None:
     elsewhere = home / "store.sqlite"
     state.database.rename(elsewhere)
     (state.folder / "agents" / "main").mkdir(parents=True)
-    (agent,) = find_agents({}, home, store_of=lambda _state_dir, name: home / "store.sqlite")
-    assert (agent.name, agent.database, agent.chunks) == ("main", elsewhere, CHUNKS[SIDECAR])
-    (agent,) = find_agents({}, home)
+    (agent,) = agents_here({}, home)
     assert agent.problem == "has no memory index yet"
+    store = {"memorySearch": {"store": {"path": str(elsewhere)}}}
+    (state.folder / "openclaw.json").write_text(json.dumps({"agents": {"defaults": store}}))
+    (agent,) = agents_here({}, home)
+    assert (agent.name, agent.database, agent.chunks) == ("main", elsewhere, CHUNKS[SIDECAR])
 
 
 def test_which_database_of_two_the_program_reads(home: Path) -> None:
@@ -186,7 +184,7 @@ def test_broken_indexes_do_not_keep_the_others_from_the_list(home: Path) -> None
     (state / "agents" / "file").touch()
     half = make_state(state, SIDECAR, "h-half")
     edit(half.database, "DELETE FROM meta")
-    agents = find_agents({}, home)
+    agents = agents_here({}, home)
     problems = {agent.name: agent.problem for agent in agents}
     assert problems.pop("a-good") == ""
     assert problems.keys() == {
@@ -211,7 +209,7 @@ def test_broken_indexes_do_not_keep_the_others_from_the_list(home: Path) -> None
 def test_a_locked_index_has_its_row(home: Path) -> None:
     state = make_state(home / ".openclaw", SIDECAR)
     with other_program(state.database, "exclusive"):
-        (agent,) = find_agents({}, home)
+        (agent,) = agents_here({}, home)
     assert agent.database == state.database
     assert "is locked" in agent.problem
 
@@ -220,7 +218,7 @@ def test_an_agent_that_is_running(home: Path) -> None:
     state = make_state(home / ".openclaw", AGENT_BLOB)
     with other_program(state.database):
         before = hash_tree(home)
-        (agent,) = find_agents({}, home)
+        (agent,) = agents_here({}, home)
         assert hash_tree(home) == before
     assert agent.chunks == CHUNKS[AGENT_BLOB] + 1
 
@@ -235,7 +233,7 @@ def test_folders_that_may_not_be_read() -> None:
         memory.chmod(0)
         inside.chmod(0)
         with without_privileges():
-            agents = find_agents({}, home)
+            agents = agents_here({}, home)
         memory.chmod(0o755)
         inside.chmod(0o755)
     assert [agent.name for agent in agents] == ["inside", "?"]
@@ -247,7 +245,7 @@ def test_times_out_of_range_fall_back_to_the_file(home: Path) -> None:
     state = make_state(home / ".openclaw", SIDECAR)
     edit(state.database, "UPDATE chunks SET updated_at = 9000000000000000000")
     os.utime(state.database, (1_700_000_000, 1_700_000_000))
-    (agent,) = find_agents({}, home)
+    (agent,) = agents_here({}, home)
     assert agent.changed == datetime.fromtimestamp(1_700_000_000, UTC)
 
 
@@ -274,12 +272,10 @@ def test_leftovers_are_named_with_age_and_size(tmp_path: Path) -> None:
         (LeftoverKind.SHADOW, 3600),
         (LeftoverKind.LOCK, 0),
     ]
-    assert found[shadow.name].chunks == CHUNKS[AGENT]
+    assert found[shadow.name].holds == f"{CHUNKS[AGENT]} chunks"
     assert found[shadow.name].size == state.database.stat().st_size + 100
-    assert found[shadow.name].problem == ""
-    assert (found[lock.name].size, found[lock.name].chunks) == (0, None)
-    assert found[other.name].chunks is None
-    assert "is not an SQLite database" in found[other.name].problem
+    assert (found[lock.name].size, found[lock.name].holds) == (0, "")
+    assert "is not an SQLite database" in found[other.name].holds
 
 
 def test_a_clean_folder_has_no_leftovers(tmp_path: Path) -> None:

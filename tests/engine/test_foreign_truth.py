@@ -18,12 +18,12 @@ import pytest
 from memtui.errors import Cancelled, IndexUnusable
 from memtui.index.foreign.audit import examine
 from memtui.index.foreign.discovery import database_of
-from memtui.index.foreign.findings import MEANINGS, Code, agent_gets
+from memtui.index.foreign.findings import agent_gets
 from memtui.index.foreign.opening import open_foreign
 from memtui.model.status import FileState, Severity, Truth
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES as PROFILE_RANKINGS
-from memtui.settings.openclaw import AgentConfig, provider_key, read_config
+from memtui.settings.openclaw import AgentConfig, OpenClawConfig, provider_key, read_config
 from memtui.text.sanitize import safe_line
 from tests.support.hostile import ATTACKS
 from tests.support.openclaw import (
@@ -207,7 +207,7 @@ INDEX_STATE = [
     Fault("4868", "empty searches after an update", empty_index, "index_empty", W),
     Fault("4868", "empty searches after an update", lose_metadata,
           "identity_missing", E, (), WITH_IDENTITY),
-    Fault("16822", "which backend answers", lambda c: setattr(c, "backend", "qmd"),
+    Fault("16822", "which backend answers", lambda c: setattr(c, "written", OpenClawConfig(backend="qmd")),
           "qmd_backend", W, ("qmd",), (SIDECAR, AGENT)),
     Fault("127345, 66741", "vectors that are broken, not unknown",
           lambda c: c.sql("DROP TABLE {vec}"), "vec_absent", W),
@@ -617,14 +617,7 @@ def test_a_swap_while_it_is_open(tmp_path: Path) -> None:
     copy = case.state.beside(".new")
     shutil.copyfile(case.state.database, copy)
     os.replace(copy, case.state.database)
-    truth = examine(
-        opened,
-        workspace=case.workspace,
-        config=case.config,
-        release=PROFILES[SIDECAR],
-        databases=None,
-        now=NOW,
-    )
+    truth = examine(opened, case.surroundings())
     opened.close()
     assert "database_replaced" in codes(truth, W)
 
@@ -757,15 +750,7 @@ def test_hostile_names_are_safe_to_show(case: Case) -> None:
 def test_it_can_be_cancelled(case: Case) -> None:
     opened = open_foreign(case.state.database)
     with pytest.raises(Cancelled):
-        examine(
-            opened,
-            workspace=case.workspace,
-            config=case.config,
-            release=PROFILES[case.version],
-            databases=None,
-            now=NOW,
-            cancelled=lambda: True,
-        )
+        examine(opened, replace(case.surroundings(), cancelled=lambda: True))
     assert not opened.connection.in_transaction
     opened.close()
 
@@ -778,8 +763,3 @@ def test_every_complaint_has_a_test() -> None:
     covered = set(re.findall(r"\d{4,6}", " ".join(planted + documented)))
     for section, issues in COMPLAINTS.items():
         assert set(issues.split()) - covered == set(), section
-
-
-def test_every_code_has_a_meaning() -> None:
-    assert set(MEANINGS) == set(Code)
-    assert all(meaning.text for meaning in MEANINGS.values())

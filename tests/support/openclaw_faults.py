@@ -13,7 +13,7 @@ from typing import Any
 
 import apsw
 
-from memtui.index.foreign.audit import examine
+from memtui.index.foreign.audit import Surroundings, examine
 from memtui.index.foreign.discovery import Databases, database_of
 from memtui.index.foreign.opening import open_foreign, recognise
 from memtui.model.status import Severity, Truth
@@ -37,7 +37,6 @@ class Case:
     config: AgentConfig | None
     workspace: Path | None
     databases: Databases | None = None
-    backend: str = "builtin"
     deep: bool = False
     release: str = ""
     """The profile, when it is not that of the version."""
@@ -118,22 +117,24 @@ class Case:
         os.utime(file, (changed, changed))
         return file
 
+    def surroundings(self) -> Surroundings:
+        """What is known besides the index."""
+        return Surroundings(
+            release=self.release or PROFILES[self.version],
+            now=NOW,
+            workspace=self.workspace,
+            config=self.config,
+            databases=self.databases,
+            home=self.state.folder.parent,
+            written=self.written,
+            deep=self.deep,
+        )
+
     def look(self) -> Truth:
         """Open the index and examine it."""
         opened = open_foreign(self.state.database)
         try:
-            return examine(
-                opened,
-                workspace=self.workspace,
-                config=self.config,
-                release=self.release or PROFILES[self.version],
-                databases=self.databases,
-                now=NOW,
-                home=self.state.folder.parent,
-                backend=self.backend,
-                deep=self.deep,
-                written=self.written,
-            )
+            return examine(opened, self.surroundings())
         finally:
             opened.close()
 

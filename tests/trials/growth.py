@@ -26,7 +26,7 @@ from types import FrameType, ModuleType
 from typing import Any, Final
 
 import memtui
-from memtui.index.foreign.discovery import _compiled
+from memtui.index.foreign.notes import compile_glob
 from memtui.memory.care.lines import note_lines
 from memtui.memory.care.links import NoteNames, broken_links
 from memtui.memory.care.rules import credentials, dated_facts, long_lines
@@ -63,7 +63,7 @@ BOUNDED: Final[Mapping[str, str]] = {
 """Patterns that are only tried on texts of a few characters, and why."""
 MADE_AT_RUN_TIME: Final[Mapping[str, Callable[[], Sequence[str]]]] = {
     "memtui.index.foreign.discovery:_compiled": lambda: [
-        _compiled(glob).pattern for glob in _GLOBS
+        compile_glob(glob).pattern for glob in _GLOBS
     ],
     "memtui.memory.paths:name_filter": lambda: ["|".join(map(translate, _GLOBS))],
     "memtui.retrieval.filters:_ending_in": lambda: [
@@ -499,7 +499,7 @@ SCANNERS: Final = (
     Scanner("sanitizing", safe),
     Scanner("masking", redact),
     Scanner("masking as OpenClaw", openclaw_redact),
-    Scanner("chunking", lambda text: list(chunk_text(text, per_entry=True))),
+    Scanner("chunking", lambda text: chunk_text(text, per_entry=True)),
     Scanner("text of the index", index_text),
     Scanner("front matter", front_matter),
     Scanner("sentences", sentences),

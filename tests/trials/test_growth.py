@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memtui.embedding.remote.http import duration
-from memtui.index.foreign.discovery import _compiled
+from memtui.index.foreign.notes import compile_glob
 from memtui.memory.care.masking import is_secret, known_tokens
 from memtui.retrieval.filters import fits
 from memtui.retrieval.query import Filters
@@ -111,12 +111,12 @@ def test_a_glob_that_nearly_fits_a_long_path_is_tried_in_linear_time() -> None:
     ],
 )
 def test_folders_of_any_depth_in_a_glob(glob: str, path: str, expected: bool) -> None:
-    assert (_compiled(glob).fullmatch(path) is not None) is expected
+    assert (compile_glob(glob).fullmatch(path) is not None) is expected
 
 
 def test_many_folders_of_any_depth_are_tried_in_linear_time() -> None:
     glob = "/".join(["**", "a"] * 8) + "/x"
-    assert _compiled(glob).fullmatch("a/" * 20_000 + "y") is None
+    assert compile_glob(glob).fullmatch("a/" * 20_000 + "y") is None
 
 
 README = Path(__file__).parents[2] / "README.md"

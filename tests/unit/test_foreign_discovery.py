@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memtui.errors import Cancelled
-from memtui.index.foreign.discovery import Listing, Why, list_memory
+from memtui.index.foreign.notes import Listing, Why, list_memory
 from memtui.index.foreign.sessions import session_id
 from memtui.settings.openclaw import MemorySearchConfig
 

@@ -16,13 +16,13 @@ from memtui.index.foreign.discovery import (
     Databases,
     database_of,
     find_agent,
-    find_agents,
-    workspace_by_default,
+    store_of,
+    workspace_of,
 )
 from memtui.index.foreign.opening import Layout, Opened
 from memtui.index.foreign.rows import Origin, cached_vector
 from memtui.model import Ranking, SearchMode
-from memtui.model.status import ForeignAgent, Identity, IndexGeneration
+from memtui.model.status import Identity, IndexGeneration
 from memtui.ranking.profiles import profile
 from memtui.retrieval.openclaw.release import release_of
 from memtui.retrieval.openclaw.tables import SearchScope
@@ -77,41 +77,26 @@ def find_target(
 
     Raises `IndexMissing` when there is no such agent or it has no index.
     """
-    if index is not None:
+    if index is None:
+        name = agent or ""
+        target = _completed(None, name, find_agent(name, env, home), env, home)
+    else:
         target = _of_file(index, env, home)
         if agent is not None and target.state_dir is not None:
             target = replace(target, agent=agent)
-    else:
-        target = _of_agent(agent or "", env, home)
     return replace(target, workspace=workspace) if workspace is not None else target
-
-
-def agents_here(env: Mapping[str, str], home: Path) -> tuple[ForeignAgent, ...]:
-    """Every agent of this machine, with the workspace that its configuration gives it."""
-    configured = _Configured(env, home)
-    return find_agents(env, home, workspace_of=configured.workspace, store_of=configured.store)
-
-
-def _of_agent(name: str, env: Mapping[str, str], home: Path) -> ForeignTarget:
-    configured = _Configured(env, home)
-    found = find_agent(
-        name, env, home, workspace_of=configured.workspace, store_of=configured.store
-    )
-    if found.database is None:
-        hint = "openclaw memory index builds one"
-        raise IndexMissing(f"agent {name!r} {found.problem or 'has no memory index'}", hint=hint)
-    return _completed(found.database, name, found.state_dir, env, home)
 
 
 def _of_file(index: Path, env: Mapping[str, str], home: Path) -> ForeignTarget:
     """The agent and the state folder are told by where the file lies, if it lies as it should."""
-    place = index.absolute()
-    parents = place.parents
-    if place.parent.name == "agent" and len(parents) > 3 and parents[2].name == "agents":
-        return _completed(index, parents[1].name, parents[3], env, home)
-    if place.parent.name == "memory" and len(parents) > 1 and _is_state_dir(parents[1]):
-        return _completed(index, place.stem, parents[1], env, home)
-    return ForeignTarget(index)
+    parents = index.absolute().parents
+    if parents[0].name == "agent" and len(parents) > 3 and parents[2].name == "agents":
+        agent, state_dir = parents[1].name, parents[3]
+    elif parents[0].name == "memory" and len(parents) > 1 and _is_state_dir(parents[1]):
+        agent, state_dir = index.absolute().stem, parents[1]
+    else:
+        return ForeignTarget(index)
+    return _completed(index, agent, state_dir, env, home)
 
 
 def _is_state_dir(folder: Path) -> bool:
@@ -120,45 +105,26 @@ def _is_state_dir(folder: Path) -> bool:
 
 
 def _completed(
-    database: Path, agent: str, state_dir: Path, env: Mapping[str, str], home: Path
+    index: Path | None, agent: str, state_dir: Path, env: Mapping[str, str], home: Path
 ) -> ForeignTarget:
+    """What belongs to an agent; without `index`, the one that its program reads."""
     config = read_config(env, home, state_dir=state_dir)
     search = config.agent(agent)
+    databases = database_of(state_dir, agent, store_of(search))
+    database = index or databases.read
+    if database is None:
+        hint = "openclaw memory index builds one"
+        raise IndexMissing(f"agent {agent!r} has no memory index yet", hint=hint)
     return ForeignTarget(
         database=database,
         agent=agent,
         state_dir=state_dir,
-        workspace=search.workspace or workspace_by_default(state_dir, agent),
+        workspace=workspace_of(state_dir, search),
         config=config,
         search=None if config.broken else search,
-        databases=database_of(state_dir, agent, _store(search)),
+        databases=databases,
         home=home,
     )
-
-
-class _Configured:
-    """Tells what the configuration of a state folder gives an agent; reads each once."""
-
-    def __init__(self, env: Mapping[str, str], home: Path) -> None:
-        self._env, self._home = env, home
-        self._known: dict[Path, OpenClawConfig] = {}
-
-    def workspace(self, state_dir: Path, name: str) -> Path | None:
-        """The folder of its notes."""
-        return self._agent(state_dir, name).workspace
-
-    def store(self, state_dir: Path, name: str) -> Path | None:
-        """Its index of generation 1, where that is not at its usual place."""
-        return _store(self._agent(state_dir, name))
-
-    def _agent(self, state_dir: Path, name: str) -> AgentConfig:
-        if state_dir not in self._known:
-            self._known[state_dir] = read_config(self._env, self._home, state_dir=state_dir)
-        return self._known[state_dir].agent(name)
-
-
-def _store(agent: AgentConfig) -> Path | None:
-    return Path(agent.search.store_path) if agent.search.store_path else None
 
 
 PREFIX = "openclaw-"
@@ -254,7 +220,7 @@ class ForeignFacts:
     target: ForeignTarget
     choice: Choice
     identity: Identity
-    origin: rows.Origin
+    origin: Origin
     search: MemorySearchConfig | None
     """As the release acts on it."""
     mode: SearchMode

@@ -17,8 +17,8 @@ from memtui.engine.foreign.agent import (
     query_vectors_of,
     read_facts,
 )
-from memtui.engine.foreign.files import AgentFiles
-from memtui.engine.foreign.legs import AgentDatabase, Asked, ForeignRetriever
+from memtui.engine.foreign.files import NO_WORKSPACE, AgentFiles
+from memtui.engine.foreign.legs import AgentDatabase, ForeignRetriever, Search
 from memtui.engine.foreign.query_vectors import QueryVector, QueryVectors
 from memtui.engine.foreign.reading import OpenClawReading, chunks_by_file
 from memtui.engine.inquiry import refused
@@ -80,6 +80,7 @@ class OpenClawIndex:
         database: AgentDatabase,
         facts: ForeignFacts,
         vectors: QueryVectors,
+        counts: Counts,
         *,
         thread: EngineThread,
         bus: Bus,
@@ -104,7 +105,7 @@ class OpenClawIndex:
         self._embedded: ProviderFailover | None = None
         self._embedding = threading.Lock()
         self.truth: Truth | None = None
-        self.counts: Counts | None = None
+        self.counts = counts
         self._problem = ""
         self._examining = threading.Event()
         self._closed = threading.Event()
@@ -122,14 +123,15 @@ class OpenClawIndex:
         mode, scope = self.facts.mode, self.facts.scope
         text, filters = split_filters(request.text)
         ranking = for_mode(request.ranking, mode)
-        asked = Asked(text, ranking, mode, scope, typing=request.typing, filters=filters)
+        search = Search(text, ranking, mode, scope, typing=request.typing, filters=filters)
 
-        def typed(pool: CandidatePool) -> CandidatePool:
-            return replace(pool, query=request.text)
+        def publish(pool: CandidatePool) -> None:
+            if partial is not None:
+                partial(replace(pool, query=request.text))
 
-        told = None if partial is None else lambda part: partial(typed(part))
         try:
-            return typed(self._retriever.retrieve(asked, cancelled, told))
+            pool = self._retriever.retrieve(search, cancelled, publish if partial else None)
+            return replace(pool, query=request.text)
         finally:
             self._answered.set()
 
@@ -178,20 +180,20 @@ class OpenClawIndex:
 
     @property
     def notes_missing(self) -> str:
-        return self._files.missing
+        return "" if self.facts.target.workspace is not None else NO_WORKSPACE
 
     def files(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
-        held = self.read_rows(lambda opened: rows.files(opened.connection, opened.layout))
+        indexed = self.read_rows(lambda opened: rows.files(opened.connection, opened.layout))
         counts = self.read_rows(chunks_by_file)
         compared = self.truth.files if self.truth is not None else ()
-        return self._files.files(held, counts, compared, cancelled)
+        return self._files.files(indexed, counts, compared, cancelled)
 
     def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
         return self._files.documents(cancelled)
 
     def file_of(self, path: str) -> Path | None:
-        held = self.read_rows(lambda opened: rows.files(opened.connection, opened.layout, path))
-        return self._files.file_of(path, held)
+        indexed = self.read_rows(lambda opened: rows.files(opened.connection, opened.layout, path))
+        return self._files.file_of(path, indexed)
 
     def source(self, path: str) -> SourceText:
         indexed = self.read(lambda reading: reading.indexed_text(path))
@@ -242,14 +244,56 @@ class OpenClawIndex:
     # --- how it is ------------------------------------------------------------------------
 
     def status(self) -> IndexStatus:
-        return compose(
-            self.facts,
-            counts=self.counts,
-            truth=self.truth,
-            examining=self._examining.is_set(),
-            backend=self._retriever.backend,
-            problem=self._problem,
-            now=self._now(),
+        facts, counts, truth, problem = self.facts, self.counts, self.truth, self._problem
+        target, identity = facts.target, facts.identity
+        provider = facts.search.provider if facts.search is not None else identity.provider
+        drifted = truth.drifted if truth is not None else ()
+        gets, because = agent_gets(truth, facts.choice.profile) if truth else (None, "")
+        warnings = list(counts.warnings)
+        if truth is not None:
+            warnings += [f.message for f in truth.findings if f.severity is not Severity.INFO]
+        return IndexStatus(
+            state=_state(truth, problem),
+            root=str(target.workspace or ""),
+            index_dir=str(target.database),
+            generation=0,
+            files=sum(source.files for source in counts.sources),
+            chunks=sum(source.chunks for source in counts.sources),
+            vectors=counts.vectors,
+            sources=counts.sources,
+            pending=tuple(file.path for file in drifted[:_SHOWN]),
+            pending_count=len(drifted),
+            skipped=(),
+            provider=ProviderState(
+                requested=provider or "?",
+                actual=identity.provider,
+                model=identity.model,
+                dimensions=identity.vector_dims,
+                remote=True,
+            ),
+            vector_backend=self._retriever.backend,
+            tokenizer=counts.tokenizer,
+            watcher=WatcherState("off", "the index is looked at before each search"),
+            writer="the agent's program",
+            last_sync=None,
+            progress=None,
+            cache_hits=0,
+            cache_misses=0,
+            errors=(ErrorRecord(self._now(), "index", problem),) if problem else (),
+            warnings=tuple(warnings),
+            foreign=ForeignStatus(
+                agent=target.agent,
+                generation=counts.generation,
+                profile=facts.choice.profile,
+                chosen_because=facts.choice.because,
+                opened=counts.opened,
+                app_version=facts.origin.app_version,
+                query_vectors=facts.needs,
+                truth=truth,
+                examining=self._examining.is_set(),
+                agent_gets=gets,
+                agent_gets_because=because,
+            ),
         )
 
     def examine(self) -> None:
@@ -300,25 +344,26 @@ class OpenClawIndex:
 
     def _look(self, *, deep: bool) -> tuple[Truth, Counts]:
         """Examine on a connection of this thread's own."""
-        from memtui.index.foreign.audit import examine
+        from memtui.index.foreign.audit import Surroundings, examine
 
         database = AgentDatabase(self.facts.target.database)
-        target, choice = self.facts.target, self.facts.choice
+        target = self.facts.target
         try:
             truth = database.use(
                 lambda opened: examine(
                     opened,
-                    workspace=target.workspace,
-                    config=target.search if target.is_configured else None,
-                    release=choice.profile,
-                    databases=target.databases,
-                    now=datetime.now(UTC),
-                    backend=target.config.backend if target.config is not None else "builtin",
-                    written=target.config,
-                    home=target.home,
-                    sessions=target.sessions,
-                    deep=deep,
-                    cancelled=self._closed.is_set,
+                    Surroundings(
+                        release=self.facts.choice.profile,
+                        now=datetime.now(UTC),
+                        workspace=target.workspace,
+                        config=target.search if target.is_configured else None,
+                        databases=target.databases,
+                        home=target.home,
+                        sessions=target.sessions,
+                        written=target.config,
+                        deep=deep,
+                        cancelled=self._closed.is_set,
+                    ),
                 )
             )
             return truth, database.read(count)
@@ -344,12 +389,11 @@ def open_index(
     try:
         facts = database.read(lambda opened: read_facts(opened, target, profile))
         vectors = query_vectors_of(database, facts, given, env)
-        index = OpenClawIndex(database, facts, vectors, thread=thread, bus=bus, now=now)
-        index.counts = database.read(count)
+        counts = database.read(count)
     finally:
         # The engine thread opens the file again: a connection belongs to one thread.
         database.close()
-    return index
+    return OpenClawIndex(database, facts, vectors, counts, thread=thread, bus=bus, now=now)
 
 
 _SHOWN = 200
@@ -390,59 +434,6 @@ def count(opened: Opened) -> Counts:
     )
 
 
-def compose(
-    facts: ForeignFacts,
-    *,
-    counts: Counts | None,
-    truth: Truth | None,
-    examining: bool,
-    backend: str,
-    problem: str,
-    now: datetime,
-) -> IndexStatus:
-    """Make the status out of what is known."""
-    sources = counts.sources if counts else ()
-    drifted = truth.drifted if truth else ()
-    gets, because = agent_gets(truth, facts.choice.profile) if truth else (None, "")
-    return IndexStatus(
-        state=_state(truth, problem),
-        root=str(facts.target.workspace or ""),
-        index_dir=str(facts.target.database),
-        generation=0,
-        files=sum(source.files for source in sources),
-        chunks=sum(source.chunks for source in sources),
-        vectors=counts.vectors if counts else 0,
-        sources=sources,
-        pending=tuple(file.path for file in drifted[:_SHOWN]),
-        pending_count=len(drifted),
-        skipped=(),
-        provider=_provider(facts),
-        vector_backend=backend,
-        tokenizer=counts.tokenizer if counts else "",
-        watcher=WatcherState("off", "the index is looked at before each search"),
-        writer="the agent's program",
-        last_sync=None,
-        progress=None,
-        cache_hits=0,
-        cache_misses=0,
-        errors=(ErrorRecord(now, "index", problem),) if problem else (),
-        warnings=_warnings(counts, truth),
-        foreign=ForeignStatus(
-            agent=facts.target.agent,
-            generation=counts.generation if counts else IndexGeneration.SIDECAR,
-            profile=facts.choice.profile,
-            chosen_because=facts.choice.because,
-            opened=counts.opened if counts else "",
-            app_version=facts.origin.app_version,
-            query_vectors=facts.needs,
-            truth=truth,
-            examining=examining,
-            agent_gets=gets,
-            agent_gets_because=because,
-        ),
-    )
-
-
 def _state(truth: Truth | None, problem: str) -> IndexState:
     if problem:
         return IndexState.ERROR
@@ -452,23 +443,3 @@ def _state(truth: Truth | None, problem: str) -> IndexState:
     if Severity.ERROR in worst:
         return IndexState.DEGRADED
     return IndexState.STALE if truth.drifted else IndexState.READY
-
-
-def _provider(facts: ForeignFacts) -> ProviderState:
-    identity = facts.identity
-    requested = facts.search.provider if facts.search is not None else identity.provider or "?"
-    return ProviderState(
-        requested=requested,
-        actual=identity.provider,
-        model=identity.model,
-        dimensions=identity.vector_dims,
-        remote=True,
-    )
-
-
-def _warnings(counts: Counts | None, truth: Truth | None) -> tuple[str, ...]:
-    found = counts.warnings if counts else ()
-    if truth is None:
-        return found
-    told = (f.message for f in truth.findings if f.severity is not Severity.INFO)
-    return (*found, *told)

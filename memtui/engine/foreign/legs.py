@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from memtui.engine.foreign.query_vectors import NoVector, QueryVector, QueryVectors
 from memtui.errors import Cancelled
 from memtui.index.database import Access, DatabaseError, Interrupted, fault
 from memtui.index.foreign import rows
-from memtui.index.foreign.consistency import retokenized
 from memtui.index.foreign.opening import (
     Fingerprint,
     IndexChanged,
@@ -26,7 +22,7 @@ from memtui.index.foreign.opening import (
     of_another_shape,
     open_foreign,
 )
-from memtui.index.foreign.rows import read_indexed, read_vectors
+from memtui.index.foreign.rows import VectorBatch, read_indexed, read_vectors
 from memtui.memory.dates import day_of_path
 from memtui.model import (
     CandidatePool,
@@ -47,29 +43,25 @@ from memtui.retrieval.openclaw.tables import (
     DEFAULT_SOURCE,
     FileMask,
     IndexTables,
+    KeywordHit,
     SearchScope,
     file_key,
     finite,
     readable,
     text_of,
 )
-from memtui.retrieval.openclaw.vector import OpenClawVectorLeg, VectorAnswer, is_zero
+from memtui.retrieval.openclaw.vector import OpenClawVectorLeg, VectorReader, is_zero
 from memtui.retrieval.query import NO_FILTERS, Filters
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
 from memtui.text.tokens import MAX_QUERY_CHARS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from memtui.index.database import Connection
-    from memtui.index.foreign.opening import Fingerprint, Opened
-    from memtui.retrieval.openclaw.tables import SearchScope
-    from memtui.retrieval.openclaw.vector import VectorReader
-
 
 T = TypeVar("T")
 Partial = Callable[[CandidatePool], None]
+Stamp: TypeAlias = tuple[Fingerprint, int | None]
 
 
 def tables_of(layout: Layout) -> IndexTables:
@@ -85,17 +77,12 @@ def tables_of(layout: Layout) -> IndexTables:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One search: the text as it is, the ranking with its mode, who may see what."""
+def _stamp(opened: Opened) -> Stamp:
+    """Return another value whenever rows of the index may have changed."""
+    return opened.fingerprint, rows.revision(opened.connection, opened.layout)
 
-    text: str
-    ranking: Ranking
-    mode: SearchMode
-    scope: SearchScope
-    typing: bool = False
-    filters: Filters = NO_FILTERS
-    """Which files take part; they are no part of the text."""
+
+# --- the database -----------------------------------------------------------------------------
 
 
 class AgentDatabase:
@@ -118,11 +105,14 @@ class AgentDatabase:
             return self._opened
         self.close()
         self._opened = open_foreign(self._path, settled=settled)
-        try:
-            self._opened = self._retokenized(self._opened)
-        except BaseException:
-            self.close()
-            raise
+        if self._tokenizer not in {None, self._opened.layout.tokenizer}:
+            try:
+                with self._opened.errors():
+                    layout = retokenized(self._opened, str(self._tokenizer))
+                self._opened = replace(self._opened, layout=layout)
+            except BaseException:
+                self.close()
+                raise
         with self._guard:
             self._interruptible = self._opened.connection
         return self._opened
@@ -167,13 +157,6 @@ class AgentDatabase:
                 # An open connection would keep the program from folding its log back.
                 self.close()
 
-    def _retokenized(self, opened: Opened) -> Opened:
-        if self._tokenizer is None or self._tokenizer == opened.layout.tokenizer:
-            return opened
-        with opened.errors():
-            layout = retokenized(opened.connection, opened.layout, self._tokenizer)
-        return replace(opened, layout=layout)
-
     def interrupt(self) -> None:
         """Stop a running statement; from any thread."""
         with self._guard:
@@ -187,6 +170,55 @@ class AgentDatabase:
         if self._opened is not None:
             self._opened.close()
             self._opened = None
+
+
+_TOKENIZE: Final = {"unicode61": "unicode61", "trigram": "trigram case_sensitive 0"}
+
+
+def retokenized(opened: Opened, tokenizer: str) -> Layout:
+    """Build a keyword table of the index's chunks with `tokenizer`, in this connection's memory.
+
+    The rows go in by rowid, as the program's own rebuild has them. Nothing of the file changes;
+    the table goes with the connection. Returns the layout that searches it.
+    """
+    layout = opened.layout
+    source = "source" if layout.chunks_have_source else "'memory'"
+    columns = ("text", "id", "path", "source", "model", "start_line", "end_line")
+    opened.connection.execute("PRAGMA temp_store = MEMORY")
+    made: dict[str, tuple[str, tuple[str, ...]]] = {"fts": (layout.chunks, columns)}
+    if layout.paths_fts:
+        made["paths_fts"] = (layout.files, ("path", "source"))
+    for name, (table, names) in made.items():
+        spelled = f"{names[0]}, {', '.join(f'{column} UNINDEXED' for column in names[1:])}"
+        opened.connection.execute(
+            f"CREATE VIRTUAL TABLE temp.memtui_{name}"
+            f" USING fts5({spelled}, tokenize = '{_TOKENIZE[tokenizer]}')"
+        )
+        values = ", ".join(source if column == "source" else column for column in names)
+        opened.connection.execute(
+            f"INSERT INTO temp.memtui_{name}(rowid, {', '.join(names)})"
+            f" SELECT rowid, {values} FROM {table} ORDER BY rowid"
+        )
+    paths = "memtui_paths_fts" if layout.paths_fts else None
+    return replace(
+        layout, fts="memtui_fts", paths_fts=paths, fts_has_source=True, tokenizer=tokenizer
+    )
+
+
+# --- searching --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One search: the text as it is, the ranking with its mode, who may see what."""
+
+    text: str
+    ranking: Ranking
+    mode: SearchMode
+    scope: SearchScope
+    typing: bool = False
+    filters: Filters = NO_FILTERS
+    """Which files take part; they are no part of the text."""
 
 
 class ForeignRetriever:
@@ -210,47 +242,22 @@ class ForeignRetriever:
         """How vectors were compared last, in words."""
 
     def retrieve(
-        self, asked: Asked, cancelled: Callable[[], bool], partial: Partial | None = None
+        self, search: Search, cancelled: Callable[[], bool], partial: Partial | None = None
     ) -> CandidatePool:
         """Ask the legs; `partial` gets the keyword leg's hits while the vector is waited for."""
         started = perf_counter()
         try:
-            if partial is not None and not asked.typing and asked.mode is SearchMode.HYBRID:
-                partial(self._index.read(lambda opened: self._pool(opened, asked, None, started)))
-            found = self._query_vector(asked, cancelled)
+            if partial is not None and not search.typing and search.mode is SearchMode.HYBRID:
+                partial(self._index.read(lambda opened: self._pool(opened, search, None, started)))
+            vector = None
+            if search.mode is not SearchMode.KEYWORD_ONLY and trim(search.text):
+                # Outside of any reading: it may take a while, or read the index itself.
+                vector = self._finder.find(search.text, typing=search.typing, cancelled=cancelled)
             if cancelled():
                 raise Cancelled
-            return self._index.read(lambda opened: self._pool(opened, asked, found, started))
+            return self._index.read(lambda opened: self._pool(opened, search, vector, started))
         except Interrupted as error:
             raise Cancelled from error
-
-    def _query_vector(
-        self, asked: Asked, cancelled: Callable[[], bool]
-    ) -> QueryVector | NoVector | None:
-        """Outside of any reading: it may take a while, or read the index itself."""
-        if asked.mode is SearchMode.KEYWORD_ONLY or not trim(asked.text):
-            return None
-        return self._finder.find(asked.text, typing=asked.typing, cancelled=cancelled)
-
-    def _pool(
-        self,
-        opened: Opened,
-        asked: Asked,
-        found: QueryVector | NoVector | None,
-        started: float,
-    ) -> CandidatePool:
-        """Both legs and their chunks, all of one commit."""
-        if _falls_back(found) and asked.mode is SearchMode.HYBRID:
-            # Without a provider no release filters by its model, and each searches keywords.
-            asked = replace(asked, scope=replace(asked.scope, model=None))
-        asked = replace(asked, scope=self.masks.scope(opened, asked.scope, asked.filters))
-        run = _Run(opened, self._release, asked, self.file_time, self.stored)
-        if asked.mode is not SearchMode.VECTOR_ONLY:
-            run.ask_keyword()
-        if found is not None:
-            run.ask_vector(found)
-            self.backend = run.backend or self.backend
-        return replace(run.pool(started), typing=asked.typing)
 
     def file_time(self, source: str, path: str) -> int:
         """The time of a file of the workspace; sessions do not lie there."""
@@ -262,155 +269,127 @@ class ForeignRetriever:
             # A path that cannot be looked at has no time, to the release as well.
             return 0
 
-
-class _Run:
-    """One search in progress."""
-
-    def __init__(
+    def _pool(
         self,
         opened: Opened,
-        release: Release,
-        asked: Asked,
-        file_time: Callable[[str, str], int],
-        vectors: StoredVectors,
-    ) -> None:
-        self._opened = opened
-        self._vectors = vectors
-        self._release = release
-        self._asked = asked
-        self._workspace_time = file_time
-        self._tables = tables_of(opened.layout)
-        self._keyword: KeywordAnswer | None = None
-        self._vector: VectorAnswer | None = None
-        self.states = {
-            Leg.KEYWORD: LegState(LegStatus.SKIPPED, Reason.DISABLED, "hybrid search is off"),
-            Leg.VECTOR: LegState(LegStatus.PENDING, Reason.PENDING),
-        }
-        if asked.mode is SearchMode.KEYWORD_ONLY:
+        search: Search,
+        vector: QueryVector | NoVector | None,
+        started: float,
+    ) -> CandidatePool:
+        """Both legs and their chunks, all of one commit."""
+        mode = search.mode
+        # Without a provider no release filters by its model, and each searches keywords.
+        falls_back = isinstance(vector, NoVector) and vector.reason is not Reason.ZERO_QUERY_VECTOR
+        if falls_back and mode is SearchMode.HYBRID:
+            search = replace(search, scope=replace(search.scope, model=None))
+        search = replace(search, scope=self.masks.scope(opened, search.scope, search.filters))
+        tables = tables_of(opened.layout)
+        keyword: tuple[KeywordHit, ...] = ()
+        cosines: tuple[tuple[str, float], ...] = ()
+        keyword_state = LegState(LegStatus.SKIPPED, Reason.DISABLED, "hybrid search is off")
+        vector_state = LegState(LegStatus.PENDING, Reason.PENDING)
+        if mode is SearchMode.KEYWORD_ONLY:
             detail = "the agent has no embedding provider"
-            self.states[Leg.VECTOR] = LegState(LegStatus.SKIPPED, Reason.DISABLED, detail)
-        self._mode = asked.mode
+            vector_state = LegState(LegStatus.SKIPPED, Reason.DISABLED, detail)
+        answered = False
+        if mode is not SearchMode.VECTOR_ONLY:
+            keyword, keyword_state, answered = self._keyword(opened, tables, search)
+        if vector is not None:
+            vector = _fitting(vector, opened.layout.vec_dims)
+            if isinstance(vector, QueryVector):
+                cosines, vector_state = self._vector(opened, tables, search, vector)
+            else:
+                vector_state = _without_vector(vector)
+                if answered and vector.reason is not Reason.ZERO_QUERY_VECTOR:
+                    mode = SearchMode.KEYWORD_ONLY
+        ids = dict.fromkeys([*(hit.id for hit in keyword), *(chunk_id for chunk_id, _ in cosines)])
+        chunks = read_chunks(opened.connection, tables, ids)
 
-    @property
-    def backend(self) -> str:
-        """How vectors were compared."""
-        return self._vector.backend if self._vector is not None else ""
+        def file_time(source: str, path: str) -> int:
+            if source == "sessions" and self._release.has_paths:
+                # From 2026.8 on, a session has the time at which it was indexed.
+                return stored_time(opened, path, source)
+            return self.file_time(source, path)
 
-    def ask_keyword(self) -> None:
-        """Run the keyword leg."""
-        started = perf_counter()
-        if self._tables.fts is None:
-            detail = "the index has no full-text table"
-            self.states[Leg.KEYWORD] = LegState(LegStatus.FAILED, Reason.INDEX_FAILED, detail)
-            return
-        leg = OpenClawKeywordLeg(
-            self._opened.connection,
-            self._tables,
-            self._release,
-            self._asked.ranking.keyword_mapping,
+        pool = make_pool(
+            search.text,
+            with_file_times(chunks, search.ranking.decay.dates, file_time),
+            keyword=keyword,
+            vector=cosines,
+            states={Leg.KEYWORD: keyword_state, Leg.VECTOR: vector_state},
+            limit=search.ranking.candidates,
+            search_mode=mode,
+            names_files=self._release.has_paths,
+            tokenizer=tables.tokenizer,
         )
-        asked = self._asked
-        try:
-            answer = leg.search(asked.text, asked.ranking.candidates, asked.scope)
-        except DatabaseError as error:
-            self.states[Leg.KEYWORD] = failed(error, started)
-            return
-        self._keyword = answer
-        self.states[Leg.KEYWORD] = keyword_state(answer, self._tables.tokenizer, started)
+        elapsed = (perf_counter() - started) * 1000
+        return replace(pool, elapsed_ms=elapsed, typing=search.typing)
 
-    def ask_vector(self, found: QueryVector | NoVector) -> None:
-        """Run the vector leg with what was found of the query's vector."""
-        found = self._checked(found)
-        if isinstance(found, NoVector):
-            self._without_vector(found)
-            return
+    def _keyword(
+        self, opened: Opened, tables: IndexTables, search: Search
+    ) -> tuple[tuple[KeywordHit, ...], LegState, bool]:
+        """Run the keyword leg; its hits, its state, and whether it answered."""
+        started = perf_counter()
+        if tables.fts is None:
+            detail = "the index has no full-text table"
+            return (), LegState(LegStatus.FAILED, Reason.INDEX_FAILED, detail), False
+        mapping = search.ranking.keyword_mapping
+        leg = OpenClawKeywordLeg(opened.connection, tables, self._release, mapping)
+        try:
+            answer = leg.search(search.text, search.ranking.candidates, search.scope)
+        except DatabaseError as error:
+            return (), failed(error, started), False
+        return answer.hits, keyword_state(answer, tables.tokenizer, started), True
+
+    def _vector(
+        self, opened: Opened, tables: IndexTables, search: Search, vector: QueryVector
+    ) -> tuple[tuple[tuple[str, float], ...], LegState]:
         import_numpy()
         started = perf_counter()
-        opened = self._opened
         leg = OpenClawVectorLeg(
             opened.connection,
-            self._tables,
+            tables,
             self._release,
-            self._vectors.of(opened),
+            self.stored.of(opened),
             vec_readable=opened.vec_readable,
         )
-        scope = self._asked.scope
         try:
-            self._vector = leg.search(found.values, self._asked.ranking.candidates, scope)
+            answer = leg.search(vector.values, search.ranking.candidates, search.scope)
         except DatabaseError as error:
-            self.states[Leg.VECTOR] = failed(error, started)
-            return
+            return (), failed(error, started)
+        self.backend = answer.backend
         facts: Numbers = {
-            "backend": self._vector.backend,
-            "model": scope.model or "",
-            "searched": self._vector.searched,
-            "query_vector": found.origin,
-            "query_vector_from": found.detail,
+            "backend": answer.backend,
+            "model": search.scope.model or "",
+            "searched": answer.searched,
+            "query_vector": vector.origin,
+            "query_vector_from": vector.detail,
         }
-        elapsed = (perf_counter() - started) * 1000
-        self.states[Leg.VECTOR] = LegState(LegStatus.OK, Reason.OK, "", elapsed, facts)
-
-    def pool(self, started: float) -> CandidatePool:
-        """What there is so far."""
-        keyword = self._keyword.hits if self._keyword is not None else ()
-        vector = self._vector.hits if self._vector is not None else ()
-        ids = dict.fromkeys([*(hit.id for hit in keyword), *(chunk_id for chunk_id, _ in vector)])
-        chunks = read_chunks(self._opened.connection, self._tables, ids)
-        rule = self._asked.ranking.decay.dates
-        made = make_pool(
-            self._asked.text,
-            with_file_times(chunks, rule, self._file_time),
-            keyword=keyword,
-            vector=vector,
-            states=dict(self.states),
-            limit=self._asked.ranking.candidates,
-            search_mode=self._mode,
-            names_files=self._release.has_paths,
-            tokenizer=self._tables.tokenizer,
-        )
-        return replace(made, elapsed_ms=(perf_counter() - started) * 1000)
-
-    def _checked(self, found: QueryVector | NoVector) -> QueryVector | NoVector:
-        """A vector that the vector table can be asked for; its metadata need not tell its size."""
-        if isinstance(found, NoVector):
-            return found
-        size, dims = found.values.size, self._opened.layout.vec_dims
-        if dims is not None and size != dims:
-            why = f"{size} numbers from {found.detail}, the vector table has {dims}"
-            detail = f"the query vector does not fit: {why}"
-            return NoVector(Reason.DIMENSIONS_DIFFER, detail, why)
-        if is_zero(found.values):
-            why = f"the query vector from {found.detail} is zero or not finite in single precision"
-            return NoVector(Reason.ZERO_QUERY_VECTOR, why, why)
-        return found
-
-    def _without_vector(self, found: NoVector) -> None:
-        status = LegStatus.PENDING if found.reason is Reason.PENDING else LegStatus.FAILED
-        if found.reason is Reason.ZERO_QUERY_VECTOR:
-            status = LegStatus.SKIPPED
-        self.states[Leg.VECTOR] = LegState(status, found.reason, found.detail)
-        if _falls_back(found) and self._keyword is not None:
-            self._mode = SearchMode.KEYWORD_ONLY
-
-    def _file_time(self, source: str, path: str) -> int:
-        if source == "sessions" and self._release.has_paths:
-            return self._stored_time(source, path)
-        return self._workspace_time(source, path)
-
-    def _stored_time(self, source: str, path: str) -> int:
-        """The time of a session as it was indexed (2026.8 on)."""
-        layout = self._opened.layout
-        found = self._opened.connection.execute(
-            f"SELECT mtime FROM {layout.files} WHERE path = ? AND source = ?", (path, source)
-        ).fetchall()
-        value = found[0][0] if found else None
-        milliseconds = finite(value)
-        return int(milliseconds * 1_000_000) if milliseconds is not None else 0
+        return answer.hits, LegState(LegStatus.OK, Reason.OK, "", _ms_since(started), facts)
 
 
-def _falls_back(found: QueryVector | NoVector | None) -> bool:
-    """Whether the list is the one that the program finds without its provider."""
-    return isinstance(found, NoVector) and found.reason is not Reason.ZERO_QUERY_VECTOR
+def _fitting(vector: QueryVector | NoVector, dims: int | None) -> QueryVector | NoVector:
+    """A vector that the vector table can be asked for; its metadata need not tell its size."""
+    if isinstance(vector, NoVector):
+        return vector
+    size = vector.values.size
+    if dims is not None and size != dims:
+        why = f"{size} numbers from {vector.detail}, the vector table has {dims}"
+        detail = f"the query vector does not fit: {why}"
+        return NoVector(Reason.DIMENSIONS_DIFFER, detail, why)
+    if is_zero(vector.values):
+        why = f"the query vector from {vector.detail} is zero or not finite in single precision"
+        return NoVector(Reason.ZERO_QUERY_VECTOR, why, why)
+    return vector
+
+
+def _without_vector(vector: NoVector) -> LegState:
+    status = LegStatus.FAILED
+    if vector.reason is Reason.PENDING:
+        status = LegStatus.PENDING
+    elif vector.reason is Reason.ZERO_QUERY_VECTOR:
+        status = LegStatus.SKIPPED
+    return LegState(status, vector.reason, vector.detail)
 
 
 def keyword_state(answer: KeywordAnswer, tokenizer: str, started: float) -> LegState:
@@ -423,16 +402,15 @@ def keyword_state(answer: KeywordAnswer, tokenizer: str, started: float) -> LegS
     }
     if answer.refusal and not answer.hits:
         return replace(_refused(answer.refusal, started), facts=facts)
-    elapsed = (perf_counter() - started) * 1000
     if answer.match is None and not answer.substrings and not answer.keywords:
         detail = "no letter or digit in the query"
-        return LegState(LegStatus.SKIPPED, Reason.NO_TERMS, detail, elapsed, facts)
+        return LegState(LegStatus.SKIPPED, Reason.NO_TERMS, detail, _ms_since(started), facts)
     notes = []
     if answer.shortened:
         notes.append(f"only the first {MAX_QUERY_CHARS} characters of the query are searched")
     if answer.refusal:
         notes.append(f"a part was refused: {safe_line(answer.refusal)}")
-    return LegState(LegStatus.OK, Reason.OK, "; ".join(notes), elapsed, facts)
+    return LegState(LegStatus.OK, Reason.OK, "; ".join(notes), _ms_since(started), facts)
 
 
 def failed(error: DatabaseError, started: float) -> LegState:
@@ -444,12 +422,14 @@ def failed(error: DatabaseError, started: float) -> LegState:
 
 def _refused(reason: str, started: float) -> LegState:
     """The state of a leg that fails softly, as it does in the program."""
-    elapsed = (perf_counter() - started) * 1000
-    return LegState(LegStatus.FAILED, Reason.INDEX_FAILED, safe_line(reason), elapsed)
+    return LegState(LegStatus.FAILED, Reason.INDEX_FAILED, safe_line(reason), _ms_since(started))
 
 
-Matrix: TypeAlias = "NDArray[Any]"
-Batch: TypeAlias = "tuple[NDArray[np.int64], Matrix]"
+def _ms_since(started: float) -> float:
+    return (perf_counter() - started) * 1000
+
+
+# --- what is kept of an index in memory -------------------------------------------------------
 
 
 class StoredVectors:
@@ -460,100 +440,86 @@ class StoredVectors:
     """
 
     def __init__(self) -> None:
-        self._stamp: tuple[Fingerprint, int | None] | None = None
-        self._batches: list[Batch] = []
+        self._read_at: Stamp | None = None
+        self._batches: list[VectorBatch] = []
 
     def of(self, opened: Opened) -> VectorReader:
         """A reader of the vectors that a scope may see."""
 
-        def read(scope: SearchScope) -> Iterator[tuple[list[str], Matrix]]:
+        def read(scope: SearchScope) -> Iterator[tuple[list[str], Any]]:
             self._load(opened)
             visible = _visible(opened, scope)
-            for rowids, matrix in self._batches:
-                kept = [place for place, rowid in enumerate(rowids.tolist()) if rowid in visible]
-                yield [visible[int(rowids[place])] for place in kept], matrix[kept]
+            for batch in self._batches:
+                places = [n for n, rowid in enumerate(batch.rowids.tolist()) if rowid in visible]
+                ids = [visible[int(batch.rowids[place])] for place in places]
+                yield ids, batch.vectors[places]
 
         return read
 
     def holds(self, opened: Opened) -> bool:
         """Whether the vectors are in memory as they are in the index now."""
-        return self._stamp == _stamp(opened)
+        return self._read_at == _stamp(opened)
 
     def _load(self, opened: Opened) -> None:
-        stamp = _stamp(opened)
-        if stamp == self._stamp:
+        if self.holds(opened):
             return
-        indexed = read_indexed(opened.connection, opened.layout)
+        connection, layout = opened.connection, opened.layout
+        indexed = read_indexed(connection, layout)
         if indexed is not None and len(indexed.rowids):
-            self._batches = [(indexed.rowids, indexed.vectors)]
+            self._batches = [indexed]
         else:
-            self._batches = [
-                (batch.rowids, batch.vectors)
-                for batch in read_vectors(opened.connection, opened.layout)
-                if len(batch.rowids)
-            ]
-        self._stamp = stamp
-
-
-def _stamp(opened: Opened) -> tuple[Fingerprint, int | None]:
-    return opened.fingerprint, rows.revision(opened.connection, opened.layout)
+            self._batches = list(read_vectors(connection, layout))
+        self._read_at = _stamp(opened)
 
 
 def _visible(opened: Opened, scope: SearchScope) -> dict[int, str]:
     """The chunks of the scope: rowid to id."""
     layout = opened.layout
     where, values = scope.visible("source", has_source=layout.chunks_have_source)
-    found = opened.connection.execute(
+    chunks = opened.connection.execute(
         f"SELECT rowid, id FROM {layout.chunks} WHERE model = ?{where}",
         (scope.model or "", *values),
     ).fetchall()
-    return {int(str(rowid)): str(chunk_id) for rowid, chunk_id in found}
-
-
-_REMEMBERED: Final = 32
-_MS: Final = 1_000_000
-_LONGEST_TIME: Final = 1e15
+    return {int(str(rowid)): str(chunk_id) for rowid, chunk_id in chunks}
 
 
 class FileMasks:
-    """The masks of the last filters, kept until the index changes; the engine thread's."""
+    """The files that the last filters let through; the engine thread's."""
 
     def __init__(self) -> None:
-        self._stamp: tuple[Fingerprint, int | None] | None = None
-        self._files: tuple[_File, ...] = ()
-        self._known: OrderedDict[Filters, FileMask] = OrderedDict()
+        self._known: tuple[Stamp, Filters, FileMask] | None = None
 
     def scope(self, opened: Opened, scope: SearchScope, filters: Filters) -> SearchScope:
         """A scope with the mask of some filters; itself without any. Raises what SQLite raises."""
         if not filters:
             return scope
-        stamp = opened.fingerprint, rows.revision(opened.connection, opened.layout)
-        if stamp != self._stamp:
-            self._known.clear()
-            self._files = tuple(_files(opened))
-            self._stamp = stamp
-        mask = self._known.pop(filters, None) or self._mask(opened, filters)
-        self._known[filters] = mask
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
-        return replace(scope, files=mask)
-
-    def _mask(self, opened: Opened, filters: Filters) -> FileMask:
-        fitting = {
-            file.key
-            for file in self._files
-            if fits_file(filters, file.path, file.source, file.mtime_ns)
-        }
-        return FileMask(json.dumps(sorted(fitting)), _has_source(opened))
+        stamp = _stamp(opened)
+        if self._known is None or self._known[:2] != (stamp, filters):
+            has_source = tables_of(opened.layout).has_source
+            fitting = {
+                key
+                for key, path, source, mtime_ns in _files(opened, has_source)
+                if fits_file(filters, path, source, mtime_ns)
+            }
+            self._known = stamp, filters, FileMask(json.dumps(sorted(fitting)), has_source)
+        return replace(scope, files=self._known[2])
 
 
-class _File(NamedTuple):
-    """A file that a row names."""
-
-    key: str
-    path: str
-    source: str
-    mtime_ns: int
+def _files(opened: Opened, has_source: bool) -> Iterator[tuple[str, str, str, int]]:
+    """Every file that a row of a text or path names: key, path, source and time in ns."""
+    layout = opened.layout
+    times = {
+        (row.path, row.source): _nanoseconds(row.mtime)
+        for row in rows.files(opened.connection, layout)
+    }
+    # Up to 2026.5 a full-text row whose chunk is gone still is a hit.
+    for table in dict.fromkeys(filter(None, (layout.chunks, layout.fts, layout.paths_fts))):
+        source = readable("source") if has_source else "NULL"
+        key = file_key("source", has_source=has_source)
+        sql = f"SELECT DISTINCT {key}, {readable('path')}, {source} FROM {table}"
+        for name, stored_path, stored_source in opened.connection.execute(sql).fetchall():
+            path, origin = text_of(stored_path) or "", text_of(stored_source) or DEFAULT_SOURCE
+            yield str(name), path, origin, times.get((path, origin), 0)
 
 
 def fits_file(filters: Filters, path: str, source: str, mtime_ns: int) -> bool:
@@ -583,26 +549,9 @@ def stored_time(opened: Opened, path: str, source: str) -> int:
     return 0
 
 
-def _files(opened: Opened) -> Iterator[_File]:
-    """Every file that a row of a text or path names; it may have no row of a file."""
-    layout, has_source = opened.layout, _has_source(opened)
-    held = rows.files(opened.connection, layout)
-    times = {(row.path, row.source): _nanoseconds(row.mtime) for row in held}
-    # Up to 2026.5 a full-text row whose chunk is gone still is a hit.
-    for table in dict.fromkeys(filter(None, (layout.chunks, layout.fts, layout.paths_fts))):
-        source = readable("source") if has_source else "NULL"
-        key = file_key("source", has_source=has_source)
-        sql = f"SELECT DISTINCT {key}, {readable('path')}, {source} FROM {table}"
-        for name, stored_path, stored_source in opened.connection.execute(sql).fetchall():
-            path, origin = text_of(stored_path) or "", text_of(stored_source) or DEFAULT_SOURCE
-            yield _File(str(name), path, origin, times.get((path, origin), 0))
-
-
-def _has_source(opened: Opened) -> bool:
-    layout = opened.layout
-    return layout.chunks_have_source and (layout.fts is None or layout.fts_has_source)
+_LONGEST_MS: Final = 1e15
 
 
 def _nanoseconds(milliseconds: object) -> int:
     value = finite(milliseconds)
-    return int(value * _MS) if value is not None and abs(value) < _LONGEST_TIME else 0
+    return int(value * 1_000_000) if value is not None and abs(value) < _LONGEST_MS else 0

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+Vector: TypeAlias = "NDArray[np.float64]"
+"""One vector: shape (dimensions,), of any length."""
+
 _REMEMBERED: Final = 256
 _SHOWN: Final = 80
 
@@ -188,8 +191,7 @@ class QueryVectors:
         return NoVector(Reason.NOT_REPRODUCIBLE, detail, why)
 
 
-Values: TypeAlias = "NDArray[np.float64]"
-"""One vector: shape (dimensions,), float64."""
+# --- given in a file --------------------------------------------------------------------------
 
 MAX_BYTES: Final = 256 * 2**20
 _SHOWN_QUERY: Final = 60
@@ -201,15 +203,15 @@ class GivenVectors:
     """Vectors by query, and the one for every other query, from one file."""
 
     path: Path
-    by_query: Mapping[str, Values] = field(repr=False)
-    for_all: Values | None = field(default=None, repr=False)
+    by_query: Mapping[str, Vector] = field(repr=False)
+    for_all: Vector | None = field(default=None, repr=False)
 
-    def of(self, query: str) -> Values | None:
+    def of(self, query: str) -> Vector | None:
         """The vector of a query, as it is written or without the blanks around it."""
-        found = self.by_query.get(query)
-        if found is None:
-            found = self.by_query.get(trim(query))
-        return self.for_all if found is None else found
+        values = self.by_query.get(query)
+        if values is None:
+            values = self.by_query.get(trim(query))
+        return self.for_all if values is None else values
 
 
 def load_given(path: Path) -> GivenVectors:
@@ -220,54 +222,47 @@ def load_given(path: Path) -> GivenVectors:
     zero: that is what some models make of some queries. Raises `SettingsError` of one line that
     says what is wrong, where, and what the file must hold.
     """
-    document = _document(path)
-    if isinstance(document, Mapping) and isinstance(document.get("vectors"), Mapping):
-        return GivenVectors(path, _by_query(path, document["vectors"]))
-    if isinstance(document, Mapping) and isinstance(document.get("query"), str):
-        return GivenVectors(path, _pairs(path, [document]))
-    if isinstance(document, Mapping) and document:
-        return GivenVectors(path, _by_query(path, document))
-    if isinstance(document, list) and document:
-        if all(isinstance(item, Mapping) for item in document):
-            return GivenVectors(path, _pairs(path, document))
-        return GivenVectors(path, {}, _vector(path, "its list", document))
-    raise _bad(path, "it holds no vector")
-
-
-def _document(path: Path) -> Any:
+    place = safe_line(str(path))
     try:
-        return read_json(path, MAX_BYTES)
+        return _given(path, read_json(path, MAX_BYTES))
     except UnreadableJson as error:
-        raise _bad(path, error.what, error.line) from None
+        place += f":{error.line}" if error.line else ""
+        what = error.what
+    except ValueError as error:
+        what = str(error)
+    raise SettingsError(f"cannot use the query vectors in {place}: {what}", hint=_FORMS)
 
 
-def _by_query(path: Path, table: Mapping[str, Any]) -> dict[str, Values]:
-    return {query: _vector(path, _name(query), numbers) for query, numbers in table.items()}
+def _given(path: Path, document: Any) -> GivenVectors:
+    if not isinstance(document, dict | list) or not document:
+        raise ValueError("it holds no vector")
+    if isinstance(document, dict) and isinstance(document.get("query"), str):
+        document = [document]
+    if isinstance(document, dict):
+        inner = document.get("vectors")
+        table = inner if isinstance(inner, dict) else document
+    elif all(isinstance(item, dict) for item in document):
+        if not all(isinstance(item.get("query"), str) for item in document):
+            raise ValueError('an entry has no text as its "query"')
+        table = {item["query"]: item.get("vector") for item in document}
+    else:
+        return GivenVectors(path, {}, _vector("its list", document))
+    return GivenVectors(path, {query: _vector(_name(query), table[query]) for query in table})
 
 
-def _pairs(path: Path, items: list[Any]) -> dict[str, Values]:
-    found: dict[str, Values] = {}
-    for item in items:
-        query = item.get("query")
-        if not isinstance(query, str):
-            raise _bad(path, 'an entry has no text as its "query"')
-        found[query] = _vector(path, _name(query), item.get("vector"))
-    return found
-
-
-def _vector(path: Path, name: str, numbers: object) -> Values:
+def _vector(name: str, numbers: object) -> Vector:
     import numpy as np
 
     if not isinstance(numbers, list) or not numbers:
-        raise _bad(path, f"{name} has no list of numbers")
+        raise ValueError(f"{name} has no list of numbers")
     if not set(map(type, numbers)) <= {int, float}:
-        raise _bad(path, f"{name} has something in its list that is not a number")
+        raise ValueError(f"{name} has something in its list that is not a number")
     try:
         vector = np.array(numbers, dtype=np.float64)
     except OverflowError:
-        raise _bad(path, f"{name} has a number that is too large") from None
+        raise ValueError(f"{name} has a number that is too large") from None
     if not np.isfinite(vector).all():
-        raise _bad(path, f"{name} has a number that is not finite")
+        raise ValueError(f"{name} has a number that is not finite")
     return vector
 
 
@@ -276,13 +271,7 @@ def _name(query: str) -> str:
     return f'"{line}"' if len(line) <= _SHOWN_QUERY else f'"{line[:_SHOWN]}…"'
 
 
-def _bad(path: Path, what: str, line: int | None = None) -> SettingsError:
-    place = safe_line(str(path)) + (f":{line}" if line else "")
-    return SettingsError(f"cannot use the query vectors in {place}: {what}", hint=_FORMS)
-
-
-Vector: TypeAlias = "NDArray[np.float64]"
-"""One vector: shape (dimensions,), float64, of any length."""
+# --- the agent's provider ---------------------------------------------------------------------
 
 _AUTO: Final = "auto"
 _NO_SERVICE: Final = frozenset({"local", "github-copilot", "bedrock", "amazon-bedrock"})

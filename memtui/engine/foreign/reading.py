@@ -18,11 +18,10 @@ from memtui.engine.ports import IndexedFile, StoredVector, Vectors, Words
 from memtui.engine.source import RecentFile
 from memtui.index.database import number
 from memtui.index.foreign import rows
-from memtui.index.foreign.drift import SOURCE as MEMORY
-from memtui.index.foreign.drift import moment
+from memtui.index.foreign.notes import moment
 from memtui.index.foreign.opening import Opened
-from memtui.index.foreign.rows import parse_vector
-from memtui.index.foreign.sessions import SOURCE as SESSIONS
+from memtui.index.foreign.rows import MEMORY, parse_vector
+from memtui.index.foreign.sessions import SESSIONS
 from memtui.index.reader import ChunkRange
 from memtui.model import CandidatePool, Chunk, Leg, LegHit, Ranked, Reason
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
@@ -99,10 +98,14 @@ class OpenClawReading:
         return found[0] if found else None
 
     def chunks(self, rowids: Iterable[int]) -> Mapping[int, Chunk]:
-        held = rows.chunks(self._connection, self._layout, sorted(set(rowids)))
-        names = {row.id: rowid for rowid, row in held.items()}
-        found = read_chunks(self._connection, tables_of(self._layout), names)
-        return {names[name]: self._dated(with_mask(chunk)) for name, chunk in found.items()}
+        sql = (
+            f"SELECT {readable('id')}, rowid FROM {self._layout.chunks}"
+            " WHERE rowid IN (SELECT value FROM json_each(?))"
+        )
+        stored = self._connection.execute(sql, (json.dumps(list(rowids)),)).fetchall()
+        names = {text_of(name) or "": int(str(rowid)) for name, rowid in stored}
+        chunks = read_chunks(self._connection, self._tables, names)
+        return {names[name]: self._dated(with_mask(chunk)) for name, chunk in chunks.items()}
 
     def rows_of(self, path: str) -> Sequence[int]:
         return self._rows("WHERE path = ? ORDER BY start_line, end_line, rowid", path)

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import math
 import os
+import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
 
 from memtui.engine.foreign.agent import (
     ForeignFacts,
@@ -16,24 +22,12 @@ from memtui.engine.foreign.agent import (
     query_vectors_of,
     read_facts,
 )
-from memtui.engine.foreign.answers import (
-    RecordedHit,
-    RecordedLeg,
-    RecordedQuery,
-    RecordedResult,
-    Recording,
-)
-from memtui.engine.foreign.legs import (
-    AgentDatabase,
-    Asked,
-    ForeignRetriever,
-    tables_of,
-)
+from memtui.engine.foreign.legs import AgentDatabase, ForeignRetriever, Search, tables_of
 from memtui.engine.foreign.query_vectors import GivenVectors, QueryVectors
+from memtui.errors import SettingsError
 from memtui.model import (
     CandidatePool,
     Chunk,
-    DateRule,
     Drop,
     Hit,
     Leg,
@@ -52,39 +46,270 @@ from memtui.ranking.profiles import for_mode
 from memtui.ranking.trace import find
 from memtui.retrieval.openclaw.keyword import merge_keyword_hits
 from memtui.retrieval.openclaw.pool import make_pool, read_chunks, with_file_times
-from memtui.retrieval.openclaw.release import Release, release_of
+from memtui.retrieval.openclaw.release import release_of
 from memtui.retrieval.openclaw.tables import KeywordHit, SearchScope
+from memtui.settings.files import UnreadableJson, read_json
+from memtui.settings.openclaw import schema as v
+from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
     from memtui.index.foreign.opening import Opened
-    from memtui.retrieval.openclaw.pool import FileTime
-    from memtui.retrieval.openclaw.tables import IndexTables
+
+T = TypeVar("T")
+
+# --- recorded answers -------------------------------------------------------------------------
+
+Number: TypeAlias = Annotated[float, Meta(gt=-1e300, lt=1e300)]
+"""A finite one: JSON as Python reads it has others too."""
+Name: TypeAlias = Annotated[str, Meta(pattern="^[^\ud800-\udfff]*$")]
+"""A text that a database can be asked for: without halves of surrogate pairs."""
+_FORM: Final = 'it must hold {"queries": [{"query": …, "results": […]}, …]}'
+_PLURALS: Final = {"queries": "query", "results": "result", "legs": "leg", "hits": "hit"}
 
 
-def verify(
-    target: ForeignTarget,
-    recording: Recording,
-    *,
-    given: GivenVectors | None = None,
-    profile: str | None = None,
-    env: Mapping[str, str] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Verification:
-    """Run a recording against an index and compare.
+class RecordedHit(Struct, frozen=True, array_like=True):
+    """A hit of a recorded leg: the first 16 digits of the chunk id, and its scores."""
 
-    Vectors of queries come from `given`, else as a search finds them. Raises
-    `IndexMissing`, `IndexUnusable`, and `SettingsError` for a file that cannot be used.
-    """
-    index = AgentDatabase(target.database)
-    try:
-        facts = index.read(lambda opened: read_facts(opened, target, profile))
-        vectors = query_vectors_of(index, facts, given, os.environ if env is None else env)
+    chunk: str
+    score: Number
+    vector_score: Number | None
+    text_score: Number | None
+
+
+class RecordedLeg(Struct, frozen=True):
+    """One search of one leg as the program ran it: `searchKeyword` or `searchVector`."""
+
+    leg: str
+    hits: tuple[RecordedHit, ...]
+
+
+class RecordedResult(Struct, frozen=True, rename="camel"):
+    """A result as the program's `--json` prints it."""
+
+    path: str
+    start_line: int
+    end_line: int
+    score: Number
+    vector_score: Number | None = None
+    text_score: Number | None = None
+    snippet: str | None = None
+
+    @property
+    def place(self) -> Place:
+        """What tells a chunk apart in the program's answers, which hold no ids."""
+        return self.path, self.start_line, self.end_line
+
+
+class RecordedOptions(Struct, frozen=True, rename="camel"):
+    """The options of one query, taken as they are."""
+
+    max_results: Annotated[int, Meta(ge=1)] | None = None
+    min_score: Number | None = None
+    sources: tuple[Name, ...] | None = None
+    """The sources that were asked for; empty: those of the settings."""
+    active_project_keys: tuple[Name, ...] | None = None
+
+
+class RecordedQuery(Struct, frozen=True):
+    """One query and what the program answered."""
+
+    query: str
+    results: tuple[RecordedResult, ...]
+    opts: RecordedOptions | None = None
+    legs: tuple[RecordedLeg, ...] | None = None
+    """`None` when legs were not recorded."""
+
+
+class RecordedMmr(Struct, frozen=True):
+    """`query.hybrid.mmr` of a recording."""
+
+    enabled: bool | None = None
+    lambda_: Number | None = msgspec.field(name="lambda", default=None)
+
+
+class RecordedDecay(Struct, frozen=True, rename="camel"):
+    """`query.hybrid.temporalDecay` of a recording."""
+
+    enabled: bool | None = None
+    half_life_days: Number | None = None
+
+
+class RecordedHybrid(Struct, frozen=True, rename="camel"):
+    """`query.hybrid` of a recording."""
+
+    enabled: bool | None = None
+    vector_weight: Number | None = None
+    text_weight: Number | None = None
+    candidate_multiplier: Number | None = None
+    mmr: RecordedMmr | None = None
+    temporal_decay: RecordedDecay | None = None
+
+
+class RecordedLimits(Struct, frozen=True, rename="camel"):
+    """`query` of the settings of a recording."""
+
+    max_results: Annotated[int, Meta(ge=1)] | None = None
+    min_score: Number | None = None
+    hybrid: RecordedHybrid | None = None
+
+
+class RecordedFts(Struct, frozen=True):
+    """`fts` of the settings of a recording."""
+
+    tokenizer: Literal["unicode61", "trigram"] | None = None
+
+
+class RecordedSettings(Struct, frozen=True, rename="camel"):
+    """The settings of a recording; `None`: not written there, so the index's own hold."""
+
+    query: RecordedLimits | None = None
+    provider: Name | None = None
+    model: Name | None = None
+    fts: RecordedFts | None = None
+    sources: tuple[Name, ...] | None = None
+    active_project_keys: tuple[Name, ...] | None = None
+
+    @property
+    def tokenizer(self) -> str | None:
+        """The tokenizer of the keyword table."""
+        return self.fts.tokenizer if self.fts is not None else None
+
+    @property
+    def enabled_sources(self) -> tuple[str, ...] | None:
+        """The sources that the program searched."""
+        return None if self.sources is None else v.enabled_sources(self.sources, sessions=True)
+
+    def onto(self, base: Ranking) -> Ranking:
+        """The ranking that was recorded, clamped as the program clamps what is configured."""
+        query = self.query or RecordedLimits()
+        hybrid = query.hybrid or RecordedHybrid()
+        mmr, decay = hybrid.mmr or RecordedMmr(), hybrid.temporal_decay or RecordedDecay()
+        vector, text = base.vector_weight, base.keyword_weight
+        if hybrid.vector_weight is not None or hybrid.text_weight is not None:
+            # The one that is not written has its default, and both are divided by their sum.
+            vector, text = v.DEFAULT_WEIGHTS
+            vector = _given(hybrid.vector_weight, vector, v.share)
+            text = _given(hybrid.text_weight, text, v.share)
+            vector, text = v.normalised_weights(vector, text)
+        times = hybrid.candidate_multiplier
+        return replace(
+            base,
+            k=_given(query.max_results, base.k),
+            min_score=_given(query.min_score, base.min_score, v.share),
+            candidate_multiplier=_given(times, base.candidate_multiplier, v.multiplier),
+            vector_weight=vector,
+            keyword_weight=text,
+            mmr=replace(
+                base.mmr,
+                enabled=_given(mmr.enabled, base.mmr.enabled),
+                lambda_=_given(mmr.lambda_, base.mmr.lambda_, v.share),
+            ),
+            decay=replace(
+                base.decay,
+                enabled=_given(decay.enabled, base.decay.enabled),
+                half_life_days=_given(decay.half_life_days, base.decay.half_life_days, v.half_life),
+            ),
+            project_keys=_given(self.active_project_keys, base.project_keys),
+        )
+
+    def mode(self, otherwise: SearchMode) -> SearchMode:
+        """Which legs the program searched with."""
+        if self.provider in {"none", ""}:
+            return SearchMode.KEYWORD_ONLY
+        hybrid = self.query.hybrid if self.query is not None else None
+        if hybrid is None or hybrid.enabled is None:
+            return otherwise
+        return SearchMode.HYBRID if hybrid.enabled else SearchMode.VECTOR_ONLY
+
+
+class Recording(Struct, frozen=True):
+    """A file of answers."""
+
+    queries: Annotated[tuple[RecordedQuery, ...], Meta(min_length=1)]
+    settings: RecordedSettings | None = None
+    now: Number | None = None
+    """The program's clock in ms since 1970; `None`: not written."""
+
+    @property
+    def moment(self) -> datetime | None:
+        """The program's clock; raises `ValueError` for a time outside the calendar."""
+        if self.now is None:
+            return None
         try:
-            return Verifier(facts, recording, vectors).run(progress)
-        finally:
-            vectors.close()
-    finally:
-        index.close()
+            return datetime.fromtimestamp(self.now / 1000, UTC)
+        except (OverflowError, OSError, ValueError):
+            text = "now must be milliseconds since 1970, within the calendar"
+            raise ValueError(text) from None
+
+
+def load_recording(path: Path) -> Recording:
+    """Read a recording, plain or gzipped JSON.
+
+    Either an object with `queries` (and perhaps `now` in milliseconds and `settings`), or a list
+    of objects with `query` and `results`. Raises `SettingsError` that names the query, by its
+    number from 1, and the key that cannot be used.
+    """
+    place = safe_line(str(path))
+    try:
+        content = read_json(path)
+        if isinstance(content, dict) and "queries" not in content and "query" in content:
+            content = [content]
+        if isinstance(content, list):
+            content = {"queries": content}
+        if not isinstance(content, dict):
+            raise ValueError("it is neither an object nor a list")
+        if content.get("queries") == []:
+            raise ValueError("it holds no query")
+        recording = msgspec.convert(content, Recording)
+        _ = recording.moment
+        return recording
+    except UnreadableJson as error:
+        place += f":{error.line}" if error.line else ""
+        what = error.what
+    except msgspec.ValidationError as error:
+        what = _placed(str(error))
+    except ValueError as error:
+        what = str(error)
+    raise SettingsError(f"cannot use the recorded answers in {place}: {what}", hint=_FORM)
+
+
+def _placed(message: str) -> str:
+    """What msgspec says, behind the place in words: `query 3, result 1, score: expected …`."""
+    what, _, path = message.partition(" - at `$")
+
+    def numbered(match: re.Match[str]) -> str:
+        name = _PLURALS.get(match[1], match[1]) or ", value"
+        return f"{name} {int(match[2]) + 1}"
+
+    steps = re.sub(r"(\w*)\[(\d+)\]", numbered, path.strip("`.")).split(".")
+    return f"{', '.join(steps)}: {what}" if path.strip("`") else what
+
+
+def _given(value: Any, otherwise: T, read: Callable[[Any], Any] | None = None) -> T:
+    if value is None:
+        return otherwise
+    chosen: T = value if read is None else read(value)
+    return chosen
+
+
+# --- running them again -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one query compares."""
+
+    query: str
+    agrees: bool
+    results: int
+    """How many results the program gave."""
+    score_difference: float
+    """The largest difference of a score, a vector score or a text score; 0 to the last bit."""
+    stage: str | None = None
+    """The first stage that differs; `None` when nothing does."""
+    detail: str = ""
+    from_legs: float | None = None
+    """The largest difference of a score that starts from the recorded legs; `None`: not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,131 +332,184 @@ class Verification:
         return max((verdict.score_difference for verdict in self.verdicts), default=0.0)
 
 
-class Verifier:
+def verify(
+    target: ForeignTarget,
+    recording: Recording,
+    *,
+    given: GivenVectors | None = None,
+    profile: str | None = None,
+    env: Mapping[str, str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Verification:
+    """Run a recording against an index and compare.
+
+    Vectors of queries come from `given`, else as a search finds them. Raises
+    `IndexMissing`, `IndexUnusable`, and `SettingsError` for a file that cannot be used.
+    """
+    settings = recording.settings or RecordedSettings()
+    index = AgentDatabase(target.database, tokenizer=settings.tokenizer)
+    try:
+        facts = index.read(lambda opened: read_facts(opened, target, profile))
+        vectors = query_vectors_of(index, facts, given, os.environ if env is None else env)
+        try:
+            verifier = _Verifier(index, facts, settings, vectors, recording.moment)
+            notes = index.read(verifier.notes)
+            verdicts = []
+            for done, record in enumerate(recording.queries, start=1):
+                verdicts.append(verifier.verdict(record))
+                if progress is not None:
+                    progress(done, len(recording.queries))
+            choice = facts.choice
+            return Verification(choice.profile, choice.because, tuple(verdicts), notes)
+        finally:
+            vectors.close()
+    finally:
+        index.close()
+
+
+class _Verifier:
     """Runs the queries of one recording against one index."""
 
-    def __init__(self, facts: ForeignFacts, recording: Recording, vectors: QueryVectors) -> None:
+    def __init__(
+        self,
+        index: AgentDatabase,
+        facts: ForeignFacts,
+        settings: RecordedSettings,
+        vectors: QueryVectors,
+        now: datetime | None,
+    ) -> None:
+        self._index = index
         self._facts = facts
-        self._recording = recording
-        settings = recording.settings
+        self._settings = settings
         self._release = release_of(facts.choice.profile)
         self._base = settings.onto(agent_ranking(facts.choice.profile, facts.search))
         self._mode = settings.mode(facts.mode)
-        self._now = recording.now or datetime.now(UTC)
-        self._index = AgentDatabase(facts.target.database, tokenizer=settings.tokenizer)
-        self._retriever = ForeignRetriever(
-            self._index, self._release, vectors, facts.target.workspace
+        self._now = now or datetime.now(UTC)
+        self._retriever = ForeignRetriever(index, self._release, vectors, facts.target.workspace)
+        self._ids = index.read(_whole_ids)
+
+    def notes(self, opened: Opened) -> tuple[str, ...]:
+        """What else than the program's own tables was searched, in lines."""
+        wanted, notes = self._settings.tokenizer, []
+        if wanted not in {None, self._facts.identity.fts_tokenizer or "unicode61"}:
+            notes.append(f"recorded with tokenizer {wanted}: keyword tables made anew in memory")
+        if not opened.vec_readable and self._mode is not SearchMode.KEYWORD_ONLY:
+            notes.append("sqlite-vec cannot read this index: cosines are computed by memtui")
+        return tuple(notes)
+
+    def verdict(self, record: RecordedQuery) -> Verdict:
+        """Compare one query."""
+        options = record.opts or RecordedOptions()
+        base = self._base
+        ranking = replace(
+            base,
+            k=_given(options.max_results, base.k),
+            min_score=_given(options.min_score, base.min_score),
+            project_keys=_given(options.active_project_keys, base.project_keys),
         )
-
-    def run(self, progress: Callable[[int, int], None] | None = None) -> Verification:
-        """Compare every query; raises `IndexUnusable` when the index cannot be read."""
-        total = len(self._recording.queries)
-        verdicts = []
-        try:
-            ids = self._index.read(ChunkIds)
-            notes = tuple(self._index.read(self._notes))
-            for number, record in enumerate(self._recording.queries, start=1):
-                verdicts.append(self._verdict(record, ids))
-                if progress is not None:
-                    progress(number, total)
-        finally:
-            self._index.close()
-        choice = self._facts.choice
-        return Verification(choice.profile, choice.because, tuple(verdicts), notes)
-
-    def _verdict(self, record: RecordedQuery, ids: ChunkIds) -> Verdict:
-        ranking = self._ranking(record)
-        scope = self._scope(record)
-        if scope.sources == ():
-            return compare(
-                record, rank(self._nothing(record, ranking), ranking, now=self._now), None
-            )
-        asked = Asked(record.text, ranking, self._mode, scope)
-        pool = self._retriever.retrieve(asked, lambda: False)
+        ranking = for_mode(ranking, self._mode)
+        sources = self._sources(options)
+        if sources == ():
+            pool = _empty_pool(record.query, ranking.candidates, self._mode)
+            return compare(record, rank(pool, ranking, now=self._now), None)
+        model = self._settings.model or self._facts.identity.model
+        scope = SearchScope(None if self._mode is SearchMode.KEYWORD_ONLY else model, sources)
+        search = Search(record.query, ranking, self._mode, scope)
+        pool = self._retriever.retrieve(search, lambda: False)
         if self._mode is not SearchMode.KEYWORD_ONLY and pool.search_mode is not self._mode:
             detail = pool.states[Leg.VECTOR].detail
-            return Verdict(record.text, False, len(record.results), 0.0, str(Leg.VECTOR), detail)
+            return Verdict(record.query, False, len(record.results), 0.0, str(Leg.VECTOR), detail)
         ranked = rank(pool, ranking, now=self._now)
-        legs = self._index.read(lambda opened: self._from_legs(opened, record, ids, ranking))
+        recorded = self._index.read(lambda opened: self._recorded_pool(opened, record, ranking))
+        legs = rank(recorded, ranking, now=self._now) if recorded is not None else None
         return compare(record, ranked, legs)
 
-    def _ranking(self, record: RecordedQuery) -> Ranking:
-        base, keys = self._base, record.active_project_keys
-        chosen = replace(
-            base,
-            k=base.k if record.max_results is None else record.max_results,
-            min_score=base.min_score if record.min_score is None else record.min_score,
-            project_keys=base.project_keys if keys is None else keys,
-        )
-        return for_mode(chosen, self._mode)
-
-    def _scope(self, record: RecordedQuery) -> SearchScope:
-        model = self._recording.settings.model or self._facts.identity.model
-        without = self._mode is SearchMode.KEYWORD_ONLY
-        return SearchScope(None if without else model, self._sources(record))
-
-    def _sources(self, record: RecordedQuery) -> tuple[str, ...] | None:
+    def _sources(self, options: RecordedOptions) -> tuple[str, ...] | None:
         """The enabled ones of those that were asked for; empty when none of them is."""
-        enabled = self._recording.settings.sources
+        enabled = self._settings.enabled_sources
         if enabled is None:
             enabled = self._facts.scope.sources
-        if not record.sources:
+        if not options.sources:
             return enabled
-        return tuple(s for s in record.sources if enabled is None or s in enabled)
+        return tuple(s for s in options.sources if enabled is None or s in enabled)
 
-    def _nothing(self, record: RecordedQuery, ranking: Ranking) -> CandidatePool:
-        """What a query finds that asks for no enabled source: the program does not search."""
-        return empty_pool(
-            record.text, "no source that was asked for is enabled", ranking.candidates, self._mode
-        )
+    def _recorded_pool(
+        self, opened: Opened, record: RecordedQuery, ranking: Ranking
+    ) -> CandidatePool | None:
+        """Return the pool that the recorded legs make.
 
-    def _from_legs(
-        self, opened: Opened, record: RecordedQuery, ids: ChunkIds, ranking: Ranking
-    ) -> Ranked | None:
-        pool = pool_from_legs(
-            opened,
-            tables_of(opened.layout),
-            self._release,
-            record,
-            ids,
+        `None` when that cannot be told: no legs, legs of another index, or a release that does
+        not record its whole-query leg (2026.9).
+        """
+        legs = record.legs
+        if legs is None or self._release.has_paths:
+            return None
+        names = {hit.chunk for leg in legs for hit in leg.hits}
+        tables = tables_of(opened.layout)
+        ids = {name: self._ids[name] for name in names & self._ids.keys()}
+        chunks = read_chunks(opened.connection, tables, ids.values())
+        if ids.keys() != names or not chunks.keys() >= set(ids.values()):
+            return None
+        keyword = [
+            [_keyword_hit(hit, chunks[ids[hit.chunk]]) for hit in leg.hits]
+            for leg in legs
+            if leg.leg == _KEYWORD
+        ]
+        vector = [
+            (ids[hit.chunk], _given(hit.vector_score, hit.score))
+            for leg in legs
+            if leg.leg == _VECTOR
+            for hit in leg.hits
+        ]
+        has_provider = self._mode is SearchMode.HYBRID
+        return make_pool(
+            record.query,
+            with_file_times(chunks, ranking.decay.dates, self._retriever.file_time),
+            keyword=merge_keyword_hits(keyword, self._release, has_provider=has_provider),
+            vector=vector,
+            states=dict.fromkeys(Leg, LegState(LegStatus.OK)),
             limit=ranking.candidates,
-            mode=self._mode,
-            dates=ranking.decay.dates,
-            file_time=self._retriever.file_time,
+            search_mode=self._mode,
+            names_files=False,
+            tokenizer=tables.tokenizer,
         )
-        return None if pool is None else rank(pool, ranking, now=self._now)
 
-    def _notes(self, opened: Opened) -> Iterator[str]:
-        wanted = self._recording.settings.tokenizer
-        stored = self._facts.identity.fts_tokenizer or "unicode61"
-        if wanted is not None and wanted != stored:
-            yield f"recorded with tokenizer {wanted}: keyword tables made anew in memory"
-        if not opened.vec_readable and self._mode is not SearchMode.KEYWORD_ONLY:
-            yield "sqlite-vec cannot read this index: cosines are computed by memtui"
 
+_KEYWORD, _VECTOR = "searchKeyword", "searchVector"
+_SHOWN_DIGITS = 16
+
+
+def _whole_ids(opened: Opened) -> dict[str, str]:
+    """Return the ids of an index by their beginning, as recordings name them."""
+    rows = opened.connection.execute(f"SELECT id FROM {opened.layout.chunks}").fetchall()
+    return {str(row[0])[:_SHOWN_DIGITS]: str(row[0]) for row in rows}
+
+
+def _keyword_hit(hit: RecordedHit, chunk: Chunk) -> KeywordHit:
+    place = (chunk.id, chunk.path, chunk.source, chunk.start_line)
+    return KeywordHit(*place, chunk.text, None, _given(hit.text_score, hit.score), hit.score)
+
+
+def _empty_pool(query: str, limit: int, mode: SearchMode) -> CandidatePool:
+    """What a query finds that asks for no enabled source: the program does not search."""
+    why = "no source that was asked for is enabled"
+    return CandidatePool(
+        query=query,
+        chunks={},
+        hits=dict.fromkeys(Leg, ()),
+        states=dict.fromkeys(Leg, LegState(LegStatus.SKIPPED, Reason.DISABLED, why)),
+        limit=limit,
+        sized=True,
+        search_mode=mode,
+    )
+
+
+# --- comparing --------------------------------------------------------------------------------
 
 END_TO_END = 1e-6
 """How far scores may be apart: the program's cosine is single precision."""
 FROM_LEGS = 1e-12
 """How far scores may be apart that start from the program's own hits."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """How one query compares."""
-
-    query: str
-    agrees: bool
-    results: int
-    """How many results the program gave."""
-    score_difference: float
-    """The largest difference of a score, a vector score or a text score; 0 to the last bit."""
-    stage: str | None = None
-    """The first stage that differs; `None` when nothing does."""
-    detail: str = ""
-    from_legs: float | None = None
-    """The largest difference of a score that starts from the recorded legs; `None`: not told."""
-
 
 Place: TypeAlias = tuple[str, int, int]
 Pairs: TypeAlias = dict[int, int]
@@ -242,25 +520,25 @@ def compare(record: RecordedQuery, ranked: Ranked, legs: Ranked | None) -> Verdi
     """Compare one query; `legs` is what the recorded legs rank to, where that can be told."""
     pairs = _paired(record, ranked)
     difference = _largest(
-        _difference(ranked.hits[ours], record.results[theirs]) for theirs, ours in pairs.items()
+        apart
+        for theirs, ours in pairs.items()
+        for _, apart, _ in _differences(ranked.hits[ours], record.results[theirs])
     )
     from_legs = _score_difference(legs, record) if legs is not None else None
-    verdict = Verdict(record.text, True, len(record.results), difference, from_legs=from_legs)
-    stage = _first_difference(record, ranked, pairs)
+    results = len(record.results)
+    stage, detail = next(_parting(record, ranked, pairs), (None, ""))
     if stage is None and from_legs is not None and not from_legs <= FROM_LEGS:
-        stage = "recorded legs", f"ranked from them, a score differs by {from_legs:.3g}"
-    if stage is None:
-        return verdict
-    return replace(verdict, agrees=False, stage=stage[0], detail=stage[1])
+        stage = "recorded legs"
+        detail = f"ranked from them, a score differs by {from_legs:.3g}"
+    return Verdict(record.query, stage is None, results, difference, stage, detail, from_legs)
 
 
 def _paired(record: RecordedQuery, ranked: Ranked) -> Pairs:
     """Pair by place; chunks that share one by their order, and where some lack, by rank first."""
-    got = _positions(_place(hit.chunk) for hit in ranked.hits)
-    wanted = _positions(result.place for result in record.results)
+    ours_at = _positions(_place(hit.chunk) for hit in ranked.hits)
     pairs: Pairs = {}
-    for place, theirs in wanted.items():
-        ours = got.get(place, [])
+    for place, theirs in _positions(result.place for result in record.results).items():
+        ours = ours_at.get(place, [])
         same = set(ours) & set(theirs) if len(ours) != len(theirs) else set()
         pairs |= {position: position for position in same}
         left = ([n for n in theirs if n not in same], [n for n in ours if n not in same])
@@ -268,106 +546,75 @@ def _paired(record: RecordedQuery, ranked: Ranked) -> Pairs:
     return pairs
 
 
-def _positions(places: Iterable[Place]) -> dict[Place, list[int]]:
-    found: dict[Place, list[int]] = {}
+def _positions(places: Iterable[Place]) -> Mapping[Place, Sequence[int]]:
+    positions: dict[Place, list[int]] = defaultdict(list)
     for position, place in enumerate(places):
-        found.setdefault(place, []).append(position)
-    return found
+        positions[place].append(position)
+    return positions
 
 
-def _first_difference(
-    record: RecordedQuery, ranked: Ranked, pairs: Pairs
-) -> tuple[str, str] | None:
-    """The first stage at which memtui and the program part, and how."""
-    return (
-        _vector_leg_differs(record, ranked)
-        or _parts_differ(record, ranked, pairs)
-        or _missing(record, ranked, pairs)
-        or _extra(ranked, pairs)
-        or _order_differs(record, ranked)
-        or _snippet_differs(record, ranked)
-    )
-
-
-def _vector_leg_differs(record: RecordedQuery, ranked: Ranked) -> tuple[str, str] | None:
-    legs = [leg for leg in record.legs or () if leg.kind == VECTOR]
-    hits = ranked.pool.hits[Leg.VECTOR]
-    if not legs or ranked.pool.states[Leg.VECTOR].status is not LegStatus.OK:
-        return None
-    recorded = [(hit.chunk, hit.score) for leg in legs for hit in leg.hits]
-    if len(recorded) != len(hits):
-        return str(Leg.VECTOR), f"{len(hits)} hits, the program had {len(recorded)}"
-    for hit, (chunk, score) in zip(hits, recorded, strict=True):
-        if not abs(hit.raw - score) <= END_TO_END:
-            said = f"hit {hit.position + 1} ({chunk}): {hit.raw!r}, the program had {score!r}"
-            return str(Leg.VECTOR), said
-    return None
-
-
-def _parts_differ(record: RecordedQuery, ranked: Ranked, pairs: Pairs) -> tuple[str, str] | None:
-    for position, result in enumerate(record.results):
-        if position not in pairs:
-            continue
-        hit = ranked.hits[pairs[position]]
-        for leg, recorded in ((Leg.VECTOR, result.vector_score), (Leg.KEYWORD, result.text_score)):
-            value = _leg_value(hit, leg)
-            if recorded is not None and not abs(value - recorded) <= END_TO_END:
-                said = f"{_shown(result)}: {value!r}, the program had {recorded!r}"
-                return str(leg), said
-        if not abs(hit.score - result.score) <= END_TO_END:
-            said = f"{_shown(result)}: {hit.score!r}, the program had {result.score!r}"
-            return _last_scoring_stage(hit), said
-    return None
-
-
-def _missing(record: RecordedQuery, ranked: Ranked, pairs: Pairs) -> tuple[str, str] | None:
-    shown = {hit.chunk.id for hit in ranked.hits}
+def _parting(record: RecordedQuery, ranked: Ranked, pairs: Pairs) -> Iterator[tuple[str, str]]:
+    """Yield the stages at which memtui and the program part, the first one first, and how."""
+    yield from _vector_leg_differs(record, ranked)
     for position, result in enumerate(record.results):
         if position in pairs:
-            continue
-        candidates = (
-            chunk_id
-            for chunk_id, chunk in ranked.pool.chunks.items()
-            if chunk_id not in shown and _place(chunk) == result.place
-        )
-        chunk_id = next(candidates, None)
-        if chunk_id is None:
-            return "candidates", f"{_shown(result)} is in neither leg's candidates"
-        lost = find(ranked, chunk_id)
-        stage = str(lost.stage if isinstance(lost, Drop) else Stage.CUT)
-        return stage, f"{_shown(result)} was lost here; the program shows it"
-    return None
-
-
-def _extra(ranked: Ranked, pairs: Pairs) -> tuple[str, str] | None:
-    known = frozenset(pairs.values())
+            hit = ranked.hits[pairs[position]]
+            for stage, apart, said in _differences(hit, result):
+                if not apart <= END_TO_END:
+                    yield stage, f"{_shown(result)}: {said}"
+    for position, result in enumerate(record.results):
+        if position not in pairs:
+            yield _missing(ranked, result)
     for position, hit in enumerate(ranked.hits):
-        if position not in known:
+        if position not in pairs.values():
             stage = Stage.MIN_SCORE if ranked.ranking.min_score is not None else Stage.CUT
-            return str(stage), f"{hit.citation} is shown; the program does not show it"
-    return None
-
-
-def _order_differs(record: RecordedQuery, ranked: Ranked) -> tuple[str, str] | None:
-    both = zip(ranked.hits, record.results, strict=False)
-    for rank_number, (hit, result) in enumerate(both, start=1):
+            yield str(stage), f"{hit.citation} is shown; the program does not show it"
+    for number, (hit, result) in enumerate(zip(ranked.hits, record.results, strict=False), start=1):
         ours, theirs = _place(hit.chunk), result.place
         if ours != theirs:
             mmr = ranked.ranking.mmr.enabled and Stage.MMR in ranked.ranking.stages
-            stage = Stage.MMR if mmr else Stage.FUSION
-            said = (
-                f"rank {rank_number}: {ours[0]}:{ours[1]}, the program has {theirs[0]}:{theirs[1]}"
-            )
-            return str(stage), said
-    return None
-
-
-def _snippet_differs(record: RecordedQuery, ranked: Ranked) -> tuple[str, str] | None:
+            said = f"{ours[0]}:{ours[1]}, the program has {theirs[0]}:{theirs[1]}"
+            yield str(Stage.MMR if mmr else Stage.FUSION), f"rank {number}: {said}"
     for hit, result in zip(ranked.hits, record.results, strict=False):
-        snippet = snippet_text(hit.chunk)
-        if result.snippet is not None and snippet != result.snippet:
-            return "snippet", f"{_shown(result)}: the text is another"
-    return None
+        if result.snippet is not None and snippet_text(hit.chunk) != result.snippet:
+            yield "snippet", f"{_shown(result)}: the text is another"
+
+
+def _vector_leg_differs(record: RecordedQuery, ranked: Ranked) -> Iterator[tuple[str, str]]:
+    legs = [leg for leg in record.legs or () if leg.leg == _VECTOR]
+    hits = ranked.pool.hits[Leg.VECTOR]
+    if not legs or ranked.pool.states[Leg.VECTOR].status is not LegStatus.OK:
+        return
+    recorded = [hit for leg in legs for hit in leg.hits]
+    if len(recorded) != len(hits):
+        yield str(Leg.VECTOR), f"{len(hits)} hits, the program had {len(recorded)}"
+        return
+    for hit, theirs in zip(hits, recorded, strict=True):
+        if not abs(hit.raw - theirs.score) <= END_TO_END:
+            said = f"hit {hit.position + 1} ({theirs.chunk}): {hit.raw!r}"
+            yield str(Leg.VECTOR), f"{said}, the program had {theirs.score!r}"
+
+
+def _differences(hit: Hit, result: RecordedResult) -> Iterator[tuple[str, float, str]]:
+    """Yield the stage, the difference and the words of each score that both have."""
+    scores = (
+        (str(Leg.VECTOR), _leg_value(hit, Leg.VECTOR), result.vector_score),
+        (str(Leg.KEYWORD), _leg_value(hit, Leg.KEYWORD), result.text_score),
+        (_last_scoring_stage(hit), hit.score, result.score),
+    )
+    for stage, ours, theirs in scores:
+        if theirs is not None:
+            yield stage, abs(ours - theirs), f"{ours!r}, the program had {theirs!r}"
+
+
+def _missing(ranked: Ranked, result: RecordedResult) -> tuple[str, str]:
+    shown = {hit.chunk.id for hit in ranked.hits}
+    for chunk_id, chunk in ranked.pool.chunks.items():
+        if chunk_id not in shown and _place(chunk) == result.place:
+            lost = find(ranked, chunk_id)
+            stage = str(lost.stage if isinstance(lost, Drop) else Stage.CUT)
+            return stage, f"{_shown(result)} was lost here; the program shows it"
+    return "candidates", f"{_shown(result)} is in neither leg's candidates"
 
 
 def _last_scoring_stage(hit: Hit) -> str:
@@ -379,15 +626,6 @@ def _last_scoring_stage(hit: Hit) -> str:
         if stage.operation in changing and (stage.operation is Operation.SUM or stage.operand)
     ]
     return str(stages[-1] if stages else Stage.FUSION)
-
-
-def _difference(hit: Hit, result: RecordedResult) -> float:
-    differences = [abs(hit.score - result.score)]
-    if result.vector_score is not None:
-        differences.append(abs(_leg_value(hit, Leg.VECTOR) - result.vector_score))
-    if result.text_score is not None:
-        differences.append(abs(_leg_value(hit, Leg.KEYWORD) - result.text_score))
-    return _largest(differences)
 
 
 def _score_difference(ranked: Ranked, record: RecordedQuery) -> float:
@@ -419,92 +657,3 @@ def _place(chunk: Chunk) -> Place:
 
 def _shown(result: RecordedResult) -> str:
     return f"{result.path}:{result.start_line}"
-
-
-KEYWORD, VECTOR = "searchKeyword", "searchVector"
-SHOWN_DIGITS = 16
-
-
-class ChunkIds:
-    """The chunks of an index by the beginning of their id, as recordings name them."""
-
-    def __init__(self, opened: Opened) -> None:
-        found = opened.connection.execute(f"SELECT id FROM {opened.layout.chunks}").fetchall()
-        self._whole = {str(row[0])[:SHOWN_DIGITS]: str(row[0]) for row in found}
-
-    def of(self, legs: Sequence[RecordedLeg]) -> dict[str, str] | None:
-        """The whole ids of all recorded hits; `None` when one belongs to another index."""
-        named = {hit.chunk for leg in legs for hit in leg.hits}
-        if not named <= self._whole.keys():
-            return None
-        return {name: self._whole[name] for name in named}
-
-
-def pool_from_legs(
-    opened: Opened,
-    tables: IndexTables,
-    release: Release,
-    record: RecordedQuery,
-    ids: ChunkIds,
-    *,
-    limit: int,
-    mode: SearchMode,
-    dates: DateRule,
-    file_time: FileTime,
-) -> CandidatePool | None:
-    """The pool that the recorded legs make.
-
-    `None` when that cannot be told: no legs, legs of another index, or a release that does not
-    record its whole-query leg (2026.9).
-    """
-    if record.legs is None or release.has_paths:
-        return None
-    whole = ids.of(record.legs)
-    if whole is None:
-        return None
-    chunks = read_chunks(opened.connection, tables, whole.values())
-    if not chunks.keys() >= set(whole.values()):
-        return None
-    keyword = [
-        [_keyword_hit(hit, chunks[whole[hit.chunk]]) for hit in leg.hits]
-        for leg in record.legs
-        if leg.kind == KEYWORD
-    ]
-    vector = [
-        (whole[hit.chunk], hit.vector_score if hit.vector_score is not None else hit.score)
-        for leg in record.legs
-        if leg.kind == VECTOR
-        for hit in leg.hits
-    ]
-    state = LegState(LegStatus.OK)
-    return make_pool(
-        record.text,
-        with_file_times(chunks, dates, file_time),
-        keyword=merge_keyword_hits(keyword, release, has_provider=mode is SearchMode.HYBRID),
-        vector=vector,
-        states=dict.fromkeys(Leg, state),
-        limit=limit,
-        search_mode=mode,
-        names_files=False,
-        tokenizer=tables.tokenizer,
-    )
-
-
-def empty_pool(query: str, why: str, limit: int, mode: SearchMode) -> CandidatePool:
-    """The pool of a query that no leg was asked; `why` as a phrase."""
-    return CandidatePool(
-        query=query,
-        chunks={},
-        hits=dict.fromkeys(Leg, ()),
-        states=dict.fromkeys(Leg, LegState(LegStatus.SKIPPED, Reason.DISABLED, why)),
-        limit=limit,
-        sized=True,
-        search_mode=mode,
-    )
-
-
-def _keyword_hit(hit: RecordedHit, chunk: Chunk) -> KeywordHit:
-    text = hit.text_score if hit.text_score is not None else hit.score
-    return KeywordHit(
-        chunk.id, chunk.path, chunk.source, chunk.start_line, chunk.text, None, text, hit.score
-    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeVar
@@ -11,27 +12,30 @@ from typing import Final, TypeVar
 from memtui.errors import Cancelled
 from memtui.index.database import DatabaseError, Fault, Interrupted, fault, interruptible
 from memtui.index.foreign import consistency, rows
-from memtui.index.foreign.consistency import VectorCheck, check_integrity, check_vectors
-from memtui.index.foreign.discovery import Databases, Listing, list_memory
-from memtui.index.foreign.drift import SOURCE as MEMORY
-from memtui.index.foreign.drift import Look, compare, drift_findings
+from memtui.index.foreign.consistency import VectorCheck
+from memtui.index.foreign.discovery import Databases
 from memtui.index.foreign.findings import Code, counted, finding, listed
-from memtui.index.foreign.identity_check import Counted, identity_fields, identity_findings
+from memtui.index.foreign.identity_check import (
+    RowFacts,
+    configuration_findings,
+    identity_fields,
+    identity_findings,
+    problem_findings,
+)
+from memtui.index.foreign.notes import Listing, Look, compare, drift_findings, list_memory
 from memtui.index.foreign.opening import Opened
-from memtui.index.foreign.rows import FileRow, StoredIdentity
+from memtui.index.foreign.rows import MEMORY, FileRow, StoredIdentity
 from memtui.index.foreign.sessions import (
     DELTA_BYTES,
+    SESSIONS,
     Sessions,
     compare_sessions,
     list_sessions,
     sessions_folder,
 )
-from memtui.index.foreign.sessions import SOURCE as SESSIONS
 from memtui.index.foreign.sidecar_files import (
-    configuration_findings,
     database_findings,
     leftover_findings,
-    problem_findings,
     replaced_findings,
 )
 from memtui.model.status import (
@@ -45,355 +49,294 @@ from memtui.model.status import (
     Severity,
     Truth,
 )
-from memtui.settings.openclaw import (
-    AgentConfig,
-    MemorySearchConfig,
-    OpenClawConfig,
-    effective,
-)
+from memtui.settings.openclaw import AgentConfig, OpenClawConfig, effective
 from memtui.text.sanitize import safe_line
 
 _ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 _BLANK_READ: Final = 500
+_ON_DISK: Final = {FileState.CURRENT, FileState.STALE, FileState.NEVER_INDEXED}
 
 _Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked of an index, and what is known besides it.
+class Surroundings:
+    """What is known besides an index, and how closely it is looked at."""
 
-    `config` `None`: nothing is expected. `sessions`: the folder of the transcripts, when it is
-    not at its place beside the database. `deep`: read every file and every vector, and check a
-    database of any size.
-    """
-
-    workspace: Path | None
-    config: AgentConfig | None
     release: str
-    databases: Databases | None
+    """One of the four profiles."""
     now: datetime
+    """Dates left-over files."""
+    workspace: Path | None = None
+    config: AgentConfig | None = None
+    """`None`: nothing is expected."""
+    databases: Databases | None = None
     home: Path | None = None
-    backend: str = "builtin"
     sessions: Path | None = None
+    """The folder of the transcripts, when it is not at its place beside the database."""
+    written: OpenClawConfig | None = None
+    """The whole configuration, whose problems are told."""
     deep: bool = False
-    cancelled: Callable[[], bool] | None = None
-
-    @property
-    def search(self) -> MemorySearchConfig | None:
-        """The configuration of memory search."""
-        return self.config.search if self.config is not None else None
+    """Read every file and every vector, and check a database of any size."""
+    cancelled: Callable[[], bool] = lambda: False
 
 
-@dataclass(slots=True)
-class _Tables:
-    """What the database says."""
-
-    identity: StoredIdentity = field(default_factory=lambda: StoredIdentity(Identity(), True))
-    fields: tuple[IdentityField, ...] = ()
-    files: tuple[FileRow, ...] = ()
-    chunks: dict[tuple[str, str], int] = field(default_factory=dict)
-    models: tuple[ModelShare, ...] = ()
-    vectors: VectorCheck = field(default_factory=lambda: VectorCheck("unverified", ()))
-    transcripts: Sessions | None = None
-    integrity: str = "not run"
-    read: str = ""
-    findings: list[Finding] = field(default_factory=list)
-
-
-def examine(
-    opened: Opened,
-    *,
-    workspace: Path | None,
-    config: AgentConfig | None,
-    release: str,
-    databases: Databases | None,
-    now: datetime,
-    home: Path | None = None,
-    backend: str = "builtin",
-    sessions: Path | None = None,
-    deep: bool = False,
-    cancelled: Callable[[], bool] | None = None,
-    written: OpenClawConfig | None = None,
-) -> Truth:
+def examine(opened: Opened, surroundings: Surroundings) -> Truth:
     """Compare an index with its files, its own tables and the agent's configuration.
 
-    Nothing is written anywhere. `release` is one of the four profiles; `now` dates left-over
-    files; `written` is the whole configuration, whose problems are told. A table that cannot be
-    read becomes a finding, the rest is still examined. Raises `IndexChanged` when another program
-    changes the index meanwhile, `Cancelled`, and `ValueError` for a release without a profile.
+    Nothing is written anywhere. A table that cannot be read becomes a finding, the rest is still
+    examined. Raises `IndexChanged` when another program changes the index meanwhile, `Cancelled`,
+    and `ValueError` for a release without a profile.
     """
-    asked = Question(
-        workspace, config, release, databases, now, home, backend, sessions, deep, cancelled
-    )
-    tables = _Tables()
-    with opened.errors():
-        _read_tables(opened, asked, tables)
-    files, listing_findings = _files(tables, asked)
-    transcripts, session_findings = _transcripts(tables, asked)
-    beside, leftovers = leftover_findings(opened.real, now)
-    found = [*tables.findings, *listing_findings, *session_findings, *beside]
-    found += replaced_findings(opened)
-    found += problem_findings(written)
-    found += configuration_findings(asked.search, tables.identity.identity, release, backend)
-    return Truth(
-        identity=tables.fields,
-        files=(files or ()) + transcripts,
-        findings=tuple(sorted(found, key=lambda item: _ORDER[item.severity])),
-        models=tuple(_shown(share) for share in tables.models),
-        coverage=_coverage(tables, files, asked),
-        integrity=tables.integrity,
-        vector_state=tables.vectors.state,
-        database_read=tables.read,
-        leftovers=leftovers,
-    )
+    return _Audit(opened, surroundings).truth()
 
 
-def _read_tables(opened: Opened, asked: Question, tables: _Tables) -> None:
-    cancelled = asked.cancelled or _never
-    try:
-        with interruptible(opened.connection, cancelled), opened.snapshot():
-            _read(opened, asked, tables)
-    except Interrupted:
-        raise Cancelled from None
+class _Audit:
+    """One examination."""
 
-
-def _read(opened: Opened, asked: Question, tables: _Tables) -> None:
-    connection, layout = opened.connection, opened.layout
-    held = _held(asked)
-
-    def part(name: str, read: Callable[[], _Answer], otherwise: _Answer) -> _Answer:
-        return _guarded(name, read, otherwise, tables)
-
-    none: list[Finding] = []
-    check = part("the database", lambda: check_integrity(opened, deep=asked.deep), None)
-    if check is not None:
-        tables.integrity = check.text
-        tables.findings += check.findings
-    odd, tables.read = part(
-        "schema_meta", lambda: database_findings(opened, asked.databases), (none, str(opened.path))
-    )
-    tables.findings += odd
-    tables.identity = part(layout.meta, lambda: rows.identity(connection, layout), tables.identity)
-    tables.files = part(layout.files, lambda: rows.files(connection, layout), ())
-    tables.chunks = part(
-        layout.chunks, lambda: consistency.chunk_counts_by_path(connection, layout), {}
-    )
-    tables.models = part(layout.chunks, lambda: consistency.model_shares(connection, layout), ())
-    tables.findings += part(
-        layout.chunks, lambda: consistency.model_findings(connection, layout, tables.models), none
-    )
-    hybrid = held is None or held.hybrid_enabled
-    tables.findings += part(
-        layout.fts or "the keyword table",
-        lambda: consistency.keyword_findings(connection, layout, hybrid=hybrid),
-        none,
-    )
-    tables.vectors = part(
-        layout.vec or "the vector table",
-        lambda: _vectors(opened, asked, tables, held),
-        tables.vectors,
-    )
-    tables.findings += tables.vectors.findings
-    tables.findings += part(
-        layout.chunks, lambda: consistency.cjk_findings(connection, layout, asked.cancelled), none
-    )
-    tables.findings += part(layout.cache or "the cache", lambda: _facts(opened), none)
-    tables.transcripts = part("the transcripts", lambda: _sessions(opened, asked), None)
-    _identify(opened, asked, tables)
-
-
-def _guarded(
-    name: str, read: Callable[[], _Answer], otherwise: _Answer, tables: _Tables
-) -> _Answer:
-    """Read one part; damage to it becomes a finding and does not keep the others from a look."""
-    try:
-        return read()
-    except (Interrupted, Cancelled):
-        raise
-    except DatabaseError as error:
-        wrong = fault(error)
-        if wrong not in {None, Fault.DAMAGED}:
-            raise
-        text = f"{name} cannot be read: {error}; openclaw memory index --force builds it again"
-        code = Code.DAMAGED if wrong is Fault.DAMAGED else Code.PART_UNREADABLE
-        tables.findings.append(finding(code, text, [name]))
-        if wrong is Fault.DAMAGED and tables.integrity in {"ok", "not run"}:
-            tables.integrity = safe_line(f"{name}: {error}")
-        return otherwise
-
-
-def _never() -> bool:
-    return False
-
-
-def _held(asked: Question) -> MemorySearchConfig | None:
-    return effective(asked.search, asked.release).search if asked.search is not None else None
-
-
-def _vectors(
-    opened: Opened, asked: Question, tables: _Tables, held: MemorySearchConfig | None
-) -> VectorCheck:
-    wanted = held is None or held.vector_enabled
-    return check_vectors(
-        opened, tables.models, wanted=wanted, deep=asked.deep, cancelled=asked.cancelled
-    )
-
-
-def _sessions(opened: Opened, asked: Question) -> Sessions | None:
-    folder = asked.sessions
-    if folder is None and asked.config is not None:
-        folder = sessions_folder(opened, asked.config.name)
-    return list_sessions(opened, folder, asked.release, cancelled=asked.cancelled)
-
-
-def _facts(opened: Opened) -> list[Finding]:
-    connection, layout = opened.connection, opened.layout
-    found: list[Finding] = []
-    if layout.fts is not None:
-        text = f"the keyword table cuts text into words by {layout.tokenizer}"
-        found.append(finding(Code.TOKENIZER_IN_USE, text, [layout.tokenizer]))
-    if layout.cache is not None:
-        count = connection.execute(f"SELECT count(*) FROM {layout.cache}").fetchall()[0][0]
-        if isinstance(count, int):
-            text = f"the embedding cache holds {counted(count, 'vector')}"
-            found.append(finding(Code.CACHE_ROWS, text, count=count))
-    return found
-
-
-def _identify(opened: Opened, asked: Question, tables: _Tables) -> None:
-    layout = opened.layout
-    dimensions = sorted({share.dimensions for share in tables.models if share.dimensions > 0})
-    said = Counted(tuple(dimensions), layout.tokenizer if layout.fts is not None else None)
-    tables.fields = identity_fields(
-        tables.identity,
-        asked.search,
-        asked.workspace,
-        asked.release,
-        layout.generation,
-        said,
-        home=asked.home,
-    )
-    # A table that cannot be read is no reason to say that its rows are missing.
-    unread = {name for item in tables.findings if _is_unread(item) for name in item.names}
-    if layout.meta not in unread:
-        tables.findings += identity_findings(
-            tables.identity, tables.fields, asked.search, asked.release, said
+    def __init__(self, opened: Opened, surroundings: Surroundings) -> None:
+        self._opened = opened
+        self._known = known = surroundings
+        self._search = known.config.search if known.config is not None else None
+        self._held = (
+            effective(self._search, known.release).search if self._search is not None else None
         )
-    if unread & {layout.files, layout.chunks}:
-        return
-    keys = {(row.path, row.source) for row in tables.files}
-    tables.findings += consistency.unlisted_findings(tables.chunks, keys)
-    if not tables.chunks:
-        text = "the index holds no chunk: every search comes back empty; run openclaw memory index"
-        tables.findings.append(finding(Code.INDEX_EMPTY, text))
+        """The configuration as the release acts on it."""
+        self._findings: list[Finding] = []
+        self._unread: set[str] = set()
+        """The tables that cannot be read."""
+        self._identity = StoredIdentity(Identity(), True)
+        self._fields: tuple[IdentityField, ...] = ()
+        self._rows: tuple[FileRow, ...] = ()
+        self._chunks: dict[tuple[str, str], int] = {}
+        self._models: tuple[ModelShare, ...] = ()
+        self._vector_state = "unverified"
+        self._transcripts: Sessions | None = None
+        self._integrity = "not run"
+        self._database_read = str(opened.path)
+
+    def truth(self) -> Truth:
+        """Look at everything."""
+        opened, known = self._opened, self._known
+        with opened.errors():
+            try:
+                with interruptible(opened.connection, known.cancelled), opened.snapshot():
+                    self._read_tables()
+            except Interrupted:
+                raise Cancelled from None
+        files = self._compare_files()
+        transcripts = self._compare_transcripts()
+        beside, leftovers = leftover_findings(opened.real, known.now)
+        findings = [*self._findings, *beside, *replaced_findings(opened)]
+        findings += problem_findings(known.written)
+        backend = known.written.backend if known.written is not None else "builtin"
+        findings += configuration_findings(
+            self._search, self._identity.identity, known.release, backend
+        )
+        return Truth(
+            identity=self._fields,
+            files=(files or ()) + transcripts,
+            findings=tuple(sorted(findings, key=lambda item: _ORDER[item.severity])),
+            models=tuple(
+                ModelShare(share.model, max(share.dimensions, 0), share.chunks)
+                for share in self._models
+            ),
+            coverage=self._coverage(files),
+            integrity=self._integrity,
+            vector_state=self._vector_state,
+            database_read=self._database_read,
+            leftovers=leftovers,
+        )
+
+    def _read_tables(self) -> None:
+        opened, known, part = self._opened, self._known, self._part
+        connection, layout = opened.connection, opened.layout
+        none: list[Finding] = []
+        integrity = part(
+            "the database", lambda: consistency.check_integrity(opened, deep=known.deep), None
+        )
+        if integrity is not None:
+            self._integrity, damage = integrity
+            self._findings += damage
+        about, self._database_read = part(
+            "schema_meta",
+            lambda: database_findings(opened, known.databases),
+            (none, self._database_read),
+        )
+        self._findings += about
+        self._identity = part(
+            layout.meta, lambda: rows.identity(connection, layout), self._identity
+        )
+        self._rows = part(layout.files, lambda: rows.files(connection, layout), ())
+        self._chunks = part(layout.chunks, lambda: consistency.chunk_counts_by_path(opened), {})
+        self._models = part(layout.chunks, lambda: consistency.model_shares(opened), ())
+        held = self._held
+        hybrid = held is None or held.hybrid_enabled
+        vectors = part(layout.vec or "the vector table", self._check_vectors, None)
+        self._vector_state = vectors.state if vectors is not None else "unverified"
+        checks: tuple[tuple[str, Callable[[], list[Finding]]], ...] = (
+            (layout.chunks, lambda: consistency.model_findings(opened, self._models)),
+            (
+                layout.fts or "the keyword table",
+                lambda: consistency.keyword_findings(opened, hybrid=hybrid),
+            ),
+            ("", lambda: list(vectors.findings) if vectors is not None else []),
+            (layout.chunks, lambda: consistency.cjk_findings(opened, known.cancelled)),
+            (layout.cache or "the cache", lambda: consistency.table_facts(opened)),
+        )
+        for name, check in checks:
+            self._findings += part(name, check, none)
+        self._transcripts = part("the transcripts", self._list_transcripts, None)
+        self._check_identity()
+
+    def _part(self, name: str, read: Callable[[], _Answer], otherwise: _Answer) -> _Answer:
+        """Read one part; damage to it becomes a finding and does not hide the others."""
+        try:
+            return read()
+        except DatabaseError as error:
+            wrong = fault(error)
+            if isinstance(error, Interrupted) or wrong not in {None, Fault.DAMAGED}:
+                raise
+            text = f"{name} cannot be read: {error}; openclaw memory index --force builds it again"
+            code = Code.DAMAGED if wrong is Fault.DAMAGED else Code.PART_UNREADABLE
+            self._findings.append(finding(code, text, [name]))
+            self._unread.add(name)
+            if wrong is Fault.DAMAGED and self._integrity in {"ok", "not run"}:
+                self._integrity = safe_line(f"{name}: {error}")
+            return otherwise
+
+    def _check_vectors(self) -> VectorCheck | None:
+        return consistency.check_vectors(
+            self._opened,
+            self._models,
+            wanted=self._held is None or self._held.vector_enabled,
+            deep=self._known.deep,
+            cancelled=self._known.cancelled,
+        )
+
+    def _list_transcripts(self) -> Sessions | None:
+        known, folder = self._known, self._known.sessions
+        if folder is None and known.config is not None:
+            folder = sessions_folder(self._opened, known.config.name)
+        return list_sessions(self._opened, folder, known.release, cancelled=known.cancelled)
+
+    def _check_identity(self) -> None:
+        known, layout = self._known, self._opened.layout
+        lengths = sorted({share.dimensions for share in self._models if share.dimensions > 0})
+        facts = RowFacts(tuple(lengths), layout.tokenizer if layout.fts is not None else None)
+        self._fields = identity_fields(
+            self._identity,
+            self._search,
+            known.workspace,
+            known.release,
+            layout.generation,
+            facts,
+            home=known.home,
+        )
+        # A table that cannot be read is no reason to say that its rows are missing.
+        if layout.meta not in self._unread:
+            self._findings += identity_findings(
+                self._identity, self._fields, self._search, known.release, facts
+            )
+        if self._unread & {layout.files, layout.chunks}:
+            return
+        listed_files = {(row.path, row.source) for row in self._rows}
+        self._findings += consistency.unlisted_findings(self._chunks, listed_files)
+        if not self._chunks:
+            text = "the index holds no chunk: every search comes back empty;"
+            text += " run openclaw memory index"
+            self._findings.append(finding(Code.INDEX_EMPTY, text))
+
+    @property
+    def _sources(self) -> tuple[str, ...]:
+        """The sources that should be indexed: by the configuration, else by the index itself."""
+        if self._held is not None:
+            return self._held.sources
+        stored = self._identity.identity.sources
+        return stored or tuple(sorted({MEMORY, *(row.source for row in self._rows)}))
+
+    def _compare_files(self) -> tuple[FileTruth, ...] | None:
+        """Compare the notes; `None` when there is no workspace to compare with."""
+        known, workspace = self._known, self._known.workspace
+        if workspace is None:
+            text = "no workspace is known: the files could not be compared with the index"
+            self._findings.append(finding(Code.WORKSPACE_UNKNOWN, text))
+            return None
+        listing = list_memory(
+            workspace, self._search, known.release, home=known.home, cancelled=known.cancelled
+        )
+        if listing.problem:
+            text = f"the workspace {workspace} cannot be listed: {listing.problem.lower()}"
+            self._findings.append(finding(Code.WORKSPACE_MISSING, text, [str(workspace)]))
+            return None
+        look = Look(known.deep, known.cancelled)
+        files = compare(
+            [row for row in self._rows if row.source == MEMORY],
+            listing,
+            self._chunks,
+            workspace,
+            look,
+            enabled=MEMORY in self._sources,
+            scope_known=self._search is not None,
+        )
+        self._findings += drift_findings(files, listing)
+        names = _without_chunks(files, listing, look)
+        if names:
+            text = f"{counted(len(names), 'file')} with text, listed as indexed and without a"
+            text += f" chunk: no search finds {listed(names)}"
+            self._findings.append(finding(Code.FILES_WITHOUT_CHUNKS, text, names))
+        return files
+
+    def _compare_transcripts(self) -> tuple[FileTruth, ...]:
+        indexed = [row for row in self._rows if row.source == SESSIONS]
+        enabled = SESSIONS in self._sources
+        if self._transcripts is None:
+            if indexed or enabled:
+                text = "the folder of the transcripts is not known or cannot be listed:"
+                text += " not compared"
+                self._findings.append(finding(Code.SESSIONS_UNKNOWN, text, count=len(indexed)))
+            return ()
+        files, findings = compare_sessions(
+            indexed,
+            self._transcripts,
+            self._chunks,
+            enabled=enabled,
+            delta_bytes=self._held.delta_bytes if self._held is not None else DELTA_BYTES,
+            now=self._known.now,
+        )
+        self._findings += findings
+        return files
+
+    def _coverage(self, files: tuple[FileTruth, ...] | None) -> tuple[Coverage, ...]:
+        chunks: Counter[str] = Counter()
+        for (_, source), count in self._chunks.items():
+            chunks[source] += count
+        indexed = Counter(row.source for row in self._rows)
+        on_disk: dict[str, int] = {}
+        if files is not None:
+            on_disk[MEMORY] = sum(1 for file in files if file.state in _ON_DISK)
+        if self._transcripts is not None:
+            on_disk[SESSIONS] = len(self._transcripts.found)
+        sources = {*self._sources, *indexed, *chunks}
+        if on_disk.get(SESSIONS):
+            sources.add(SESSIONS)
+        return tuple(
+            Coverage(source, on_disk.get(source), indexed[source], chunks[source])
+            for source in sorted(sources)
+        )
 
 
-def _is_unread(item: Finding) -> bool:
-    return item.code in {Code.DAMAGED, Code.PART_UNREADABLE}
-
-
-def _sources(tables: _Tables, asked: Question) -> tuple[str, ...]:
-    """The sources that should be indexed: by the configuration, else by the index itself."""
-    held = _held(asked)
-    if held is not None:
-        return held.sources
-    stored = tables.identity.identity.sources
-    return stored or tuple(sorted({MEMORY, *(row.source for row in tables.files)}))
-
-
-def _files(tables: _Tables, asked: Question) -> tuple[tuple[FileTruth, ...] | None, list[Finding]]:
-    """Compare the notes; `None` when there is no workspace to compare with."""
-    if asked.workspace is None:
-        text = "no workspace is known: the files could not be compared with the index"
-        return None, [finding(Code.WORKSPACE_UNKNOWN, text)]
-    listing = list_memory(
-        asked.workspace, asked.search, asked.release, home=asked.home, cancelled=asked.cancelled
-    )
-    if listing.problem:
-        text = f"the workspace {asked.workspace} cannot be listed: {listing.problem.lower()}"
-        return None, [finding(Code.WORKSPACE_MISSING, text, [str(asked.workspace)])]
-    look = Look(asked.deep, asked.cancelled)
-    files = compare(
-        [row for row in tables.files if row.source == MEMORY],
-        listing,
-        tables.chunks,
-        asked.workspace,
-        look,
-        enabled=MEMORY in _sources(tables, asked),
-        scope_known=asked.search is not None,
-    )
-    found = drift_findings(files, listing)
-    return files, found + _chunkless(files, listing, look)
-
-
-def _chunkless(files: tuple[FileTruth, ...], listing: Listing, look: Look) -> list[Finding]:
-    """Files that are listed as current, have text, and yet no chunk."""
-    suspects = [f for f in files if f.state is FileState.CURRENT and not f.chunks]
+def _without_chunks(files: tuple[FileTruth, ...], listing: Listing, look: Look) -> list[str]:
+    """Name the files that are listed as current, have text, and yet no chunk."""
+    suspects = [f.path for f in files if f.state is FileState.CURRENT and not f.chunks]
     names = []
-    for truth in suspects[:_BLANK_READ]:
+    for path in suspects[:_BLANK_READ]:
         look.check()
-        found = listing.found.get(truth.path)
-        if found is not None and found.size and not _is_blank(Path(found.absolute)):
-            names.append(truth.path)
-    if not names:
-        return []
-    text = f"{counted(len(names), 'file')} with text, listed as indexed and without a chunk: no"
-    return [finding(Code.FILES_WITHOUT_CHUNKS, f"{text} search finds {listed(names)}", names)]
-
-
-def _is_blank(path: Path) -> bool:
-    try:
-        return not path.read_bytes().strip()
-    except OSError:
-        # Gone or locked since it was listed; the drift report has its own line for that.
-        return True
-
-
-def _transcripts(
-    tables: _Tables, asked: Question
-) -> tuple[tuple[FileTruth, ...], tuple[Finding, ...]]:
-    indexed = [row for row in tables.files if row.source == SESSIONS]
-    if tables.transcripts is None:
-        if not indexed and SESSIONS not in _sources(tables, asked):
-            return (), ()
-        text = "the folder of the transcripts is not known or cannot be listed: not compared"
-        return (), (finding(Code.SESSIONS_UNKNOWN, text, count=len(indexed)),)
-    held = _held(asked)
-    truth = compare_sessions(
-        indexed,
-        tables.transcripts,
-        tables.chunks,
-        enabled=SESSIONS in _sources(tables, asked),
-        delta_bytes=held.delta_bytes if held is not None else DELTA_BYTES,
-        now=asked.now,
-    )
-    return truth.files, truth.findings
-
-
-def _coverage(
-    tables: _Tables, files: tuple[FileTruth, ...] | None, asked: Question
-) -> tuple[Coverage, ...]:
-    chunks: dict[str, int] = {}
-    for (_, source), count in tables.chunks.items():
-        chunks[source] = chunks.get(source, 0) + count
-    indexed: dict[str, int] = {}
-    for row in tables.files:
-        indexed[row.source] = indexed.get(row.source, 0) + 1
-    on_disk: dict[str, int | None] = {}
-    if files is not None:
-        present = {FileState.CURRENT, FileState.STALE, FileState.NEVER_INDEXED}
-        on_disk[MEMORY] = sum(1 for file in files if file.state in present)
-    if tables.transcripts is not None:
-        on_disk[SESSIONS] = len(tables.transcripts.found)
-    sources = {*_sources(tables, asked), *indexed, *chunks}
-    if on_disk.get(SESSIONS):
-        sources.add(SESSIONS)
-    return tuple(
-        Coverage(source, on_disk.get(source), indexed.get(source, 0), chunks.get(source, 0))
-        for source in sorted(sources)
-    )
-
-
-def _shown(share: ModelShare) -> ModelShare:
-    return ModelShare(share.model, max(share.dimensions, 0), share.chunks)
+        file = listing.found.get(path)
+        try:
+            if file is not None and file.size and Path(file.absolute).read_bytes().strip():
+                names.append(path)
+        except OSError:
+            # Gone or locked since it was listed; the drift report has its own line for that.
+            continue
+    return names

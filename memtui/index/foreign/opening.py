@@ -1,4 +1,4 @@
-"""How a foreign database is connected to: by its log, in place, or through a private copy."""
+"""Opening a database that another program made: without a trace, and told apart by its tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from memtui.errors import IndexMissing, IndexUnusable
 from memtui.index.database import (
@@ -32,11 +32,74 @@ from memtui.text.sanitize import safe_line
 if TYPE_CHECKING:
     from memtui.index.database import Connection
 
-
 _WRITE_VERSION = 18
 _WAL_VERSION = 2
+_MAGIC = b"SQLite format 3\0"
+_COMMITS = slice(24, 28)
+_ATTEMPTS = 3
+_LOCKLESS = frozenset({Access.IMMUTABLE, Access.LOG})
+_COUNTED = frozenset({Access.IMMUTABLE, Access.COPY})
+_COPY_BYTES = 512 * 2**20
+_BUILD_AGAIN: Final = "openclaw memory index --force builds it again"
 
 Connected = tuple["Connection", Access, tempfile.TemporaryDirectory[str] | None]
+
+
+class IndexChanged(IndexUnusable):
+    """Another program changed the file while it was read; opening it again is the cure."""
+
+    code = "index_changed"
+
+
+class NotRecognised(IndexUnusable):
+    """A sound database without the tables of an OpenClaw memory index."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileStamp:
+    """What a file is told apart by: `mtime_ns` in nanoseconds, `size` in bytes."""
+
+    inode: int
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """The state of a database and what lies beside it; `None`: there is no such file."""
+
+    database: FileStamp | None
+    log: FileStamp | None
+    shared: bool
+    """Whether the log's shared memory is there: some program has, or had, the database open."""
+
+
+def fingerprint_of(real: Path) -> Fingerprint:
+    """Stat a database and the files beside it."""
+    return Fingerprint(
+        database=_stamp(real),
+        log=_stamp(_beside(real, "-wal")),
+        shared=_stamp(_beside(real, "-shm")) is not None,
+    )
+
+
+def _stamp(path: Path) -> FileStamp | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return FileStamp(found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _is_same(real: Path, seen: Fingerprint) -> bool:
+    return fingerprint_of(real) == seen
+
+
+def _beside(real: Path, suffix: str) -> Path:
+    return real.with_name(real.name + suffix)
+
+
+# --- connecting: by its log, in place, or through a private copy ------------------------------
 
 
 def connect(real: Path, seen: Fingerprint, header: bytes, wanted: Access) -> Connected:
@@ -57,34 +120,16 @@ def connect(real: Path, seen: Fingerprint, header: bytes, wanted: Access) -> Con
     return open_beside(real, how), how, None
 
 
-@contextmanager
-def held_still(real: Path) -> Iterator[None]:
-    """Keep programs from committing for the block, if a lock can do that without a trace."""
-    try:
-        connection = open_beside(real, Access.LIVE)
-    except Exception as error:
-        if fault(error) not in {Fault.UNFINISHED, Fault.UNOPENABLE}:
-            raise
-        yield
-        return
-    try:
-        connection.execute("BEGIN")
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
-        yield
-    finally:
-        connection.close()
-
-
 def _connect_with_log(real: Path, seen: Fingerprint) -> Connected:
     try:
         return open_beside(real, Access.LIVE), Access.LIVE, None
     except Exception as error:
-        found = fault(error)
-        if found is Fault.UNFINISHED:
+        wrong = fault(error)
+        if wrong is Fault.UNFINISHED:
             return _connect_to_copy(real, seen, "-journal", "-wal")
         # The attempt also told that no program holds the database for itself, which is the one
         # way to have a log open without shared memory.
-        if found is not Fault.UNOPENABLE or seen.shared:
+        if wrong is not Fault.UNOPENABLE or seen.shared:
             raise
     return open_beside(real, Access.LOG), Access.LOG, None
 
@@ -92,7 +137,7 @@ def _connect_with_log(real: Path, seen: Fingerprint) -> Connected:
 def _journal_is_hot(real: Path) -> bool:
     # SQLite overwrites the first bytes with zeros when a kept journal is not needed any more.
     try:
-        with beside(real, "-journal").open("rb") as journal:
+        with _beside(real, "-journal").open("rb") as journal:
             return journal.read(1) not in (b"", b"\0")
     except FileNotFoundError:
         return False
@@ -116,26 +161,65 @@ def _connect_to_copy(real: Path, seen: Fingerprint, *suffixes: str) -> Connected
         copy_beside(real, target, seen.database.size if seen.database is not None else 0)
         for suffix in suffixes:
             with suppress(FileNotFoundError):
-                shutil.copyfile(beside(real, suffix), beside(target, suffix))
+                shutil.copyfile(_beside(real, suffix), _beside(target, suffix))
         return open_beside(target, Access.COPY), Access.COPY, folder
     except BaseException:
         folder.cleanup()
         raise
 
 
-def beside(real: Path, suffix: str) -> Path:
-    """Name a file beside a database."""
-    return real.with_name(real.name + suffix)
+@contextmanager
+def held_still(real: Path) -> Iterator[None]:
+    """Keep programs from committing for the block, if a lock can do that without a trace."""
+    try:
+        connection = open_beside(real, Access.LIVE)
+    except Exception as error:
+        if fault(error) not in {Fault.UNFINISHED, Fault.UNOPENABLE}:
+            raise
+        yield
+        return
+    try:
+        connection.execute("BEGIN")
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        yield
+    finally:
+        connection.close()
 
+
+# --- recognising ------------------------------------------------------------------------------
 
 KNOWN_SCHEMA = 23
 """The newest `schema_meta.schema_version` whose memory tables are known (OpenClaw 2026.9.6)."""
 
-_CHUNKS = frozenset(
-    {"id", "path", "start_line", "end_line", "hash", "model", "text", "embedding", "updated_at"}
-)
-_FILES = frozenset({"path", "hash", "mtime", "size"})
-_META = frozenset({"key", "value"})
+_NEEDED: Final = {
+    "chunks": frozenset(
+        ["id", "path", "start_line", "end_line", "hash", "model", "text", "embedding", "updated_at"]
+    ),
+    "files": frozenset(["path", "hash", "mtime", "size"]),
+    "meta": frozenset(["key", "value"]),
+}
+"""The columns without which a table is none of a memory index."""
+_SIDECAR: Final = {
+    "meta": "meta",
+    "files": "files",
+    "chunks": "chunks",
+    "fts": "chunks_fts",
+    "vec": "chunks_vec",
+    "cache": "embedding_cache",
+}
+_AGENT: Final = {
+    "meta": "memory_index_meta",
+    "files": "memory_index_sources",
+    "chunks": "memory_index_chunks",
+    "fts": "memory_index_chunks_fts",
+    "vec": "memory_index_chunks_vec",
+    "cache": "memory_embedding_cache",
+    "paths_fts": "memory_index_paths_fts",
+    "recall": "memory_index_chunk_recall_metadata",
+    "state": "memory_index_state",
+}
+_SCHEMA: Final = "schema_meta"
+_MODULES: Final = {"fts": "fts5", "paths_fts": "fts5", "vec": "vec0"}
 _SHOWN_TABLES = 4
 
 _TOKENIZE = re.compile(
@@ -144,10 +228,6 @@ _TOKENIZE = re.compile(
 _DIMS = re.compile(r"\bFLOAT\s*\[\s*(\d+)\s*\]", re.IGNORECASE)
 _SOURCE = re.compile(r"\bsource\b", re.IGNORECASE)
 _VIRTUAL = re.compile(r"\bUSING\s+(\w+)", re.IGNORECASE)
-
-
-class NotRecognised(IndexUnusable):
-    """A sound database without the tables of an OpenClaw memory index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +243,6 @@ class Layout:
     cache: str | None
     paths_fts: str | None
     recall: str | None
-    provenance: str | None
     state: str | None
     schema: str | None
     tokenizer: str
@@ -178,184 +257,108 @@ class Layout:
     fts_has_source: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
-    meta: str
-    files: str
-    chunks: str
-    fts: str
-    vec: str
-    cache: str
-    paths_fts: str = ""
-    recall: str = ""
-    provenance: str = ""
-    state: str = ""
-    schema: str = ""
-
-
-_SIDECAR = _Names("meta", "files", "chunks", "chunks_fts", "chunks_vec", "embedding_cache")
-_AGENT = _Names(
-    "memory_index_meta",
-    "memory_index_sources",
-    "memory_index_chunks",
-    "memory_index_chunks_fts",
-    "memory_index_chunks_vec",
-    "memory_embedding_cache",
-    "memory_index_paths_fts",
-    "memory_index_chunk_recall_metadata",
-    "memory_index_chunk_provenance",
-    "memory_index_state",
-    "schema_meta",
-)
-
-
 def recognise(connection: Connection, name: str = "this file") -> Layout:
     """Find the memory tables of a database; `name` is what a message calls the file.
 
     A half-made index (tables without rows, no meta row) is recognised. Raises `NotRecognised`
     when the tables of no known generation are there.
     """
-    tables = _tables(connection)
-    for names in (_AGENT, _SIDECAR):
-        columns = {
-            table: _columns(connection, table)
-            for table in (names.meta, names.files, names.chunks)
-            if table in tables
-        }
-        if (
-            columns.get(names.meta, {}).keys() >= _META
-            and columns.get(names.files, {}).keys() >= _FILES
-            and columns.get(names.chunks, {}).keys() >= _CHUNKS
-        ):
-            schema = _columns(connection, names.schema) if names.schema in tables else {}
-            return _layout(names, tables, columns, "schema_version" in schema)
-    raise _not_recognised(connection, tables, name)
-
-
-def _tables(connection: Connection) -> dict[str, str]:
     rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
-    return {str(name): str(sql or "") for name, sql in rows}
+    tables = {str(table): str(sql or "") for table, sql in rows}
+    for names in (_AGENT, _SIDECAR):
+        columns = {role: _columns(connection, tables, names[role]) for role in _NEEDED}
+        if all(columns[role].keys() >= needed for role, needed in _NEEDED.items()):
+            versioned = names is _AGENT and "schema_version" in _columns(
+                connection, tables, _SCHEMA
+            )
+            return _layout(names, tables, columns, _SCHEMA if versioned else None)
+    raise _not_recognised(connection, tables, f"{name} is not an OpenClaw memory index")
 
 
-def _columns(connection: Connection, table: str) -> dict[str, str]:
+def _columns(connection: Connection, tables: Mapping[str, str], table: str) -> dict[str, str]:
+    if table not in tables:
+        return {}
     rows = connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,)).fetchall()
     return {str(name): str(kind) for name, kind in rows}
 
 
 def _layout(
-    names: _Names,
+    names: Mapping[str, str],
     tables: Mapping[str, str],
     columns: Mapping[str, Mapping[str, str]],
-    versioned: bool,
+    schema: str | None,
 ) -> Layout:
-    blob = columns[names.chunks]["embedding"].upper() == "BLOB"
+    def present(role: str) -> str | None:
+        sql = tables.get(names.get(role, ""))
+        if sql is not None and role in _MODULES:
+            module = _VIRTUAL.search(sql)
+            if module is None or module[1].lower() != _MODULES[role]:
+                return None
+        return None if sql is None else names[role]
+
+    blob = columns["chunks"]["embedding"].upper() == "BLOB"
     generation = IndexGeneration.SIDECAR
     if names is _AGENT:
         generation = IndexGeneration.AGENT_BLOB if blob else IndexGeneration.AGENT
-    fts = _virtual(tables, names.fts, "fts5")
-    vec = _virtual(tables, names.vec, "vec0")
+    fts, vec = present("fts"), present("vec")
     dims = _DIMS.search(tables[vec]) if vec else None
     return Layout(
         generation=generation,
-        meta=names.meta,
-        files=names.files,
-        chunks=names.chunks,
+        meta=names["meta"],
+        files=names["files"],
+        chunks=names["chunks"],
         fts=fts,
         vec=vec,
-        cache=_present(tables, names.cache),
-        paths_fts=_virtual(tables, names.paths_fts, "fts5"),
-        recall=_present(tables, names.recall),
-        provenance=_present(tables, names.provenance),
-        state=_present(tables, names.state),
-        schema=names.schema if versioned else None,
+        cache=present("cache"),
+        paths_fts=present("paths_fts"),
+        recall=present("recall"),
+        state=present("state"),
+        schema=schema,
         tokenizer=tokenizer(tables[fts]) if fts else "unicode61",
         blob_vectors=blob,
         vec_dims=int(dims[1]) if dims else None,
-        chunks_have_source="source" in columns[names.chunks],
-        files_have_source="source" in columns[names.files],
+        chunks_have_source="source" in columns["chunks"],
+        files_have_source="source" in columns["files"],
         # Not asked of the table itself, which a damaged search index would refuse.
         fts_has_source=fts is not None and _SOURCE.search(tables[fts]) is not None,
     )
 
 
-def _present(tables: Mapping[str, str], name: str) -> str | None:
-    return name if name and name in tables else None
-
-
-def _virtual(tables: Mapping[str, str], name: str, module: str) -> str | None:
-    found = _VIRTUAL.search(tables.get(name, ""))
-    return name if found and found[1].lower() == module else None
-
-
 def tokenizer(sql: str) -> str:
     """Read the tokenizer from the CREATE statement of an FTS5 table."""
-    found = _TOKENIZE.search(sql)
-    if found is None:
+    option = _TOKENIZE.search(sql)
+    if option is None:
         return "unicode61"
-    quoted, double_quoted, bare = found.groups()
+    quoted, double_quoted, bare = option.groups()
     if quoted is not None:
-        words = quoted.replace("''", "'").split()
+        bare = quoted.replace("''", "'")
     elif double_quoted is not None:
-        words = double_quoted.replace('""', '"').split()
-    else:
-        words = [bare]
-    plain = " ".join(words).lower()
+        bare = double_quoted.replace('""', '"')
+    plain = " ".join(bare.split()).lower()
     return "trigram" if plain == "trigram case_sensitive 0" else plain or "unicode61"
 
 
-def _not_recognised(connection: Connection, tables: Mapping[str, str], name: str) -> NotRecognised:
-    message = f"{name} is not an OpenClaw memory index"
-    if "chunks" in tables and "embedded" in _columns(connection, "chunks"):
+def _not_recognised(
+    connection: Connection, tables: Mapping[str, str], message: str
+) -> NotRecognised:
+    if "embedded" in _columns(connection, tables, "chunks"):
         return NotRecognised(
             f"{message}: it is an index of memtui", hint="open its notes with: memtui FOLDER"
         )
-    if "schema_meta" in tables or "transcript_events" in tables:
+    if _SCHEMA in tables or "transcript_events" in tables:
         return NotRecognised(
             f"{message}: the agent's database has no memory tables",
             hint="openclaw memory index builds them",
         )
-    if not tables:
-        return NotRecognised(
-            f"{message}: the database has no tables", hint="give another file, or --agent NAME"
-        )
-    shown = ", ".join(safe_line(table) for table in sorted(tables)[:_SHOWN_TABLES])
-    more = f" and {len(tables) - _SHOWN_TABLES} more" if len(tables) > _SHOWN_TABLES else ""
-    return NotRecognised(
-        f"{message}: its tables are {shown}{more}", hint="give another file, or --agent NAME"
-    )
+    reason = "the database has no tables"
+    if tables:
+        shown = ", ".join(safe_line(table) for table in sorted(tables)[:_SHOWN_TABLES])
+        more = f" and {len(tables) - _SHOWN_TABLES} more" if len(tables) > _SHOWN_TABLES else ""
+        reason = f"its tables are {shown}{more}"
+    return NotRecognised(f"{message}: {reason}", hint="give another file, or --agent NAME")
 
 
-_MAGIC = b"SQLite format 3\0"
-_COMMITS = slice(24, 28)
-_ATTEMPTS = 3
-_LOCKLESS = frozenset({Access.IMMUTABLE, Access.LOG})
-_COUNTED = frozenset({Access.IMMUTABLE, Access.COPY})
-_COPY_BYTES = 512 * 2**20
-
-
-class IndexChanged(IndexUnusable):
-    """Another program changed the file while it was read; opening it again is the cure."""
-
-    code = "index_changed"
-
-
-@dataclass(frozen=True, slots=True)
-class FileStamp:
-    """What a file is told apart by: `mtime_ns` in nanoseconds, `size` in bytes."""
-
-    inode: int
-    size: int
-    mtime_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """The state of a database and what lies beside it; `None`: there is no such file."""
-
-    database: FileStamp | None
-    log: FileStamp | None
-    shared: bool
-    """Whether the log's shared memory is there: some program has, or had, the database open."""
+# --- opening ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -452,7 +455,10 @@ def open_foreign(path: Path, *, settled: bool = False) -> Opened:
 def _try_to_open(path: Path, real: Path, *, settled: bool) -> Opened | None:
     """Open it once; `None` when it changed meanwhile."""
     seen = fingerprint_of(real)
-    wanted = _settled(seen) if settled else Access.IMMUTABLE
+    wanted = Access.IMMUTABLE
+    if settled:
+        small = seen.database is not None and seen.database.size <= _COPY_BYTES
+        wanted = Access.COPY if small else Access.LIVE
     try:
         with foreign_errors(path, partial(_is_same, real, seen)):
             opened = _open(path, real, seen, wanted)
@@ -462,133 +468,6 @@ def _try_to_open(path: Path, real: Path, *, settled: bool) -> Opened | None:
         return opened
     opened.close()
     return None
-
-
-def fingerprint_of(real: Path) -> Fingerprint:
-    """Stat a database and the files beside it."""
-    return Fingerprint(
-        database=_stamp(real),
-        log=_stamp(beside(real, "-wal")),
-        shared=_stamp(beside(real, "-shm")) is not None,
-    )
-
-
-def _settled(seen: Fingerprint) -> Access:
-    """How to read, undisturbed, a file that has no log beside it."""
-    small = seen.database is not None and seen.database.size <= _COPY_BYTES
-    return Access.COPY if small else Access.LIVE
-
-
-def _is_same(real: Path, seen: Fingerprint) -> bool:
-    return fingerprint_of(real) == seen
-
-
-@contextmanager
-def foreign_errors(path: Path, current: Callable[[], bool] | None = None) -> Iterator[None]:
-    """Turn what SQLite and the system raise about a foreign file into one line for people.
-
-    `current` tells whether the file is still what was opened: when it is not, the error becomes
-    `IndexChanged`. Errors that are about the query itself pass through.
-    """
-    try:
-        yield
-    except Exception as error:
-        found = fault(error)
-        of_the_file = found is not None or isinstance(error, DatabaseError)
-        if not of_the_file or isinstance(error, Interrupted):
-            raise
-        # A table that is gone, too, may be the doing of another program.
-        if current is not None and not current():
-            raise _changed(path) from error
-        if found is None:
-            raise
-        raise _line(path, found, error) from error
-
-
-def of_another_shape(path: Path, error: Exception) -> IndexUnusable:
-    """What is told of a whole database whose tables are not as any release makes them."""
-    return IndexUnusable(
-        f"{_shown(path)} is not as OpenClaw makes an index: {safe_line(str(error))}",
-        hint="openclaw memory index --force builds it again",
-    )
-
-
-def _changed(path: Path) -> IndexChanged:
-    return IndexChanged(
-        f"{_shown(path)} changed while it was read",
-        hint="another program is writing to it; try again",
-    )
-
-
-def _line(path: Path, found: Fault, error: Exception) -> IndexUnusable:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    if isinstance(error, UnicodeDecodeError):
-        reason = "a text of it is not UTF-8"
-    reason = safe_line(reason)
-    name = _shown(path)
-    match found:
-        case Fault.DAMAGED:
-            return IndexUnusable(
-                f"{name} is damaged: {reason}", hint="openclaw memory index --force builds it again"
-            )
-        case Fault.LOCKED:
-            return IndexUnusable(
-                f"{name} is locked: memtui waited 1 s for another program that holds it",
-                hint="try again when that program has finished writing",
-            )
-        case Fault.UNFINISHED:
-            return IndexUnusable(
-                f"{name} holds a transaction that was cut off",
-                hint="start the agent once: it plays the journal back",
-            )
-        case Fault.UNOPENABLE:
-            return IndexUnusable(
-                f"{name} cannot be opened: {reason}", hint="check the permissions of its folder"
-            )
-        case Fault.NO_SPACE:
-            return IndexUnusable(
-                f"no space left for a private copy of {name}", hint="free some disk space"
-            )
-        case Fault.UNREADABLE:
-            return IndexUnusable(f"{name} cannot be read: {reason}", hint="check the disk")
-
-
-def _shown(path: Path) -> str:
-    return safe_line(str(path))
-
-
-def _stamp(path: Path) -> FileStamp | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return FileStamp(found.st_ino, found.st_size, found.st_mtime_ns)
-
-
-def _existing(path: Path) -> Path:
-    """The file that a path leads to; anything but a regular file with content is refused."""
-    try:
-        real = path.resolve(strict=True)
-        found = real.stat()
-    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the name
-        raise IndexMissing(
-            f"{_shown(path)} is not there", hint="memtui agents lists what is on this machine"
-        ) from None
-    except RuntimeError:  # a loop of links, up to Python 3.12
-        raise IndexUnusable(
-            f"{_shown(path)} is a link that leads to itself", hint="give the file itself"
-        ) from None
-    if stat.S_ISDIR(found.st_mode):
-        raise IndexUnusable(
-            f"{_shown(path)} is a folder", hint="give the .sqlite file, or --agent NAME"
-        )
-    if not stat.S_ISREG(found.st_mode):
-        raise IndexUnusable(f"{_shown(path)} is not a file", hint="give the .sqlite file")
-    if found.st_size == 0:
-        raise IndexUnusable(
-            f"{_shown(path)} is empty (0 bytes)", hint="openclaw memory index builds the index"
-        )
-    return real
 
 
 def _open(path: Path, real: Path, seen: Fingerprint, wanted: Access) -> Opened:
@@ -602,18 +481,11 @@ def _open(path: Path, real: Path, seen: Fingerprint, wanted: Access) -> Opened:
     try:
         layout = recognise(connection, _shown(path))
         vec_readable, warnings = _probe_vectors(connection, layout)
+        warnings = _schema_warnings(connection, layout) + warnings
         return Opened(
-            connection=connection,
-            layout=layout,
-            path=path,
-            real=real,
-            how=how,
-            vec_readable=vec_readable,
-            fingerprint=seen,
-            commits=header[_COMMITS],
-            warnings=_schema_warnings(connection, layout) + warnings,
-            copy=copy,
-        )
+            connection, layout, path, real, how, vec_readable, seen, header[_COMMITS],
+            warnings, copy,
+        )  # fmt: skip
     except BaseException:
         connection.close()
         if copy is not None:
@@ -644,3 +516,89 @@ def _schema_warnings(connection: Connection, layout: Layout) -> tuple[str, ...]:
         f"the database has schema {version}, newer than the newest that memtui knows"
         f" ({KNOWN_SCHEMA}): what it adds is not shown",
     )
+
+
+def _existing(path: Path) -> Path:
+    """The file that a path leads to; anything but a regular file with content is refused."""
+    name = _shown(path)
+    try:
+        real = path.resolve(strict=True)
+        found = real.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the name
+        hint = "memtui agents lists what is on this machine"
+        raise IndexMissing(f"{name} is not there", hint=hint) from None
+    except RuntimeError:  # a loop of links, up to Python 3.12
+        hint = "give the file itself"
+        raise IndexUnusable(f"{name} is a link that leads to itself", hint=hint) from None
+    if stat.S_ISDIR(found.st_mode):
+        raise IndexUnusable(f"{name} is a folder", hint="give the .sqlite file, or --agent NAME")
+    if not stat.S_ISREG(found.st_mode):
+        raise IndexUnusable(f"{name} is not a file", hint="give the .sqlite file")
+    if found.st_size == 0:
+        hint = "openclaw memory index builds the index"
+        raise IndexUnusable(f"{name} is empty (0 bytes)", hint=hint)
+    return real
+
+
+# --- errors in one line -----------------------------------------------------------------------
+
+_FAULTS: Final[Mapping[Fault, tuple[str, str]]] = {
+    Fault.DAMAGED: ("{name} is damaged: {reason}", _BUILD_AGAIN),
+    Fault.LOCKED: (
+        "{name} is locked: memtui waited 1 s for another program that holds it",
+        "try again when that program has finished writing",
+    ),
+    Fault.UNFINISHED: (
+        "{name} holds a transaction that was cut off",
+        "start the agent once: it plays the journal back",
+    ),
+    Fault.UNOPENABLE: ("{name} cannot be opened: {reason}", "check the permissions of its folder"),
+    Fault.NO_SPACE: ("no space left for a private copy of {name}", "free some disk space"),
+    Fault.UNREADABLE: ("{name} cannot be read: {reason}", "check the disk"),
+}
+
+
+@contextmanager
+def foreign_errors(path: Path, current: Callable[[], bool] | None = None) -> Iterator[None]:
+    """Turn what SQLite and the system raise about a foreign file into one line for people.
+
+    `current` tells whether the file is still what was opened: when it is not, the error becomes
+    `IndexChanged`. Errors that are about the query itself pass through.
+    """
+    try:
+        yield
+    except Exception as error:
+        wrong = fault(error)
+        of_the_file = wrong is not None or isinstance(error, DatabaseError)
+        if not of_the_file or isinstance(error, Interrupted):
+            raise
+        # A table that is gone, too, may be the doing of another program.
+        if current is not None and not current():
+            raise _changed(path) from error
+        if wrong is None:
+            raise
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        if isinstance(error, UnicodeDecodeError):
+            reason = "a text of it is not UTF-8"
+        text, hint = _FAULTS[wrong]
+        line = text.format(name=_shown(path), reason=safe_line(reason))
+        raise IndexUnusable(line, hint=hint) from error
+
+
+def of_another_shape(path: Path, error: Exception) -> IndexUnusable:
+    """What is told of a whole database whose tables are not as any release makes them."""
+    return IndexUnusable(
+        f"{_shown(path)} is not as OpenClaw makes an index: {safe_line(str(error))}",
+        hint=_BUILD_AGAIN,
+    )
+
+
+def _changed(path: Path) -> IndexChanged:
+    return IndexChanged(
+        f"{_shown(path)} changed while it was read",
+        hint="another program is writing to it; try again",
+    )
+
+
+def _shown(path: Path) -> str:
+    return safe_line(str(path))

@@ -3,43 +3,40 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from memtui.index.database import Connection
 from memtui.index.foreign.opening import Layout
 from memtui.model.status import Identity
+from memtui.retrieval.openclaw.tables import text_of, whole
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from memtui.index.database import Connection
 
-
 IDENTITY_KEY: Final = "memory_index_meta_v1"
 REBUILD_KEY: Final = "memory_vector_rebuild_v1"
+MEMORY: Final = "memory"
+"""The source of the notes."""
 _SHOWN = 60
-_LOOKUP = 400
-_NUMBERS: Final = {
-    "chunk_tokens": "chunkTokens",
-    "chunk_overlap": "chunkOverlap",
-    "vector_dims": "vectorDims",
-    "chunking_version": "chunkingVersion",
-    "provenance_version": "provenanceVersion",
+_FIELDS: Final[Mapping[str, tuple[str, type]]] = {
+    "model": ("model", str),
+    "provider": ("provider", str),
+    "provider_key": ("providerKey", str),
+    "scope_hash": ("scopeHash", str),
+    "fts_tokenizer": ("ftsTokenizer", str),
+    "chunk_tokens": ("chunkTokens", int),
+    "chunk_overlap": ("chunkOverlap", int),
+    "vector_dims": ("vectorDims", int),
+    "chunking_version": ("chunkingVersion", int),
+    "provenance_version": ("provenanceVersion", int),
 }
-_TEXTS: Final = {
-    "model": "model",
-    "provider": "provider",
-    "provider_key": "providerKey",
-    "scope_hash": "scopeHash",
-    "fts_tokenizer": "ftsTokenizer",
-}
+"""The key and the type of each field of the identity; its sources are a list of texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,6 @@ class Origin:
     """What the agent's database says about itself; `None`: not written there."""
 
     schema_version: int | None = None
-    agent_id: str | None = None
     app_version: str | None = None
 
 
@@ -72,25 +68,6 @@ class FileRow:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkRow:
-    """A chunk as it is stored; lines are 1-based, `updated_at` is in ms since the epoch."""
-
-    rowid: int
-    id: str
-    path: str
-    source: str
-    start_line: int
-    end_line: int
-    hash: str
-    model: str
-    text: str
-    updated_at: int
-    importance: int | None = None
-    """1 to 10, of the newest generation."""
-    project_key: str | None = None
-
-
 def identity(connection: Connection, layout: Layout) -> StoredIdentity:
     """Read the stored identity; what is missing or of a wrong type becomes `None` and a line."""
     text = meta_value(connection, layout, IDENTITY_KEY)
@@ -103,16 +80,11 @@ def identity(connection: Connection, layout: Layout) -> StoredIdentity:
     if not isinstance(stored, dict):
         line = f"the index metadata is not a JSON object: {_short(text)}"
         return StoredIdentity(Identity(), True, (line,))
-    return _identity_of(stored)
-
-
-def _identity_of(stored: Mapping[str, object]) -> StoredIdentity:
     problems: list[str] = []
     fields: dict[str, Any] = {}
-    for name, key in (_TEXTS | _NUMBERS).items():
+    for name, (key, kind) in _FIELDS.items():
         value = stored.get(key)
-        wanted = str if name in _TEXTS else int
-        if value is not None and (not isinstance(value, wanted) or isinstance(value, bool)):
+        if value is not None and type(value) is not kind:
             problems.append(f"the index metadata has an odd {key}: {_short(json.dumps(value))}")
             value = None
         fields[name] = value
@@ -130,29 +102,20 @@ def meta_value(connection: Connection, layout: Layout, key: str) -> str | None:
     return _text(rows[0][0]) if rows else None
 
 
-def vector_rebuild(connection: Connection, layout: Layout) -> str | None:
-    """Tell `1` (the vector table is not complete), `clean`, or `None` (not written)."""
-    return meta_value(connection, layout, REBUILD_KEY)
-
-
 def origin(connection: Connection, layout: Layout) -> Origin:
     """Read `schema_meta`, which only an agent's own database has."""
     if layout.schema is None:
         return Origin()
-    names = [
-        str(name)
-        for (name,) in connection.execute(
-            "SELECT name FROM pragma_table_info(?)", (layout.schema,)
-        ).fetchall()
-    ]
+    columns = connection.execute(
+        "SELECT name FROM pragma_table_info(?)", (layout.schema,)
+    ).fetchall()
     rows = connection.execute(
         f"SELECT * FROM {layout.schema} ORDER BY schema_version DESC LIMIT 1"
     ).fetchall()
-    row = dict(zip(names, rows[0], strict=True)) if rows else {}
-    version, agent, app = (row.get(key) for key in ("schema_version", "agent_id", "app_version"))
+    row = dict(zip((str(name) for (name,) in columns), rows[0], strict=True)) if rows else {}
+    version, app = row.get("schema_version"), row.get("app_version")
     return Origin(
         schema_version=version if isinstance(version, int) else None,
-        agent_id=agent if isinstance(agent, str) else None,
         app_version=app if isinstance(app, str) else None,
     )
 
@@ -173,7 +136,13 @@ def files(connection: Connection, layout: Layout, path: str | None = None) -> tu
         f"SELECT path, {source}, hash, mtime, size FROM {layout.files}{where} ORDER BY 2, 1", values
     ).fetchall()
     return tuple(
-        FileRow(_text(path), _text(kind), _text(digest), _real(mtime), _whole(size))
+        FileRow(
+            _text(path),
+            _text(kind),
+            _text(digest),
+            mtime if isinstance(mtime, int | float) else 0.0,
+            whole(size),
+        )
         for path, kind, digest, mtime, size in rows
     )
 
@@ -194,76 +163,9 @@ def _counts(connection: Connection, table: str, has_source: bool) -> dict[str, i
     return {_text(name): count for name, count in rows.fetchall() if isinstance(count, int)}
 
 
-def model_counts(connection: Connection, layout: Layout) -> dict[tuple[str, str], int]:
-    """Count the chunks of each (source, model); reads every row, but not its vector."""
-    source = "source" if layout.chunks_have_source else "'memory'"
-    rows = connection.execute(
-        f"SELECT {source}, model, count(*) FROM {layout.chunks} GROUP BY 1, 2 ORDER BY 1, 2"
-    ).fetchall()
-    return {
-        (_text(kind), _text(model)): count for kind, model, count in rows if isinstance(count, int)
-    }
-
-
-def chunks(connection: Connection, layout: Layout, rowids: Sequence[int]) -> dict[int, ChunkRow]:
-    """Read chunks by rowid; one that is not there is left out."""
-    found: dict[int, ChunkRow] = {}
-    query = _chunk_query(layout)
-    for start in range(0, len(rowids), _LOOKUP):
-        part = tuple(rowids[start : start + _LOOKUP])
-        marks = ",".join("?" * len(part))
-        for row in connection.execute(f"{query} WHERE c.rowid IN ({marks})", part).fetchall():
-            chunk = _chunk(row)
-            found[chunk.rowid] = chunk
-    return found
-
-
-def all_chunks(connection: Connection, layout: Layout) -> Iterator[ChunkRow]:
-    """Read all chunks in the order of their rowids; do not leave the iteration half-way."""
-    for row in connection.execute(f"{_chunk_query(layout)} ORDER BY c.rowid"):
-        yield _chunk(row)
-
-
-def _chunk_query(layout: Layout) -> str:
-    source = "c.source" if layout.chunks_have_source else "'memory'"
-    recall = ("r.importance, r.project_key", f"LEFT JOIN {layout.recall} r ON r.chunk_id = c.id")
-    columns, join = recall if layout.recall else ("NULL, NULL", "")
-    return (
-        f"SELECT c.rowid, c.id, c.path, {source}, c.start_line, c.end_line, c.hash, c.model,"
-        f" c.text, c.updated_at, {columns} FROM {layout.chunks} c {join}"
-    )
-
-
-def _chunk(row: Sequence[Any]) -> ChunkRow:
-    rowid, identifier, path, source, start, end, digest, model, text, updated, weight, project = row
-    return ChunkRow(
-        rowid=rowid,
-        id=_text(identifier),
-        path=_text(path),
-        source=_text(source),
-        start_line=_whole(start),
-        end_line=_whole(end),
-        hash=_text(digest),
-        model=_text(model),
-        text=_text(text),
-        updated_at=_whole(updated),
-        importance=weight if isinstance(weight, int) else None,
-        project_key=project if isinstance(project, str) else None,
-    )
-
-
 def _text(value: object) -> str:
     # A file of the older generations is not STRICT: a column may hold any type.
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-def _real(value: object) -> float:
-    return value if isinstance(value, int | float) else 0.0
-
-
-def _whole(value: object) -> int:
-    number = _real(value)
-    return int(number) if math.isfinite(number) else 0
+    return str(text_of(value))
 
 
 def _short(text: str) -> str:
@@ -271,77 +173,42 @@ def _short(text: str) -> str:
     return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
 
 
+# --- vectors ----------------------------------------------------------------------------------
+
 _BATCH = 1024
 _FLOAT64 = np.dtype("<f8")
 _FLOAT32 = np.dtype("<f4")
 
 
 @dataclass(frozen=True, slots=True)
-class DamagedVector:
-    """A vector that cannot be used: the chunk it belongs to, and why."""
-
-    chunk_id: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class VectorBatch:
-    """Vectors of one length in rowid order: `rowids` int64 (n,), `vectors` float64 (n, dims)."""
+    """Vectors of one length in rowid order: `rowids` int64 (n,), `vectors` (n, dims)."""
 
     rowids: NDArray[np.int64]
-    vectors: NDArray[np.float64]
-    without: tuple[int, ...] = ()
-    """Rowids of chunks of this stretch that were stored without a vector."""
-    damaged: tuple[DamagedVector, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class IndexedVectors:
-    """What the vec0 table holds: `rowids` int64 (n,) of the chunks, `vectors` float32 (n, dims)."""
-
-    rowids: NDArray[np.int64]
-    vectors: NDArray[np.float32]
-    orphans: tuple[str, ...]
-    """Ids that the vector table has and the chunk table has not."""
+    vectors: NDArray[np.floating]
 
 
 def read_vectors(connection: Connection, layout: Layout) -> Iterator[VectorBatch]:
     """Read the vectors of the chunk table, some 1000 rows at a time, in rowid order.
 
     Exact: the float64 numbers that the program wrote. A stretch with vectors of several lengths
-    gives several batches, `without` and `damaged` belong to the first of them. JSON text costs
+    gives several batches; a chunk without a vector that can be used is left out. JSON text costs
     about 0.4 µs a number, blobs next to nothing.
     """
-    query = (
-        f"SELECT rowid, id, embedding FROM {layout.chunks} WHERE rowid > ? ORDER BY rowid LIMIT ?"
-    )
+    query = f"SELECT rowid, embedding FROM {layout.chunks} WHERE rowid > ? ORDER BY rowid LIMIT ?"
     for rows in pieces(connection, query, _BATCH):
-        yield from _batches(rows)
-
-
-def _batches(rows: list[Any]) -> Iterator[VectorBatch]:
-    by_dims: dict[int, tuple[list[int], list[NDArray[np.float64]]]] = {}
-    without: list[int] = []
-    damaged: list[DamagedVector] = []
-    for rowid, identifier, stored in rows:
-        try:
-            vector = parse_vector(stored)
-        except ValueError as error:
-            damaged.append(DamagedVector(str(identifier), str(error)))
-            continue
-        if vector.size == 0:
-            without.append(rowid)
-            continue
-        rowids, vectors = by_dims.setdefault(vector.size, ([], []))
-        rowids.append(rowid)
-        vectors.append(vector)
-    if not by_dims:
-        by_dims[0] = ([], [])
-    notes = (tuple(without), tuple(damaged))
-    for dims, (rowids, vectors) in by_dims.items():
-        matrix = np.array(vectors) if vectors else np.empty((0, dims))
-        yield VectorBatch(np.array(rowids, dtype=np.int64), matrix, *notes)
-        notes = ((), ())
+        by_dims: dict[int, tuple[list[int], list[NDArray[np.float64]]]] = {}
+        for rowid, stored in rows:
+            try:
+                vector = parse_vector(stored)
+            except ValueError:
+                continue
+            if vector.size:
+                rowids, vectors = by_dims.setdefault(vector.size, ([], []))
+                rowids.append(rowid)
+                vectors.append(vector)
+        for rowids, vectors in by_dims.values():
+            yield VectorBatch(np.array(rowids, dtype=np.int64), np.array(vectors))
 
 
 def parse_vector(stored: object) -> NDArray[np.float64]:
@@ -379,50 +246,41 @@ def _from_json(text: str) -> NDArray[np.float64]:
     return vector.astype(np.float64, copy=False)
 
 
-def read_indexed(connection: Connection, layout: Layout) -> IndexedVectors | None:
+def read_indexed(connection: Connection, layout: Layout) -> VectorBatch | None:
     """Read the vec0 table from the tables it is stored in; sqlite-vec is not needed.
 
-    Float32, as the program's own vector search sees them. `None` when there is no such table or
-    its parts do not fit together. About 0.3 s for 100 000 vectors of 384 numbers.
+    Float32, as the program's own vector search sees them; rows without a chunk are left out.
+    `None` when there is no such table or its parts do not fit together. About 0.3 s for 100 000
+    vectors of 384 numbers.
     """
     if layout.vec is None or layout.vec_dims is None:
         return None
-    dims = layout.vec_dims
     blocks: dict[int, NDArray[np.float32]] = {}
     stored_blocks: list[Any] = connection.execute(
         f"SELECT rowid, vectors FROM {layout.vec}_vector_chunks00"
     ).fetchall()
     for number, stored in stored_blocks:
-        if not isinstance(stored, bytes) or len(stored) % (dims * _FLOAT32.itemsize):
+        if not isinstance(stored, bytes) or len(stored) % (layout.vec_dims * _FLOAT32.itemsize):
             return None
-        blocks[number] = np.frombuffer(stored, dtype=_FLOAT32).reshape(-1, dims)
-    return _gather(connection, layout, blocks)
-
-
-def _gather(
-    connection: Connection, layout: Layout, blocks: dict[int, NDArray[np.float32]]
-) -> IndexedVectors | None:
-    order: tuple[list[int], list[int], list[int]] = ([], [], [])
-    orphans: list[str] = []
+        blocks[number] = np.frombuffer(stored, dtype=_FLOAT32).reshape(-1, layout.vec_dims)
     # Sorted and read row by row, so that other threads need not wait for all of it.
     rows: Iterable[Any] = connection.execute(
-        f"SELECT c.rowid, v.id, v.chunk_id, v.chunk_offset FROM {layout.vec}_rowids v"
-        f" LEFT JOIN {layout.chunks} c ON c.id = v.id ORDER BY 1"
+        f"SELECT c.rowid, v.chunk_id, v.chunk_offset FROM {layout.vec}_rowids v"
+        f" JOIN {layout.chunks} c ON c.id = v.id ORDER BY 1"
     )
-    for rowid, identifier, block, offset in rows:
-        if rowid is None:
-            orphans.append(str(identifier))
-        elif not isinstance(offset, int) or not 0 <= offset < len(blocks.get(block, ())):
+    order: tuple[list[int], list[int], list[int]] = ([], [], [])
+    for row in rows:
+        _, block, offset = row
+        if not isinstance(offset, int) or not 0 <= offset < len(blocks.get(block, ())):
             return None
-        else:
-            for values, value in zip(order, (rowid, block, offset), strict=True):
-                values.append(value)
+        for values, value in zip(order, row, strict=True):
+            values.append(value)
     rowids, places, offsets = (np.array(values, dtype=np.int64) for values in order)
-    vectors = np.empty((len(rowids), layout.vec_dims or 0), dtype=np.float32)
+    vectors = np.empty((len(rowids), layout.vec_dims), dtype=np.float32)
     for block, matrix in blocks.items():
         inside = np.flatnonzero(places == block)
         vectors[inside] = matrix[offsets[inside]]
-    return IndexedVectors(rowids, vectors, tuple(orphans))
+    return VectorBatch(rowids, vectors)
 
 
 def cached_vector(
