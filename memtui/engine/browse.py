@@ -158,8 +158,7 @@ class Browse:
         """Look through the whole memory for what needs care; nothing is written."""
         from memtui.engine.care import CareRun
 
-        run = CareRun(self._index, self._asker, self._now().date())
-        return run.report(cancelled=cancelled, progressed=progressed)
+        return CareRun(self._index, self._asker, self._now().date(), cancelled).report(progressed)
 
 
 def days_of(

@@ -10,8 +10,9 @@ from datetime import date
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from memtui.engine.browse import QueryAsker
 from memtui.engine.neighbours import overlaps
 from memtui.engine.ports import Index, Reading
 from memtui.errors import Cancelled
@@ -27,11 +28,8 @@ from memtui.memory.care.rules import (
     long_lines,
 )
 from memtui.memory.discover import SOURCE
-from memtui.model import Chunk, Document, SkippedFile
+from memtui.model import Chunk, Document
 from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule, MemoryFile
-
-if TYPE_CHECKING:
-    from memtui.engine.browse import QueryAsker
 
 MOST_FINDINGS: Final = 5_000
 """Of one rule; `looked_at` still counts everything."""
@@ -39,16 +37,10 @@ MOST_OF_A_FILE: Final = 500
 """Of one rule in one file: whoever has to look at more of them looks at the file."""
 NO_INDEX: Final = "there is no index yet: memtui index makes one"
 _OF_NOTES: Final = (
-    CareRule.EMPTY_FILE,
-    CareRule.LONG_FILE,
-    CareRule.DATED_FACT,
-    CareRule.BROKEN_LINK,
-    CareRule.LONG_LINE,
-    CareRule.CREDENTIAL,
+    *(CareRule.EMPTY_FILE, CareRule.LONG_FILE, CareRule.DATED_FACT, CareRule.BROKEN_LINK),
+    *(CareRule.LONG_LINE, CareRule.CREDENTIAL),
 )
 _ROWS: Final = 500
-_SHARES: Final = 3
-"""Reading the notes, comparing the chunks and asking for the notes are a third of it each."""
 _PARTS: Final = 1000
 _SHOWN: Final = 4_000
 """Characters of a chunk that are shown; a chunk seldom has more."""
@@ -57,193 +49,185 @@ _SHOWN: Final = 4_000
 class CareRun:
     """One look through the whole memory; only reads."""
 
-    def __init__(self, index: Index, asker: QueryAsker, today: date) -> None:
+    def __init__(
+        self, index: Index, asker: QueryAsker, today: date, cancelled: Callable[[], bool]
+    ) -> None:
         self._index = index
         self._asker = asker
-        self._ranking = index.ranking
         self._today = today
+        self._cancelled = cancelled
         self._found: dict[CareRule, list[CareFinding]] = defaultdict(list)
         self._looked_at = dict.fromkeys(CareRule, 0)
         self._skipped: dict[CareRule, str] = {}
         self._folders: dict[str, Path | None] = {}
 
-    def report(
-        self, *, cancelled: Callable[[], bool], progressed: Callable[[int, int], None]
-    ) -> CareReport:
+    def report(self, progressed: Callable[[int, int], None]) -> CareReport:
         """Apply every rule; `progressed` is told thousandths of three equal parts.
 
         Raises `Cancelled`, and what reading the index raises.
         """
 
         def part(number: int) -> Callable[[int, int], None]:
-            def told(done: int, total: int) -> None:
+            def tell(done: int, total: int) -> None:
                 share = done / total if total else 1.0
-                progressed(int((number + share) * _PARTS), _SHARES * _PARTS)
+                progressed(int((number + share) * _PARTS), 3 * _PARTS)
 
-            return told
+            return tell
 
-        files = self._index.files(cancelled)
-        documents = self._read_notes(files, cancelled, part(0))
-        self._compare_chunks(cancelled, part(1))
-        self._ask_for_notes(documents, files, cancelled, part(2))
-        progressed(_SHARES * _PARTS, _SHARES * _PARTS)
-        return CareReport(tuple(self._in_order()), self._looked_at, self._skipped)
+        files = self._index.files(self._cancelled)
+        beginnings = self._read_notes(files, part(0))
+        self._compare_chunks(part(1))
+        self._ask_for_notes(beginnings, files, part(2))
+        progressed(3 * _PARTS, 3 * _PARTS)
+        findings = [
+            _masked(finding)
+            for rule in CareRule
+            for finding in sorted(self._found[rule], key=_order)[:MOST_FINDINGS]
+        ]
+        return CareReport(tuple(findings), self._looked_at, self._skipped)
 
-    def _in_order(self) -> Iterable[CareFinding]:
-        for rule in CareRule:
-            ordered = sorted(
-                self._found[rule], key=lambda one: (one.place.path, one.place.start_line)
-            )
-            yield from map(_masked, ordered[:MOST_FINDINGS])
-
-    def _add(self, findings: Iterable[CareFinding]) -> None:
+    def _add(self, *findings: CareFinding | None) -> None:
         for finding in findings:
-            self._found[finding.rule].append(finding)
+            if finding is not None:
+                self._found[finding.rule].append(finding)
 
     # --- over the notes -------------------------------------------------------------------------
 
     def _read_notes(
-        self,
-        files: list[MemoryFile],
-        cancelled: Callable[[], bool],
-        progressed: Callable[[int, int], None],
-    ) -> list[tuple[str, str]]:
+        self, files: list[MemoryFile], progressed: Callable[[int, int], None]
+    ) -> dict[str, str]:
         """Apply the rules of single files; returns the first words of each note, by path.
 
         The notes are read twice, so that they are never all in memory: links need every title.
         """
         if self._index.notes_missing:
             self._skipped |= dict.fromkeys(_OF_NOTES, self._index.notes_missing)
-            return []
+            return {}
         names = NoteNames(self._is_on_disk)
         for file in files:
-            if cancelled():
+            if self._cancelled():
                 raise Cancelled
             names.add_path(file.path)
-        begun: list[tuple[str, str]] = []
+        beginnings: dict[str, str] = {}
         total = 2 * max(1, len(files))
-        for done, document in enumerate(self._index.documents(cancelled)):
+        # What cannot be read is listed with its reason among the files.
+        for done, document in enumerate(self._index.documents(self._cancelled)):
             progressed(done, total)
             if isinstance(document, Document):
                 names.add(document)
-                begun.append((document.file.path, first_words(document)))
-        for done, document in enumerate(self._index.documents(cancelled), start=total // 2):
+                beginnings[document.file.path] = first_words(document)
+        for done, document in enumerate(self._index.documents(self._cancelled), total // 2):
             progressed(min(done, total), total)
-            self._judge(document, names)
-        return begun
+            if isinstance(document, Document):
+                self._judge(document, names)
+        return beginnings
 
-    def _judge(self, document: Document | SkippedFile, names: NoteNames) -> None:
-        if not isinstance(document, Document):
-            # What cannot be read is listed with its reason among the files.
-            return
+    def _judge(self, document: Document, names: NoteNames) -> None:
         for rule in _OF_NOTES:
-            is_judged = rule is not CareRule.DATED_FACT or document.day is None
-            self._looked_at[rule] += is_judged
-        whole = (empty_file(document), long_file(document))
-        self._add(found for found in whole if found is not None)
+            self._looked_at[rule] += rule is not CareRule.DATED_FACT or document.day is None
+        self._add(empty_file(document), long_file(document))
         for findings in (
             long_lines(document, self._index.chunk_tokens),
             dated_facts(document, self._today),
             broken_links(document, names),
             credentials(document),
         ):
-            self._add(islice(findings, MOST_OF_A_FILE))
+            self._add(*islice(findings, MOST_OF_A_FILE))
 
     def _is_on_disk(self, folder: str, target: str) -> bool:
-        """Whether a link of a note in `folder` leads to a file that is no part of the memory."""
-        base, root = self._folder(folder), self._folder("")
+        """Tell whether a link of a note in `folder` leads to a file that is no note."""
         tried = [target, os.path.expanduser(target)]
-        tried += [os.path.join(one, target) for one in (base, root) if one is not None]
+        for name in (folder, ""):
+            if name not in self._folders:
+                # Once for a folder, since the index is asked for it.
+                file = self._index.file_of(f"{name}/_" if name else "_")
+                self._folders[name] = file.parent if file is not None else None
+            if (base := self._folders[name]) is not None:
+                tried.append(os.path.join(base, target))
         return any(os.path.isabs(one) and _exists(one) for one in tried)
-
-    def _folder(self, folder: str) -> Path | None:
-        """Where a folder of notes is on disk; asked once, since the index is asked for it."""
-        if folder not in self._folders:
-            file = self._index.file_of(f"{folder}/_" if folder else "_")
-            self._folders[folder] = file.parent if file is not None else None
-        return self._folders[folder]
 
     # --- over the index -------------------------------------------------------------------------
 
-    def _compare_chunks(
-        self, cancelled: Callable[[], bool], progressed: Callable[[int, int], None]
-    ) -> None:
-        chunks = self._chunks(cancelled)
+    def _compare_chunks(self, progressed: Callable[[int, int], None]) -> None:
+        chunks = self._chunks()
         if chunks is None:
             self._skipped[CareRule.NEAR_DUPLICATE] = NO_INDEX
             return
         self._looked_at[CareRule.NEAR_DUPLICATE] = len(chunks)
         pairs = near_duplicates(
-            without_forms([chunk.text for chunk in chunks], cancelled),
+            without_forms([chunk.text for chunk in chunks], self._cancelled),
             apart=lambda first, second: not overlaps(chunks[first], chunks[second]),
-            cancelled=cancelled,
+            cancelled=self._cancelled,
             progressed=progressed,
         )
         for pair in pairs:
-            self._add([_pair(chunks[pair.first], chunks[pair.second], pair.score)])
+            first, second = chunks[pair.first], chunks[pair.second]
+            same = "the same text" if pair.score == 1.0 else f"{pair.score:.0%} the same"
+            message = f"{same} as {second.path}:{second.start_line}: keep one of them"
+            numbers = {"similarity": pair.score}
+            self._add(
+                CareFinding(
+                    CareRule.NEAR_DUPLICATE, _place(first), message, _place(second), numbers
+                )
+            )
         progressed(1, 1)
 
-    def _chunks(self, cancelled: Callable[[], bool]) -> list[Chunk] | None:
-        """Every chunk of a note, by path and line; read in pieces, so that searches get through."""
-        found: list[Chunk] = []
+    def _chunks(self) -> list[Chunk] | None:
+        """Return every chunk of a note, by path and line, read in pieces to let searches through.
+
+        `None` before the first index.
+        """
+        chunks: list[Chunk] = []
         last = -(2**62)
         while True:
-            if cancelled():
+            if self._cancelled():
                 raise Cancelled
             piece = self._index.read(partial(_piece, after=last))
             if piece is None:
                 return None
-            rows, chunks = piece
+            rows, more = piece
             if not rows:
-                return sorted(found, key=lambda chunk: (chunk.path, chunk.start_line, chunk.id))
+                return sorted(chunks, key=lambda chunk: (chunk.path, chunk.start_line, chunk.id))
             last = rows[-1]
-            found += chunks
+            chunks += more
 
     def _ask_for_notes(
         self,
-        begun: list[tuple[str, str]],
+        beginnings: dict[str, str],
         files: list[MemoryFile],
-        cancelled: Callable[[], bool],
         progressed: Callable[[int, int], None],
     ) -> None:
         """Ask for each note by its own first words, as the ranking is."""
-        if CareRule.NEAR_DUPLICATE in self._skipped:
-            self._skipped[CareRule.UNREACHABLE] = NO_INDEX
+        missing = NO_INDEX if CareRule.NEAR_DUPLICATE in self._skipped else ""
+        if missing := missing or self._index.notes_missing:
+            self._skipped[CareRule.UNREACHABLE] = missing
             return
-        if self._index.notes_missing:
-            self._skipped[CareRule.UNREACHABLE] = self._index.notes_missing
-            return
-        held = {file.path for file in files if file.chunks}
-        wanted = {path: words for path, words in begun if words and path in held}
-        self._looked_at[CareRule.UNREACHABLE] = len(wanted)
+        indexed = {file.path for file in files if file.chunks}
+        queries = {path: words for path, words in beginnings.items() if words and path in indexed}
+        self._looked_at[CareRule.UNREACHABLE] = len(queries)
         tops = self._asker.tops(
-            list(wanted.values()), self._ranking, cancelled=cancelled, progressed=progressed
+            list(queries.values()),
+            self._index.ranking,
+            cancelled=self._cancelled,
+            progressed=progressed,
         )
-        for path, words in wanted.items():
-            hits = tops.get(words, ())
-            if all(hit.path != path for hit in hits):
-                self._add([self._unreachable(path, words, [hit.path for hit in hits])])
+        for path, words in queries.items():
+            paths = [hit.path for hit in tops.get(words, ())]
+            if path not in paths:
+                self._add(self._unreachable(path, words, paths))
 
     def _unreachable(self, path: str, words: str, instead: list[str]) -> CareFinding:
-        chunks = self._first_chunks(path, *instead[:1])
+        chunks = self._index.read(partial(_first_chunks, paths=(path, *instead[:1]))) or {}
         own, first = chunks.get(path), chunks.get(instead[0]) if instead else None
-        place = _place(own) if own is not None else CarePlace(path, 1, 1, words)
+        k = self._index.ranking.k
         return CareFinding(
             CareRule.UNREACHABLE,
-            place,
-            f"its own first words do not bring it among the first {self._ranking.k}: "
+            _place(own) if own is not None else CarePlace(path, 1, 1, words),
+            f"its own first words do not bring it among the first {k}: "
             "let it begin with what it is about",
             other=_place(first) if first is not None else None,
-            numbers={"query": words, "k": self._ranking.k, "results": len(instead)},
+            numbers={"query": words, "k": k, "results": len(instead)},
         )
-
-    def _first_chunks(self, *paths: str) -> dict[str, Chunk]:
-        def first(reading: Reading) -> dict[str, Chunk]:
-            rows = {path: reading.rows_of(path)[:1] for path in paths}
-            chunks = reading.chunks(row for found in rows.values() for row in found)
-            return {path: chunks[row] for path, found in rows.items() for row in found}
-
-        return self._index.read(first) or {}
 
 
 def _piece(reading: Reading, after: int) -> tuple[Sequence[int], list[Chunk]]:
@@ -254,15 +238,10 @@ def _piece(reading: Reading, after: int) -> tuple[Sequence[int], list[Chunk]]:
     return ahead, [chunks[row] for row in ahead if row in chunks]
 
 
-def _pair(first: Chunk, second: Chunk, score: float) -> CareFinding:
-    same = "the same text" if score == 1.0 else f"{score:.0%} the same"
-    return CareFinding(
-        CareRule.NEAR_DUPLICATE,
-        _place(first),
-        f"{same} as {second.path}:{second.start_line}: keep one of them",
-        other=_place(second),
-        numbers={"similarity": score},
-    )
+def _first_chunks(reading: Reading, paths: Iterable[str]) -> dict[str, Chunk]:
+    rows = {path: reading.rows_of(path)[:1] for path in paths}
+    chunks = reading.chunks(row for first in rows.values() for row in first)
+    return {path: chunks[row] for path, first in rows.items() for row in first}
 
 
 def _place(chunk: Chunk) -> CarePlace:
@@ -270,16 +249,17 @@ def _place(chunk: Chunk) -> CarePlace:
     return CarePlace(chunk.path, chunk.start_line, chunk.end_line, text, chunk.id)
 
 
+def _order(finding: CareFinding) -> tuple[str, int]:
+    return finding.place.path, finding.place.start_line
+
+
 def _masked(finding: CareFinding) -> CareFinding:
-    """The same without any credential in what it says; what it shows is masked already."""
-    return replace(
-        finding,
-        message=masked(finding.message),
-        numbers={
-            key: masked(value) if isinstance(value, str) else value
-            for key, value in finding.numbers.items()
-        },
-    )
+    """Return the same without credentials in what it says; what it shows is masked already."""
+    numbers = {
+        key: masked(value) if isinstance(value, str) else value
+        for key, value in finding.numbers.items()
+    }
+    return replace(finding, message=masked(finding.message), numbers=numbers)
 
 
 def _exists(path: str) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -19,7 +18,7 @@ from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule
 from memtui.report.words import RULE_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import at_intervals, in_background
+from memtui.tui.background import LongTask
 from memtui.tui.bindings import bindings
 from memtui.tui.bridge import CHANGES, changes_content
 from memtui.tui.glyphs import glyphs
@@ -56,7 +55,7 @@ _METER_CELLS = 16
 
 
 class CareLook:
-    """Goes through the memory of one engine, and keeps the newest report while the program runs."""
+    """The newest report about the memory of one engine, kept while the program runs."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -64,22 +63,13 @@ class CareLook:
         self.haystacks: list[str] = []
         self.chosen: CareFinding | None = None
         """The finding that was chosen last."""
-        self.progress = (0, 0)
-        self.problem = ""
         self.is_current = False
         """Whether the report is of the index as it is now."""
-        self._running: object | None = None
-        """Stands for the look that goes on."""
         self._subscription = engine.bus.subscribe(CHANGES, self._index_changed)
 
     def _index_changed(self, event: Event) -> None:
         if changes_content(event):
             self.is_current = False
-
-    @property
-    def is_running(self) -> bool:
-        """Whether a look goes on."""
-        return self._running is not None
 
     @property
     def chosen_id(self) -> str | None:
@@ -90,53 +80,8 @@ class CareLook:
         findings = enumerate(self.report.findings)
         return next((str(at) for at, one in findings if _place_of(one) == place), None)
 
-    def start(self, screen: BaseScreen[Any], changed: Callable[[], None]) -> None:
-        """Go through the whole memory, from the beginning; `changed` is called as it goes on."""
-        self._running = ticket = object()
-        self.progress, self.problem = (0, 0), ""
-        # A change while it goes on makes it old before it is there.
-        self.is_current = True
-
-        def progressed(done: int, total: int) -> None:
-            if ticket is self._running:
-                self.progress = (done, total)
-                changed()
-
-        def look() -> CareReport:
-            return self.engine.browse.care(
-                cancelled=lambda: self._running is not ticket,
-                progressed=at_intervals(
-                    lambda done, total: screen.call_later(progressed, done, total)
-                ),
-            )
-
-        def take(report: CareReport | None, problem: str = "") -> None:
-            if ticket is self._running:
-                self._running, self.problem = None, problem
-                if report is not None:
-                    self.report, self.haystacks = report, haystacks(report.findings)
-                else:
-                    self.is_current = False
-                changed()
-
-        in_background(
-            screen,
-            look,
-            take,
-            lambda problem: take(None, problem),
-            description="look through the memory",
-        )
-
-    def stop(self) -> bool:
-        """Stop the look; false when none goes on."""
-        was_running, self._running = self.is_running, None
-        if was_running:
-            self.problem, self.is_current = "stopped", False
-        return was_running
-
     def close(self) -> None:
-        """Stop, and listen to changes no more."""
-        self._running = None
+        """Listen to changes no more."""
         self._subscription.close()
 
 
@@ -162,6 +107,9 @@ class CareScreen(BaseScreen[None]):
         self.report: CareReport | None = None
         """What is shown."""
         self._look: CareLook | None = None
+        self._looking = LongTask(self, "look through the memory")
+        self._progress = (0, 0)
+        self._problem = ""
         self._subscription: Subscription | None = None
 
     @property
@@ -204,7 +152,8 @@ class CareScreen(BaseScreen[None]):
             self.action_look()
 
     def on_unmount(self) -> None:
-        """Stop following the index."""
+        """Stop looking, and following the index."""
+        self._looking.stop()
         if self._subscription is not None:
             self._subscription.close()
 
@@ -216,13 +165,37 @@ class CareScreen(BaseScreen[None]):
 
     def action_look(self) -> None:
         """Go through the whole memory, from the beginning."""
-        if self._look is not None:
-            self._look.start(self, self._look_changed)
+        look = self._look
+        if look is None:
+            return
+
+        def take(report: CareReport) -> None:
+            look.report, look.haystacks = report, haystacks(report.findings)
+            self._show_report(look.chosen_id)
             self._show_state()
 
-    def _look_changed(self) -> None:
-        if self._look is not None and self._look.report is not self.report:
-            self._show_report(self._look.chosen_id)
+        self._progress, self._problem = (0, 0), ""
+        # A change while it goes on makes the report old before it is there.
+        look.is_current = True
+        self._looking.start(
+            lambda cancelled, progressed: look.engine.browse.care(
+                cancelled=cancelled, progressed=progressed
+            ),
+            take,
+            self._ended,
+            self._progressed,
+        )
+        self._show_state()
+
+    def _progressed(self, done: int, total: int) -> None:
+        self._progress = (done, total)
+        self._show_state()
+
+    def _ended(self, problem: str) -> None:
+        """Say why a look gave no report; the screen looks again when it is opened again."""
+        self._problem = problem
+        if self._look is not None:
+            self._look.is_current = False
         self._show_state()
 
     # --- what is shown --------------------------------------------------------------------------
@@ -247,8 +220,8 @@ class CareScreen(BaseScreen[None]):
 
     def _state(self) -> Content:
         look = self._look
-        if look is not None and look.is_running:
-            done, total = look.progress
+        if self._looking.is_running:
+            done, total = self._progress
             full = min(_METER_CELLS, _METER_CELLS * done // total) if total > 0 else 0
             return Content.assemble(
                 "looking ",
@@ -257,8 +230,8 @@ class CareScreen(BaseScreen[None]):
                 f" {fmt.percent(done, total)}" if total > 0 else "",
                 ("  esc stops", fmt.MUTED),
             )
-        if look is not None and look.problem:
-            text = f"{self.glyphs.error} {safe_line(look.problem)} · r tries again"
+        if self._problem:
+            text = f"{self.glyphs.error} {safe_line(self._problem)} · r tries again"
             return Content.styled(text, "$state-error")
         if look is None or self.report is None:
             address = query_address(self.memtui.engine)
@@ -389,9 +362,9 @@ class CareScreen(BaseScreen[None]):
 
     def stop_running(self) -> bool:
         """Stop the look; false when none goes on."""
-        if self._look is None or not self._look.stop():
+        if not self._looking.stop():
             return False
-        self._show_state()
+        self._ended("stopped")
         return True
 
     def action_close(self) -> None:
