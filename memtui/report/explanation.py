@@ -89,6 +89,7 @@ _FOUND_BY: Mapping[FoundBy, str] = {
     FoundBy.PATH: "found by the path of its file alone: no BM25 value",
     FoundBy.NOTHING: "the keyword leg does not find this chunk",
 }
+_HELD = {True: Mark.PASSED, False: Mark.FAILED}
 _NO_ROW = "no row in the full-text table"
 _FLAGS: Mapping[str, str] = {
     "fusion": "--fusion",
@@ -197,13 +198,12 @@ def report_of(explained: Explained, *, spell: Spell = EXACT) -> Report:
         explained.ranked.pool.query,
         verdict_words(explained.ranked, explained.scored, inquiry, spell) or "not known yet",
         explained.shown,
-        tuple(section for section in _sections(explained, spell) if _says_something(section)),
+        tuple(
+            section
+            for section in _sections(explained, spell)
+            if any((section.rows, section.notes, section.quoted, section.pending, section.problem))
+        ),
     )
-
-
-def _says_something(section: Section) -> bool:
-    parts = (section.rows, section.notes, section.quoted, section.pending, section.problem)
-    return any(parts)
 
 
 def _sections(explained: Explained, spell: Spell) -> Iterator[Section]:
@@ -464,14 +464,10 @@ def _terms_section(
     for substring in terms.substrings:
         held = "in the chunk" if substring.held else "not in the chunk"
         cells = (substring.text, "", "", "", "", f"as a substring: {held}, no share")
-        rows.append(Row(cells, _held(substring.held), Tone.KEYWORD))
-    notes = (*_searched(terms), *_term_numbers(terms, spell), *_left_out(terms), *last)
+        rows.append(Row(cells, _HELD[substring.held], Tone.KEYWORD))
+    notes = (*_term_notes(terms, spell), *last)
     top = max((term.share for term in terms.terms), default=0.0)
     return Section(SectionId.TERMS, title, columns, tuple(rows), notes, axis=top or None)
-
-
-def _held(held: bool) -> Mark:
-    return Mark.PASSED if held else Mark.FAILED
 
 
 def _term_rows(term: TermScore, rows: int, spell: Spell) -> Iterator[Row]:
@@ -479,7 +475,7 @@ def _term_rows(term: TermScore, rows: int, spell: Spell) -> Iterator[Row]:
         yield _phrase_row(term.text, term.phrases[0], rows, spell)
         return
     cells = (term.text, "", "", "", spell(term.share), "together")
-    yield Row(cells, _held(term.held), Tone.KEYWORD)
+    yield Row(cells, _HELD[term.held], Tone.KEYWORD)
     for phrase in term.phrases:
         yield _phrase_row(f"  {phrase.match}", phrase, rows, spell)
 
@@ -499,16 +495,14 @@ def _phrase_row(text: str, phrase: PhraseScore, rows: int, spell: Spell) -> Row:
     )
     tone = Tone.KEYWORD if phrase.tf else Tone.MUTED
     extent = Extent(0.0, phrase.share) if phrase.share > 0 else None
-    return Row(cells, _held(phrase.tf > 0), tone, extent=extent)
+    return Row(cells, _HELD[phrase.tf > 0], tone, extent=extent)
 
 
-def _searched(terms: KeywordExplanation) -> Iterator[str]:
+def _term_notes(terms: KeywordExplanation, spell: Spell) -> Iterator[str]:
+    """What was searched for, the numbers of BM25, and the words that were left out."""
     unsent = "" if terms.sent else " (not sent: its keywords are asked one by one)"
     yield f"MATCH {terms.match or 'nothing'}{unsent}"
     yield f"tokenizer {terms.tokenizer}"
-
-
-def _term_numbers(terms: KeywordExplanation, spell: Spell) -> Iterator[str]:
     if not terms.indexed:
         yield _NO_ROW
     elif terms.terms:
@@ -516,9 +510,6 @@ def _term_numbers(terms: KeywordExplanation, spell: Spell) -> Iterator[str]:
         yield f"length {words.count(terms.length, 'token')}, {average} on average"
     if terms.score is not None:
         yield f"bm25 {spell(terms.score)}, minus the sum of the shares"
-
-
-def _left_out(terms: KeywordExplanation) -> Iterator[str]:
     if terms.missing:
         yield f"the chunk lacks what is required: {', '.join(terms.missing)}"
     if terms.nowhere:
@@ -544,12 +535,8 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
         Column("cost"),
         Column("options", optional=True),
     )
-    section = Section(
-        SectionId.LEAST_CHANGES,
-        "least changes",
-        columns,
-        pending="trying every parameter" if Part.LEAST in explained.due else "",
-        problem=explained.problems.get(Part.LEAST, ""),
+    section = _waiting_section(
+        explained, Part.LEAST, SectionId.LEAST_CHANGES, "least changes", "trying every parameter"
     )
     if explained.least is None:
         return section
@@ -578,7 +565,15 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
     for reason in dict.fromkeys(one.reason for one in found.without):
         named = [one.parameter.value for one in found.without if one.reason is reason]
         notes.append(f"{reason}: {', '.join(words.PARAMETER_WORDS[name] for name in named)}")
-    return replace(section, rows=rows, notes=tuple(notes))
+    return replace(section, columns=columns, rows=rows, notes=tuple(notes))
+
+
+def _waiting_section(
+    explained: Explained, part: Part, id_: SectionId, title: str, pending: str
+) -> Section:
+    """Return a section without rows: what is being looked for, or why it could not be found out."""
+    problem = explained.problems.get(part, "")
+    return Section(id_, title, pending=pending if part in explained.due else "", problem=problem)
 
 
 def change_words(change: Change | WordChange) -> str:
@@ -660,15 +655,13 @@ def _deeper(needs: Needed | None, places: Mapping[Leg, LegPlace]) -> Iterator[st
 
 def _words_section(explained: Explained) -> Section:
     """The queries that show the chunk, each searched for, and how many were tried."""
-    columns = (Column("words"), Column("rank", right=True), Column("query"))
+    section = _waiting_section(
+        explained, Part.WORDS, SectionId.WORD_CHANGES, "other words", "trying words of its text"
+    )
     changes = explained.words
     if changes is None:
-        return Section(
-            SectionId.WORD_CHANGES,
-            "other words",
-            pending="trying words of its text" if Part.WORDS in explained.due else "",
-            problem=explained.problems.get(Part.WORDS, ""),
-        )
+        return section
+    columns = (Column("words"), Column("rank", right=True), Column("query"))
     rows = tuple(
         Row((change_words(change), words.rank(change.rank_after), change.query))
         for change in changes.changes
@@ -681,7 +674,7 @@ def _words_section(explained: Explained) -> Section:
         note = f"each was searched: {tried} tried"
     else:
         note = f"no word that was tried brings it into the list ({tried})"
-    return Section(SectionId.WORD_CHANGES, "other words", columns, rows, (note,))
+    return replace(section, columns=columns, rows=rows, notes=(note,))
 
 
 # --- the text -----------------------------------------------------------------------------------
@@ -689,15 +682,12 @@ def _words_section(explained: Explained) -> Section:
 
 def _passages_section(explained: Explained, spell: Spell) -> Section:
     """The passages nearest to the query, marked as what they are: an illustration."""
-    passages = explained.passages
+    passages, title = explained.passages, "nearest passages"
+    section = _waiting_section(
+        explained, Part.PASSAGES, SectionId.PASSAGES, title, "comparing sentence by sentence"
+    )
     if passages is None:
-        due = Part.PASSAGES in explained.due
-        return Section(
-            SectionId.PASSAGES,
-            "nearest passages",
-            pending="comparing sentence by sentence" if due else "",
-            problem=explained.problems.get(Part.PASSAGES, ""),
-        )
+        return section
     model = f" by {passages.model}" if passages.model else ""
     notes = [f"an illustration{model}: the vector of the whole chunk ranks, not these"]
     if not passages.found:
@@ -708,7 +698,7 @@ def _passages_section(explained: Explained, spell: Spell) -> Section:
         for found in passages.found
     )
     columns = (Column("cosine", right=True), Column("passage"))
-    return Section(SectionId.PASSAGES, "nearest passages", columns, rows, tuple(notes))
+    return replace(section, columns=columns, rows=rows, notes=tuple(notes))
 
 
 def _excerpt_section(text: str) -> Section:
