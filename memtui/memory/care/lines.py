@@ -56,92 +56,64 @@ def note_lines(text: str) -> tuple[NoteLine, ...]:
 
 
 def lines_as_read(text: str) -> Iterator[NoteLine]:
-    """As `note_lines`, for who only wants the beginning of a note."""
-    return _Reader(split_lines(text), front_matter(text).end_line).lines()
-
-
-class _Reader:
-    """One pass over the lines of a note."""
-
-    def __init__(self, lines: list[str], matter_end: int) -> None:
-        self._lines = lines
-        self._matter_end = matter_end
-        self._fence = ""
-        self._in_comment = False
-        self._in_list = False
-        self._after_blank = True
-        self._headings: list[tuple[int, str]] = []
-
-    def lines(self) -> Iterator[NoteLine]:
-        for place, raw in enumerate(self._lines):
-            if place < self._matter_end:
-                yield NoteLine(place + 1, raw, LineKind.FRONT_MATTER)
-                continue
-            kind, text = self._kind(place, raw)
-            self._after_blank = kind is LineKind.BLANK or (
-                kind is LineKind.CODE and self._after_blank
-            )
-            yield NoteLine(place + 1, text, kind, " ".join(title for _, title in self._headings))
-
-    def _kind(self, place: int, raw: str) -> tuple[LineKind, str]:
-        if self._fence:
-            self._close_fence(raw)
-            return LineKind.CODE, raw
-        opened = None if self._in_comment else _FENCE.match(raw)
-        if opened is not None:
-            self._fence = opened[1]
-            return LineKind.CODE, raw
-        text = self._uncommented(raw)
-        if not text.strip() or _RULE.fullmatch(text):
-            return LineKind.BLANK, text
-        if _UNDERLINE.fullmatch(text) and place and not self._after_blank:
-            return LineKind.BLANK, text
-        if self._is_indented_code(text):
-            return LineKind.CODE, text
-        if self._heads(place, text):
-            return LineKind.HEADING, text
-        self._in_list = _ITEM.match(text) is not None or (self._in_list and text[0] in " \t")
-        is_table = text.lstrip().startswith("|") and text.count("|") > 1
-        return (LineKind.TABLE if is_table else LineKind.TEXT), text
-
-    def _close_fence(self, raw: str) -> None:
-        mark = raw.strip(" \t>")
-        if len(mark) >= len(self._fence) and not mark.strip(self._fence[0]):
-            self._fence = ""
-
-    def _is_indented_code(self, text: str) -> bool:
-        return self._after_blank and not self._in_list and _INDENTED.match(text) is not None
-
-    def _heads(self, place: int, text: str) -> bool:
-        """Whether a line is a heading; it is remembered as the section of what follows."""
-        found = _ATX.match(text)
-        below = self._lines[place + 1] if place + 1 < len(self._lines) else ""
-        if found is not None:
-            level, title = found[0].count("#"), text[found.end() :].strip().rstrip("#").strip()
-        elif _UNDERLINE.fullmatch(below) and self._after_blank and not _ITEM.match(text):
-            level, title = (1 if "=" in below else 2), text.strip()
+    """Yield the same one by one, for who only wants the beginning of a note."""
+    lines, matter_end = split_lines(text), front_matter(text).end_line
+    fence, headings = "", [(0, "")]
+    in_comment = in_list = False
+    after_blank = True
+    for place, raw in enumerate(lines):
+        if place < matter_end:
+            yield NoteLine(place + 1, raw, LineKind.FRONT_MATTER)
+            continue
+        line, kind = raw, LineKind.CODE
+        opened = None if in_comment else _FENCE.match(raw)
+        if fence:
+            mark = raw.strip(" \t>")
+            if len(mark) >= len(fence) and not mark.strip(fence[0]):
+                fence = ""
+        elif opened is not None:
+            fence = opened[1]
         else:
-            return False
-        self._headings = [(above, one) for above, one in self._headings if above < level]
-        self._headings.append((level, title))
-        self._in_list = False
-        return True
+            line, in_comment = _uncommented(raw, in_comment)
+            below = lines[place + 1] if place + 1 < len(lines) else ""
+            is_underline = _UNDERLINE.fullmatch(line) and place and not after_blank
+            if not line.strip() or _RULE.fullmatch(line) or is_underline:
+                kind = LineKind.BLANK
+            elif after_blank and not in_list and _INDENTED.match(line):
+                kind = LineKind.CODE
+            elif heading := _heading(line, below if after_blank else ""):
+                headings = [one for one in headings if one[0] < heading[0]] + [heading]
+                in_list, kind = False, LineKind.HEADING
+            else:
+                in_list = _ITEM.match(line) is not None or (in_list and line[0] in " \t")
+                is_table = line.lstrip().startswith("|") and line.count("|") > 1
+                kind = LineKind.TABLE if is_table else LineKind.TEXT
+        after_blank = kind is LineKind.BLANK or (kind is LineKind.CODE and after_blank)
+        yield NoteLine(place + 1, line, kind, " ".join(title for _, title in headings[1:]))
 
-    def _uncommented(self, raw: str) -> str:
-        """A line with its HTML comments blanked; a comment may go on over lines."""
-        if not self._in_comment and "<!--" not in raw:
-            return raw
-        kept: list[str] = []
-        at = 0
-        while at < len(raw):
-            mark = "-->" if self._in_comment else "<!--"
-            found = raw.find(mark, at)
-            end = len(raw) if found < 0 else found + (3 if self._in_comment else 0)
-            kept.append(" " * (end - at) if self._in_comment else raw[at:end])
-            if found < 0:
-                break
-            at, self._in_comment = end, not self._in_comment
-        return "".join(kept)
+
+def _heading(line: str, below: str) -> tuple[int, str] | None:
+    """Return the level and the title of a heading, underlined by the line below or not."""
+    if mark := _ATX.match(line):
+        return mark[0].count("#"), line[mark.end() :].strip().rstrip("#").strip()
+    if _UNDERLINE.fullmatch(below) and not _ITEM.match(line):
+        return (1 if "=" in below else 2), line.strip()
+    return None
+
+
+def _uncommented(raw: str, in_comment: bool) -> tuple[str, bool]:
+    """Blank the HTML comments of a line; a comment may go on in the next one."""
+    parts: list[str] = []
+    at = 0
+    while at < len(raw):
+        mark = "-->" if in_comment else "<!--"
+        start = raw.find(mark, at)
+        end = len(raw) if start < 0 else start + (3 if in_comment else 0)
+        parts.append(" " * (end - at) if in_comment else raw[at:end])
+        if start < 0:
+            break
+        at, in_comment = end, not in_comment
+    return "".join(parts), in_comment
 
 
 def without_code(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 from urllib.parse import unquote
 
@@ -97,18 +97,17 @@ class NoteNames:
         return _slug(_bare(_folded(name))) in self._names or self.leads(path, f"{name}.md")
 
     def _note_alias(self, text: str, in_aliases: bool) -> bool:
-        named, item = _ALIASES.match(text), _ITEM.match(text)
-        if named is None and not (in_aliases and item):
+        match = _ALIASES.match(text) or (_ITEM.match(text) if in_aliases else None)
+        if match is None:
             return False
-        values = (named or item or [""])[1] if (named or item) else ""
         self._names.update(
-            _slug(value.strip(" \t\"'")) for value in values.strip("[]").split(",") if value.strip()
+            _slug(one.strip(" \t\"'")) for one in match[1].strip("[]").split(",") if one.strip()
         )
         return True
 
 
 def broken_links(document: Document, notes: NoteNames) -> Iterator[CareFinding]:
-    """The links of a note to notes that are not there; each target once a line.
+    """Yield the links of a note to notes that are not there; each target once a line.
 
     Only links to Markdown files and wikilinks count. Code, comments, images, URLs, anchors of the
     same note, citations such as `[[1]]`, other files and what is a placeholder are passed over.
@@ -118,27 +117,29 @@ def broken_links(document: Document, notes: NoteNames) -> Iterator[CareFinding]:
             continue
         if "[" not in line.text:
             continue
-        seen: set[str] = set()
-        for shown, is_there in _targets(document.file.path, line, notes):
-            if not is_there and shown not in seen:
-                seen.add(shown)
-                yield _finding(document, line, shown)
+        targets = _targets(document.file.path, line, notes)
+        for target in dict.fromkeys(shown for shown, is_there in targets if not is_there):
+            yield CareFinding(
+                CareRule.BROKEN_LINK,
+                place_in(document, line.number, line.number, line.text),
+                f"{target} is not there: correct the link, or write the note",
+                numbers={"target": target},
+            )
 
 
 def _targets(path: str, line: NoteLine, notes: NoteNames) -> Iterator[tuple[str, bool]]:
     text = without_code(line.text[:_LONGEST_LINE])
     if "</" in text:
         text = _HTML_CODE.sub(lambda code: " " * len(code[0]), text)
-    links: Iterable[re.Match[str]] = (found for found in _LINK.finditer(text) if not found["image"])
-    definition = _DEFINITION.match(text)
-    for found in (*links, *((definition,) if definition is not None else ())):
-        target = note_target(found["target"])
+    links = [link for link in _LINK.finditer(text) if not link["image"]]
+    for link in filter(None, (*links, _DEFINITION.match(text))):
+        target = note_target(link["target"])
         if target is not None:
             yield target, notes.leads(path, target)
     if "[[" not in text:
         return
-    for found in _WIKILINK.finditer(_ADDRESS.sub(lambda url: " " * len(url[0]), text)):
-        name = found["target"]
+    for link in _WIKILINK.finditer(_ADDRESS.sub(lambda url: " " * len(url[0]), text)):
+        name = link["target"]
         if _is_name(name):
             yield f"[[{name}]]", notes.names(path, name)
 
@@ -169,15 +170,6 @@ def _is_name(name: str) -> bool:
         return False
     extension = _EXTENSION.search(name)
     return extension is None or extension[0].lower() in SUFFIXES or " " in name
-
-
-def _finding(document: Document, line: NoteLine, shown: str) -> CareFinding:
-    return CareFinding(
-        CareRule.BROKEN_LINK,
-        place_in(document, line.number, line.number, line.text),
-        f"{shown} is not there: correct the link, or write the note",
-        numbers={"target": shown},
-    )
 
 
 def _folded(path: str) -> str:

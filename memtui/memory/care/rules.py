@@ -26,7 +26,7 @@ _LONGEST_CHECKED_LINE: Final = 100_000
 
 
 def credentials(document: Document) -> Iterator[CareFinding]:
-    """The lines of a note that hold what is shaped like a credential, one finding a line.
+    """Yield the lines of a note that hold what is shaped like a credential, one finding a line.
 
     Code is looked at, too: that is where they are pasted. The text of a finding is masked.
     """
@@ -34,43 +34,36 @@ def credentials(document: Document) -> Iterator[CareFinding]:
     for number, line in enumerate(lines, start=1):
         if _BLOCK_START.search(line):
             below = lines[number - 1 : number + _BLOCK_LINES]
-            if any(_BLOCK_BODY.search(one) for one in below):
-                yield _credential_finding(document, number, line.strip(), "a private key")
-            continue
-        tokens = secrets_of(line[:_LONGEST_CHECKED_LINE])
-        if tokens:
-            shown = ", ".join(dict.fromkeys(map(mask, tokens)))
+            if not any(_BLOCK_BODY.search(one) for one in below):
+                continue
+            text, what = line.strip(), "a private key"
+        elif tokens := secrets_of(line[:_LONGEST_CHECKED_LINE]):
+            text, what = line, f"a credential ({', '.join(dict.fromkeys(map(mask, tokens)))})"
             for token in tokens:
-                line = line.replace(token, mask(token))
-            yield _credential_finding(document, number, line, f"a credential ({shown})")
+                text = text.replace(token, mask(token))
+        else:
+            continue
+        yield CareFinding(
+            CareRule.CREDENTIAL,
+            place_in(document, number, number, text),
+            f"looks like {what}: keep it in a password manager, and change it",
+        )
 
 
 def secrets_of(line: str) -> list[str]:
-    """What in a line is shaped like a secret and is neither a placeholder nor a word."""
+    """Return what in a line is shaped like a secret and is neither a placeholder nor a word."""
     if _DIGIT.search(line) is None:
         return []
-    found: list[str] = []
+    tokens: list[str] = []
 
     def note(token: str) -> str:
         if is_secret(token):
-            found.append(token)
+            tokens.append(token)
         return MASK
 
     redact(line, masked=note)
-    found += known_tokens(line)
-    return [token for token in dict.fromkeys(found) if not _is_part(token, found)]
-
-
-def _is_part(token: str, of: list[str]) -> bool:
-    return any(token != other and token in other for other in of)
-
-
-def _credential_finding(document: Document, number: int, text: str, what: str) -> CareFinding:
-    return CareFinding(
-        CareRule.CREDENTIAL,
-        place_in(document, number, number, text),
-        f"looks like {what}: keep it in a password manager, and change it",
-    )
+    tokens = list(dict.fromkeys((*tokens, *known_tokens(line))))
+    return [one for one in tokens if not any(one != other and one in other for other in tokens)]
 
 
 MOST_ENTRIES: Final = 3
@@ -166,7 +159,7 @@ def dated_facts(document: Document, today: date) -> Iterator[CareFinding]:
     stays true (births, purchases, papers).
     """
     path = document.file.path
-    if document.day is not None or _LOG.search(_name(path)):
+    if document.day is not None or _LOG.search(re.sub(r"[/_.-]+", " ", path)):
         return
     lines = [line for line in note_lines(document.text) if _may_state(line)]
     entries = Counter(line.section for line in lines if _begins_with_day(line.text))
@@ -182,14 +175,10 @@ def dated_facts(document: Document, today: date) -> Iterator[CareFinding]:
             )
 
 
-def _name(path: str) -> str:
-    return re.sub(r"[/_.-]+", " ", path)
-
-
 def _may_state(line: NoteLine) -> bool:
     if line.kind is not LineKind.TEXT or len(line.text) > _LONGEST_LINE:
         return False
-    if _LOG.search(line.section) or next(_days(line.section), None) is not None:
+    if _LOG.search(line.section) or next(_dates(line.section), None) is not None:
         return False
     # A table need not begin with its bar.
     return not (_TASK.match(line.text) or _QUOTED.match(line.text) or " | " in line.text)
@@ -202,12 +191,12 @@ def _begins_with_day(text: str) -> bool:
 
 
 def _stated(line: NoteLine, *, is_log: bool, today: date) -> str | None:
-    """The date of the fact that a line states; `None` for a line without one."""
-    text = _blanked(_SAID, _blanked(_LINKED, without_code(line.text)))
+    """Return the date of the fact that a line states; `None` for a line without one."""
+    text = without_code(line.text)
+    for pattern in (_LINKED, _SAID):
+        text = pattern.sub(lambda match: " " * len(match[0]), text)
     dates = list(_dates(text))
-    if not dates or _LASTING.search(text):
-        return None
-    if any(one.day > today for one in dates):
+    if not dates or _LASTING.search(text) or any(one.day > today for one in dates):
         return None
     begins = not is_log and _begins_with_day(text)
     for one in dates:
@@ -227,14 +216,6 @@ def _is_of_a_state(text: str, one: _Date) -> bool:
     return _IN_BRACKETS.search(before) is not None and _NOW.search(text) is not None
 
 
-def _blanked(pattern: re.Pattern[str], text: str) -> str:
-    return pattern.sub(lambda found: " " * len(found[0]), text)
-
-
-def _days(text: str) -> Iterator[date]:
-    return (one.day for one in _dates(text))
-
-
 class _Date(NamedTuple):
     """A date of a text: its place, its first day, how it is written, whether it names a day."""
 
@@ -248,8 +229,8 @@ class _Date(NamedTuple):
 def _dates(text: str) -> Iterator[_Date]:
     if _YEAR.search(text) is None:
         return
-    found = [match for shape in _SHAPES for match in shape.finditer(text)]
-    for match in sorted(found, key=lambda match: match.start()):
+    matches = (match for shape in _SHAPES for match in shape.finditer(text))
+    for match in sorted(matches, key=lambda match: match.start()):
         parts = match.groupdict()
         written = parts.get("d") or parts.get("d1") or parts.get("d2")
         month = parts["m"]
@@ -322,7 +303,8 @@ def long_lines(document: Document, chunk_tokens: int) -> Iterator[CareFinding]:
         if line.kind is not LineKind.TEXT or len(line.text) < shortest:
             continue
         size = size_estimate(line.text)
-        if size <= limit or _is_data(line.text):
+        unbroken = sum(map(len, _UNBROKEN.findall(line.text)))
+        if size <= limit or 2 * unbroken > len(line.text):
             continue
         yield CareFinding(
             CareRule.LONG_LINE,
@@ -330,11 +312,6 @@ def long_lines(document: Document, chunk_tokens: int) -> Iterator[CareFinding]:
             f"{len(line.text):,} characters in one line: it is cut inside, wrap it",
             numbers={"characters": len(line.text), "size": size, "limit": limit},
         )
-
-
-def _is_data(text: str) -> bool:
-    unbroken = sum(len(run) for run in _UNBROKEN.findall(text))
-    return 2 * unbroken > len(text)
 
 
 WORDS: Final = 10
