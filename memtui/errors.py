@@ -8,16 +8,20 @@ class MemtuiError(Exception):
 
     `exit_code` is what the command line returns: 2 usage or configuration, 3 no index or
     wrong model, 4 provider failed without a fallback, 5 locked by another writer.
-    `code` is the stable name that `--json` prints.
+    `code` is the stable name that `--json` prints. Both may be given for a single error.
     """
 
     exit_code = 1
     code = "error"
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(
+        self, message: str, *, hint: str = "", code: str | None = None, exit_code: int | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.code = code or self.code
+        self.exit_code = self.exit_code if exit_code is None else exit_code
 
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message

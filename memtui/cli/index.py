@@ -42,16 +42,6 @@ _UNKNOWN = "?"
 _LONGEST_QUERY = 44
 
 
-class IndexingFailed(MemtuiError):
-    """A sync or rebuild that failed, with the exit code of what went wrong in it."""
-
-    code = "indexing_failed"
-
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
-
-
 @click.command()
 @click.option("--force", is_flag=True, help="Build the index anew; vectors come from the cache.")
 @click.option("--watch", is_flag=True, help="Go on and follow changes, until Ctrl-C.")
@@ -130,7 +120,7 @@ def _outcome(ends: Sequence[SyncFailed | SyncFinished]) -> SyncStats:
     if last is None:
         raise MemtuiError("nothing was indexed")
     if isinstance(last, SyncFailed):
-        raise IndexingFailed(last.error, last.exit_code)
+        raise MemtuiError(last.error, code="indexing_failed", exit_code=last.exit_code)
     finished = [event.stats for event in ends if isinstance(event, SyncFinished)]
     return next((stats for stats in reversed(finished) if stats.rebuild), finished[-1])
 

@@ -19,7 +19,6 @@ from memtui.errors import MemtuiError, SettingsError
 from memtui.settings.shown import masked_text
 from memtui.settings.storage import StateFolder
 
-EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -92,11 +91,16 @@ def run(arguments: Sequence[str], interface: Interface) -> int:
         silence_stdout()
         return _fail(env, False, error)
     except (click.Abort, KeyboardInterrupt):
-        return _fail(env, as_json, _ended("interrupted", "interrupted", "", EXIT_INTERRUPTED))
+        return _fail(
+            env, as_json, MemtuiError("interrupted", code="interrupted", exit_code=EXIT_INTERRUPTED)
+        )
     except click.ClickException as error:
         ctx = getattr(error, "ctx", None)
         hint = f"`{ctx.command_path} --help` shows how" if ctx is not None else ""
-        return _fail(env, as_json, _ended("usage", error.format_message(), hint, EXIT_USAGE))
+        message = error.format_message()
+        return _fail(
+            env, as_json, MemtuiError(message, hint=hint, code="usage", exit_code=EXIT_USAGE)
+        )
     except MemtuiError as error:
         return _fail(env, as_json, error)
     except Exception as error:
@@ -115,13 +119,6 @@ def wants_json(arguments: Sequence[str]) -> bool:
             return True
         before = argument
     return False
-
-
-def _ended(code: str, message: str, hint: str, exit_code: int) -> MemtuiError:
-    """Make the error of an end that is none of memtui's own."""
-    error = MemtuiError(message, hint=hint)
-    error.code, error.exit_code = code, exit_code
-    return error
 
 
 def _fail(env: dict[str, str], as_json: bool, error: MemtuiError) -> int:
@@ -152,4 +149,4 @@ def _crash(error: Exception) -> MemtuiError:
     except SettingsError as failure:
         where = f"nowhere ({failure.message})"
     message = masked_text(f"this should not have happened: {type(error).__name__}: {error}")
-    return _ended("internal", message, f"traceback in {where}", EXIT_FAILED)
+    return MemtuiError(message, hint=f"traceback in {where}", code="internal")

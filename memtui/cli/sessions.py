@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memtui.cli.group import Subgroup
-from memtui.cli.invocation import Invocation
+from memtui.cli.invocation import Invocation, refuse_several
 from memtui.cli.options import added, on_memory, parameter_options
 from memtui.cli.output import EXIT_NOTHING, EXIT_OK, Output, spaced
 from memtui.cli.session import Session, open_reading, refuse_agent, stale_warning
@@ -46,12 +46,6 @@ _VERDICTS = {
     "unrecorded": "without a record of what came back",
     "failed": "that could not be asked",
 }
-
-
-class NoConversation(MemtuiError):
-    """No conversation of that path or id."""
-
-    code = "no_conversation"
 
 
 def source_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -162,8 +156,7 @@ def show(invocation: Invocation, name: str, full: bool, jsonl: bool) -> int:
     parent = click.get_current_context().parent
     before = parent.params if parent is not None else {}
     full, jsonl = full or before.get("full", False), jsonl or before.get("jsonl", False)
-    if jsonl and invocation.json:
-        raise SettingsError("--json and --jsonl exclude each other")
+    refuse_several({"--json": invocation.json, "--jsonl": jsonl})
     output = invocation.output()
     with open_reading(invocation) as session:
         listing = _named(session.engine, name, invocation)
@@ -187,7 +180,7 @@ def show(invocation: Invocation, name: str, full: bool, jsonl: bool) -> int:
 def _named(engine: Engine, name: str, invocation: Invocation) -> ConversationListing:
     """The conversation that a path or the beginning of an id means.
 
-    Raises `NoConversation`, and `SettingsError` when several could be meant.
+    Raises `MemtuiError`, and `SettingsError` when several could be meant.
     """
     listings = engine.conversations.listings()
     place = str(invocation.here() / name)
@@ -201,8 +194,10 @@ def _named(engine: Engine, name: str, invocation: Invocation) -> ConversationLis
     if len(alike) == 1:
         return alike[0]
     if not alike:
-        raise NoConversation(
-            f"no conversation {name}", hint="`memtui sessions --limit 0` lists them"
+        raise MemtuiError(
+            f"no conversation {name}",
+            hint="`memtui sessions --limit 0` lists them",
+            code="no_conversation",
         )
     several = ", ".join(one.path for one in alike[:_MOST_NAMED])
     more = f" and {len(alike) - _MOST_NAMED} more" if len(alike) > _MOST_NAMED else ""
@@ -378,8 +373,7 @@ def replay(
     """
     from memtui.engine.conversations.replay import without_limit
 
-    if jsonl and invocation.json:
-        raise SettingsError("--json and --jsonl exclude each other")
+    refuse_several({"--json": invocation.json, "--jsonl": jsonl})
     output = invocation.output()
     counts: Counter[str] = Counter()
     with open_reading(invocation) as session:
@@ -388,10 +382,7 @@ def replay(
             raise session.no_index()
         ranking = session.ranking()
         calls = _calls(session, name, invocation, output)
-        warnings = [
-            *filter(None, [stale_warning(status)]),
-            *session.warnings(ranking),
-        ]
+        warnings = [*filter(None, [stale_warning(status)]), *session.warnings(ranking)]
 
         def replayed() -> Iterator[tuple[str, Replayed]]:
             as_asked = "ranking.k" not in (invocation.flags or {})
