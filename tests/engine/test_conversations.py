@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from memtui.errors import Cancelled, MemtuiError
 from memtui.model import Reason
 from memtui.model.conversations import ConversationListing, TranscriptKind, Turn, TurnKind
 from memtui.settings import Settings
-from memtui.text.redact import redact
 from memtui.text.sizes import size_words
 from tests.support.conversations import (
     SECRET,
@@ -332,14 +330,6 @@ def test_all_of_a_conversation_that_grew_or_shrank(homes: Homes, engine: Engine)
         list(again.wholes())
 
 
-def test_a_turn_that_goes_on_otherwise_is_another(homes: Homes, engine: Engine) -> None:
-    homes.openclaw("a.jsonl", [began(), said("user", "one")])
-    conversation = engine.conversations.read(PATH)
-    homes.openclaw("a.jsonl", [began(), said("user", "one and only")])
-    with pytest.raises(MemtuiError, match="rewritten"):
-        conversation.whole(1)
-
-
 def test_names_of_tools_and_ids_are_masked_and_read_again(homes: Homes, engine: Engine) -> None:
     block = {"type": "toolCall", "id": SECRET, "name": f"mcp__{SECRET}__find", "arguments": {}}
     message = {"role": "assistant", "content": [block]}
@@ -452,19 +442,6 @@ def test_what_is_no_transcript_is_said(homes: Homes, tmp_path: Path) -> None:
         ]
 
 
-def test_only_what_may_show_of_a_huge_text_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[int] = []
-
-    def counted(text: str) -> str:
-        looked.append(len(text))
-        return redact(text)
-
-    monkeypatch.setattr("memtui.engine.conversations.reading.redact", counted)
-    assert beginning("word " * 100_000) == (("word " * 400), 500_000)
-    assert beginning("word " * 100_000, 100) == (("word " * 20), 500_000)
-    assert looked == [4 * SHOWN, 4096]
-
-
 @pytest.mark.parametrize("size", [100_000, 2_000_000])
 def test_a_long_first_line_is_no_reason_to_refuse_a_transcript(
     homes: Homes, tmp_path: Path, size: int
@@ -479,21 +456,6 @@ def test_a_long_first_line_is_no_reason_to_refuse_a_transcript(
         assert listing.state is Reason.NOT_YET_INDEXED
         (known,) = counted(engine).values()
     assert (known.kind, known.turns, known.title) == (TranscriptKind.CODEX, 1, "hello")
-
-
-def test_long_reading_asks_often_whether_to_stop(homes: Homes, engine: Engine) -> None:
-    homes.openclaw("a.jsonl", [began(), *(said("user", "tea") for _ in range(50))])
-    conversation = engine.conversations.read(PATH)
-    asked_times = 0
-
-    def cancelled() -> bool:
-        nonlocal asked_times
-        asked_times += 1
-        return asked_times > 10
-
-    with pytest.raises(Cancelled):
-        conversation.find("nowhere", cancelled=cancelled)
-    assert asked_times == 11
 
 
 def test_words_are_found_wherever_a_line_keeps_them(homes: Homes, engine: Engine) -> None:
@@ -513,21 +475,6 @@ def test_words_are_found_wherever_a_line_keeps_them(homes: Homes, engine: Engine
     ] == [
         *([1, 4], [1], [2], [], [3]),
     ]
-
-
-def test_many_threads_may_ask_at_once(homes: Homes, engine: Engine) -> None:
-    for number in range(6):
-        homes.openclaw(f"{number}.jsonl", [began(), said("user", "x"), asked("gate")])
-    found: list[int] = []
-    threads = [
-        threading.Thread(target=lambda: found.append(len(engine.conversations.memory_calls())))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [6, 6, 6, 6]
 
 
 # --- masking ------------------------------------------------------------------------------------

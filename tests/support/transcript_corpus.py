@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from memtui.model.conversations import TranscriptKind
@@ -296,34 +295,3 @@ class _Planter:
     def _blanks(self) -> None:
         for data in (b"", b"  \t", b"[]", b"7", b"null", b'"text"', b"{}"):
             self._raw(data)
-
-
-def write_many(
-    folder: Path,
-    count: int,
-    bytes_each: int,
-    *,
-    kind: TranscriptKind = TranscriptKind.OPENCLAW,
-) -> list[Path]:
-    """Write so many transcripts of about so many bytes, each with words of its own."""
-    writer = writer_of(kind)
-    chosen = random.Random(0)
-    body: list[bytes] = []
-    size = 0
-    while size < bytes_each:
-        text = " ".join(chosen.choices(WORDS, k=120)) + " file0000"
-        role = "user" if len(body) % 2 else "assistant"
-        for record in writer.said(role, text, START_MS + len(body) * 1000):
-            body.append(json.dumps(record).encode() + b"\n")
-            size += len(body[-1])
-    whole = b"".join(body)
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for number in range(count):
-        session = f"00000000-0000-4000-8000-{number:012d}"
-        head = writer_of(kind).header(session, START_MS)
-        data = b"".join(json.dumps(record).encode() + b"\n" for record in head)
-        path = folder / f"{session}{writer.ending}"
-        path.write_bytes(data + whole.replace(b"file0000", b"file%04d" % number))
-        paths.append(path)
-    return paths

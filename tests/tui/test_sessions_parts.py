@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from memtui.errors import Cancelled
 from memtui.model import Chunk, Ranking, Reason, SkippedFile
 from memtui.model.conversations import (
     ConversationListing,
@@ -29,11 +28,10 @@ from memtui.model.conversations import (
 )
 from memtui.ranking.pipeline import rank
 from memtui.text.sanitize import HOSTILE as HOSTILE_PATTERN
-from memtui.tui.glyphs import ASCII, UNICODE
+from memtui.tui.glyphs import UNICODE
 from memtui.tui.screens.sessions import listing as words
 from memtui.tui.screens.sessions.asked import (
     call_row,
-    change_words,
     comparison_rows,
     outcome_words,
     same_words,
@@ -196,24 +194,6 @@ def test_a_page_knows_what_is_on_every_line_whatever_is_opened() -> None:
     page.change(4, folds.with_whole(4, "x " * 900 + "end"))
     assert page.block(4).more == 0
     assert page.block(4).text.endswith("x end")
-
-
-def test_laying_out_stops_when_it_is_not_wanted_any_more() -> None:
-    looks = iter([False, False, True])
-    with pytest.raises(Cancelled):
-        Page(TURNS, Folds(), 40, lambda: next(looks))
-
-
-def test_folds_turn_one_or_all_of_a_kind() -> None:
-    results = [at for at, each in enumerate(TURNS) if each.kind is TurnKind.TOOL_RESULT]
-    folds = Folds().toggled(results[0]).toggled_kind(TURNS, TurnKind.TOOL_RESULT)
-    assert all(folds.is_open(TURNS, at) for at in results)
-    assert not folds.is_open(TURNS, 1), "thinking stays as it is"
-    folds = folds.toggled(results[0])
-    assert [folds.is_open(TURNS, at) for at in results] == [False, True]
-    assert not any(
-        folds.toggled_kind(TURNS, TurnKind.TOOL_RESULT).is_open(TURNS, at) for at in results
-    )
 
 
 def test_records_that_nobody_says_have_no_line_until_they_are_asked_for() -> None:
@@ -396,12 +376,6 @@ def test_a_line_is_drawn_without_looking_through_the_whole_conversation() -> Non
     assert len(looked) < 500
 
 
-def test_a_clock_that_jumps_back_gives_no_length() -> None:
-    listing = replace(LISTINGS[0], ended=LISTINGS[0].changed - timedelta(days=9))
-    assert words.length(listing) == ""
-    assert words.length(LISTINGS[0]) == "1:05 h"
-
-
 # --- what was asked -----------------------------------------------------------------------------
 
 
@@ -429,12 +403,6 @@ def test_what_came_back_unrecorded_is_neither_new_nor_changed() -> None:
     assert "* entered" in known[0].draw(80).plain
     failed = call_row("a", SAME.call, Replayed(SAME.call, (), "no index " * 9))
     assert "2026-02-10" in failed.draw(60).plain, "when it was asked is told first"
-
-
-def test_each_change_is_a_word_with_a_sign() -> None:
-    words = [change_words(each, UNICODE) for each in MOVED.rows]
-    assert words == ["▲1 moved", "* entered", "– left"]
-    assert change_words(row("a.md", 1, 3, RecallChange.MOVED), ASCII) == "v2 moved"
 
 
 # --- hostile text -------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,7 +32,6 @@ from memtui.report.conversations import (
 from memtui.report.words import LEFT_OUT_WORDS, cells_of, reason_words
 from memtui.settings import load_settings
 from memtui.text.sanitize import HOSTILE
-from memtui.text.sizes import size_words
 from memtui.tui import format as fmt
 from memtui.tui.screens.sessions.sources import source_facts
 from tests.support.command_line import Answer, Run, command_line, own_home, set_up
@@ -229,14 +227,6 @@ def test_what_cannot_be_opted_in_is_refused(
 # --- replay -------------------------------------------------------------------------------------
 
 
-def test_replay_ends_with_1_when_there_is_nothing(memtui: Run, planted: Homes) -> None:
-    assert memtui("index").code == 0
-    assert memtui("replay", "c0ffee").code == 1
-    answer = memtui("replay", "c0ffee", "--json")
-    assert (answer.code, answer.document["replays"]) == (1, [])
-    assert memtui("replay", "nothing", "--json").error["code"] == "no_conversation"
-
-
 def test_options_of_the_ranking_change_what_comes_back(memtui: Run, planted: Homes) -> None:
     planted.folder.joinpath("notes", "gate.md").write_text("# Gate\n\nAnother gate code.\n")
     (planted.folder / "notes" / "memory").mkdir()
@@ -258,16 +248,6 @@ def test_an_agents_own_index(memtui: Run, planted: Homes, home: Path) -> None:
     replays = checked(memtui("replay", "--agent", "main", "--json")).document["replays"]
     assert len(replays) == 2
     assert not any(one["problem"] for one in replays)
-
-
-def test_the_demo_shows_its_own_conversations_only(
-    memtui: Run, planted: Homes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Without a model the demo is indexed in no time.
-    monkeypatch.delenv("MEMTUI_ROOT")
-    document = memtui("sessions", "--demo", "--json", "--limit", "0").document
-    assert document["found"] > 3
-    assert not [one for one in document["conversations"] if one["path"] == PATH]
 
 
 # --- lines --------------------------------------------------------------------------------------
@@ -298,22 +278,6 @@ def test_lines_fit_into_80_columns() -> None:
     assert list(wrapped("a b", 1)) == ["a", "b"]
     marks = "e" + "\u0301" * 500
     assert list(wrapped(f"{marks}{marks}b", 2)) == [marks * 2, "b"]
-
-
-def test_a_line_of_a_tool_that_is_huge_is_wrapped_in_linear_time() -> None:
-    # A window of it at a time: over the whole for each piece it takes minutes.
-    line = "x" * 400_000
-    started = time.process_time()
-    assert "".join(wrapped(line, 80)) == line
-    assert time.process_time() - started < 5
-
-
-def test_sizes_are_spelled_as_on_the_screen() -> None:
-    counts = (0, 999, 1000, 16_027, 410_000, 60_000_000, 10**13)
-    assert [size_words(count) for count in counts] == [
-        *("0 B", "999 B", "1.0 KB", "16 KB", "400 KB", "57 MB", "9313 GB")
-    ]
-    assert [fmt.size(count) for count in counts] == [size_words(count) for count in counts]
 
 
 def test_what_is_left_out_is_said_as_on_the_screen() -> None:

@@ -12,11 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memtui.index.transcripts.reading import Cutting, TranscriptFacts, TranscriptReading
 from memtui.memory.transcripts import generated as transcript_text
 from memtui.memory.transcripts.generated import (
     Dropped,
-    Role,
     Run,
     is_cron_run,
     is_dreaming,
@@ -24,7 +22,7 @@ from memtui.memory.transcripts.generated import (
     without_channel,
     wrap,
 )
-from memtui.memory.transcripts.openclaw import OpenClaw, OpenClawLines
+from memtui.memory.transcripts.openclaw import OpenClawLines
 from memtui.memory.transcripts.openclaw_files import (
     RULES,
     FileKind,
@@ -35,8 +33,6 @@ from memtui.memory.transcripts.openclaw_files import (
     session_id,
 )
 from memtui.memory.transcripts.records import TranscriptLine
-from memtui.memory.transcripts.stream import RawLine
-from memtui.model import Reason
 from memtui.text.ecmascript import SPACE
 from tests.support.examples import examples
 from tests.support.known import cases, load, text_of, utf16_length
@@ -324,23 +320,6 @@ def test_a_run_is_void_after_going_on() -> None:
 # --- lines ------------------------------------------------------------------------------------
 
 
-def test_wrapped_lines_keep_their_place_time_and_role() -> None:
-    record = user("word " * 400, timestamp=1_700_000_000)
-    lines, _ = read([{}, record])
-    assert [(line.role, line.line, line.timestamp_ms) for line in lines] == [
-        (Role.USER, 2, 1_700_000_000_000)
-    ] * 3
-    assert all(line.text.startswith("User: word") for line in lines)
-    assert all(utf16_length(line.text) <= 806 for line in lines)
-
-
-def test_credentials_never_reach_a_line() -> None:
-    secret = "sk-" + "a1b2c3d4e5" * 100
-    for rules in RULES.values():
-        lines, _ = read([user(f"my key is {secret} ok")], rules)
-        assert secret[6:40] not in "".join(line.text for line in lines)
-
-
 def test_more_credentials_are_masked_than_the_release_masks() -> None:
     token = "AKIAABCDEFGHIJKLMNOP"
     record = user("x " * 395 + token)
@@ -348,28 +327,6 @@ def test_more_credentials_are_masked_than_the_release_masks() -> None:
     assert "BCDEFGHIJ" not in "".join(
         line.text for line in OpenClawLines("a", FOURTH).add(record, 1)
     )
-
-
-def feed(line: str) -> TranscriptFacts:
-    """Return what reading a line, and a message behind it, tells of a transcript."""
-    reading = TranscriptReading(OpenClaw(), "s.jsonl", FOURTH, Cutting(400, 80, None))
-    for number, text in enumerate((line, json.dumps(user("hi"))), 1):
-        reading.add(RawLine(number, number, len(text), text.encode("utf-8", "surrogatepass"), True))
-    return reading.facts("")
-
-
-@pytest.mark.parametrize(
-    "line",
-    ["", "  ", "\ufeff", "null", "[]", "7", '"text"', '{"type": "message"}'],
-)
-def test_lines_that_say_nothing(line: str) -> None:
-    assert (feed(line).malformed, feed(line).messages) == (0, 1)
-
-
-@pytest.mark.parametrize("line", ["{", '{"a": NaN}', "[" * 100_000, '{"type": "mess', "\x00"])
-def test_damaged_lines_are_counted(line: str) -> None:
-    assert feed(line).bad_lines == ((1, Reason.MALFORMED_LINES),)
-    assert feed(line).messages == 1
 
 
 @pytest.mark.parametrize(
@@ -430,12 +387,6 @@ def literal_wrap(text: str, units: int) -> list[str]:
 @given(st.text(st.sampled_from("ab 😀é")), st.integers(2, 9))
 def test_wrapping_agrees_with_the_rule_word_for_word(text: str, units: int) -> None:
     assert list(wrap(text, units)) == literal_wrap(text, units)
-
-
-def test_a_long_line_is_wrapped_as_it_is_read() -> None:
-    text = "word😀 " * 1_000_000
-    assert utf16_length(next(wrap(text))) <= 800
-    assert sum(1 for _ in wrap(text)) > 8000
 
 
 @settings(max_examples=examples(200))

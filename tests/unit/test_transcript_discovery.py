@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memtui.errors import Cancelled
-from memtui.index.transcripts.discovery import discover_transcripts, file_at, with_transcripts
+from memtui.index.transcripts.discovery import discover_transcripts, with_transcripts
 from memtui.index.transcripts.scope import (
     TranscriptHomes,
     homes_of,
@@ -146,14 +146,6 @@ def test_a_note_wins_over_a_transcript_of_its_name(tmp_path: Path) -> None:
 def test_a_search_can_be_stopped(homes: Homes, tmp_path: Path) -> None:
     with pytest.raises(Cancelled):
         discover_transcripts(homes.scope(tmp_path, "codex"), cancelled=lambda: True)
-
-
-def test_a_stored_path_leads_to_its_file(homes: Homes, tmp_path: Path) -> None:
-    scope = homes.scope(tmp_path)
-    file = file_at(scope, "claude-code/-home-shed/d.jsonl")
-    assert file is not None
-    assert file.absolute == homes.folder / "claude/projects/-home-shed/d.jsonl"
-    assert file_at(scope, "claude-code/-home-shed/e.jsonl") is None
 
 
 def test_places_say_what_is_opted_in(homes: Homes, tmp_path: Path) -> None:

@@ -103,21 +103,6 @@ def test_what_cannot_be_indexed_is_told_of_once(scene: Scene) -> None:
     assert scene.due() == ("sessions/main/b.jsonl",)
 
 
-def test_an_unchanged_scan_asks_nothing_of_the_index(scene: Scene) -> None:
-    scene.due()
-    scene.growth._known = _refuse
-    assert scene.due() == ()
-
-
-def test_an_index_that_could_not_be_read_is_asked_again(scene: Scene) -> None:
-    scene.append(b"x" * 2000)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(scene.growth, "_known", _refuse)
-        with pytest.raises(AssertionError):
-            scene.due()
-    assert scene.due() == (PATH,)
-
-
 def test_events_count_as_messages(tmp_path: Path) -> None:
     homes = Homes(tmp_path)
     database = homes.write("openclaw/agents/main/agent/openclaw-agent.sqlite", b"")
