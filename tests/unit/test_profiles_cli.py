@@ -3,53 +3,32 @@
 from __future__ import annotations
 
 import io
-import os
 from pathlib import Path
 from types import SimpleNamespace
 
 import click
 import pytest
 
-from memtui.cli.main import program, run
+from memtui.cli.main import program
 from memtui.cli.options import profile_names
 from memtui.ranking.profiles import PROFILES
-from tests.support.command_line import Answer, Opened, Run
+from tests.support.command_line import Run, command_line, own_home
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in list(os.environ):
-        if name.startswith(("MEMTUI_", "OPENCLAW_")):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for kind in ("CONFIG", "STATE", "DATA"):
-        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind.lower()))
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    return tmp_path
+    return own_home(tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def config(home: Path) -> Path:
+    (home / "config" / "memtui").mkdir(parents=True)
     return home / "config" / "memtui" / "config.toml"
 
 
 @pytest.fixture
 def memtui(home: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: str) -> Answer:
-        code = run(arguments, Opened())
-        captured = capsys.readouterr()
-        return Answer(code, captured.out, captured.err)
-
-    return call
-
-
-@pytest.fixture
-def notes(home: Path) -> Path:
-    folder = home / "notes"
-    folder.mkdir()
-    (folder / "MEMORY.md").write_text("# Memory\n")
-    return folder
+    return command_line(capsys)
 
 
 def _stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
@@ -57,16 +36,15 @@ def _stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr("sys.stdin", stdin)
 
 
-@pytest.mark.parametrize("name", list(PROFILES))
 def test_a_built_in_profile_is_shown_key_by_key_and_can_be_configured_so(
-    memtui: Run, config: Path, name: str
+    memtui: Run, config: Path
 ) -> None:
-    config.parent.mkdir(parents=True)
-    config.write_text(memtui("profiles", "show", name).out)
-    assert memtui("config", "validate").code == 0
-    shown = memtui("profiles", "show", name, "--json").document
-    assert shown["profile"]["built_in"] is True
-    assert shown["toml"] == config.read_text().rstrip("\n")
+    for name in PROFILES:
+        config.write_text(memtui("profiles", "show", name).out)
+        assert memtui("config", "validate").code == 0
+        shown = memtui("profiles", "show", name, "--json").document
+        assert shown["profile"]["built_in"] is True
+        assert shown["toml"] == config.read_text().rstrip("\n")
 
 
 def test_a_shared_file_is_checked_before_anything_is_written(
@@ -110,7 +88,6 @@ def test_a_file_from_stdin_is_bounded(
 
 
 def test_json_tells_the_warnings_too(memtui: Run, config: Path, home: Path) -> None:
-    config.parent.mkdir(parents=True)
     config.write_text("[profiles.a]\n[ui]\nzz = 1\n")
     saved = memtui("profiles", "save", "a", "--force", "-n", "3", "--json")
     unknown = "ui.zz: no such key (`memtui config show` lists every key)"
@@ -126,7 +103,6 @@ def test_json_tells_the_warnings_too(memtui: Run, config: Path, home: Path) -> N
 
 
 def test_a_broken_configuration_loses_nothing(memtui: Run, config: Path, home: Path) -> None:
-    config.parent.mkdir(parents=True)
     config.write_text("[ranking\n# precious\n")
     shared = home / "shared.toml"
     shared.write_text("[profiles.a]\n")
@@ -137,25 +113,19 @@ def test_a_broken_configuration_loses_nothing(memtui: Run, config: Path, home: P
     assert config.read_text() == "[ranking\n# precious\n"
 
 
-def test_names_are_completed(config: Path) -> None:
-    context = click.Context(program)
-    parameter = click.Option(["--profile"])
-    config.parent.mkdir(parents=True)
-    config.write_text("[profiles.mine]\n")
-    assert profile_names(context, parameter, "m") == ["memtui", "memini", "mine"]
-    config.write_text("[profiles\n")
-    assert profile_names(context, parameter, "mem") == ["memtui", "memini"]
-
-
 def test_a_shell_is_offered_the_profiles_of_the_root_and_those_that_can_be_removed(
     memtui: Run,
     config: Path,
-    notes: Path,
+    home: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    config.parent.mkdir(parents=True)
+    context, parameter = click.Context(program), click.Option(["--profile"])
+    config.write_text("[profiles\n")
+    assert profile_names(context, parameter, "mem") == ["memtui", "memini"]
     config.write_text("[profiles.mine]\n")
+    notes = home / "notes"
+    notes.mkdir()
     (notes / ".memtui.toml").write_text("[profiles.more]\n")
 
     def offered(*words: str) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,68 +19,51 @@ KEY = f"sk-{MARK}-of-the-environment-0123456789"
 ADDRESS = f"https://user{MARK}:pw{MARK}@embeddings.invalid/v1?key={MARK}#{MARK}"
 
 
-@pytest.mark.parametrize(
-    ("command", "shown"),
-    [
-        ("pass show openai", "pass …"),
-        ("get-key", "get-key"),
-        (f"TOKEN={MARK} get-key", "…"),
-        (f"echo '{MARK}", "…"),
-        (f"'evil\x1b[2J' {MARK}", "evil [2J …"),
-        (f"{KEY} x", "*** …"),
-        ("aB3dE5fG7hI9jK1mN3pQ5rS7tU9vW1xY", "***"),
-        ("0123456789abcdef0123456789abcdef x", "*** …"),
-        ("x" * 70 + "-" + KEY, "x" * 70 + "-***"),
-        ("/usr/bin/x86_64-linux-gnu-get-key-2", "/usr/bin/x86_64-linux-gnu-get-key-2"),
-        ("", ""),
-    ],
-)
-def test_a_command_is_shown_by_its_first_word(command: str, shown: str) -> None:
-    found = shown_command(command)
-    assert MARK not in found
-    assert "\x1b" not in found
-    assert found == shown or command.startswith("'evil")
+PLAIN = "aB3dE5fG7hI9jK1mN3pQ5rS7tU9vW1xY"
+"""A key without a prefix that tells it."""
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"),
+    ("show", "text", "shown"),
     [
-        ("OPENAI_API_KEY", "OPENAI_API_KEY"),
-        ("my_key", "my_key"),
-        ("TEAM_2_KEY_FOR_EMBEDDING", "TEAM_2_KEY_FOR_EMBEDDING"),
-        ("aB3dE5fG7hI9jK1mN3pQ5rS7tU9vW1xY", "***"),
-        ("AIzaSyD_0123456789abcdefghijklmnopqrs", "***"),
-        ("sk-proj-1", "***"),
+        (shown_command, "pass show openai", "pass …"),
+        (shown_command, "get-key", "get-key"),
+        (shown_command, f"TOKEN={MARK} get-key", "…"),
+        (shown_command, f"echo '{MARK}", "…"),
+        (shown_command, f"'evil\x1b[2J' {MARK}", "evil␛[2J …"),
+        (shown_command, f"{KEY} x", "*** …"),
+        (shown_command, PLAIN, "***"),
+        (shown_command, "0123456789abcdef0123456789abcdef x", "*** …"),
+        (shown_command, "x" * 70 + "-" + KEY, "x" * 70 + "-***"),
+        (shown_command, "/usr/bin/x86_64-linux-gnu-get-key-2", "/usr/bin/x86_64-linux-gnu-get-key-2"),
+        (shown_command, "", ""),
+        (shown_variable, "OPENAI_API_KEY", "OPENAI_API_KEY"),
+        (shown_variable, "my_key", "my_key"),
+        (shown_variable, "TEAM_2_KEY_FOR_EMBEDDING", "TEAM_2_KEY_FOR_EMBEDDING"),
+        (shown_variable, PLAIN, "***"),
+        (shown_variable, "AIzaSyD_0123456789abcdefghijklmnopqrs", "***"),
+        (shown_variable, "sk-proj-1", "***"),
+        (masked_text, ADDRESS, "https://***@embeddings.invalid/v1?***"),
+        (masked_text, "http://127.0.0.1:8080/v1", "http://127.0.0.1:8080/v1"),
+        (masked_text, f"vim --token {KEY}", "vim --token ***"),
+        (masked_text, f"model-{KEY}", "model-***"),
+        (masked_text, f"pa-{MARK}0123456789abcdefghij", "***"),
+        (masked_text, f"https://u:p@{MARK}@h/v1", "https://***@h/v1"),
+        (masked_text, f"https://u:p/{MARK}@h/v1", "https://***@h/v1"),
+        (masked_text, f"https://u:p#{MARK}@h/v1", "https://***@h/v1"),
+        (masked_text, f"a=http://h,b=https://u:{MARK}@h", "a=http://h,b=https://***@h"),
+        (masked_text, f"https://h/v1/x@y?z={MARK}", "https://h/v1/x@y?***"),
+        (masked_text, "http://[::1]:8080/v1/a@b", "http://[::1]:8080/v1/a@b"),
+        (masked_text, "http://h:8080/v1/a@b", "http://h:8080/v1/a@b"),
+        (masked_text, f"https://h/{PLAIN}/v1", "https://h/***/v1"),
+        (masked_text, *("/m/5c2f8a41e0b94d3f8a41e0b94d3f5c2f8a41e0b9/x.gguf",) * 2),
+        (masked_text, *("/m/Qwen3-Embedding-0.6B-GGUF/Qwen3-Embedding-0.6B-Q8_0.gguf",) * 2),
+        (masked_text, *("text-embedding-3-small",) * 2),
+        (masked_text, *("search_query: ",) * 2),
     ],
-)
-def test_what_is_no_name_of_a_variable_is_masked(name: str, shown: str) -> None:
-    assert shown_variable(name) == shown
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        (ADDRESS, "https://***@embeddings.invalid/v1?***"),
-        ("http://127.0.0.1:8080/v1", "http://127.0.0.1:8080/v1"),
-        (f"vim --token {KEY}", "vim --token ***"),
-        (f"model-{KEY}", "model-***"),
-        (f"pa-{MARK}0123456789abcdefghij", "***"),
-        (f"https://u:p@{MARK}@h/v1", "https://***@h/v1"),
-        (f"https://u:p/{MARK}@h/v1", "https://***@h/v1"),
-        (f"https://u:p#{MARK}@h/v1", "https://***@h/v1"),
-        (f"a=http://h,b=https://u:{MARK}@h", "a=http://h,b=https://***@h"),
-        (f"https://h/v1/x@y?z={MARK}", "https://h/v1/x@y?***"),
-        ("http://[::1]:8080/v1/a@b", "http://[::1]:8080/v1/a@b"),
-        ("http://h:8080/v1/a@b", "http://h:8080/v1/a@b"),
-        ("https://h/aB3dE5fG7hI9jK1mN3pQ5rS7tU9vW1xY/v1", "https://h/***/v1"),
-        ("/m/5c2f8a41e0b94d3f8a41e0b94d3f5c2f8a41e0b9/x.gguf",) * 2,
-        ("/m/Qwen3-Embedding-0.6B-GGUF/Qwen3-Embedding-0.6B-Q8_0.gguf",) * 2,
-        ("text-embedding-3-small", "text-embedding-3-small"),
-        ("search_query: ", "search_query: "),
-    ],
-)
-def test_what_looks_like_a_key_is_masked(text: str, shown: str) -> None:
-    assert masked_text(text) == shown
+)  # fmt: skip
+def test_what_looks_like_a_key_is_masked(show: Callable[[str], str], text: str, shown: str) -> None:
+    assert show(text) == shown
 
 
 @pytest.mark.parametrize("part", ["://", "://a:", "https://u:x/", "a://x?", "'\"", "://@"])
@@ -132,7 +115,7 @@ def planted(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingSe
     folder.mkdir()
     (folder / "MEMORY.md").write_text("# Memory\n\nThe router is on VLAN 30.\n")
     monkeypatch.setenv("MEMTUI_ROOT", str(folder))
-    services = dict.fromkeys(("openai", "gemini", "voyage", "mistral"), "remote.plan")
+    services = dict.fromkeys(("openai", "gemini", "voyage", "mistral"), "remote.provider")
     known = {"minilm": "minilm", **services}
     monkeypatch.setattr("memtui.embedding.registry._MODULES", known)
     with embedding_server() as server, registered_hashed():
@@ -219,7 +202,7 @@ def test_no_crash_shows_or_keeps_a_key(
     def fail(embedding: object) -> object:
         raise RuntimeError(f"Authorization: Bearer {KEY}")
 
-    monkeypatch.setattr("memtui.engine.doctor.checks.listed_by", fail)
+    monkeypatch.setattr("memtui.engine.doctor.listed_by", fail)
     answer = memtui("providers")
     assert answer.code == 1
     assert "this should not have happened: RuntimeError" in answer.err
@@ -274,7 +257,7 @@ def test_no_command_shows_a_key_without_a_prefix(
     notes.mkdir()
     (notes / "MEMORY.md").write_text("# Memory\n\nThe router is on VLAN 30.\n")
     monkeypatch.setenv("MEMTUI_ROOT", str(notes))
-    monkeypatch.setattr("memtui.embedding.keys.is_installed", lambda: False)
+    set_up(monkeypatch, keyring=False)
     told = run_all(memtui, (*TELLING, ("status", "--deep"), ("search", "router")))
     assert MARK not in told
     assert not [name for name, data in written_by_memtui(home).items() if MARK.encode() in data]
