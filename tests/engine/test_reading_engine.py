@@ -25,8 +25,7 @@ def memory(tmp_path: Path) -> Iterator[SmallMemory]:
 def test_reading_answers_what_writing_answers(memory: SmallMemory) -> None:
     with memory.open(write=False) as reader:
         answers = [reader.search.ask(question).hits for question in QUESTIONS]
-    with memory.open() as writer:
-        writer.index.sync(wait=True)
+    with registered_hashed(), memory.open() as writer:
         assert [writer.search.ask(question).hits for question in QUESTIONS] == answers
 
 
