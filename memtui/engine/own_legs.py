@@ -235,7 +235,8 @@ class OwnLegs:
             # Each leg fails alone: what one cannot read, the other may.
             if cancelled():
                 raise Cancelled from error
-            answer = watch.failed(Reason.INDEX_FAILED, str(error) or type(error).__name__)
+            detail = str(error) or type(error).__name__
+            answer = watch.answer(LegStatus.FAILED, Reason.INDEX_FAILED, detail)
         self._expected[leg] = perf_counter() - started
         return answer
 

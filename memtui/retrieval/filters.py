@@ -29,7 +29,9 @@ class FileFilter:
     def __init__(self, filters: Filters) -> None:
         folded = [pattern.casefold() for pattern in filters.path_globs]
         self._parts = [pattern for pattern in folded if not _WILD.search(pattern)]
-        self._globs = [_ending_in(pattern) for pattern in folded if _WILD.search(pattern)]
+        # A path, or its end from a folder on.
+        globs = [pattern for pattern in folded if _WILD.search(pattern)]
+        self._globs = [re.compile(f"{translate(glob)}|{translate(f'*/{glob}')}") for glob in globs]
         self._sources = frozenset(source.casefold() for source in filters.sources)
         self._after, self._before = filters.after, filters.before
 
@@ -56,42 +58,16 @@ class FileFilter:
         return late_enough and (self._before is None or own < self._before)
 
 
+@lru_cache(maxsize=8)
+def _ready(filters: Filters) -> FileFilter:
+    return FileFilter(filters)
+
+
 def fits(
     filters: Filters, *, path: str, source: str, day: date | str | None, mtime_ns: int
 ) -> bool:
     """Tell whether one file takes part in a query with these filters; see `FileFilter.fits`."""
     return _ready(filters).fits(path=path, source=source, day=day, mtime_ns=mtime_ns)
-
-
-def _ending_in(glob: str) -> re.Pattern[str]:
-    """What a path, or its end from a folder on, matches; takes time linear in the path.
-
-    Where the glob's beginning, up to its first `*`, fits first is the only place to look from: what
-    fits the rest behind a later place does so behind that one.
-    """
-    star = _first_star(glob)
-    first = translate(glob[:star]).removeprefix("(?s:").rpartition(")")[0]
-    if star == len(glob):
-        return re.compile(rf"(?s:(?:.*/)?{first})\Z")
-    return re.compile(f"(?s:(?>(?:.*?/)??{first}))(?:{translate(glob[star:])})")
-
-
-def _first_star(glob: str) -> int:
-    """Where the first `*` outside brackets is; the length of the glob when there is none."""
-    at = 0
-    while at < len(glob) and glob[at] != "*":
-        if glob[at] == "[":
-            # A bracket that opens the set, or stands behind its `!`, does not close it.
-            body = at + 2 if glob.startswith("!", at + 1) else at + 1
-            closed = glob.find("]", body + 1)
-            at = closed if closed >= 0 else at
-        at += 1
-    return at
-
-
-@lru_cache(maxsize=8)
-def _ready(filters: Filters) -> FileFilter:
-    return FileFilter(filters)
 
 
 def local_day(mtime_ns: int) -> date:

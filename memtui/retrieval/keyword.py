@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from memtui.errors import Cancelled
-from memtui.model import Reason
+from memtui.model import LegStatus, Reason
 from memtui.retrieval.connection import (
     FOLDING,
     Connection,
@@ -345,9 +345,10 @@ class KeywordLeg:
         """
         watch = Stopwatch()
         if not query.text:
-            return watch.skipped(Reason.EMPTY_QUERY, "nothing to search for")
+            return watch.answer(LegStatus.SKIPPED, Reason.EMPTY_QUERY, "nothing to search for")
         if not query.terms.terms and not query.phrases:
-            return watch.skipped(Reason.NO_TERMS, "no letter or digit in the query")
+            detail = "no letter or digit in the query"
+            return watch.answer(LegStatus.SKIPPED, Reason.NO_TERMS, detail)
         try:
             with snapshot(self._connection):
                 return self._answer(query, limit, allowed, watch)
@@ -356,7 +357,8 @@ class KeywordLeg:
                 raise
             if cancelled is not None and cancelled():
                 raise Cancelled from error
-            return watch.failed(Reason.INDEX_FAILED, str(error) or type(error).__name__)
+            detail = str(error) or type(error).__name__
+            return watch.answer(LegStatus.FAILED, Reason.INDEX_FAILED, detail)
 
     def _answer(
         self, query: Query, limit: int, allowed: AllowedRows | None, watch: Stopwatch
@@ -377,10 +379,10 @@ class KeywordLeg:
         }
         if query.phrases:
             facts["required"] = phrase_match(query.phrases)
+        reason, detail = Reason.OK, ""
         if plan.kept and only_stop_words(query):
-            detail = "only stop words, so they are searched"
-            return watch.ok(hits, facts, Reason.ONLY_STOP_WORDS, detail)
-        return watch.ok(hits, facts)
+            reason, detail = Reason.ONLY_STOP_WORDS, "only stop words, so they are searched"
+        return watch.answer(LegStatus.OK, reason, detail, facts, hits)
 
     def _ranked(
         self, match: str, limit: int, allowed: AllowedRows | None

@@ -60,35 +60,14 @@ class Stopwatch:
     def __init__(self) -> None:
         self._started = perf_counter()
 
-    def ok(
+    def answer(
         self,
-        hits: tuple[RowHit, ...],
-        facts: Numbers,
+        status: LegStatus,
         reason: Reason = Reason.OK,
         detail: str = "",
+        facts: Numbers | None = None,
+        hits: tuple[RowHit, ...] = (),
     ) -> LegAnswer:
-        """Answer with hits."""
-        return self._answer(hits, LegStatus.OK, reason, detail, facts)
-
-    def skipped(self, reason: Reason, detail: str, facts: Numbers | None = None) -> LegAnswer:
-        """Answer that the leg had nothing to do."""
-        return self._answer((), LegStatus.SKIPPED, reason, detail, facts or {})
-
-    def pending(self, reason: Reason, detail: str) -> LegAnswer:
-        """Answer that the leg was not asked yet."""
-        return self._answer((), LegStatus.PENDING, reason, detail, {})
-
-    def failed(self, reason: Reason, detail: str, facts: Numbers | None = None) -> LegAnswer:
-        """Answer that the leg could not do its work."""
-        return self._answer((), LegStatus.FAILED, reason, detail, facts or {})
-
-    def _answer(
-        self,
-        hits: tuple[RowHit, ...],
-        status: LegStatus,
-        reason: Reason,
-        detail: str,
-        facts: Numbers,
-    ) -> LegAnswer:
+        """Answer now: with hits, or with the reason why there are none."""
         elapsed = (perf_counter() - self._started) * 1000.0
-        return LegAnswer(hits, LegState(status, reason, detail, elapsed, facts))
+        return LegAnswer(hits, LegState(status, reason, detail, elapsed, facts or {}))

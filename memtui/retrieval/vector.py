@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from memtui.embedding.provider import Provider, clean_vectors
 from memtui.errors import Cancelled
-from memtui.model import ProviderState, Reason
+from memtui.model import LegStatus, Numbers, ProviderState, Reason
 from memtui.retrieval.legs import Cancelled as IsCancelled
 from memtui.retrieval.legs import LegAnswer, RowHit, Stopwatch, import_numpy
 from memtui.retrieval.query import Query
@@ -76,9 +76,8 @@ class VectorLeg:
         """
         watch = Stopwatch()
         view, provider = self.view, self.provider
-        refusal = self._refusal(query, watch)
-        if refusal is not None:
-            return refusal
+        if (refusal := self._refusal(query)) is not None:
+            return watch.answer(*refusal)
         assert view is not None
         assert provider is not None
         facts: dict[str, float | int | str | None] = {
@@ -96,47 +95,46 @@ class VectorLeg:
         except Exception as error:
             # Whatever a provider raises, its failure is its own and the other leg serves.
             detail = str(error) or type(error).__name__
-            return watch.failed(Reason.PROVIDER_FAILED, detail, facts)
+            return watch.answer(LegStatus.FAILED, Reason.PROVIDER_FAILED, detail, facts)
         if cancelled is not None and cancelled():
             raise Cancelled
         if len(vector) != view.dims:
-            detail = (
-                f"the index holds vectors of {view.dims} numbers, the model gives {len(vector)}"
-            )
-            return watch.failed(Reason.DIMENSIONS_DIFFER, detail, facts)
+            given = f"the model gives {len(vector)}"
+            detail = f"the index holds vectors of {view.dims} numbers, {given}"
+            return watch.answer(LegStatus.FAILED, Reason.DIMENSIONS_DIFFER, detail, facts)
         if not vector.any():
             detail = "the model sees nothing in this query"
-            return watch.skipped(Reason.ZERO_QUERY_VECTOR, detail, facts)
+            return watch.answer(LegStatus.SKIPPED, Reason.ZERO_QUERY_VECTOR, detail, facts)
         from memtui.retrieval.vector_view import nearest
 
         rows = None if allowed is None else allowed.rowids
-        found = nearest(view, vector, limit, rows)
-        return watch.ok(tuple(RowHit(rowid, cosine) for rowid, cosine in found), facts)
+        hits = tuple(RowHit(*hit) for hit in nearest(view, vector, limit, rows))
+        return watch.answer(LegStatus.OK, facts=facts, hits=hits)
 
-    def _refusal(self, query: Query, watch: Stopwatch) -> LegAnswer | None:
-        """Say why the leg is not asked; `None` when it is."""
+    def _refusal(self, query: Query) -> tuple[LegStatus, Reason, str, Numbers] | None:
+        """Return why the leg is not asked; `None` when it is."""
+        provider, state = self.provider, self.provider_state
+        status, facts, detail = LegStatus.SKIPPED, {}, ""
         if not query.text:
-            return watch.skipped(Reason.EMPTY_QUERY, "nothing to search for")
-        if self.provider is None:
-            state = self.provider_state
+            reason, detail = Reason.EMPTY_QUERY, "nothing to search for"
+        elif provider is None:
             reason = Reason.DISABLED if state is None or state.state is Reason.OK else state.state
+            status = LegStatus.SKIPPED if reason is Reason.DISABLED else LegStatus.FAILED
             detail = state.detail if state is not None and state.detail else "no embedding provider"
-            if reason is Reason.DISABLED:
-                return watch.skipped(reason, detail)
-            return watch.failed(reason, detail)
-        if len(query.text) < _MIN_LETTERS and not query.spaceless:
-            detail = f"needs {_MIN_LETTERS} characters"
-            return watch.skipped(Reason.QUERY_TOO_SHORT, detail)
-        if not self.provider.reads(query.text):
-            detail = f"{self.provider.model} does not read the script of this query"
-            return watch.skipped(Reason.SCRIPT_NOT_SUPPORTED, detail)
-        if self.view is None or self.view.size == 0:
+        elif len(query.text) < _MIN_LETTERS and not query.spaceless:
+            reason, detail = Reason.QUERY_TOO_SHORT, f"needs {_MIN_LETTERS} characters"
+        elif not provider.reads(query.text):
+            reason = Reason.SCRIPT_NOT_SUPPORTED
+            detail = f"{provider.model} does not read the script of this query"
+        elif self.view is None or self.view.size == 0:
             pending = self.view.pending if self.view else 0
             waiting = f"{pending} chunks wait for their vectors" if pending else "no vectors yet"
-            return watch.skipped(Reason.NO_VECTORS, self.missing or waiting, {"pending": pending})
-        if self.waits and self.provider.remote and query.text not in self._vectors:
-            return watch.pending(Reason.PENDING, WHEN_ASKED)
-        return None
+            reason, detail, facts = Reason.NO_VECTORS, self.missing or waiting, {"pending": pending}
+        elif self.waits and provider.remote and query.text not in self._vectors:
+            status, reason, detail = LegStatus.PENDING, Reason.PENDING, WHEN_ASKED
+        else:
+            return None
+        return status, reason, detail, facts
 
     def _query_vector(self, text: str, provider: Provider, cancelled: IsCancelled | None) -> Floats:
         import numpy as np

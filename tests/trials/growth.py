@@ -66,7 +66,7 @@ MADE_AT_RUN_TIME: Final[Mapping[str, Callable[[], Sequence[str]]]] = {
         compile_glob(glob).pattern for glob in _GLOBS
     ],
     "memtui.memory.paths:name_filter": lambda: ["|".join(map(translate, _GLOBS))],
-    "memtui.retrieval.filters:_ending_in": lambda: [
+    "memtui.retrieval.filters:__init__": lambda: [
         p.pattern for p in FileFilter(Filters(path_globs=_GLOBS))._globs
     ],
     "memtui.tui.screens.sessions.page:__init__": lambda: ["(?i)aa", "(?i)aab"],
