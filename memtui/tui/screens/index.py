@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -13,7 +13,7 @@ from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import DataTable, Static
 
-from memtui.model import IndexState, IndexStatus, ProviderState, Reason, SkippedFile
+from memtui.model import IndexState, IndexStatus, Reason, SkippedFile
 from memtui.report import providers as words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
@@ -23,17 +23,10 @@ from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.screens.base import BaseScreen
 from memtui.tui.screens.dialogs import ConfirmRebuild
-from memtui.tui.screens.search.index_controller import PRICE
 from memtui.tui.widgets.index_status import (
-    cache_line,
-    counts,
-    model_line,
     progress_line,
-    provider_line,
     state_line,
-    sync_line,
-    vectors_line,
-    watcher_line,
+    status_lines,
 )
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.line_view import Fact, Facts
@@ -214,42 +207,52 @@ class IndexScreen(BaseScreen[None]):
     def action_rebuild(self) -> None:
         """Ask before indexing everything again, with the price."""
         if self.engine is not None:
-            in_background(
-                self,
-                self.engine.index.rebuild_cost,
-                self._ask_for_rebuild,
-                group="price",
-                description=PRICE,
-                exclusive=True,
-            )
+            ask_to_rebuild(self, self.engine, self.refresh_status)
 
-    def _ask_for_rebuild(self, cost: RebuildCost) -> None:
-        provider = self.engine.index.status().provider if self.engine is not None else None
-        name = (provider.actual or provider.requested) if provider is not None else ""
-        self.app.push_screen(ConfirmRebuild(cost, name), self._confirmed)
 
-    def _confirmed(self, confirmed: bool | None) -> None:
-        if confirmed and self.engine is not None:
-            self.engine.index.rebuild()
-            self.refresh_status()
+def ask_to_rebuild(
+    screen: BaseScreen[Any], engine: Engine, begun: Callable[[], object] = lambda: None
+) -> None:
+    """Ask before indexing everything again, with the price; `begun` is called once it runs."""
+
+    def confirmed(answer: bool | None) -> None:
+        if answer:
+            engine.index.rebuild()
+            begun()
+
+    def ask(cost: RebuildCost) -> None:
+        provider = engine.index.status().provider
+        name = provider.actual or provider.requested
+        screen.app.push_screen(ConfirmRebuild(cost, name), confirmed)
+
+    in_background(
+        screen,
+        engine.index.rebuild_cost,
+        ask,
+        group="price",
+        description="price the rebuild",
+        exclusive=True,
+    )
 
 
 def index_facts(status: IndexStatus, now: datetime, glyphs: Glyphs = UNICODE) -> list[Fact]:
     """Everything about the index that is not a table."""
+    lines, provider = status_lines(status, now, glyphs), status.provider
+    index = f"{fmt.home_relative(status.index_dir)}  generation {status.generation}"
+    # Who makes the vectors, why not another and what to do about it, and where text goes.
+    next_step = provider.hint if provider.hint and provider.state is not Reason.OK else ""
     facts: list[Fact] = [
-        ("holds", counts(status)),
+        ("holds", lines["holds"]),
         ("folder", Content(fmt.home_relative(status.root))),
-        (
-            "index",
-            Content(f"{fmt.home_relative(status.index_dir)}  generation {status.generation}"),
-        ),
+        ("index", Content(index)),
         ("writer", Content(safe_line(status.writer))),
-        *provider_facts(status.provider, glyphs),
-        ("vectors", vectors_line(status)),
+        ("provider", lines["provider"]),
+        *([("next", Content.styled(words.brief(next_step), "bold"))] if next_step else ()),
+        ("model", lines["model"]),
+        ("text", provider_words.text_line(provider)),
+        ("vectors", lines["vectors"]),
         ("tokenizer", Content(safe_line(status.tokenizer))),
-        ("cache", cache_line(status)),
-        ("watcher", watcher_line(status, now)),
-        ("last sync", sync_line(status.last_sync, now)),
+        *((label, lines[label]) for label in ("cache", "watcher", "last sync")),
     ]
     if status.last_sync is not None:
         stats = status.last_sync
@@ -267,18 +270,6 @@ def index_facts(status: IndexStatus, now: datetime, glyphs: Glyphs = UNICODE) ->
     ]
     if status.state is IndexState.NO_INDEX:
         facts.append(("next", Content("r indexes this folder; search works while it runs")))
-    return facts
-
-
-def provider_facts(provider: ProviderState, glyphs: Glyphs) -> list[Fact]:
-    """Who makes the vectors, why not another, where text goes, and the next step."""
-    facts: list[Fact] = [
-        ("provider", provider_line(provider, glyphs)),
-        ("model", model_line(provider)),
-        ("text", provider_words.text_line(provider)),
-    ]
-    if provider.hint and provider.state is not Reason.OK:
-        facts.insert(1, ("next", Content.styled(words.brief(provider.hint), "bold")))
     return facts
 
 

@@ -62,16 +62,39 @@ def counts(status: IndexStatus) -> Content:
     return Content(f"{fmt.counted(status.files, 'file')}  {fmt.counted(status.chunks, 'chunk')}")
 
 
-def vectors_line(status: IndexStatus) -> Content:
-    """What searches the vectors, and how many there are as long as some are missing."""
-    backend = safe_line(status.vector_backend)
-    if status.vectors >= status.chunks:
-        return Content(backend)
-    some = f"{fmt.count(status.vectors)} of {fmt.count(status.chunks)}"
-    return Content.assemble((some, "$state-warn"), f"  {backend}")
+def status_lines(
+    status: IndexStatus, now: datetime, glyphs: Glyphs = UNICODE
+) -> dict[str, Content]:
+    """Return what there is to know of an index, one line by its label."""
+    provider, watcher = status.provider, status.watcher
+    backend = Content(safe_line(status.vector_backend))
+    if status.vectors < status.chunks:
+        some = f"{fmt.count(status.vectors)} of {fmt.count(status.chunks)}"
+        backend = Content.assemble((some, "$state-warn"), "  ", backend)
+    asked = status.cache_hits + status.cache_misses
+    hits = f"{fmt.percent(status.cache_hits, asked)} hits" if asked else ""
+    cache = f"{hits}  ({fmt.count(status.cache_hits)} of {fmt.count(asked)})"
+    watching = safe_line(watcher.mode)
+    if watcher.last_event is not None:
+        watching += f", last event {fmt.ago(watcher.last_event, now)}"
+    if watcher.detail:
+        watching += f"  {safe_line(watcher.detail)}"
+    model = Content.styled("none", fmt.MUTED)
+    if provider.model is not None:
+        dimensions = f"  {provider.dimensions} d" if provider.dimensions else ""
+        model = Content(safe_line(provider.model) + dimensions)
+    return {
+        "holds": counts(status),
+        "provider": provider_line(provider, glyphs),
+        "model": model,
+        "vectors": backend,
+        "cache": Content(cache) if asked else Content.styled("not asked yet", fmt.MUTED),
+        "watcher": Content(watching),
+        "last sync": sync_line(status.last_sync, now),
+    }
 
 
-def provider_line(provider: ProviderState, glyphs: Glyphs = UNICODE) -> Content:
+def provider_line(provider: ProviderState, glyphs: Glyphs) -> Content:
     """The provider asked for and the one that answers, when they differ with the reason."""
     asked = safe_line(provider.requested)
     actual = safe_line(provider.actual) if provider.actual else "none"
@@ -84,47 +107,13 @@ def provider_line(provider: ProviderState, glyphs: Glyphs = UNICODE) -> Content:
     return Content.assemble(names, (f"  {why}", "$state-warn"))
 
 
-def model_line(provider: ProviderState) -> Content:
-    """The model and its dimensions."""
-    if provider.model is None:
-        return Content.styled("none", fmt.MUTED)
-    dimensions = f"  {provider.dimensions} d" if provider.dimensions else ""
-    return Content(safe_line(provider.model) + dimensions)
-
-
-def watcher_line(status: IndexStatus, now: datetime | None = None) -> Content:
-    """How changes are noticed and when the last one was."""
-    watcher = status.watcher
-    text = safe_line(watcher.mode)
-    if watcher.last_event is not None:
-        text += f", last event {fmt.ago(watcher.last_event, now)}"
-    if watcher.detail:
-        text += f"  {safe_line(watcher.detail)}"
-    return Content(text)
-
-
-def cache_line(status: IndexStatus) -> Content:
-    """The hit rate of the embedding cache."""
-    total = status.cache_hits + status.cache_misses
-    if not total:
-        return Content.styled("not asked yet", fmt.MUTED)
-    return Content(
-        f"{fmt.percent(status.cache_hits, total)} hits"
-        f"  ({fmt.count(status.cache_hits)} of {fmt.count(total)})"
-    )
-
-
 def sync_line(stats: SyncStats | None, now: datetime | None = None) -> Content:
     """What the last sync did, how long it took and when."""
     if stats is None:
         return Content.styled("never", fmt.MUTED)
-    counts = (
-        ("+", stats.files_added),
-        ("~", stats.files_changed),
-        (fmt.MINUS, stats.files_removed),
-    )
-    changes = [f"{mark}{fmt.count(value)}" for mark, value in counts if value]
-    files = "file" if sum(value for _, value in counts) == 1 else "files"
+    counted = {"+": stats.files_added, "~": stats.files_changed, fmt.MINUS: stats.files_removed}
+    changes = [f"{mark}{fmt.count(value)}" for mark, value in counted.items() if value]
+    files = "file" if sum(counted.values()) == 1 else "files"
     what = f"{' '.join(changes)} {files}" if changes else "no change"
     kind = "rebuild, " if stats.rebuild else ""
     return Content(
@@ -162,27 +151,19 @@ def error_line(status: IndexStatus, now: datetime | None = None) -> Content:
 
 def pane_facts(status: IndexStatus, width: int, glyphs: Glyphs, now: datetime) -> list[Fact]:
     """The facts of the pane, each of one line."""
+    lines = status_lines(status, now, glyphs)
     if status.foreign is not None:
-        held: list[Fact] = [("holds", counts(status)), ("vectors", vectors_line(status))]
         told = foreign_pane_facts(status, status.foreign, now)
+        held = [(label, lines[label]) for label in ("holds", "vectors")]
         return [*told[:2], *held, *told[2:], ("last error", error_line(status, now))]
-    facts: list[Fact] = [
-        ("holds", counts(status)),
-        ("provider", provider_line(status.provider, glyphs)),
-        ("model", model_line(status.provider)),
-        ("vectors", vectors_line(status)),
-        ("cache", cache_line(status)),
-        ("watcher", watcher_line(status, now)),
-        ("last sync", sync_line(status.last_sync, now)),
-    ]
+    facts: list[Fact] = list(lines.items())
     if status.provider.address:
         facts.insert(3, ("text", provider_words.text_line(status.provider)))
     if status.progress is not None:
         facts.insert(1, ("progress", progress_line(status.progress, width - _LABEL, glyphs)))
     if status.pending_count:
         facts.append(("waiting", Content(fmt.counted(status.pending_count, "file"))))
-    facts.append(("last error", error_line(status, now)))
-    return facts
+    return [*facts, ("last error", error_line(status, now))]
 
 
 class IndexStatusPane(TextBlock):

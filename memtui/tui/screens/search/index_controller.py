@@ -15,11 +15,9 @@ from memtui.tui.bridge import sync_note
 from memtui.tui.widgets import index_status
 
 if TYPE_CHECKING:
-    from memtui.engine.source import RebuildCost
     from memtui.tui.app import MemtuiApp
     from memtui.tui.screens.search.screen import SearchScreen
 
-PRICE = "price the rebuild"
 BRIEF_SECONDS = 0.5
 """A sync that is over sooner is named in the status bar alone."""
 
@@ -91,7 +89,7 @@ class IndexController:
                 engine.index.rebuild_cost,
                 lambda cost: tell(self.view, f"{change}: rebuilding, {words.sent_words(cost)}"),
                 group="change",
-                description=PRICE,
+                description="price the rebuild",
                 exclusive=True,
             )
 
@@ -162,26 +160,12 @@ class IndexController:
         elif view.is_foreign:
             tell(view, f"{index_status.REBUILD_HINT}.")
         else:
-            in_background(
-                view,
-                view.engine.index.rebuild_cost,
-                self._ask_for_rebuild,
-                group="price",
-                description=PRICE,
-                exclusive=True,
-            )
+            from memtui.tui.screens.index import ask_to_rebuild
 
-    def _ask_for_rebuild(self, cost: RebuildCost) -> None:
-        from memtui.tui.screens.dialogs import ConfirmRebuild
+            ask_to_rebuild(view, view.engine, self._rebuild_begun)
 
-        provider = self.view.status.provider if self.view.status is not None else None
-        name = (provider.actual or provider.requested) if provider is not None else ""
-        self.view.app.push_screen(ConfirmRebuild(cost, name), self._rebuild_confirmed)
-
-    def _rebuild_confirmed(self, confirmed: bool | None) -> None:
-        if confirmed and self.view.engine is not None:
-            self._sync_asked = True
-            self.view.engine.index.rebuild()
+    def _rebuild_begun(self) -> None:
+        self._sync_asked = True
 
     def stop(self) -> bool:
         """Stop the indexing that runs; false when none does."""
