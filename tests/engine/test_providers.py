@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from queue import Queue
 
+import numpy as np
 import pytest
 
 from memtui.bus import IndexSwapped, SearchReady, SyncFinished
 from memtui.embedding.choice import EmbeddingChoice
-from memtui.embedding.provider import Provider
+from memtui.embedding.provider import Provider, Vectors
 from memtui.embedding.registry import provider_names, unregister
 from memtui.engine import Engine
 from memtui.engine.providers.failover import FIRST_PROBE_SECONDS, LAST_PROBE_SECONDS
-from memtui.errors import ProviderError, SettingsError
+from memtui.engine.providers.slot import WatchedProvider
+from memtui.engine.providers.timer import Timer
+from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure, IndexState, Leg, LegStatus, Reason
+from tests.support.embedding import HashedProvider
 from tests.support.events import collect
 from tests.support.provider_scenes import (
     NOTES,
@@ -31,7 +37,7 @@ from tests.support.provider_scenes import (
     until,
     vector_leg,
 )
-from tests.support.services import DOWN, KEY_REFUSED, Service, registered
+from tests.support.services import DOWN, KEY_REFUSED, HandClock, Service, registered
 from tests.support.small_memory import own_index, writer_of
 
 
@@ -195,31 +201,6 @@ def test_vectors_of_two_models_are_never_compared(scene: Scene) -> None:
         settled(engine, "spare")
         assert vector_leg(engine, "garden").facts["model"] == "model-two"
         assert engine.search.ask("garden").hits[0].chunk.path == "memory/garden.md"
-
-
-@pytest.mark.parametrize("refusal", [KEY_REFUSED, DOWN])
-def test_none_means_none_also_while_indexing(scene: Scene, refusal: ProviderError) -> None:
-    with scene.open(fallback="none") as engine:
-        engine.index.sync(wait=True)
-        before = scene.meta()
-        scene.first.refusal = refusal
-        for number in range(16):
-            path = scene.root / f"memory/new-{number}.md"
-            path.write_text(f"A later note, number {number}.\n", encoding="utf-8")
-        engine.index.sync(wait=True)
-        status = engine.index.status()
-        assert (status.provider.actual, status.provider.state) == (None, Reason.PROVIDER_FAILED)
-        assert status.state is IndexState.DEGRADED
-        assert (status.chunks, status.vectors) == (len(NOTES) + 16, len(NOTES))
-        assert scene.meta() == before
-        assert engine.search.ask("later").hits
-        assert vector_leg(engine, "later").reason is Reason.PROVIDER_FAILED
-        assert scene.spare.choices == []
-        scene.first.refusal = None
-        ring(engine, scene.clock, FIRST_PROBE_SECONDS)
-        settled(engine, "first")
-        until(lambda: engine.index.status().vectors == len(NOTES) + 16)
-        assert engine.index.status().state is IndexState.READY
 
 
 def test_chunks_without_vectors_are_asked_for_again(scene: Scene) -> None:
@@ -495,16 +476,6 @@ def test_a_name_that_does_not_exist_changes_nothing(scene: Scene) -> None:
         assert vector_leg(engine).status is LegStatus.OK
 
 
-def test_keyword_search_alone_can_be_chosen(scene: Scene) -> None:
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
-        engine.providers.switch(EmbeddingChoice("none"))
-        until(lambda: engine.wait_idle() and scene.meta()["provider"] == "none")
-        assert vector_leg(engine).reason is Reason.DISABLED
-        assert engine.index.status().provider.actual is None
-        assert engine.search.ask("heron").hits
-
-
 def test_the_cost_counts_what_is_not_in_the_cache(scene: Scene) -> None:
     scene.spare.remote = True
     with registered(scene.spare), scene.open() as engine:
@@ -585,23 +556,6 @@ def test_a_superseded_search_leaves_a_hanging_provider_at_once(scene: Scene) -> 
         assert "heron" not in scene.first.queries
 
 
-def test_no_sentence_of_a_note_goes_to_a_service_to_illustrate_it(scene: Scene) -> None:
-    scene.first.remote = True
-    with registered(scene.first), scene.open() as engine:
-        engine.index.sync(wait=True)
-        ranked = engine.search.ask("heron")
-        sent = (list(scene.first.texts), list(scene.first.queries))
-        passages = engine.explain.passages(ranked, ranked.hits[0].chunk.id)
-        assert passages.model == "model-two"
-        assert passages.found
-        assert (scene.first.texts, scene.first.queries) == sent
-    with registered(scene.first), scene.open(fallback="none") as engine:
-        ranked = engine.search.ask("heron")
-        passages = engine.explain.passages(ranked, ranked.hits[0].chunk.id)
-        assert (passages.found, passages.reason) == ((), Reason.DISABLED)
-    assert scene.first.texts == sent[0]
-
-
 def test_under_many_switches_a_text_is_always_nearest_to_itself(scene: Scene) -> None:
     """A vector of one model, compared with those of another, would say anything but 1."""
     queries = {}
@@ -633,3 +587,130 @@ def test_under_many_switches_a_text_is_always_nearest_to_itself(scene: Scene) ->
         assert not engine.index.status().errors
     assert set(seen) == {"model-one", "model-two"}
     assert set(Counter(scene.first.texts + scene.spare.texts).values()) == {2}, "once by each"
+
+
+# --- a provider that is watched ----------------------------------------------------------------
+
+
+class Odd(HashedProvider):
+    """Answers documents as it is told."""
+
+    def __init__(self, answer: Callable[[int], Vectors]) -> None:
+        super().__init__(dimensions=8)
+        self.give = answer
+
+    def embed_documents(
+        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
+    ) -> Vectors:
+        if cancelled is not None and cancelled():
+            raise Cancelled
+        return self.give(len(texts))
+
+
+def rows(count: int, dimensions: int = 8) -> Vectors:
+    return np.ones((count, dimensions), dtype=np.float32)
+
+
+def never() -> bool:
+    return False
+
+
+def test_answers_and_failures_are_reported() -> None:
+    heard: list[ProviderError | None] = []
+    inner = HashedProvider(fail_next=1)
+    provider = WatchedProvider(inner, heard.append, never, 64)
+    with pytest.raises(ProviderError, match="told to fail"):
+        provider.embed_query("one")
+    provider.embed_query("two")
+    provider.embed_documents(["three"])
+    assert [error is None for error in heard] == [False, True, True]
+    assert (provider.name, provider.model, provider.dimensions) == (inner.name, inner.model, 64)
+    assert provider.usage() == inner.usage()
+
+
+@pytest.mark.parametrize(
+    ("answer", "failure"),
+    [
+        (lambda count: rows(count - 1), Failure.BAD_ANSWER),
+        (lambda count: rows(count + 1), Failure.BAD_ANSWER),
+        (lambda count: rows(0), Failure.BAD_ANSWER),
+        (lambda count: rows(count, 7), Failure.DIMENSIONS_DIFFER),
+        (lambda count: rows(count)[0], Failure.BAD_ANSWER),
+    ],
+)
+def test_an_answer_of_another_shape_is_a_failure(
+    answer: Callable[[int], Vectors], failure: Failure
+) -> None:
+    heard: list[ProviderError | None] = []
+    provider = WatchedProvider(Odd(answer), heard.append, never, 8)
+    with pytest.raises(ProviderError) as raised:
+        provider.embed_documents(["one", "two", "three"])
+    assert raised.value.failure == failure
+    assert heard == [raised.value]
+
+
+def test_a_stop_is_no_failure_and_reaches_the_provider() -> None:
+    heard: list[ProviderError | None] = []
+    closing = threading.Event()
+    provider = WatchedProvider(Odd(rows), heard.append, closing.is_set, 8)
+    with pytest.raises(Cancelled):
+        provider.embed_documents(["one"], cancelled=lambda: True)
+    closing.set()
+    with pytest.raises(Cancelled):
+        provider.embed_documents(["one"])
+    assert heard == []
+
+
+class TestAlarm:
+    def test_it_rings_when_it_is_time_and_only_once(self) -> None:
+        rung: Queue[None] = Queue()
+        clock = HandClock()
+        alarm = Timer(lambda: rung.put(None), name="test", clock=clock)
+        assert alarm.left() is None
+        alarm.set(30)
+        clock.now += 29
+        alarm.look()
+        assert alarm.left() == 1
+        assert rung.empty()
+        clock.now += 2
+        alarm.look()
+        rung.get(timeout=WAIT)
+        assert alarm.left() is None
+        alarm.close()
+        assert rung.empty()
+
+    def test_the_last_time_counts(self) -> None:
+        rung: Queue[None] = Queue()
+        alarm = Timer(lambda: rung.put(None), name="test", clock=HandClock())
+        alarm.set(30)
+        alarm.set(0)
+        rung.get(timeout=WAIT)
+        alarm.set(30)
+        alarm.cancel()
+        assert alarm.left() is None
+        alarm.close()
+        assert rung.empty()
+
+    def test_it_may_be_set_from_its_own_action(self) -> None:
+        rung: Queue[int] = Queue()
+
+        rings = iter(range(3))
+
+        def ring() -> None:
+            number = next(rings)
+            rung.put(number)
+            if number < 2:
+                alarm.set(0)
+
+        alarm = Timer(ring, name="test", clock=HandClock())
+        alarm.set(0)
+        assert [rung.get(timeout=WAIT) for _ in range(3)] == [0, 1, 2]
+        alarm.close()
+
+    def test_after_closing_it_never_rings(self) -> None:
+        rung: Queue[None] = Queue()
+        alarm = Timer(lambda: rung.put(None), name="test-closed", clock=HandClock())
+        alarm.close()
+        alarm.set(0)
+        assert "test-closed" not in {thread.name for thread in threading.enumerate()}
+        assert rung.empty()

@@ -15,7 +15,7 @@ from pathlib import Path
 from memtui.memory.workspace import demo_root
 from tests.e2e.terminal import Terminal, private_environment, terminal
 from tests.trials.report import Options, Outcome
-from tests.unit.test_local_offline import unplugged
+from tests.unit.test_local_models import unplugged
 
 _OPEN = ("open", "openat", "openat2", "creat")
 _BY_PATH = (

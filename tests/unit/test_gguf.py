@@ -15,14 +15,13 @@ import tracemalloc
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from memtui.embedding import gguf
 from memtui.embedding.choice import EmbeddingChoice
-from memtui.embedding.gguf import GgufProvider, ModelProcess
+from memtui.embedding.gguf import GgufProvider
 from memtui.embedding.gguf_file import ModelFile, ModelPlace, describe_file, file_names, find_model
 from memtui.embedding.provider import identity_of
 from memtui.embedding.registry import provider_identity
@@ -123,19 +122,6 @@ def test_it_knows_itself_without_loading(folder: Path, providers: dict[str, Gguf
     assert providers["bert"].reads("数据库")
 
 
-def test_other_weights_or_settings_are_another_identity(folder: Path, tmp_path: Path) -> None:
-    choices = [
-        choice_for(folder / "bert.gguf"),
-        choice_for(tiny_bert(tmp_path / "bert.gguf", seed=2)),
-        choice_for(folder / "bert.gguf", query_prefix="query: "),
-        choice_for(folder / "bert.gguf", document_prefix="query: "),
-        choice_for(folder / "bert.gguf", dimensions=16),
-    ]
-    assert len({gguf.identity(choice).fingerprint for choice in choices}) == len(choices)
-    renamed = gguf.identity(choice_for(folder / "bert.gguf", model="My model"))
-    assert renamed.model == "My model"
-
-
 def test_vectors_can_be_cut(folder: Path, providers: dict[str, GgufProvider]) -> None:
     cut = gguf.create(choice_for(folder / "bert.gguf", dimensions=16))
     whole = providers["bert"].embed_documents(TEXTS)[:, :16]
@@ -196,25 +182,6 @@ def test_a_process_that_dies_is_a_provider_error(own: GgufProvider) -> None:
             own.embed_documents(TEXTS)
         assert caught.value.failure == Failure.MODEL_FAILED
         assert "\n" not in str(caught.value)
-
-
-def test_a_file_that_is_replaced_while_it_loads_is_not_taken_for_the_one_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tiny_bert(tmp_path / "model.gguf")
-    other = tiny_bert(tmp_path / "other.gguf", seed=2)
-    # Same size and time: only the content tells.
-    os.utime(other, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
-
-    class Slow(ModelProcess):
-        def __init__(self, *args: Any, **options: Any) -> None:
-            other.replace(path)
-            super().__init__(*args, **options)
-
-    monkeypatch.setattr(gguf, "ModelProcess", Slow)
-    detail, _, kind = failure(choice_for(path))
-    assert "was changed while it was loaded" in detail
-    assert kind is Failure.BROKEN_FILE
 
 
 def test_the_process_ends_with_the_one_that_started_it(folder: Path) -> None:

@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,12 +122,6 @@ def test_where_a_place_is_named_no_other_is_looked_at(home: Path) -> None:
     assert found == FoundKey(problem="the variable TEAM_KEY (embedding.key_env) is not set")
     failing = KeyPlaces(command=python("raise SystemExit(3)"))
     assert not find(home, failing, OPENAI_API_KEY=KEY).is_there
-
-
-def test_a_command_stands_in_for_a_variable_that_is_not_set(home: Path) -> None:
-    places = KeyPlaces(variable="TEAM_KEY", command=f"echo {OTHER}")
-    assert find(home, places).value == OTHER
-    assert find(home, places, TEAM_KEY=KEY).value == KEY
 
 
 @pytest.mark.parametrize("value", [f"{KEY}\nX-Other: 1", f"{KEY}\x7f", f"{KEY}é"])
@@ -383,21 +376,3 @@ def test_a_key_of_openclaw_that_cannot_be_read(home: Path, key: object, why: str
     assert not found.is_there
     assert why in found.problem
     assert "SECRET" not in repr(found)
-
-
-def test_a_broken_configuration_of_openclaw(home: Path) -> None:
-    (home / ".openclaw" / "openclaw.json").write_text('{"key": "SECRET', encoding="utf-8")
-    found = find(home)
-    assert not found.is_there
-    assert "OpenClaw's configuration: " in found.problem
-    assert "openclaw.json:1" in found.problem
-    assert "SECRET" not in repr(found)
-    assert find(home, OPENAI_API_KEY=KEY).value == KEY
-
-
-def test_the_environment_of_the_process(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    choice = replace(EmbeddingChoice("openai"))
-    assert find_key(OPENAI, address_of(OPENAI), choice).value == KEY
-    assert has_key(OPENAI, address_of(OPENAI), choice).origin == "OPENAI_API_KEY"

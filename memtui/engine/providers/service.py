@@ -19,7 +19,6 @@ from memtui.embedding.registry import (
 )
 from memtui.engine.providers.slot import (
     KEYWORD_ONLY,
-    Outage,
     SentTo,
     as_provider_error,
     choice_for,
@@ -27,7 +26,7 @@ from memtui.engine.providers.slot import (
 )
 from memtui.engine.source import RebuildCost
 from memtui.errors import Cancelled, IndexUnusable, MemtuiError, SettingsError
-from memtui.model import ProbeResult, ProviderListing, ProviderState
+from memtui.model import Failure, ProbeResult, ProviderListing, ProviderState
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
@@ -168,14 +167,14 @@ def probe(choice: EmbeddingChoice, cancelled: Callable[[], bool] | None = None) 
         return ProbeResult(registration.name, False, "stopped", model=model)
     except Exception as error:
         # Whatever its libraries raise is what the probe was to find out.
-        outage = Outage.of(as_provider_error(error))
+        outage = as_provider_error(error)
         identity = provider or registration.identity(choice)
         return ProbeResult(
             provider.name if provider is not None else choice.provider,
             False,
             outage.message,
             outage.hint,
-            outage.failure,
+            Failure(outage.failure),
             address=provider.address if provider is not None else "",
             model=identity.model,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memtui.embedding.choice import NONE, EmbeddingChoice, choice_of, other_of
@@ -164,7 +164,7 @@ class WatchedProvider:
         except Exception as error:
             if self._closing():
                 raise Cancelled from error
-            failed = as_provider_error(error)
+            failed = error if isinstance(error, ProviderError) else as_provider_error(error)
             self._report(failed)
             raise failed from error
         self._report(None)
@@ -181,34 +181,18 @@ class WatchedProvider:
 
 
 def as_provider_error(error: Exception) -> ProviderError:
-    """The error itself, or one that says which error of a library or of the settings it was."""
-    if isinstance(error, ProviderError):
-        return error
-    if isinstance(error, SettingsError):
-        return ProviderError(error.message, hint=error.hint, failure=Failure.BAD_SETTING)
+    """What an error of a provider, of its library or of the settings says, safe to show."""
+    if isinstance(error, ProviderError | SettingsError):
+        failure = error.failure if isinstance(error, ProviderError) else Failure.BAD_SETTING
+        return ProviderError(safe_line(error.message), hint=safe_line(error.hint), failure=failure)
     text = safe_line(" ".join(str(error).split()))[:300]
     kind = type(error).__name__
-    return ProviderError(f"{kind}: {text}" if text else kind, failure=Failure.MODEL_FAILED)
+    return ProviderError(f"{kind}: {text}" if text else kind)
 
 
 def _rows(count: tuple[int, ...]) -> str:
     number = count[0] if count else 1
     return f"{number} {'vector' if number == 1 else 'vectors'}"
-
-
-@dataclass(frozen=True, slots=True)
-class Outage:
-    """How a provider failed."""
-
-    message: str
-    """One line, without the hint."""
-    failure: Failure
-    hint: str = ""
-
-    @classmethod
-    def of(cls, error: ProviderError) -> Outage:
-        """Make it of the error of a call."""
-        return cls(safe_line(error.message), Failure(error.failure), safe_line(error.hint))
 
 
 class ProviderSlot:
@@ -231,7 +215,7 @@ class ProviderSlot:
         self.provider: WatchedProvider | None = None
         self.is_loaded = self.registration is None
         """Whether loading was tried, with success or not."""
-        self.outage: Outage | None = None
+        self.outage: ProviderError | None = None
         """How it failed, for good or too often; `None` while it may be asked."""
         self.misses = 0
         """Calls that failed one after the other."""
@@ -272,7 +256,7 @@ class ProviderSlot:
                 except Exception as error:
                     # Its libraries may raise anything while they load, and settings that were
                     # right when it was chosen may mean no model any more.
-                    self.outage = Outage.of(as_provider_error(error))
+                    self.outage = as_provider_error(error)
                 self.is_loaded = True
             return self.provider
 
