@@ -10,7 +10,13 @@ from typing import Any, Final
 from memtui.model import DateRule, Fusion, Ranking
 from memtui.model.rankings import SearchMode
 from memtui.settings.keys import leaves
-from memtui.settings.openclaw.releases import Release, effective, known_release, layout_of
+from memtui.settings.openclaw.releases import (
+    Release,
+    effective,
+    has_no_effect,
+    known_release,
+    layout_of,
+)
 from memtui.settings.openclaw.schema import (
     DEFAULT_WEIGHTS,
     MAX_CANDIDATES,
@@ -174,31 +180,43 @@ def fragment(ranking: Ranking, release: str) -> Fragment:
     that differ from it. Raises `ValueError` for a release without a profile.
     """
     known = known_release(release)
-    query: dict[str, Any] = {
-        "maxResults": _results(ranking),
-        "minScore": 0.0 if ranking.min_score is None else ranking.min_score,
+    base = effective(MemorySearchConfig(), known).search
+    hybrid = ranking.search_mode is not SearchMode.VECTOR_ONLY
+    written = {
+        "query.maxResults": (_results(ranking), base.max_results),
+        "query.minScore": (ranking.min_score or 0.0, base.min_score),
+        "query.hybrid.enabled": (hybrid, base.hybrid_enabled),
+        "query.hybrid.vectorWeight": (ranking.vector_weight, base.vector_weight),
+        "query.hybrid.textWeight": (ranking.keyword_weight, base.text_weight),
+        "query.hybrid.candidateMultiplier": (_multiplier(ranking), base.candidate_multiplier),
+        "query.hybrid.mmr.enabled": (ranking.mmr.enabled, base.mmr_enabled),
+        "query.hybrid.mmr.lambda": (ranking.mmr.lambda_, base.mmr_lambda),
+        "query.hybrid.temporalDecay.enabled": (ranking.decay.enabled, base.decay_enabled),
+        "query.hybrid.temporalDecay.halfLifeDays": (_half_life(ranking), base.half_life_days),
     }
-    if known != "2026.9":
-        query["hybrid"] = {
-            "enabled": ranking.search_mode is not SearchMode.VECTOR_ONLY,
-            "vectorWeight": ranking.vector_weight,
-            "textWeight": ranking.keyword_weight,
-            "candidateMultiplier": _multiplier(ranking),
-            "mmr": {"enabled": ranking.mmr.enabled, "lambda": ranking.mmr.lambda_},
-            "temporalDecay": {
-                "enabled": ranking.decay.enabled,
-                "halfLifeDays": _half_life(ranking),
-            },
-        }
-    document: dict[str, Any] = {"query": query}
-    for step in reversed(layout_of(known).split(".")):
-        document = {step: document}
     lines = [f"// OpenClaw {known}: merge into openclaw.json", "{"]
-    _write(document, "", 1, lines, _defaults(known))
-    lines.append("}")
+    inside: list[str] = []
+    for key, (value, default) in written.items():
+        if has_no_effect(key, known):
+            continue
+        *tables, name = f"{layout_of(known)}.{key}".split(".")
+        shared = next(
+            (at for at, name in enumerate(inside) if tables[at : at + 1] != [name]), len(inside)
+        )
+        lines += _closed(len(inside), shared)
+        inside = tables
+        lines += [f"{_INDENT * (at + 1)}{inside[at]}: {{" for at in range(shared, len(inside))]
+        note = "" if value == default else f" // default {_json(default)}"
+        lines.append(f"{_INDENT * (len(inside) + 1)}{name}: {_json(value)},{note}")
+    lines += [*_closed(len(inside), 0), "}"]
     cannot = [*_common(ranking, known)]
     cannot += _fixed(ranking) if known == "2026.9" else _unlike(ranking, known)
     return Fragment("\n".join(lines) + "\n", tuple(cannot))
+
+
+def _closed(depth: int, shared: int) -> list[str]:
+    """The ends of the tables below the first `shared` ones."""
+    return [f"{_INDENT * at}}}," for at in range(depth, shared, -1)]
 
 
 def _results(ranking: Ranking) -> int:
@@ -214,43 +232,12 @@ def _half_life(ranking: Ranking) -> int:
     return max(1, math.floor(days)) if math.isfinite(days) else 36500
 
 
-def _write(
-    table: dict[str, Any], path: str, depth: int, lines: list[str], defaults: dict[str, Any]
-) -> None:
-    for name, value in table.items():
-        here = f"{path}.{name}" if path else name
-        if isinstance(value, dict):
-            lines.append(f"{_INDENT * depth}{name}: {{")
-            _write(value, here, depth + 1, lines, defaults)
-            lines.append(f"{_INDENT * depth}}},")
-            continue
-        default = defaults[here[here.index("query.") :]]
-        note = "" if value == default else f" // default {_json(default)}"
-        lines.append(f"{_INDENT * depth}{name}: {_json(value)},{note}")
-
-
 def _json(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return repr(value)
-
-
-def _defaults(release: Release) -> dict[str, Any]:
-    base = effective(MemorySearchConfig(), release).search
-    return {
-        "query.maxResults": base.max_results,
-        "query.minScore": base.min_score,
-        "query.hybrid.enabled": base.hybrid_enabled,
-        "query.hybrid.vectorWeight": base.vector_weight,
-        "query.hybrid.textWeight": base.text_weight,
-        "query.hybrid.candidateMultiplier": base.candidate_multiplier,
-        "query.hybrid.mmr.enabled": base.mmr_enabled,
-        "query.hybrid.mmr.lambda": base.mmr_lambda,
-        "query.hybrid.temporalDecay.enabled": base.decay_enabled,
-        "query.hybrid.temporalDecay.halfLifeDays": base.half_life_days,
-    }
 
 
 def _common(ranking: Ranking, release: Release) -> list[str]:

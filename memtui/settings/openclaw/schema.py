@@ -18,6 +18,7 @@ DEFAULT_HALF_LIFE: Final = 30
 DEFAULT_LAMBDA: Final = 0.7
 _LARGEST: Final = 2**53 - 1
 _Read = TypeVar("_Read")
+_Default = TypeVar("_Default")
 
 
 def flag(value: Any) -> bool:
@@ -98,11 +99,6 @@ def count(low: int) -> Callable[[Any], int]:
     return read
 
 
-def at_least_zero(value: Any) -> int:
-    """Read a number, rounded down and clamped to 0 and above."""
-    return _floored(number(value), 0, _LARGEST)
-
-
 def positive(value: Any) -> float:
     """Read a finite number from 0 on."""
     found = number(value)
@@ -116,34 +112,28 @@ def share(value: Any) -> float:
     return min(1.0, max(0.0, number(value)))
 
 
-def mmr_lambda(value: Any) -> float:
-    """Read the lambda of MMR, clamped to 0 to 1; what is not finite becomes the default 0.7."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return DEFAULT_LAMBDA
-    return share(value)
+def floored(low: int, high: int = _LARGEST) -> Callable[[Any], int]:
+    """Make a reader of numbers that are rounded down and clamped."""
+    return lambda value: math.floor(min(float(high), max(float(low), number(value))))
 
 
-def multiplier(value: Any) -> int:
-    """Read how many times the results are candidates: rounded down, clamped to 1 to 20."""
-    return _floored(number(value), 1, 20)
+def finite_or(
+    otherwise: _Default, read: Callable[[Any], _Read]
+) -> Callable[[Any], _Read | _Default]:
+    """Make a reader that takes another value for a number that is not finite."""
+
+    def read_finite(value: Any) -> _Read | _Default:
+        if isinstance(value, float) and not math.isfinite(value):
+            return otherwise
+        return read(value)
+
+    return read_finite
 
 
-def half_life(value: Any) -> int:
-    """Read a half-life in days: rounded down, at least 1; what is not finite becomes 30."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return DEFAULT_HALF_LIFE
-    return _floored(number(value), 1, _LARGEST)
-
-
-def entries(value: Any) -> int | None:
-    """Read a number of entries: rounded down, at least 1; what is not finite means no limit."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return _floored(number(value), 1, _LARGEST)
-
-
-def _floored(value: float, low: int, high: int) -> int:
-    return math.floor(min(float(high), max(float(low), value)))
+multiplier: Final = floored(1, 20)
+"""Reads how many times the results are candidates."""
+half_life: Final = finite_or(DEFAULT_HALF_LIFE, floored(1))
+"""Reads a half-life in days."""
 
 
 def sources(value: Any) -> tuple[str, ...]:
@@ -290,11 +280,11 @@ class MemorySearchConfig:
     text_weight: float = _key("query.hybrid.textWeight", share, 0.3)
     candidate_multiplier: int = _key("query.hybrid.candidateMultiplier", multiplier, 4)
     mmr_enabled: bool = _key("query.hybrid.mmr.enabled", flag, False)
-    mmr_lambda: float = _key("query.hybrid.mmr.lambda", mmr_lambda, 0.7)
+    mmr_lambda: float = _key("query.hybrid.mmr.lambda", finite_or(DEFAULT_LAMBDA, share), 0.7)
     decay_enabled: bool = _key("query.hybrid.temporalDecay.enabled", flag, False)
     half_life_days: int = _key("query.hybrid.temporalDecay.halfLifeDays", half_life, 30)
     cache_enabled: bool = _key("cache.enabled", flag, True)
-    cache_max_entries: int | None = _key("cache.maxEntries", entries, None)
+    cache_max_entries: int | None = _key("cache.maxEntries", finite_or(None, floored(1)), None)
     multimodal_enabled: bool = _key("multimodal.enabled", flag, False)
     multimodal_modalities: tuple[str, ...] = _key("multimodal.modalities", modalities, ())
     multimodal_max_file_bytes: int = _key("multimodal.maxFileBytes", count(1), 10 * 2**20)
@@ -303,8 +293,8 @@ class MemorySearchConfig:
     sync_watch: bool = _key("sync.watch", flag, True)
     watch_debounce_ms: int = _key("sync.watchDebounceMs", count(0), 1500)
     interval_minutes: float = _key("sync.intervalMinutes", positive, 0)
-    delta_bytes: int = _key("sync.sessions.deltaBytes", at_least_zero, 100_000)
-    delta_messages: int = _key("sync.sessions.deltaMessages", at_least_zero, 50)
+    delta_bytes: int = _key("sync.sessions.deltaBytes", floored(0), 100_000)
+    delta_messages: int = _key("sync.sessions.deltaMessages", floored(0), 50)
     post_compaction_force: bool = _key("sync.sessions.postCompactionForce", flag, True)
     citations: str = "auto"
     """`memory.citations`: on, off or auto."""
