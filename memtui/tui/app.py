@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
 from collections.abc import Mapping
@@ -31,8 +30,10 @@ from memtui.bus import (
     SyncFinished,
 )
 from memtui.model import Chunk, Ranking
+from memtui.report.export import save
+from memtui.settings.storage import make_private
 from memtui.text.sanitize import safe_line
-from memtui.tui.background import show_worker_error
+from memtui.tui.background import in_background, show_worker_error, tell
 from memtui.tui.bindings import bindings, resolve_keymap
 from memtui.tui.bridge import IndexContentChanged, IndexStatusChanged, Published
 from memtui.tui.commands import MemtuiCommands
@@ -230,21 +231,16 @@ class MemtuiApp(App[int]):
         name = f"memtui-{datetime.now():%Y-%m-%d-%H%M%S}.svg"
         path = (self.options.state_dir or Path.cwd()) / "screenshots" / name
 
-        async def write() -> None:
-            from memtui.report.export import ExportFailed, save
-            from memtui.settings.storage import make_private
+        def write() -> None:
+            make_private(path.parent)
+            save(path, svg, force=True, mode=0o600)
 
-            try:
-                await asyncio.to_thread(make_private, path.parent)
-                await asyncio.to_thread(save, path, svg, force=True, mode=0o600)
-            except (OSError, ExportFailed) as error:
-                text = f"screenshot not saved: {error}"
-                self.notify(safe_line(text), markup=False, severity="error")
-            else:
-                self.notify(f"saved {safe_line(str(path))}", markup=False)
-
-        self.run_worker(
-            write(), exit_on_error=False, group="screenshot", description="save the screenshot"
+        in_background(
+            self,
+            write,
+            lambda nothing: tell(self, f"saved {safe_line(str(path))}"),
+            lambda error: tell(self, f"screenshot not saved: {error}", error=True),
+            description="save the screenshot",
         )
 
     def settings_written(
@@ -390,9 +386,7 @@ class MemtuiApp(App[int]):
     def _browse_screen(self) -> BrowseScreen | None:
         from memtui.tui.screens.browse import BrowseScreen
 
-        if not self._is_open():
-            return None
-        if self._browse is None:
+        if self._browse is None and self._is_open():
             self._browse = BrowseScreen(self.options)
             self.install_screen(self._browse, "browse")
         return self._browse
@@ -400,9 +394,7 @@ class MemtuiApp(App[int]):
     def _sessions_screen(self) -> SessionsScreen | None:
         from memtui.tui.screens.sessions import SessionsScreen
 
-        if not self._is_open():
-            return None
-        if self._sessions is None:
+        if self._sessions is None and self._is_open():
             self._sessions = SessionsScreen(self.options)
             self.install_screen(self._sessions, "sessions")
         return self._sessions

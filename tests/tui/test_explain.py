@@ -380,11 +380,11 @@ async def test_the_panel_grows_with_its_lines_and_has_a_hint() -> None:
         assert "Select a result" in screen_text(pilot.app)
         small = panel.size.height
         result = ranked()
-        panel.show(result, result.hits[1].chunk.id)
+        panel.explain(result, result.hits[1].chunk.id)
         await pilot.pause()
         assert panel.size.height > small
         assert "SHOWN at rank 2" in screen_text(pilot.app)
-        panel.show(result, "no such chunk")
+        panel.explain(result, "no such chunk")
         await pilot.pause()
         assert "Select a result" in screen_text(pilot.app)
 

@@ -53,7 +53,7 @@ def _preview_loading(attack: str) -> Widget:
 def _why(attack: str) -> Widget:
     panel = WhyPanel()
     result = hostile_ranked()
-    panel.show(result, result.hits[2].chunk.id)
+    panel.explain(result, result.hits[2].chunk.id)
     return panel
 
 

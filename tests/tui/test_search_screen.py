@@ -26,7 +26,7 @@ from memtui.model import (
 )
 from memtui.tui.bridge import IndexContentChanged
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.dialogs import ConfirmRebuild, HistoryScreen
+from memtui.tui.screens.dialogs import Chooser, ConfirmRebuild
 from memtui.tui.screens.search.search_controller import SearchFlow
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import Running, press, running, settle, until
@@ -378,7 +378,7 @@ async def test_history_is_offered_and_survives_in_the_state_folder(
         await run.press("enter", "slash")
         await run.search("nas")
         await run.press("enter", "ctrl+r")
-        assert isinstance(run.app.screen, HistoryScreen)
+        assert isinstance(run.app.screen, Chooser)
         await run.press(*"rou", "enter")
         await until(run.pilot, lambda: run.app.search_screen.flow.answered == "router")
     async with run_on(state_dir=state) as run:

@@ -170,7 +170,10 @@ _MOST_LINES = 14
 
 
 class Chooser(BaseScreen[str], ModalScreen[str]):
-    """Rows with one of them chosen; the result is the id of the row that was opened."""
+    """Rows with one of them chosen; the result is the id of the row that was opened.
+
+    With a filter, typing leaves the rows whose id holds every typed word.
+    """
 
     BINDING_GROUP_TITLE = "Choice"
     BINDINGS: ClassVar[list[BindingType]] = bindings("chooser")
@@ -180,27 +183,54 @@ class Chooser(BaseScreen[str], ModalScreen[str]):
         background: $background 60%;
         & #chooser-box { width: 80; max-width: 100%; height: auto; max-height: 100%; }
         & #chooser { background: $surface; }
+        & Input { border: round $primary; border-title-color: $primary; background: $background; }
+        & Input:focus { background-tint: $foreground 0%; }
     }
     """
 
-    def __init__(self, title: str, rows: Sequence[Row], chosen: str | None = None) -> None:
+    def __init__(
+        self,
+        title: str,
+        rows: Sequence[Row],
+        chosen: str | None = None,
+        *,
+        filtered: bool = False,
+    ) -> None:
         super().__init__()
         self._title = title
         self._rows = rows
         self._first = chosen
+        self._filtered = filtered
 
     def compose(self) -> ComposeResult:
         with Vertical(id="chooser-box"):
+            if self._filtered:
+                yield SafeInput(placeholder="filter", id="chooser-filter")
             yield RowList(id="chooser")
 
     def on_mount(self) -> None:
         """List the rows."""
-        lines = self.query_one("#chooser", RowList)
-        lines.styles.height = min(len(self._rows), _MOST_LINES) + 2
-        lines.border_title = Content(safe_line(self._title))
-        lines.border_subtitle = Content("⏎ open  esc back")
-        lines.set_rows(self._rows, self._first)
-        lines.focus()
+        rows = self.query_one("#chooser", RowList)
+        rows.styles.height = min(len(self._rows), _MOST_LINES) + 2
+        rows.border_title = Content(safe_line(self._title))
+        rows.border_subtitle = Content("⏎ open  esc back")
+        rows.set_rows(self._rows, self._first)
+        if not self._filtered:
+            rows.focus()
+
+    @on(Input.Changed)
+    def filter_changed(self, event: Input.Changed) -> None:
+        """Leave the rows that hold every typed word."""
+        event.stop()
+        words = event.value.lower().split()
+        rows = [row for row in self._rows if all(word in row.id.lower() for word in words)]
+        self.query_one(RowList).set_rows(rows)
+
+    @on(Input.Submitted)
+    def filter_submitted(self, event: Input.Submitted) -> None:
+        """Take the chosen row."""
+        event.stop()
+        self.query_one(RowList).action_open()
 
     @on(RowList.Opened)
     def opened(self, message: RowList.Opened) -> None:
@@ -213,81 +243,15 @@ class Chooser(BaseScreen[str], ModalScreen[str]):
         """Keep the choice here."""
         message.stop()
 
-
-SHOWN = 50
-
-
-class HistoryScreen(BaseScreen[str | None], ModalScreen[str | None]):
-    """The queries asked before, newest first; typing narrows them. Returns the chosen one."""
-
-    BINDINGS: ClassVar[list[BindingType]] = bindings("history")
-
-    DEFAULT_CSS = """
-    HistoryScreen {
-        align: center middle;
-        background: $background 60%;
-        & > Vertical { width: 76; max-width: 100%; height: 18; max-height: 100%; }
-        & Input { border: round $primary; border-title-color: $primary; background: $background; }
-        & Input:focus { background-tint: $foreground 0%; }
-        & RowList { height: 1fr; background: $background; }
-    }
-    """
-
-    def __init__(self, queries: Sequence[str]) -> None:
-        super().__init__()
-        self._queries = tuple(queries)
-
-    def compose(self) -> ComposeResult:
-        """A filter over a list."""
-        with Vertical():
-            yield SafeInput(placeholder="filter", id="history-filter")
-            yield RowList(id="history-list")
-
-    def on_mount(self) -> None:
-        """Show every query."""
-        self.query_one(Input).border_title = Content("Queries asked before")
-        self._show("")
-
-    @on(Input.Changed)
-    def filter_changed(self, event: Input.Changed) -> None:
-        """Show the queries that hold every typed word."""
-        event.stop()
-        self._show(event.value)
-
-    @on(Input.Submitted)
-    def filter_submitted(self, event: Input.Submitted) -> None:
-        """Return the chosen query."""
-        event.stop()
-        self.dismiss(self.query_one(RowList).chosen_id)
-
-    @on(RowList.Opened)
-    def query_opened(self, message: RowList.Opened) -> None:
-        """Return the query that was opened."""
-        message.stop()
-        self.dismiss(message.row_id)
-
-    @on(RowList.Chosen)
-    def query_chosen(self, message: RowList.Chosen) -> None:
-        """Keep the choice in this screen."""
-        message.stop()
-
     def action_move(self, step: int) -> None:
         """Move the choice while typing."""
         self.query_one(RowList).action_move(step)
 
-    def action_dismiss_none(self) -> None:
-        """Go back without a query."""
-        self.dismiss(None)
 
-    def _show(self, text: str) -> None:
-        words = text.lower().split()
-        found = [q for q in self._queries if all(word in q.lower() for word in words)][:SHOWN]
-        self.query_one(RowList).set_rows([_row(query) for query in found])
+def choose_query(queries: Sequence[str]) -> Chooser:
+    """Return a dialog with the queries asked before, newest first; typing narrows them."""
 
+    def row(query: str) -> Row:
+        return Row(query, lambda width: fmt.fit(Content(safe_line(query)), width))
 
-def _row(query: str) -> Row:
-    def draw(width: int) -> Content:
-        line = Content(safe_line(query))
-        return line.truncate(max(width, 1), ellipsis=True)
-
-    return Row(query, draw)
+    return Chooser("Queries asked before", [row(query) for query in queries], filtered=True)

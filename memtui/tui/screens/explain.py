@@ -36,7 +36,7 @@ from memtui.tui.widgets.line_view import TextBlock
 if TYPE_CHECKING:
     from memtui.engine import Engine
     from memtui.tui.app import MemtuiApp
-    from memtui.tui.screens.search.inquiry_controller import InquiryController
+    from memtui.tui.screens.search.screen import SearchScreen
 
 STEP_PAUSE = 0.12
 """Seconds on one chunk before the engine is asked about it, for a reader who steps on."""
@@ -73,7 +73,7 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
         ranking: Ranking | None = None,
         glyphs: Glyphs = UNICODE,
         engine: Engine | None = None,
-        search: InquiryController | None = None,
+        search: SearchScreen | None = None,
         follows: bool = False,
         folder: Path | None = None,
     ) -> None:
@@ -217,7 +217,7 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
         return self.query_one(f"#explain-{name}", TextBlock)
 
     def _title(self) -> Content:
-        pinned = self.search is not None and self.chunk_id in self.search.pins
+        pinned = self.search is not None and self.chunk_id in self.search.pinned
         mark = f"{self.glyphs.pin} " if pinned else ""
         named = (safe_line(self.explained.title), "bold")
         where = f"  {self.controller.heading}"
@@ -272,24 +272,24 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
             return
         self.controller.apply(choice)
         self.follows = True
-        self.search.follow_chunk(self.chunk_id)
+        self.search.inquiry.follow_chunk(self.chunk_id)
         if isinstance(choice, WordChange):
-            self.search.change_query(choice.query)
+            self.search.search.ask_query(choice.query)
         else:
-            self.search.change_ranking(self.controller.changed(choice))
+            self.search.rankings.change(self.controller.changed(choice))
 
     def action_undo(self) -> None:
         """Take back the change that was made last, here or below."""
         if self.search is None or not self.follows:
             self.notify(_NOTHING_APPLIED, markup=False)
             return
-        self.search.follow_chunk(self.chunk_id)
+        self.search.inquiry.follow_chunk(self.chunk_id)
         before = self.search.ranking
         last = self.controller.take_back(before)
         if last is not None and last.query is not None:
-            self.search.change_query(last.query)
+            self.search.search.ask_query(last.query)
             return
-        self.search.undo()
+        self.search.rankings.undo()
         if self.search.ranking == before:
             self.controller.note = ""
             self.notify(_NOTHING_APPLIED, markup=False)
@@ -297,7 +297,7 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
     def action_pin(self) -> None:
         """Follow this chunk through every query, or do not any more."""
         if self.search is not None and self.explained.chunk is not None:
-            self.search.pin_chunk(self.explained.chunk)
+            self.search.inquiry.pin_chunk(self.explained.chunk)
             self.query_one("#explain-box").border_title = self._title()
 
     def action_show_chunk(self) -> None:
@@ -312,8 +312,8 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
         if any(isinstance(screen, CompareScreen) for screen in self.app.screen_stack):
             self.action_close()
         elif self.search is not None:
-            self.search.follow_chunk(self.chunk_id)
-            self.search.compare()
+            self.search.inquiry.follow_chunk(self.chunk_id)
+            self.search.rankings.compare()
 
     def action_copy(self, format_: str) -> None:
         """Copy the explanation as plain text or as Markdown."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 from textual.content import Content
-from textual.geometry import Size
-from textual.widget import Widget
 
 from memtui.model import Hit, Leg, Ranked, Stage
 from memtui.ranking.trace import find
@@ -14,6 +12,7 @@ from memtui.report.explanation import verdict_words
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.present.report import STYLES, step_glyph
+from memtui.tui.widgets.line_view import TextBlock
 
 _WORD = 12
 _BESIDE_ONLY = (Stage.FUSION, Stage.IDENTITY, Stage.TIERS, Stage.EXACT_PATH)
@@ -79,57 +78,33 @@ def _step_lines(step: ScoreStep, width: int, glyphs: Glyphs) -> list[Content]:
     return [line, *(Content.assemble(indent, part) for part in parts)]
 
 
-class WhyPanel(Widget, can_focus=True):
+class WhyPanel(TextBlock, can_focus=True):
     """Why the selected result has its rank; as tall as that needs."""
 
     DEFAULT_CSS = """
     WhyPanel {
-        height: auto;
         min-height: 3;
         border: round $foreground 25%;
         border-title-color: $text-muted;
         padding: 0 1;
-        text-wrap: nowrap;
-        text-overflow: ellipsis;
-        &:focus {
-            border: round $primary;
-            border-title-color: $primary;
-        }
+        &:focus { border: round $primary; border-title-color: $primary; }
     }
     """
-
     HELP = "The numbers that put the selected result where it is. `x` shows all of them."
 
     def __init__(self, *, glyphs: Glyphs = UNICODE, id: str | None = "why") -> None:  # noqa: A002
         super().__init__(id=id)
         self.glyphs = glyphs
         self.border_title = "Why this rank"
-        self._ranked: Ranked | None = None
-        self._chunk_id: str | None = None
-        self._counted = 0
-        """Lines when the height was chosen."""
+        self.explain(None, None)
 
-    def show(self, ranked: Ranked | None, chunk_id: str | None) -> None:
+    def explain(self, ranked: Ranked | None, chunk_id: str | None) -> None:
         """Explain a chunk of a result list; nothing when there is none."""
-        self._ranked = ranked
-        self._chunk_id = chunk_id
-        lines = len(self._lines(self.content_size.width))
-        # Not against the height at hand, which may be capped: that would be a layout every time.
-        # Where nothing was counted yet, the layout that first shows this pane counts.
-        self.refresh(layout=0 < self._counted != lines)
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Count the lines at this width."""
-        self._counted = len(self._lines(width))
-        return self._counted
+        def lines(width: int) -> list[Content]:
+            room = max(16, width)
+            if ranked is None or chunk_id is None or chunk_id not in ranked.pool.chunks:
+                return Content.styled(_EMPTY, fmt.MUTED).wrap(room)
+            return why_lines(ranked, chunk_id, room, self.glyphs)
 
-    def render(self) -> Content:
-        """Write the lines at the present width."""
-        return Content("\n").join(self._lines(self.content_size.width))
-
-    def _lines(self, width: int) -> list[Content]:
-        room = max(16, width)
-        ranked, chunk_id = self._ranked, self._chunk_id
-        if ranked is None or chunk_id is None or chunk_id not in ranked.pool.chunks:
-            return Content.styled(_EMPTY, fmt.MUTED).wrap(room)
-        return why_lines(ranked, chunk_id, room, self.glyphs)
+        self.show(lines)

@@ -24,10 +24,9 @@ from memtui.tui.screens.browse.file_list import FileList, RecallCounter
 from memtui.tui.screens.browse.file_words import file_line, folder_line
 from memtui.tui.screens.browse.reader import Reader, Target, day_filter
 from memtui.tui.screens.browse.tree import Sort
-from memtui.tui.widgets.file_view import FileView
+from memtui.tui.widgets.file_view import FileView, RenderedView
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.query_bar import LONGEST, SafeInput
-from memtui.tui.widgets.rendered_view import RenderedView
 from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.timeline import DayOpened, Timeline
 

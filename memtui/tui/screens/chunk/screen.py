@@ -362,9 +362,9 @@ class ChunkScreen(BaseScreen[None]):
     def action_pin(self) -> None:
         """Follow the chunk on the search screen, or do not any more."""
         if chunk := self.lookup.chunk:
-            search = self.memtui.search_screen.inquiry
-            search.pin_chunk(chunk)
-            is_pinned = chunk.id in search.pins
+            search = self.memtui.search_screen
+            search.inquiry.pin_chunk(chunk)
+            is_pinned = chunk.id in search.pinned
             tell(self, "Pinned on the search screen." if is_pinned else "Not pinned any more.")
 
     def action_sort(self) -> None:

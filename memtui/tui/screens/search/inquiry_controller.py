@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from memtui.model import Chunk, Ranked, Ranking
@@ -72,7 +72,7 @@ class InquiryController:
             ranking=view.ranking if is_shown else ranking,
             glyphs=view.glyphs,
             engine=view.engine,
-            search=self,
+            search=view,
             follows=is_shown,
             folder=folder / "explanations" if folder is not None else None,
         )
@@ -87,34 +87,6 @@ class InquiryController:
         known = view.ranked.pool.chunks if view.ranked is not None else {}
         if chunk_id is not None and chunk_id in known and chunk_id != view.selected_id:
             view.lists.choose(chunk_id)
-
-    # --- what the explain screen asks -----------------------------------------------------------
-
-    @property
-    def ranking(self) -> Ranking:
-        """What is asked for at present."""
-        return self.view.ranking
-
-    @property
-    def pins(self) -> Sequence[str]:
-        """Ids of the pinned chunks, the newest last."""
-        return self.view.pinned
-
-    def change_ranking(self, ranking: Ranking, *, at_end: str = "") -> None:
-        """Rank with other parameters."""
-        self.view.rankings.change(ranking, at_end=at_end)
-
-    def undo(self) -> None:
-        """Take the last change of the ranking back."""
-        self.view.rankings.undo()
-
-    def compare(self) -> None:
-        """Put two rankings side by side."""
-        self.view.rankings.compare()
-
-    def change_query(self, text: str) -> None:
-        """Ask another query, as finished."""
-        self.view.search.ask_query(text)
 
     def follow_chunk(self, chunk_id: str | None) -> None:
         """Choose this chunk in the next whole list."""

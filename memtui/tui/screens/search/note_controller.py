@@ -9,6 +9,7 @@ from memtui.model import citation
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui.background import Timers, in_background, tell
 from memtui.tui.place_actions import edit_place
+from memtui.tui.screens.dialogs import choose_query
 from memtui.tui.widgets.result_rows import FILE, QUERY
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class NoteController:
         """Show a chunk of the pool in the preview and the why-panel."""
         view = self.view
         view.selected_id = chunk_id
-        view.why.show(view.ranked, chunk_id)
+        view.why.explain(view.ranked, chunk_id)
         chunk = view.selected_chunk()
         if chunk is not None:
             self._want_source(chunk.path)
@@ -290,11 +291,10 @@ class NoteController:
 
     def choose_query(self) -> None:
         """Choose among the queries asked before."""
-        from memtui.tui.screens.dialogs import HistoryScreen
 
         def choose(query: str | None) -> None:
             if query is not None:
                 self.view.search.set_query(query)
 
         self.remember_query()
-        self.view.app.push_screen(HistoryScreen(self.history.queries), choose)
+        self.view.app.push_screen(choose_query(self.history.queries), choose)

@@ -177,7 +177,6 @@ class SearchScreen(BaseScreen[None]):
         self.query_one("#problems").display = False
         self.lists.name("Results")
         self.near.border_title = Content("Not shown")
-        self.why.show(None, None)
         self.rankings.show_parameters()
         self.search.show_start()
         self.query_input.focus()
