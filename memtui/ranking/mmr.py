@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from memtui.model import Chunk, Numbers, Operation, Reason, Stage
@@ -54,16 +54,11 @@ def tokenize(text: str) -> frozenset[str]:
     lower = text.lower()
     tokens = set(_WORD.findall(lower))
     if not lower.isascii():
-        for run in _cjk_run().findall(lower):
+        # Compiled for the first text that may hold one: so large a set takes a millisecond.
+        for run in re.findall(f"[{_CJK}]+", lower):
             tokens.update(run)
             tokens.update(run[i : i + 2] for i in range(len(run) - 1))
     return frozenset(tokens)
-
-
-@cache
-def _cjk_run() -> re.Pattern[str]:
-    # Compiled for the first text that may hold one: so large a set takes a millisecond.
-    return re.compile(f"[{_CJK}]+")
 
 
 def jaccard(a: frozenset[str] | set[str], b: frozenset[str] | set[str]) -> float:
@@ -90,27 +85,12 @@ def mmr_score(relevance: float, max_similarity: float, lambda_: float) -> float:
 
 
 def similarity_matrix(chunks: Sequence[Chunk], empty: str) -> Matrix:
-    """Jaccard of every pair: float64 (n, n)."""
+    """Return the Jaccard index of every pair: float64 (n, n)."""
     import numpy as np
 
     texts = [snippet_text(chunk) for chunk in chunks]
     sets = [tokenize(text) for text in texts]
-    sizes = np.array([len(tokens) for tokens in sets], dtype=np.float64)
-    shared = _shared_counts(sets)
-    np.fill_diagonal(shared, sizes)
-    union = sizes[:, None] + sizes[None, :] - shared
-    matrix = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
-    _fill_empty(matrix, [i for i, tokens in enumerate(sets) if not tokens], texts, empty)
-    return matrix
-
-
-def _shared_counts(sets: Sequence[frozenset[str]]) -> Matrix:
-    """How many tokens each pair has in common: float64 (n, n); the diagonal has no meaning."""
-    import numpy as np
-
-    counts: Counter[str] = Counter()
-    for tokens in sets:
-        counts.update(tokens)
+    counts = Counter(token for tokens in sets for token in tokens)
     # Most tokens occur in one text only, and those no pair has in common.
     common = [token for token, count in counts.items() if count > 1]
     columns = dict(zip(common, range(len(common)), strict=True))
@@ -119,19 +99,19 @@ def _shared_counts(sets: Sequence[frozenset[str]]) -> Matrix:
         incidence[row, [columns[token] for token in tokens if token in columns]] = 1.0
     # Counts stay far below 2^24, so single precision holds them exactly.
     shared: Matrix = (incidence @ incidence.T).astype(np.float64)
-    return shared
-
-
-def _fill_empty(
-    matrix: Matrix,
-    rows: list[int],
-    texts: list[str],
-    empty: str,
-) -> None:
-    keys = {row: "" if empty == "one" else texts[row].strip().lower() for row in rows}
-    for first in rows:
-        for second in rows:
+    sizes = np.array([len(tokens) for tokens in sets], dtype=np.float64)
+    np.fill_diagonal(shared, sizes)
+    union = sizes[:, None] + sizes[None, :] - shared
+    matrix = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    keys = {
+        row: "" if empty == "one" else texts[row].strip().lower()
+        for row, tokens in enumerate(sets)
+        if not tokens
+    }
+    for first in keys:
+        for second in keys:
             matrix[first, second] = 1.0 if keys[first] == keys[second] else 0.0
+    return matrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,26 +159,18 @@ def select(
     np.negative(matrix, out=beside[:, 1])
     # A row that was chosen stands beside itself: that takes it out.
     np.einsum("iji->ij", beside)[:, 0] = -np.inf
-    order, nearest = _greedy(np.stack([marginal, np.zeros(n)]), beside)
-    return Selection(order, relevance.tolist(), nearest, matrix)
-
-
-def _greedy(least: Matrix, beside: Matrix) -> tuple[list[int], list[float]]:
-    """Take the best row again and again, each time with what it leaves of the others.
-
-    `least` is float64 (2, n), `beside` float64 (n, 2, n): MMR values, and minus the similarities.
-    """
-    import numpy as np
-
-    best, distance, minimum, rows = least[0].argmax, least[1].item, np.minimum, list(beside)
+    # Float64 (2, n): MMR values, and minus the similarities. The best row is taken again and
+    # again, each time with what it leaves of the others.
+    least = np.stack([marginal, np.zeros(n)])
+    best, distance, rows = least[0].argmax, least[1].item, list(beside)
     order: list[int] = []
-    nearest = [0.0] * len(rows)
-    for _ in range(len(rows)):
+    nearest = [0.0] * n
+    for _ in range(n):
         chosen = int(best())
         order.append(chosen)
         nearest[chosen] = 0.0 - distance(chosen)
-        minimum(least, rows[chosen], out=least)
-    return order, nearest
+        np.minimum(least, rows[chosen], out=least)
+    return Selection(order, relevance.tolist(), nearest, matrix)
 
 
 def mmr_stage(state: StageState) -> Step | None:

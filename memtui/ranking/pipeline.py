@@ -46,30 +46,21 @@ class Record:
             tables.append(table)
         return tables
 
-    def stages_of(self, index: int, last: int) -> tuple[StageScore, ...]:
-        """The stages of one candidate up to step `last`."""
-        before = self.rows[index].score
-        result = []
+    def scored(self, index: int, last: int) -> tuple[float, tuple[StageScore, ...]]:
+        """Return the score of one candidate after step `last`, and its stages up to there."""
+        score = self.rows[index].score
+        scored = []
         for number, step in enumerate(self.steps[: last + 1]):
             reason, numbers = step.describe(index)
             operand = step.operands[index] if step.operands is not None else None
             rank = self.ranks[number][index]
-            result.append(
-                StageScore(
-                    step.stage, before, step.scores[index], step.operation, operand, rank, reason,
-                    numbers,
-                )
-            )  # fmt: skip
+            after = step.scores[index]
+            scored.append(
+                StageScore(step.stage, score, after, step.operation, operand, rank, reason, numbers)
+            )
             if step.is_score:
-                before = step.scores[index]
-        return tuple(result)
-
-    def score_after(self, index: int, last: int) -> float:
-        """The score (not the effective one) of a candidate after step `last`."""
-        for step in reversed(self.steps[: last + 1]):
-            if step.is_score:
-                return step.scores[index]
-        return self.rows[index].score
+                score = after
+        return score, tuple(scored)
 
 
 class Drops(Sequence[Drop]):
@@ -104,30 +95,6 @@ class Drops(Sequence[Drop]):
     __hash__ = None  # type: ignore[assignment]
 
 
-def assemble(record: Record) -> tuple[tuple[Hit, ...], Drops, tuple[StageTrace, ...]]:
-    """Build the hits, the near misses and the stage traces of a run."""
-    last = len(record.steps) - 1
-    survivors = record.steps[-1].order if record.steps else range(len(record.rows))
-    hits = tuple(_hit(record, index, rank, last) for rank, index in enumerate(survivors, start=1))
-    return hits, Drops(record), tuple(_stage_traces(record))
-
-
-def _hit(record: Record, index: int, rank: int, last: int) -> Hit:
-    row = record.rows[index]
-    score = record.score_after(index, last)
-    effective = next(
-        (step.scores[index] for step in reversed(record.steps) if step.stage is Stage.MMR), score
-    )
-    return Hit(
-        row.chunk,
-        rank,
-        score,
-        effective,
-        row.leg_scores(record.ranking.keyword_mapping),
-        record.stages_of(index, last),
-    )
-
-
 def _drops(record: Record) -> Iterator[Drop]:
     """Last lost first, so that the nearest misses lead; within a stage in the order of ranks."""
     for number in range(len(record.steps) - 1, -1, -1):
@@ -135,15 +102,14 @@ def _drops(record: Record) -> Iterator[Drop]:
         for index in step.dropped:
             row = record.rows[index]
             reason, numbers = step.describe(index)
-            stages = record.stages_of(index, number)
-            score = record.score_after(index, number)
+            score, scored = record.scored(index, number)
             yield Drop(
                 row.chunk,
                 step.stage,
                 reason,
                 score,
                 row.leg_scores(record.ranking.keyword_mapping),
-                stages,
+                scored,
                 numbers,
             )
     window = record.ranking.candidates
@@ -163,19 +129,6 @@ def _drops(record: Record) -> Iterator[Drop]:
             (),
             {"candidates": window, **positions},
         )
-
-
-def _stage_traces(record: Record) -> Iterator[StageTrace]:
-    done = {step.stage: step for step in record.steps}
-    ids = [row.chunk.id for row in record.rows]
-    for stage in record.ranking.stages:
-        step = done.get(stage)
-        if step is None:
-            yield StageTrace(stage, False, ())
-            continue
-        order = tuple([ids[index] for index in step.order])
-        dropped = tuple([ids[index] for index in step.dropped])
-        yield StageTrace(stage, True, order, dropped, step.numbers)
 
 
 STAGES: Mapping[Stage, StageFunction] = {
@@ -201,19 +154,32 @@ def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:
     pool is either a hit or a drop with the stage and the reason that lost it.
     """
     rows, outside = fused(pool, ranking)
-    effective: Sequence[float] = [row.score for row in rows]
-    scores = effective
+    scores: Sequence[float] = [row.score for row in rows]
     order: Sequence[int] = range(len(rows))
     steps: list[Step] = []
+    traces: list[StageTrace] = []
+    effective: Sequence[float] | None = None
     for stage in ranking.stages:
-        state = StageState(pool, ranking, now, rows, scores, order)
-        step = STAGES[stage](state)
+        step = STAGES[stage](StageState(pool, ranking, now, rows, scores, order))
         if step is None:
+            traces.append(StageTrace(stage, False, ()))
             continue
         steps.append(step)
+        kept, dropped = (
+            tuple([rows[index].chunk.id for index in one]) for one in (step.order, step.dropped)
+        )
+        traces.append(StageTrace(stage, True, kept, dropped, step.numbers))
         order = step.order
         if step.is_score:
             scores = step.scores
+        if stage is Stage.MMR:
+            effective = step.scores
     record = Record(pool, ranking, rows, tuple(steps), tuple(outside))
-    hits, drops, traces = assemble(record)
-    return Ranked(pool, ranking, hits, drops, Trace(pool.query, now, traces))
+    hits = []
+    for place, index in enumerate(order, start=1):
+        score, scored = record.scored(index, len(steps))
+        worth = effective[index] if effective is not None else score
+        legs = rows[index].leg_scores(ranking.keyword_mapping)
+        hits.append(Hit(rows[index].chunk, place, score, worth, legs, scored))
+    trace = Trace(pool.query, now, tuple(traces))
+    return Ranked(pool, ranking, tuple(hits), Drops(record), trace)

@@ -29,13 +29,8 @@ class Pair:
     chunk_id: str
     first: int | None
     second: int | None
-
-    @property
-    def gained(self) -> int:
-        """Places gained (above 0) or lost from the first list to the second; 0 unless in both."""
-        if self.first is None or self.second is None:
-            return 0
-        return self.first - self.second
+    gained: int = 0
+    """Places gained (above 0) or lost from the first list to the second; 0 unless in both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,32 +39,32 @@ class Difference:
 
     pairs: tuple[Pair, ...]
     """Every chunk: those of the second list in its order, then those that it has not."""
-
-    @property
-    def moved(self) -> Mapping[str, int]:
-        """Places gained (above 0) or lost, of the chunks in both lists that moved."""
-        return {pair.chunk_id: pair.gained for pair in self.pairs if pair.gained}
-
-    @property
-    def entered(self) -> tuple[str, ...]:
-        """The chunks that only the second list has."""
-        return tuple(pair.chunk_id for pair in self.pairs if pair.first is None)
-
-    @property
-    def left(self) -> tuple[str, ...]:
-        """The chunks that only the first list has."""
-        return tuple(pair.chunk_id for pair in self.pairs if pair.second is None)
+    moved: Mapping[str, int]
+    """Places gained (above 0) or lost, of the chunks in both lists that moved."""
+    entered: tuple[str, ...]
+    """The chunks that only the second list has."""
+    left: tuple[str, ...]
+    """The chunks that only the first list has."""
 
     def __bool__(self) -> bool:
-        return any(pair.first != pair.second for pair in self.pairs)
+        return bool(self.moved or self.entered or self.left)
 
 
 def difference(first: Ranked | None, second: Ranked | None) -> Difference:
     """Compare two result lists chunk by chunk; one that is not there is empty."""
     before = {hit.chunk.id: hit.rank for hit in first.hits} if first is not None else {}
     after = {hit.chunk.id: hit.rank for hit in second.hits} if second is not None else {}
-    ids = dict.fromkeys([*after, *before])
-    return Difference(tuple(Pair(one, before.get(one), after.get(one)) for one in ids))
+    pairs = [
+        Pair(one, before.get(one), rank, before.get(one, rank) - rank)
+        for one, rank in after.items()
+    ]
+    pairs += [Pair(one, rank, None) for one, rank in before.items() if one not in after]
+    return Difference(
+        tuple(pairs),
+        {pair.chunk_id: pair.gained for pair in pairs if pair.gained},
+        tuple([pair.chunk_id for pair in pairs if pair.first is None]),
+        tuple([pair.chunk_id for pair in pairs if pair.second is None]),
+    )
 
 
 def movement(hit: Hit) -> int:
