@@ -46,6 +46,7 @@ class ConfirmRebuild(BaseScreen[bool], ModalScreen[bool]):
     """Asks before everything is indexed again, naming what that costs."""
 
     CSS_PATH = "dialogs.tcss"
+    AUTO_FOCUS = "#no"  # Enter keeps the index: the harmless answer.
     BINDING_GROUP_TITLE = "Rebuild"
     BINDINGS: ClassVar[list[BindingType]] = bindings("rebuild")
 
@@ -62,10 +63,6 @@ class ConfirmRebuild(BaseScreen[bool], ModalScreen[bool]):
             with Horizontal(id="dialog-buttons"):
                 yield Button("Rebuild", id="yes", variant="warning", compact=True)
                 yield Button("Keep", id="no", variant="default", compact=True)
-
-    def on_mount(self) -> None:
-        """Let Enter keep the index: the harmless answer."""
-        self.query_one("#no", Button).focus()
 
     def _price(self) -> Content:
         files = fmt.counted(self.cost.files, "file")

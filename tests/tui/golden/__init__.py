@@ -1,0 +1,200 @@
+"""Whole screens as text, each below the keys that lead to it: `*.txt` beside this file.
+
+A file holds scenes, a scene its steps and what is on screen after a `look`:
+
+    === mmr toggles the order 80x24
+    > query router config
+    > press escape m
+    > look
+    | ╭─ Query ...
+
+Behind the name stand the size of the terminal and, where it is not the memory of twelve notes, what
+is opened: `agent` (an index of OpenClaw), `sessions` (the notes with two conversations). `query`
+types a text and waits for its answer, `press` presses keys, `resize` takes a size, `write` a path
+and a text of a note, `sync` reads the notes again. Times are shown as `#`.
+
+`python -m tests.tui.golden [--update] [NAME ...]` compares or rewrites the screens of the scenes
+whose names hold one of these words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+
+from memtui.bus import Bus
+from memtui.engine import Engine
+from memtui.tui.app import MemtuiApp
+from memtui.tui.options import UiOptions
+from tests.support.conversations import Homes, asked, began, claude, said
+from tests.support.embedding import registered_hashed
+from tests.support.small_memory import make_small_agent, make_small_memory
+from tests.tui.harness import press, render_lines, settle, until
+
+FOLDER = Path(__file__).parent
+SIZE = re.compile(r"(\d+)x(\d+)")
+VOLATILE = (
+    (re.compile(r"\b\d[\d.]* ?m?s\b"), "#"),
+    (re.compile(r"notes-[0-9a-f]{5,}|(?<=│ )( +)[0-9a-f]{7}"), "#"),
+)
+"""Durations, and names of folders made of random ones."""
+NEW = re.compile(r"(?<=\d )[*=](?= )")
+"""Whether a row is new to the list, or was in the first, quick answer as well."""
+BLANKS = re.compile(" {3,}")
+QUIET = 3
+"""A screen is at rest when it was the same so often, a moment apart."""
+MOMENT = 0.02
+
+
+@dataclass
+class Scene:
+    """Steps, and the screens that are expected after those that look."""
+
+    name: str
+    size: tuple[int, int]
+    memory: str
+    steps: list[str] = field(default_factory=list)
+    screens: list[list[str]] = field(default_factory=list)
+
+    @property
+    def header(self) -> str:
+        """The line that begins it."""
+        words = [self.name, "x".join(map(str, self.size)), self.memory]
+        return " ".join(word for word in words if word and word != "small")
+
+    def text(self) -> str:
+        """Write it with its screens."""
+        lines, screens = [f"=== {self.header}"], iter(self.screens)
+        for step in self.steps:
+            lines.append(f"> {step}")
+            if step == "look":
+                lines += [f"| {line}".rstrip() for line in next(screens)]
+        return "\n".join(lines) + "\n"
+
+
+def scenes_in(path: Path) -> list[Scene]:
+    """Read the scenes of a file."""
+    scenes: list[Scene] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("=== "):
+            size = SIZE.search(line)
+            assert size is not None, f"no size: {line}"
+            name, memory = line[4 : size.start()].strip(), line[size.end() :].strip()
+            scenes.append(Scene(name, (int(size[1]), int(size[2])), memory or "small"))
+        elif line.startswith("> "):
+            scenes[-1].steps.append(line[2:])
+            if line == "> look":
+                scenes[-1].screens.append([])
+        elif line.startswith("|"):
+            scenes[-1].screens[-1].append(line[2:])
+    return scenes
+
+
+async def play(scene: Scene) -> list[list[str]]:
+    """Play a scene; what was on screen at each look."""
+    screens: list[list[str]] = []
+    # Of the same length everywhere: paths on the screen are wrapped.
+    with (
+        tempfile.TemporaryDirectory(prefix="memtui-golden-", dir="/tmp") as name,
+        _memory(scene.memory, folder := Path(name)) as (open_engine, root),
+    ):
+        app = MemtuiApp(
+            open_engine, UiOptions(theme="memtui-dark", root=root, is_provider_given=True)
+        )
+        async with app.run_test(size=scene.size, notifications=True) as pilot:
+            await until(pilot, lambda: app.search_screen.engine is not None)
+            await at_rest(app, pilot)
+            for step in scene.steps:
+                if step == "look":
+                    screens.append(masked(render_lines(app), folder))
+                else:
+                    await _take(step, app, pilot, root)
+                    await at_rest(app, pilot)
+        app.memories.close()
+    return screens
+
+
+async def at_rest(app: MemtuiApp, pilot: Pilot[Any]) -> None:
+    """Wait until the screen does not change any more."""
+    same, before = 0, ""
+    while same < QUIET:
+        await settle(app, pilot)
+        await pilot.pause(MOMENT)
+        now = "\n".join(masked(render_lines(app), Path("-")))
+        same, before = (same + 1 if now == before else 0), now
+
+
+def masked(lines: list[str], folder: Path) -> list[str]:
+    """Take out of a screen what differs from run to run."""
+    return [_masked(line.replace(str(folder), "…")).rstrip() for line in lines]
+
+
+def _masked(line: str) -> str:
+    masked_line = line = NEW.sub("=", line)
+    for pattern, replacement in VOLATILE:
+        masked_line = pattern.sub(replacement, masked_line)
+    # What differs in length moves what stands beside it.
+    return line if masked_line == line else BLANKS.sub("  ", masked_line)
+
+
+async def _take(step: str, app: MemtuiApp, pilot: Pilot[Any], root: Path) -> None:
+    verb, _, rest = step.partition(" ")
+    match verb:
+        case "press":
+            await press(pilot, *rest.split())
+        case "query":
+            app.search_screen.query_input.value = rest
+            await until(pilot, lambda: app.search_screen.flow.answered == rest)
+        case "resize":
+            width, _, height = rest.partition("x")
+            await pilot.resize_terminal(int(width), int(height))
+        case "write":
+            path, _, text = rest.partition(" ")
+            (root / path).write_text(text.replace("\\n", "\n"), encoding="utf-8")
+        case "sync":
+            engine = app.search_screen.engine
+            assert engine is not None
+            await asyncio.to_thread(engine.index.sync, wait=True)
+        case _:
+            raise ValueError(f"no such step: {step}")
+
+
+@contextlib.contextmanager
+def _memory(name: str, folder: Path) -> Iterator[Any]:
+    """What opens the engine of a scene, and the folder of its notes."""
+    with registered_hashed():
+        if name == "agent":
+            agent = make_small_agent(folder)
+            yield agent.open, Path()
+            return
+        memory = make_small_memory(folder)
+        options: dict[str, Any] = {}
+        if name == "sessions":
+            options["homes"] = _conversations(folder).homes
+
+        def open_engine(bus: Bus) -> Engine:
+            return memory.open(bus, **options)
+
+        yield open_engine, memory.root
+
+
+def _conversations(folder: Path) -> Homes:
+    homes = Homes(folder)
+    lines = [
+        began(),
+        said("assistant", "Good evening, what is it?", 0),
+        said("user", "The gate code is 9026", 1),
+        asked("router networks"),
+        said("assistant", "Noted, the gate opens at seven.", 9),
+    ]
+    homes.openclaw("s1.jsonl", lines)
+    homes.claude("c1.jsonl", [claude("user", "Water the garden")])
+    return homes
