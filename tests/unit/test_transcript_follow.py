@@ -12,21 +12,26 @@ import pytest
 from memtui.errors import IndexUnusable
 from memtui.index.reader import KnownFile
 from memtui.index.transcripts.discovery import discover_transcripts
-from memtui.index.transcripts.follow import Deltas, Growth, TranscriptFollower
+from memtui.index.transcripts.follow import Growth, TranscriptFollower
 from memtui.memory.discover import Discovery
+from memtui.settings.schema import TranscriptSettings
 from tests.support.conversations import Homes
 
 PATH = "sessions/main/a.jsonl"
 
 
+def deltas(size: int, messages: int) -> TranscriptSettings:
+    return TranscriptSettings(delta_bytes=size, delta_messages=messages)
+
+
 class Scene:
     """A transcript, and what the index holds of it."""
 
-    def __init__(self, folder: Path, deltas: Deltas) -> None:
+    def __init__(self, folder: Path, size: int, messages: int) -> None:
         self.homes = Homes(folder)
         self.file = self.homes.openclaw("a.jsonl", b"begun\n")
         self.known: dict[str, KnownFile] = {}
-        self.growth = Growth(deltas, lambda: self.known)
+        self.growth = Growth(deltas(size, messages), lambda: self.known)
 
     def scan(self) -> Discovery:
         return discover_transcripts(self.homes.scope(self.homes.folder, "openclaw"))
@@ -50,7 +55,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
-    made = Scene(tmp_path, Deltas(size=1000, messages=5))
+    made = Scene(tmp_path, 1000, 5)
     made.index()
     return made
 
@@ -70,9 +75,9 @@ def test_small_growth_waits_until_it_adds_up(scene: Scene) -> None:
     assert scene.due() == (PATH,)
 
 
-@pytest.mark.parametrize("deltas", [Deltas(0, 5), Deltas(1000, -1)])
-def test_a_delta_below_one_means_any_change(tmp_path: Path, deltas: Deltas) -> None:
-    scene = Scene(tmp_path, deltas)
+@pytest.mark.parametrize(("size", "messages"), [(0, 5), (1000, -1)])
+def test_a_delta_below_one_means_any_change(tmp_path: Path, size: int, messages: int) -> None:
+    scene = Scene(tmp_path, size, messages)
     scene.index()
     scene.append(b"x")
     assert scene.due() == (PATH,)
@@ -113,7 +118,7 @@ def test_events_count_as_messages(tmp_path: Path) -> None:
         held = KnownFile(
             "sessions/main/s.jsonl", "sessions", "h", 1, 0, database.stat().st_ino, 0, 1
         )
-        growth = Growth(Deltas(size=1000, messages=3), lambda: {held.path: held})
+        growth = Growth(deltas(1000, 3), lambda: {held.path: held})
         due = []
         for number in range(1, 6):
             row = (number, "{}", number)

@@ -162,16 +162,14 @@ class OwnTranscripts(TranscriptStore):
         if self.scope.is_empty or indexer is None:
             return
         from memtui.index.reader import LiveIndex
-        from memtui.index.transcripts.follow import Deltas, Growth, TranscriptFollower
+        from memtui.index.transcripts.follow import Growth, TranscriptFollower
 
-        chosen = self._settings
-        deltas = Deltas(chosen.delta_bytes, chosen.delta_messages, chosen.debounce_seconds)
         live = LiveIndex(self._folder)
         self._follower = follower = TranscriptFollower(
             lambda: discover_transcripts(self.scope, cancelled=lambda: follower.is_closing),
-            Growth(deltas, lambda: _known_transcripts(live)),
+            Growth(self._settings, lambda: _known_transcripts(live)),
             indexer.sync,
-            seconds=deltas.seconds,
+            seconds=self._settings.debounce_seconds,
             failed=lambda text: indexer.record("transcripts", text),
             closed=live.close,
         )

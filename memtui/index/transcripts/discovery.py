@@ -147,44 +147,24 @@ def locate(
     return tuple(located)
 
 
-# --- one transcript by its stored path ----------------------------------------------------
-
-
 def file_at(scope: TranscriptScope, path: str) -> SourceFile | None:
-    """Return the transcript of that stored path, opted in or not; `None` when there is none."""
-    # Where the path leads to the file by itself, nothing is listed.
+    """Return the transcript of that stored path, opted in or not; `None` when there is none.
+
+    Only the places are looked through whose paths begin as this one does.
+    """
     for place in places_of(scope):
-        if place.kind is None or place.database:
-            continue
-        for prefix, folder in _folders_of(place, scope):
-            rest = path.removeprefix(prefix)
-            parts = rest.split("/")
-            below = len(parts) == 1 or place.kind is not TranscriptKind.OPENCLAW
-            if rest == path or not below or not all(written(part) == part for part in parts):
-                continue
-            absolute = os.path.join(folder, *parts)
-            if {"", ".", ".."} & set(parts) or first_link(absolute, folder) is not None:
-                continue
-            search = _Search(scope, place, None)
-            search.take_named(absolute, path)
+        if place.kind is None:
+            prefix = ""
+        elif place.kind is TranscriptKind.OPENCLAW:
+            prefix = _prefix(scope, place.agent)
+        else:
+            prefix = f"{place.kind}/"
+        if path.startswith(prefix):
+            search = _Search(scope, place, None, everything=True)
+            search.run()
             if path in search.files:
                 return search.files[path]
-    files = discover_transcripts(scope, everything=True).files
-    return next((file for file in files if file.path == path), None)
-
-
-def _folders_of(place: TranscriptPlace, scope: TranscriptScope) -> Iterator[tuple[str, str]]:
-    """Iterate over the beginnings of a program's stored paths, each with its folder."""
-    match place.kind:
-        case TranscriptKind.OPENCLAW:
-            if not (os.path.islink(place.folder) or os.path.islink(os.path.dirname(place.folder))):
-                yield _prefix(scope, place.agent), place.folder
-        case TranscriptKind.CLAUDE_CODE:
-            yield f"{TranscriptKind.CLAUDE_CODE}/", os.path.join(place.folder, PROJECTS)
-        case TranscriptKind.CODEX:
-            below = f"{TranscriptKind.CODEX}/"
-            yield f"{below}{ARCHIVED}/", os.path.join(place.folder, ARCHIVED)
-            yield below, os.path.join(place.folder, SESSIONS)
+    return None
 
 
 def _prefix(scope: TranscriptScope, agent: str) -> str:
@@ -224,18 +204,6 @@ class _Search:
                         self._below(entry, below)
             case None:
                 self._path()
-
-    def take_named(self, path: str, stored: str) -> None:
-        """Take in the file of a program that is there, if it is one of its transcripts."""
-        name = os.path.basename(path)
-        is_openclaw = self.place.kind is TranscriptKind.OPENCLAW
-        listed = is_listed(name, self.scope.rules) if is_openclaw else _MARK in name
-        if listed and file_kind(name) not in _PASSED_OVER:
-            try:
-                self._take(Path(path), stored, os.lstat(path))
-            except OSError:
-                # Whoever looks through the whole place says what is wrong.
-                return
 
     def _openclaw(self) -> None:
         prefix = _prefix(self.scope, self.place.agent)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from memtui.errors import Cancelled, MemtuiError
 from memtui.index.database import DatabaseError
@@ -14,6 +13,7 @@ from memtui.index.transcripts.discovery import listed_sessions
 from memtui.memory.discover import Discovery
 from memtui.memory.documents import open_regular
 from memtui.model import SourceFile
+from memtui.settings.schema import TranscriptSettings
 
 # Looking at very many transcripts takes a while; it may take this part of the time at most.
 _SCAN_SHARE = 0.05
@@ -23,18 +23,6 @@ Stamp = tuple[int, int, int]
 _GONE: Stamp = (-1, -1, -1)
 
 
-@dataclass(frozen=True, slots=True)
-class Deltas:
-    """When a transcript that grows is indexed again; below 1: for any growth."""
-
-    size: int = 100_000
-    """Bytes."""
-    messages: int = 50
-    """Lines."""
-    seconds: float = 5.0
-    """Between two looks."""
-
-
 class Growth:
     """Tells which transcripts have changed by so much that they should be indexed.
 
@@ -42,8 +30,11 @@ class Growth:
     changes once more: it may be one that cannot be read.
     """
 
-    def __init__(self, deltas: Deltas, known: Callable[[], Mapping[str, KnownFile]]) -> None:
-        self._deltas = deltas
+    def __init__(
+        self, settings: TranscriptSettings, known: Callable[[], Mapping[str, KnownFile]]
+    ) -> None:
+        """Deltas of the settings below 1 stand for any growth."""
+        self._settings = settings
         self._known = known
         self._told: dict[str, Stamp] = {}
         self._counted: dict[str, tuple[int, int, int]] = {}
@@ -75,12 +66,12 @@ class Growth:
             return False
         if known.inode != file.inode or file.size <= known.size:
             return True
-        deltas = self._deltas
-        if deltas.size <= 0 or deltas.messages <= 0 or file.size - known.size >= deltas.size:
+        size, messages = self._settings.delta_bytes, self._settings.delta_messages
+        if size <= 0 or messages <= 0 or file.size - known.size >= size:
             return True
         if file.session:
-            return _events(file) - known.lines >= deltas.messages
-        return self._lines(file, known.size) >= deltas.messages
+            return _events(file) - known.lines >= messages
+        return self._lines(file, known.size) >= messages
 
     def _lines(self, file: SourceFile, begin: int) -> int:
         """How many lines have come since byte `begin`; what was counted is not read again."""
