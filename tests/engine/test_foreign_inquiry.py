@@ -8,12 +8,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from memtui.engine import Engine
-from memtui.engine.foreign import find_target
 from memtui.engine.foreign.query_vectors import GivenVectors
 from memtui.engine.places import parse_place
 from memtui.index.foreign.opening import open_foreign
@@ -22,7 +20,7 @@ from memtui.model import Leg, LegStatus, Ranked, Reason, Stage
 from memtui.model.inquiry import Inquiry, Outcome, Place, Station, TraceStep
 from tests.support import recorded
 from tests.support.openclaw import AGENT_BLOB, DIMS, RELEASES, SIDECAR, State, edit, make_state
-from tests.support.small_memory import agent_index
+from tests.support.small_memory import SmallAgent, agent_index
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 QUERY = "OAuth refresh token clock skew"
@@ -40,16 +38,12 @@ def sidecar(tmp_path: Path) -> State:
 
 
 @contextmanager
-def engine_of(state: State, **options: Any) -> Iterator[Engine]:
-    found = find_target(
-        agent="main",
-        index=None,
-        workspace=None,
-        env={"OPENCLAW_STATE_DIR": str(state.folder)},
-        home=state.folder.parent,
-    )
-    target = replace(found, **options.pop("target", {}))
-    with Engine.open_agent(target, now=lambda: NOW, env={}, examine=False, **options) as engine:
+def engine_of(
+    state: State, *, given: GivenVectors | None = None, workspace: bool = True
+) -> Iterator[Engine]:
+    target = SmallAgent(state, GivenVectors(Path(), {})).target()
+    target = target if workspace else replace(target, workspace=None)
+    with Engine.open_agent(target, now=lambda: NOW, env={}, given=given, examine=False) as engine:
         yield engine
 
 
@@ -242,7 +236,7 @@ def test_a_transcript_is_judged_by_what_the_program_keeps_of_it(
 
 
 def test_without_a_workspace_no_file_is_judged(sidecar: State) -> None:
-    with engine_of(sidecar, target={"workspace": None}) as engine:
+    with engine_of(sidecar, workspace=False) as engine:
         found = ask(engine, SHOWN)
         assert found.shown
         discovered = step(found, Station.DISCOVERED)

@@ -12,8 +12,6 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from memtui.engine import Engine
-from memtui.engine.foreign import find_target
 from memtui.engine.foreign.legs import failed
 from memtui.engine.foreign.query_vectors import GivenVectors, QueryVector, QueryVectors
 from memtui.index.database import Connection, open_database
@@ -35,6 +33,7 @@ from tests.support.openclaw import (
     edit,
     make_state,
 )
+from tests.support.small_memory import SmallAgent, one_vector
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 QUERY = "OAuth refresh token clock skew"
@@ -47,30 +46,11 @@ def sidecar(tmp_path: Path) -> State:
 
 
 def ask(state: State, query: str, vector: Sequence[float] | None = None) -> Ranked:
-    target = find_target(
-        agent="main",
-        index=None,
-        workspace=None,
-        env={"OPENCLAW_STATE_DIR": str(state.folder)},
-        home=state.folder.parent,
-    )
-    values = np.array(vector if vector is not None else a_vector(state), dtype=np.float64)
-    given = GivenVectors(Path("given.json"), {}, values)
-    with Engine.open_agent(target, now=lambda: NOW, env={}, given=given) as engine:
+    given = one_vector(state.folder.parent / "vector.json", state)
+    if vector is not None:
+        given = GivenVectors(Path("given.json"), {}, np.array(vector, dtype=np.float64))
+    with SmallAgent(state, given).open() as engine:
         return engine.search.ask(query, ranking=replace(engine.ranking, k=200, min_score=-9.0))
-
-
-def a_vector(state: State) -> list[float]:
-    """The vector of one of the index's own chunks."""
-    opened = open_foreign(state.database)
-    try:
-        found = opened.connection.execute(
-            f"SELECT embedding FROM {opened.layout.vec} LIMIT 1 OFFSET 7"
-        ).fetchall()
-    finally:
-        opened.close()
-    assert isinstance(found[0][0], bytes)
-    return [float(value) for value in np.frombuffer(found[0][0], dtype="<f4")]
 
 
 def state_of(ranked: Ranked, leg: Leg) -> LegState:
@@ -115,7 +95,9 @@ def test_more_neighbours_than_sqlite_vec_gives(tmp_path: Path, release: str) -> 
     opened = open_foreign(state.database)
     vec = opened.layout.vec
     opened.close()
-    nearest = np.array(a_vector(state), dtype="<f4").tobytes().hex()
+    vector = one_vector(tmp_path / "vector.json", state).of("")
+    assert vector is not None
+    nearest = vector.astype("<f4").tobytes().hex()
     edit(
         state.database,
         "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 4100)"
@@ -146,24 +128,6 @@ def test_a_damaged_full_text_index_is_not_an_empty_answer(sidecar: State) -> Non
     edit(sidecar.database, "UPDATE chunks_fts_data SET block = x'00ff00' WHERE id > 10")
     with pytest.raises(IndexUnusable, match="damaged"):
         ask(sidecar, QUERY)
-
-
-def test_more_short_terms_than_an_expression_takes(sidecar: State) -> None:
-    edit(
-        sidecar.database,
-        "CREATE VIRTUAL TABLE grams USING fts5(text, id UNINDEXED, path UNINDEXED,"
-        " source UNINDEXED, model UNINDEXED, start_line UNINDEXED, end_line UNINDEXED,"
-        " tokenize='trigram case_sensitive 0')",
-        f"INSERT INTO grams({COLUMNS}) SELECT {COLUMNS} FROM chunks_fts",
-        "DROP TABLE chunks_fts",
-        "ALTER TABLE grams RENAME TO chunks_fts",
-    )
-    ranked = ask(sidecar, "東京 " * 1200)
-    found = state_of(ranked, Leg.KEYWORD)
-    assert (found.status, found.reason) == (LegStatus.FAILED, Reason.INDEX_FAILED)
-    assert found.detail.startswith("Expression tree is too large")
-    assert state_of(ranked, Leg.VECTOR).status is LegStatus.OK
-    assert ranked.hits
 
 
 # --- vectors ----------------------------------------------------------------------------------

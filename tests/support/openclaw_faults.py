@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -187,25 +187,6 @@ def both_generations(case: Case) -> None:
     """Put the index of 2026.4 in its place, as an update leaves it."""
     make_state(case.state.folder, SIDECAR)
     case.databases = database_of(case.state.folder, "main")
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A complaint, how it comes about, and what the report must say."""
-
-    issues: str
-    """Numbers of the reports."""
-    title: str
-    plant: Callable[[Case], object]
-    code: str
-    severity: Severity
-    names: tuple[str, ...] = ()
-    versions: tuple[str, ...] = (SIDECAR, AGENT, AGENT_BLOB)
-
-    @property
-    def id(self) -> str:
-        """What the test is called."""
-        return f"{self.issues.split(',')[0].strip()}-{self.code}"
 
 
 def codes(truth: Truth, *severities: Severity) -> set[str]:

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from memtui.embedding.payloads import (
     RETRY_PAUSE,
@@ -30,7 +30,7 @@ from memtui.model.status import Identity
 from memtui.settings.files import UnreadableJson, read_json
 from memtui.settings.openclaw import MemorySearchConfig
 from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL, NO_PROVIDER, default_model
-from memtui.settings.openclaw.secrets import RemoteAccess
+from memtui.settings.openclaw.secrets import AgentRemote, RemoteAccess
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
 
@@ -88,7 +88,7 @@ class QueryVectors:
         given: GivenVectors | None,
         env: Mapping[str, str],
         read_cache: Callable[[str], Vector | None],
-        remote: RemoteSource | None = None,
+        remote: AgentRemote | None = None,
         timeout: float = TIMEOUT,
         pause: float = RETRY_PAUSE,
     ) -> None:
@@ -286,13 +286,6 @@ _OF_PROVIDER: Final = ("provider_api_key", "provider_headers")
 _CONFIGURED_KEY: Final = "the key in the agent's configuration"
 
 
-class RemoteSource(Protocol):
-    """Reads what the agent's configuration keeps secret, each time anew."""
-
-    def read(self, provider: str) -> RemoteAccess:
-        """Keys, headers and the address for a provider."""
-
-
 @dataclass(frozen=True, slots=True)
 class Target:
     """Where the service of an index is, and which part of the configuration is meant for it."""
@@ -319,7 +312,7 @@ class AgentProvider:
         config: MemorySearchConfig | None,
         *,
         env: Mapping[str, str],
-        remote: RemoteSource | None = None,
+        remote: AgentRemote | None = None,
         timeout: float = TIMEOUT,
         pause: float = RETRY_PAUSE,
     ) -> None:
