@@ -12,37 +12,39 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cache, cached_property
 from multiprocessing import get_context
 from pathlib import Path
 
 from memtui.engine import Engine
 from memtui.engine.what_if import find_changes
 from memtui.memory.workspace import DEMO_PRESENT, demo_root
-from memtui.model import CandidatePool, Decay, Fusion, Mmr, Ranked, Ranking
-from memtui.ranking.counterfactual import (
-    Change,
-    NoChange,
-    NoChangeReason,
-    Parameter,
-    apply,
+from memtui.model import Decay, Fusion, Mmr, Ranked, Ranking
+from memtui.ranking.counterfactual import Change, NoChange, NoChangeReason, Parameter, apply
+from memtui.ranking.counterfactual.change import (
+    DEPTH,
+    LOGARITHMIC,
+    RANGES,
+    Value,
+    range_of,
+    value_of,
 )
-from memtui.ranking.counterfactual.change import LOGARITHMIC, RANGES, range_of, value_of
+from memtui.ranking.profiles import PROFILES
 from memtui.settings import Settings
 
 STEP = 1e-6
 POINTS = 240
 """How many values of each continuous range are tried where no change is offered."""
 
-_MEMTUI = Ranking()
-
-PROFILES: Mapping[str, Ranking] = {
-    "memtui": _MEMTUI,
-    "memtui-decay-mmr": replace(_MEMTUI, decay=Decay(enabled=True), mmr=Mmr(enabled=True)),
+TRIED: Mapping[str, Ranking] = {
+    "memtui": Ranking(),
+    "memtui-decay-mmr": Ranking(decay=Decay(enabled=True), mmr=Mmr(enabled=True)),
+    **{name: PROFILES[name] for name in ("openclaw-2026.4", "openclaw-2026.9", "memini")},
 }
+"""The rankings under which everything is tried."""
 
 QUERIES = (
     "standup",
@@ -77,171 +79,7 @@ QUERIES = (
     "xylophone vesicle",
 )
 
-CONTINUOUS = tuple(
-    parameter
-    for parameter in RANGES
-    if parameter not in {Parameter.K, Parameter.CANDIDATE_MULTIPLIER}
-)
-
-
-def profiles() -> Mapping[str, Ranking]:
-    """The rankings under which everything is tried."""
-    from memtui.ranking.profiles import PROFILES as NAMED
-
-    others = ("openclaw-2026.4", "openclaw-2026.9", "memini")
-    return {**PROFILES, **{name: NAMED[name] for name in others}}
-
-
-@dataclass
-class Memory:
-    """The indexed demo; every search is made once."""
-
-    engine: Engine
-    _answers: dict[tuple[str, Ranking], Ranked] = field(default_factory=dict)
-    _pools: dict[tuple[str, int], CandidatePool] = field(default_factory=dict)
-
-    def search(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
-        """Search, or remember the answer."""
-        wanted = ranking or self.engine.ranking
-        key = (text, wanted)
-        if key not in self._answers:
-            self._answers[key] = self.engine.search.ask(text, ranking=wanted)
-        return self._answers[key]
-
-    def pool(self, text: str, ranking: Ranking) -> CandidatePool:
-        """What a search with as many candidates brings."""
-        key = (text, ranking.candidates)
-        if key not in self._pools:
-            self._pools[key] = self.engine.search.ask(text, ranking=ranking).pool
-        return self._pools[key]
-
-    @cached_property
-    def chunk_ids(self) -> list[str]:
-        """Every chunk of the index."""
-        root = demo_root()
-        paths = sorted(file.relative_to(root).as_posix() for file in root.rglob("*.md"))
-        return [found.chunk_id for path in paths for found in self.engine.browse.chunk_ranges(path)]
-
-
-@dataclass
-class Tally:
-    """What was tried, and what was not as memtui said."""
-
-    chunks: int = 0
-    changes: int = 0
-    refusals: int = 0
-    values: int = 0
-    by_parameter: Counter[str] = field(default_factory=Counter)
-    wrong: list[str] = field(default_factory=list)
-
-    def add(self, other: Tally) -> None:
-        """Count another tally in."""
-        self.chunks += other.chunks
-        self.changes += other.changes
-        self.refusals += other.refusals
-        self.values += other.values
-        self.by_parameter.update(other.by_parameter)
-        self.wrong += other.wrong
-
-
-@dataclass
-class Trial:
-    """One query under one ranking."""
-
-    memory: Memory
-    query: str
-    ranking: Ranking
-    points: int = POINTS
-    _lists: dict[tuple[Parameter, object], dict[str, int]] = field(default_factory=dict)
-    _shown: dict[Parameter, dict[str, object]] = field(default_factory=dict)
-
-    @property
-    def answer(self) -> Ranked:
-        return self.memory.search(self.query, ranking=self.ranking)
-
-    def missing(self) -> list[str]:
-        """The chunks of the index that are not in the list, near misses first."""
-        shown = {hit.chunk.id for hit in self.answer.hits}
-        near = [drop.chunk.id for drop in self.answer.drops]
-        known = shown | set(near)
-        return near + [chunk_id for chunk_id in self.memory.chunk_ids if chunk_id not in known]
-
-    def ranks(self, parameter: Parameter, value: object) -> dict[str, int]:
-        """The list with one parameter changed, as the engine gives it."""
-        key = (parameter, value)
-        if key not in self._lists:
-            assert value is None or isinstance(value, (bool, int, float, str))
-            changed = apply(self.ranking, parameter, value)
-            pool = self.memory.pool(self.query, changed)
-            hits = self.memory.engine.search.rerank(pool, changed).hits
-            self._lists[key] = {hit.chunk.id: hit.rank for hit in hits}
-        return self._lists[key]
-
-    def check(self, chunk_id: str) -> Tally:
-        """Try everything that is said of one chunk."""
-        tally = Tally(chunks=1)
-        places = self.memory.engine.explain.inquire(self.answer, chunk_id).leg_places
-        least = find_changes(
-            self.memory.search,
-            self.answer,
-            self.ranking,
-            chunk_id,
-            places,
-            chunks=len(self.memory.chunk_ids),
-        )
-        answered = {change.parameter for change in least.found.changes}
-        answered |= {refusal.parameter for refusal in least.found.without}
-        if answered != set(Parameter):
-            tally.wrong.append(self._line(chunk_id, "not every parameter is answered"))
-        for change in least.found.changes:
-            tally.changes += 1
-            tally.by_parameter[change.parameter] += 1
-            tally.wrong += [
-                self._line(chunk_id, text) for text in self._of_change(change, chunk_id)
-            ]
-        for refusal in least.found.without:
-            tally.refusals += 1
-            tally.wrong += [self._line(chunk_id, t) for t in self._of_refusal(refusal, chunk_id)]
-        return tally
-
-    def _of_change(self, change: Change, chunk_id: str) -> Iterator[str]:
-        place = self.ranks(change.parameter, change.new).get(chunk_id)
-        if place != change.rank_after:
-            yield f"{change} gives rank {place}"
-        if change.old != value_of(self.ranking, change.parameter):
-            yield f"{change} starts elsewhere"
-        close = nearer(change)
-        if close is not None and chunk_id in self.ranks(change.parameter, close):
-            yield f"{change} is not the least: {close} does it too"
-
-    def _of_refusal(self, refusal: NoChange, chunk_id: str) -> Iterator[str]:
-        parameter = refusal.parameter
-        if refusal.reason is NoChangeReason.NEW_SEARCH:
-            yield f"{parameter} is left open"
-        if refusal.reason is NoChangeReason.NOT_USED and parameter is Parameter.FLOOR:
-            # OpenClaw's decay has no floor: none is offered, although memtui could compute one.
-            return
-        shown = self._shown_by(parameter)
-        if chunk_id in shown:
-            yield f"{parameter}: {refusal.reason}, but {shown[chunk_id]} shows it"
-
-    def _shown_by(self, parameter: Parameter) -> dict[str, object]:
-        """Every chunk that some value of a parameter shows, with that value."""
-        if parameter not in self._shown:
-            found: dict[str, object] = {}
-            for value in values(self.ranking, parameter, self.points):
-                for chunk_id in self.ranks(parameter, value):
-                    found.setdefault(chunk_id, value)
-            self._shown[parameter] = found
-        return self._shown[parameter]
-
-    @property
-    def tried(self) -> int:
-        """How many lists were made."""
-        return len(self._lists)
-
-    def _line(self, chunk_id: str, text: str) -> str:
-        return f"{self.ranking.profile}: {self.query!r}: {chunk_id[:12]}: {text}"
+CONTINUOUS = tuple(parameter for parameter in RANGES if parameter not in DEPTH)
 
 
 def nearer(change: Change) -> float | int | None:
@@ -249,7 +87,7 @@ def nearer(change: Change) -> float | int | None:
     new, old = change.new, change.old
     if isinstance(new, (bool, str)) or new is None or isinstance(old, (bool, str)) or old is None:
         return None
-    if change.parameter in {Parameter.K, Parameter.CANDIDATE_MULTIPLIER}:
+    if change.parameter in DEPTH:
         return new - 1 if new > old else new + 1
     step = STEP * new if change.parameter in LOGARITHMIC else STEP
     if abs(new - old) <= step:
@@ -268,20 +106,104 @@ def grid(ranking: Ranking, parameter: Parameter, points: int) -> Iterator[float]
             yield low + part * (high - low)
 
 
-def values(ranking: Ranking, parameter: Parameter, points: int) -> Iterator[object]:
+def values(ranking: Ranking, parameter: Parameter, points: int) -> Iterable[Value]:
     """What a parameter can be: everything, or a grid of at least so many points over its range."""
     now = value_of(ranking, parameter)
     if isinstance(now, bool):
-        yield not now
-    elif parameter is Parameter.FUSION:
-        yield from (str(method) for method in Fusion)
-    elif parameter in CONTINUOUS:
-        if parameter is Parameter.MIN_SCORE:
-            yield None
-        yield from grid(ranking, parameter, points)
-    else:
-        low, high = (int(end) for end in RANGES[parameter])
-        yield from range(low, high + 1, max(1, (high - low) // points))
+        return [not now]
+    if parameter is Parameter.FUSION:
+        return [str(method) for method in Fusion]
+    if parameter in CONTINUOUS:
+        off = [None] if parameter is Parameter.MIN_SCORE else []
+        return [*off, *grid(ranking, parameter, points)]
+    low, high = (int(end) for end in RANGES[parameter])
+    return range(low, high + 1, max(1, (high - low) // points))
+
+
+@dataclass(eq=False)
+class Trial:
+    """One query under one ranking on the indexed demo; every search is made once."""
+
+    engine: Engine
+    query: str
+    ranking: Ranking
+    points: int = POINTS
+
+    def __post_init__(self) -> None:
+        self.search = cache(self._search)
+        self.ranks = cache(self._ranks)
+        self.shown_by = cache(self._shown_by)
+
+    def _search(self, text: str, *, ranking: Ranking, typing: bool = False) -> Ranked:
+        return self.engine.search.ask(text, ranking=ranking)
+
+    def _ranks(self, parameter: Parameter, value: Value) -> dict[str, int]:
+        """The list with one parameter changed, as the engine gives it."""
+        changed = apply(self.ranking, parameter, value)
+        pool = self.answer.pool
+        if changed.candidates != self.ranking.candidates:
+            pool = self.search(self.query, ranking=changed).pool
+        return {hit.chunk.id: hit.rank for hit in self.engine.search.rerank(pool, changed).hits}
+
+    def _shown_by(self, parameter: Parameter) -> dict[str, Value]:
+        """Every chunk that some value of a parameter shows, with that value."""
+        return {
+            chunk_id: value
+            for value in values(self.ranking, parameter, self.points)
+            for chunk_id in self.ranks(parameter, value)
+        }
+
+    @property
+    def answer(self) -> Ranked:
+        return self.search(self.query, ranking=self.ranking)
+
+    @cached_property
+    def chunk_ids(self) -> list[str]:
+        """Every chunk of the index."""
+        browse = self.engine.browse
+        return [one.chunk_id for path in browse.paths() for one in browse.chunk_ranges(path)]
+
+    def missing(self) -> list[str]:
+        """The chunks of the index that are not in the list, near misses first."""
+        shown = {hit.chunk.id for hit in self.answer.hits}
+        near = [drop.chunk.id for drop in self.answer.drops]
+        return [one for one in dict.fromkeys([*near, *self.chunk_ids]) if one not in shown]
+
+    def check(self, chunk_id: str, tally: Counter[str]) -> list[str]:
+        """Try everything that is said of one chunk; return what is not as it was said."""
+        places = self.engine.explain.inquire(self.answer, chunk_id).leg_places
+        least = find_changes(
+            self.search, self.answer, self.ranking, chunk_id, places, chunks=len(self.chunk_ids)
+        ).found
+        tally.update(str(change.parameter) for change in least.changes)
+        tally.update(chunks=1, changes=len(least.changes), refusals=len(least.without))
+        answered = {one.parameter for one in least.changes}
+        answered |= {one.parameter for one in least.without}
+        wrong = [] if answered == set(Parameter) else ["not every parameter is answered"]
+        for change in least.changes:
+            wrong += self._of_change(change, chunk_id)
+        for refusal in least.without:
+            wrong += self._of_refusal(refusal, chunk_id)
+        head = f"{self.ranking.profile}: {self.query!r}: {chunk_id[:12]}"
+        return [f"{head}: {text}" for text in wrong]
+
+    def _of_change(self, change: Change, chunk_id: str) -> Iterator[str]:
+        place = self.ranks(change.parameter, change.new).get(chunk_id)
+        if place != change.rank_after or change.old != value_of(self.ranking, change.parameter):
+            yield f"{change} gives rank {place}"
+        close = nearer(change)
+        if close is not None and chunk_id in self.ranks(change.parameter, close):
+            yield f"{change} is not the least: {close} does it too"
+
+    def _of_refusal(self, refusal: NoChange, chunk_id: str) -> Iterator[str]:
+        parameter = refusal.parameter
+        if refusal.reason is NoChangeReason.NEW_SEARCH:
+            yield f"{parameter} is left open"
+        # OpenClaw's decay has no floor: none is offered, although memtui could compute one.
+        has_none = refusal.reason is NoChangeReason.NOT_USED and parameter is Parameter.FLOOR
+        if not has_none and chunk_id in self.shown_by(parameter):
+            value = self.shown_by(parameter)[chunk_id]
+            yield f"{parameter}: {refusal.reason}, but {value} shows it"
 
 
 def open_demo(data_dir: Path) -> Engine:
@@ -291,26 +213,12 @@ def open_demo(data_dir: Path) -> Engine:
     )
 
 
-def try_all(
-    memory: Memory,
-    query: str,
-    ranking: Ranking,
-    points: int,
-    chosen: Callable[[Sequence[str]], Sequence[str]] = tuple,
-) -> Tally:
-    """Try one query under one ranking, for every chunk that is left out or those `chosen`."""
-    trial = Trial(memory, query, ranking, points)
-    tally = Tally()
-    for chunk_id in chosen(trial.missing()):
-        tally.add(trial.check(chunk_id))
-    tally.values = trial.tried
-    return tally
-
-
-def _one(task: tuple[str, str, str]) -> Tally:
+def _try_all(task: tuple[str, str, str]) -> tuple[Counter[str], list[str]]:
     folder, name, query = task
+    tally: Counter[str] = Counter()
     with open_demo(Path(folder)) as engine:
-        return try_all(Memory(engine), query, profiles()[name], POINTS)
+        trial = Trial(engine, query, TRIED[name])
+        return tally, [line for one in trial.missing() for line in trial.check(one, tally)]
 
 
 def main(names: Sequence[str]) -> int:
@@ -320,23 +228,14 @@ def main(names: Sequence[str]) -> int:
         with Engine.open(demo_root(), Settings(), data_dir=Path(folder)) as engine:
             engine.index.sync(wait=True)
         with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as workers:
-            for name in names or profiles():
-                tally = Tally()
-                for one in workers.map(_one, [(folder, name, query) for query in QUERIES]):
-                    tally.add(one)
-                failed += len(tally.wrong)
-                print("\n".join([*tally.wrong, *_summary(name, tally)]), flush=True)
+            for name in names or TRIED:
+                tally: Counter[str] = Counter()
+                for one, wrong in workers.map(_try_all, [(folder, name, q) for q in QUERIES]):
+                    tally.update(one)
+                    failed += len(wrong)
+                    print("\n".join(wrong), end="\n" if wrong else "")
+                print(f"{name}: {dict(tally.most_common())}, {failed} wrong", flush=True)
     return int(failed > 0)
-
-
-def _summary(name: str, tally: Tally) -> tuple[str, str]:
-    told = tally.changes + tally.refusals
-    return (
-        f"{name}: {tally.chunks} chunks left out by {len(QUERIES)} queries, {tally.values} lists "
-        f"tried: {told - len(tally.wrong)} of {told} agree ({tally.changes} changes, "
-        f"{tally.refusals} without one)",
-        "  " + ", ".join(f"{key} {count}" for key, count in tally.by_parameter.most_common()),
-    )
 
 
 if __name__ == "__main__":

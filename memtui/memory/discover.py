@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -66,7 +65,6 @@ class Discovery:
 def discover(
     scope: Scope,
     *,
-    only: str | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Discovery:
     """Find the Markdown files of a workspace.
@@ -74,10 +72,9 @@ def discover(
     A root with `MEMORY.md` or `memory/` is a memory: `MEMORY.md`, `USER.md` and what is below
     `memory/` count. Any other root counts as a whole. Extra paths come last; a file that is reached
     twice is kept once. A root that cannot be listed is itself the one skipped path, `.`.
-    With `only`, an absolute path, folders and files that do not lead to it are passed over.
     Raises `Cancelled` when `cancelled()` turns true.
     """
-    search = _Search(scope, cancelled, only)
+    search = _Search(scope, cancelled)
     search.root_files()
     for extra in scope.extra_paths:
         if extra.strip():
@@ -120,11 +117,8 @@ _INT64_MAX = 2**63 - 1
 class _Search:
     """One run of discovery, with what it has found so far."""
 
-    def __init__(
-        self, scope: Scope, cancelled: Callable[[], bool] | None, only: str | None
-    ) -> None:
+    def __init__(self, scope: Scope, cancelled: Callable[[], bool] | None) -> None:
         self._scope = scope
-        self._only = None if only is None else spellings(only)
         self._cancelled = cancelled
         self._root = os.path.abspath(scope.root)
         self._ignored = name_filter(scope.ignore)
@@ -217,24 +211,14 @@ class _Search:
         self._go_on()
         try:
             with os.scandir(folder.path) as entries:
-                found = sorted(entries, key=lambda entry: entry.name)
+                return sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
             self._skip(folder.stored.rstrip("/") or ".", reason_of(error), said(error))
             return []
-        return [entry for entry in found if self._is_asked(entry, folder)]
 
     def _go_on(self) -> None:
         if self._cancelled is not None and self._cancelled():
             raise Cancelled
-
-    def _is_asked(self, entry: os.DirEntry[str], folder: _Folder) -> bool:
-        """Whether an entry is wanted, leads to what is, or decides what the root is."""
-        if self._only is None:
-            return True
-        if folder.path == self._root and entry.name in (*ROOT_FILES, MEMORY_FOLDER):
-            return True
-        places = (entry.path, os.path.join(folder.real, entry.name))
-        return any(parts_below(only, place) is not None for only in self._only for place in places)
 
     def _entry(
         self,
@@ -337,60 +321,24 @@ def spellings(path: str) -> tuple[str, ...]:
 
 
 def is_candidate(path: Path, scope: Scope) -> bool:
-    """Tell cheaply whether a path, by where it is and what it is called, is one to be indexed.
+    """Whether a file that an event names may be one to be indexed; it is not looked at.
 
-    For file events: the file need not exist any more, and is not looked at.
+    What is told too much costs a sync that finds nothing.
     """
-    return is_markdown(path.name) and _in_scope(path, scope, folder=False)
+    return is_markdown(path.name) and may_contain(path, scope)
 
 
 def may_contain(folder: Path, scope: Scope) -> bool:
-    """Tell cheaply whether files to be indexed can lie below a folder; it need not exist."""
-    return _in_scope(folder, scope, folder=True)
-
-
-def _in_scope(path: Path, scope: Scope, *, folder: bool) -> bool:
-    place = os.path.abspath(path)
-    root = os.path.abspath(scope.root)
+    """Whether files to be indexed may lie below a folder that an event names."""
+    place, root = os.path.abspath(folder), os.path.abspath(scope.root)
     ignored = name_filter(scope.ignore)
-    marks = (os.path.join(root, ROOT_FILES[0]), os.path.join(root, MEMORY_FOLDER))
-    memory = any(map(os.path.lexists, marks)) and is_memory(scope.root)
-    for base in spellings(root):
-        parts = parts_below(place, base)
-        if parts is not None and _below_root(parts, ignored, memory=memory, folder=folder):
-            return True
-    extras = [extra for extra in scope.extra_paths if extra.strip()]
-    return any(_below_extra(place, extra, root, ignored, folder=folder) for extra in extras)
-
-
-def _below_root(
-    parts: tuple[str, ...], ignored: re.Pattern[str], *, memory: bool, folder: bool
-) -> bool:
-    if not parts:
-        return folder
-    if len(parts) == 1 and parts[0] in (*ROOT_FILES, MEMORY_FOLDER):
-        return True
-    if memory and parts[0] != MEMORY_FOLDER:
-        return False
-    return not any(map(ignored.match, parts))
-
-
-def _below_extra(
-    place: str, extra: str, root: str, ignored: re.Pattern[str], *, folder: bool
-) -> bool:
-    path = absolute_extra(extra, root)
-    glob = Glob.parse(path) if has_magic(extra) and not os.path.lexists(path) else Glob(path, ())
-    for base in spellings(glob.base):
-        parts = parts_below(place, base)
-        if parts is None:
-            if folder and parts_below(base, place) is not None:
+    extras = [absolute_extra(extra, root) for extra in scope.extra_paths if extra.strip()]
+    for base in (root, *(Glob.parse(path).base for path in extras)):
+        for spelled in spellings(base):
+            parts = parts_below(place, spelled)
+            is_above = parts_below(spelled, place) is not None
+            if is_above or (parts is not None and not any(map(ignored.match, parts))):
                 return True
-            continue
-        at = glob.start
-        for name in parts:
-            at = glob.step(at, name)
-        if (glob.done(at) or (folder and at)) and not any(map(ignored.match, parts)):
-            return True
     return False
 
 
@@ -398,7 +346,7 @@ _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINV
 
 
 def look_at(scope: Scope, path: str) -> SourceFile | SkippedFile:
-    """Look at one path as `discover` would: only the folders that lead to it are listed.
+    """Look at one path as `discover` does.
 
     `path` is as the index stores paths: relative to the root, or absolute. What discovery passes
     over without a word is `NO_FILE`, `NOT_A_NOTE` or `OUTSIDE_ROOT`.
@@ -409,7 +357,7 @@ def look_at(scope: Scope, path: str) -> SourceFile | SkippedFile:
     nothing = absent(place)
     if nothing is not None:
         return SkippedFile(name, *nothing)
-    found = discover(scope, only=place)
+    found = discover(scope)
     for file in found.files:
         if file.path == name:
             return file

@@ -3,51 +3,52 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from memtui.engine import Engine
 from memtui.engine.what_if import find_changes
 from memtui.model.inquiry import Place
 from memtui.ranking.counterfactual import Parameter, apply
-from tests.counterfactuals import QUERIES, Memory, Tally, open_demo, profiles, try_all
+from tests.counterfactuals import QUERIES, TRIED, Trial, open_demo
 from tests.support.examples import examples
 
 NEAR, FAR = 2, 1
+"""Of each query so many of the nearest misses, and so many from everywhere in the index."""
 POINTS = examples(12)
 """Values of each range that is searched in vain; the full run tries twenty times as many."""
 
 
 @pytest.fixture(scope="module")
-def memory(indexed_demo: Path) -> Iterator[Memory]:
-    with open_demo(indexed_demo) as engine:
-        yield Memory(engine)
+def engine(indexed_demo: Path) -> Iterator[Engine]:
+    with open_demo(indexed_demo) as opened:
+        yield opened
 
 
-def some(chunk_ids: Sequence[str]) -> Sequence[str]:
-    """A few of the nearest misses, and a few from everywhere in the index."""
-    near, rest = chunk_ids[:12], chunk_ids[12:]
-    seeded = random.Random(len(chunk_ids))
-    return [*seeded.sample(near, NEAR), *seeded.sample(rest, FAR)]
-
-
-@pytest.mark.parametrize("name", profiles())
-def test_changes_do_it_and_nothing_else_does(memory: Memory, name: str) -> None:
-    tally = Tally()
-    order = list(profiles())
+@pytest.mark.parametrize("name", TRIED)
+def test_changes_do_it_and_nothing_else_does(engine: Engine, name: str) -> None:
+    tally: Counter[str] = Counter()
+    wrong: list[str] = []
+    order = list(TRIED)
     for query in QUERIES[order.index(name) :: len(order)]:
-        tally.add(try_all(memory, query, profiles()[name], POINTS, some))
-    assert tally.wrong == []
-    assert tally.chunks == (NEAR + FAR) * len(QUERIES) // len(order)
-    assert len(tally.by_parameter) >= 4
-    assert tally.changes + tally.refusals >= tally.chunks * len(Parameter)
+        trial = Trial(engine, query, TRIED[name], POINTS)
+        near, rest = trial.missing()[:12], trial.missing()[12:]
+        seeded = random.Random(len(near) + len(rest))
+        for chunk_id in (*seeded.sample(near, NEAR), *seeded.sample(rest, FAR)):
+            wrong += trial.check(chunk_id, tally)
+    assert wrong == []
+    assert tally["chunks"] == (NEAR + FAR) * len(QUERIES) // len(order)
+    assert len(tally.keys() & set(Parameter)) >= 4
+    assert tally["changes"] + tally["refusals"] >= tally["chunks"] * len(Parameter)
 
 
 @pytest.mark.parametrize(("typing", "k"), [(False, 13), (True, 14)])
-def test_what_is_tried_is_asked_as_the_list_was(memory: Memory, typing: bool, k: int) -> None:
+def test_what_is_tried_is_asked_as_the_list_was(engine: Engine, typing: bool, k: int) -> None:
     # As the beginning of a word `config` finds one note more, which takes rank 13.
-    engine, query = memory.engine, "router config"
+    query = "router config"
     ranked = engine.search.ask(query, typing=typing)
     assert ranked.pool.typing is typing
     found = engine.explain.inquire_at(ranked, Place("memory/2026-01-20.md", 3))

@@ -11,10 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memtui.memory.chunking import Packer, Rules, chunk_text, size_estimate
+from memtui.memory.chunking import Packer, chunk_text, size_estimate
 from memtui.model import ChunkSpan
-
-ALL_RULES: tuple[Rules, ...] = ("2026.2", "2026.4", "2026.9")
 
 CHARS = st.one_of(
     st.sampled_from("ab é·\t\r-#"),
@@ -37,87 +35,63 @@ def units(text: str) -> int:
     return len(text.encode("utf-16-le")) // 2
 
 
-def cut_units(text: str, size: int, *, after_pair: bool, before_pair: bool) -> list[str]:
-    """Cut one UTF-16 unit at a time; a half that is left alone is written U+FFFD."""
-    halves = [half for char in text for half in ([char] if units(char) == 1 else [char, ""])]
-    pieces: list[str] = []
-    at = 0
-    while at < len(halves):
-        end = min(at + size, len(halves))
-        if end < len(halves) and halves[end] == "":
-            end += 1 if after_pair else -1 if before_pair else 0
-        piece = halves[at:end]
-        broken_start = piece[0] == ""
-        broken_end = end < len(halves) and halves[end] == ""
-        body = piece[broken_start : len(piece) - broken_end]
-        pieces.append("\ufffd" * broken_start + "".join(body) + "\ufffd" * broken_end)
-        at = end
-    return pieces
-
-
-def slow_segments(line: str, tokens: int, budget: int, rules: Rules) -> list[str]:
-    coarse = cut_units(line, budget, after_pair=False, before_pair=rules == "2026.9") or [""]
-    if rules == "2026.2":
-        return coarse
+def slow_segments(line: str, budget: int) -> list[str]:
+    """Cut one character at a time: every `budget` units, and by weight what weighs more."""
+    coarse = [""]
+    for char in line:
+        if units(coarse[-1] + char) > budget:
+            coarse.append("")
+        coarse[-1] += char
     fine: list[str] = []
     for piece in coarse:
-        if size_estimate(piece, rules) <= budget:
-            fine.append(piece)
-        elif rules == "2026.4":
-            fine += cut_units(piece, tokens, after_pair=True, before_pair=False)
-        else:
-            part = ""
-            for char in piece:
-                if size_estimate(part + char, rules) > budget:
-                    fine.append(part)
-                    part = ""
-                part += char
-            fine.append(part)
+        part = ""
+        for char in piece:
+            if size_estimate(part + char) > budget:
+                fine.append(part)
+                part = ""
+            part += char
+        fine.append(part)
     return fine
 
 
-def slow_carry(held: list[Line], room: int, rules: Rules) -> list[Line]:
+def slow_carry(held: list[Line], room: int) -> list[Line]:
     kept: list[Line] = []
     for text, number in reversed(held):
-        left = room - sum(size_estimate(line, rules) + 1 for line, _ in kept)
+        left = room - sum(size_estimate(line) + 1 for line, _ in kept)
         if left <= 0:
             break
-        if rules == "2026.9" and size_estimate(text, rules) + 1 > left:
+        if size_estimate(text) + 1 > left:
             tail = text
-            while size_estimate(tail, rules) > max(0, left - 1):
+            while size_estimate(tail) > max(0, left - 1):
                 tail = tail[1:]
             return kept if kept or not tail else [(tail, number)]
         kept.insert(0, (text, number))
     return kept
 
 
-def slow_chunks(text: str, tokens: int, overlap: int, rules: Rules) -> list[tuple[int, int, str]]:
+def slow_chunks(text: str, tokens: int, overlap: int) -> list[tuple[int, int, str]]:
     budget = max(32, 4 * tokens)
     chunks: list[list[Line]] = []
     held: list[Line] = []
     for number, line in enumerate(text.split("\n"), start=1):
-        for segment in slow_segments(line, tokens, budget, rules):
-            cost = size_estimate(segment, rules) + 1
-            if held and sum(size_estimate(kept, rules) + 1 for kept, _ in held) + cost > budget:
+        for segment in slow_segments(line, budget):
+            cost = size_estimate(segment) + 1
+            if held and sum(size_estimate(kept) + 1 for kept, _ in held) + cost > budget:
                 chunks.append(held)
-                room = 4 * overlap
-                if rules == "2026.9":
-                    room = min(room, max(0, budget - cost))
-                held = slow_carry(held, room, rules)
+                held = slow_carry(held, min(4 * overlap, max(0, budget - cost)))
             held = [*held, (segment, number)]
     chunks.append(held)
     return [(lines[0][1], lines[-1][1], "\n".join(line for line, _ in lines)) for lines in chunks]
 
 
-@given(TEXTS, TOKENS, OVERLAPS, st.sampled_from(ALL_RULES))
-@example("a" + "😀" * 40, 8, 3, "2026.2")
-@example("a" + "😀" * 40, 8, 3, "2026.4")
-@example("a" + "𠀀" * 40, 8, 3, "2026.4")
-@example("你" * 100 + "\n\n\n" + "b" * 50, 10, 20, "2026.9")
-def test_chunks_follow_the_rules(text: str, tokens: int, overlap: int, rules: Rules) -> None:
-    chunks = chunk_text(text, tokens=tokens, overlap=overlap, rules=rules)
+@given(TEXTS, TOKENS, OVERLAPS)
+@example("a" + "😀" * 40, 8, 3)
+@example("a" + "𠀀" * 40, 8, 3)
+@example("你" * 100 + "\n\n\n" + "b" * 50, 10, 20)
+def test_chunks_follow_the_rules(text: str, tokens: int, overlap: int) -> None:
+    chunks = chunk_text(text, tokens=tokens, overlap=overlap)
     made = [(chunk.start_line, chunk.end_line, chunk.text) for chunk in chunks]
-    assert made == slow_chunks(text, tokens, overlap, rules)
+    assert made == slow_chunks(text, tokens, overlap)
 
 
 @given(TEXTS, TOKENS, OVERLAPS)
@@ -156,7 +130,7 @@ class CountedText(str):
         return parts
 
 
-def cost(text: str, rules: Rules, tokens: int) -> int:
+def cost(text: str, tokens: int) -> int:
     """Count the lines of memtui's code that run, and the characters copied, while chunking."""
     executed = 0
 
@@ -171,13 +145,12 @@ def cost(text: str, rules: Rules, tokens: int) -> int:
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        chunk_text(CountedText(text), tokens=tokens, overlap=tokens // 5, rules=rules)
+        list(chunk_text(CountedText(text), tokens=tokens, overlap=tokens // 5))
     finally:
         sys.settrace(before)
     return executed + CountedText.copied
 
 
-@pytest.mark.parametrize("rules", ALL_RULES)
 @pytest.mark.parametrize(
     ("piece", "tokens"),
     [
@@ -193,35 +166,33 @@ def cost(text: str, rules: Rules, tokens: int) -> int:
     ],
     ids=["one line", "words", "blank lines", "lines", "han", "mixed", "long and blank", "bullets"],
 )
-def test_twice_the_text_costs_twice_the_work(piece: str, tokens: int, rules: Rules) -> None:
+def test_twice_the_text_costs_twice_the_work(piece: str, tokens: int) -> None:
     times = (4_000 if tokens < 400 else 12_000) // len(piece)
-    single, double = cost(piece * times, rules, tokens), cost(piece * times * 2, rules, tokens)
+    single, double = cost(piece * times, tokens), cost(piece * times * 2, tokens)
     assert double <= 2.1 * single
 
 
-@given(TEXTS, TOKENS, OVERLAPS, st.sampled_from(ALL_RULES), st.sets(st.integers(0, 20)))
+@given(TEXTS, TOKENS, OVERLAPS, st.sets(st.integers(0, 20)))
 def test_stopping_between_any_lines_changes_nothing(
-    text: str, tokens: int, overlap: int, rules: Rules, stops: set[int]
+    text: str, tokens: int, overlap: int, stops: set[int]
 ) -> None:
-    packer = Packer(tokens, overlap, rules)
+    packer = Packer(tokens, overlap)
     chunks: list[ChunkSpan] = []
     for number, line in enumerate(text.split("\n"), start=1):
         chunks += packer.feed(number, line)
         before = packer.held
-        assert chunks + packer.finish() == chunk_text(
-            "\n".join(text.split("\n")[:number]), tokens=tokens, overlap=overlap, rules=rules
-        )
+        beginning = "\n".join(text.split("\n")[:number])
+        whole = chunk_text(beginning, tokens=tokens, overlap=overlap)
+        assert chunks + packer.finish() == list(whole)
         assert packer.held == before
         if number in stops:
-            packer = Packer(tokens, overlap, rules, json.loads(json.dumps(before)))
-    assert chunks + packer.finish() == chunk_text(text, tokens=tokens, overlap=overlap, rules=rules)
+            packer = Packer(tokens, overlap, json.loads(json.dumps(before)))
+    assert chunks + packer.finish() == list(chunk_text(text, tokens=tokens, overlap=overlap))
 
 
-@given(TEXTS, TEXTS, TOKENS, OVERLAPS, st.sampled_from(ALL_RULES))
-def test_a_cut_shares_nothing(
-    first: str, second: str, tokens: int, overlap: int, rules: Rules
-) -> None:
-    packer = Packer(tokens, overlap, rules)
+@given(TEXTS, TEXTS, TOKENS, OVERLAPS)
+def test_a_cut_shares_nothing(first: str, second: str, tokens: int, overlap: int) -> None:
+    packer = Packer(tokens, overlap)
     chunks: list[ChunkSpan] = []
     for text in (first, second):
         for number, line in enumerate(text.split("\n"), start=1):
@@ -230,7 +201,7 @@ def test_a_cut_shares_nothing(
     assert chunks == [
         chunk
         for text in (first, second)
-        for chunk in chunk_text(text, tokens=tokens, overlap=overlap, rules=rules)
+        for chunk in chunk_text(text, tokens=tokens, overlap=overlap)
     ]
     assert packer.held == []
     assert packer.finish() == packer.cut() == []

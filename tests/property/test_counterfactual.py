@@ -11,27 +11,25 @@ from hypothesis import strategies as st
 
 from memtui.model import CandidatePool, Chunk, Ranking, SearchMode
 from memtui.ranking.counterfactual import (
-    Change,
     NoChangeReason,
     Parameter,
     apply,
     least_changes,
     sweep,
 )
-from memtui.ranking.counterfactual.change import LOGARITHMIC, value_of
+from memtui.ranking.counterfactual.change import value_of
 from memtui.ranking.counterfactual.columns import columns_of
 from memtui.ranking.counterfactual.listing import listing, state_before_cut
 from memtui.ranking.counterfactual.scores import Seed
 from memtui.ranking.counterfactual.solve import is_used
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES, for_mode
-from tests.counterfactuals import grid
+from tests.counterfactuals import CONTINUOUS, grid, nearer
 from tests.support import openclaw_pools
 from tests.support.examples import examples
 from tests.support.openclaw_rules import Release
 from tests.support.pools import NOW, pools, rankings
 
-STEP = 1e-6
 SECOND = 1_000_000_000
 DAYS = 86_400 * SECOND
 
@@ -91,29 +89,6 @@ def rank_of(
     running = ranking if mode is None else for_mode(ranking, mode)
     hits = rank(pool, running, now=NOW).hits
     return next((hit.rank for hit in hits if hit.chunk.id == chunk_id), None)
-
-
-def nearer(change: Change) -> float | int | None:
-    """One step from the new value towards the old one; `None` for a switch or less than a step."""
-    new, old = change.new, change.old
-    if isinstance(new, (bool, str)) or new is None or isinstance(old, (bool, str)) or old is None:
-        return None
-    if change.parameter in {Parameter.K, Parameter.CANDIDATE_MULTIPLIER}:
-        return new - 1 if new > old else new + 1
-    step = STEP * new if change.parameter in LOGARITHMIC else STEP
-    if abs(new - old) <= step:
-        return old
-    return new - step if new > old else new + step
-
-
-CONTINUOUS = (
-    Parameter.VECTOR_WEIGHT,
-    Parameter.RRF_K,
-    Parameter.HALF_LIFE,
-    Parameter.FLOOR,
-    Parameter.LAMBDA,
-    Parameter.MIN_SCORE,
-)
 
 
 def assert_true(

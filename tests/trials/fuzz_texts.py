@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from memtui.index.transcripts.reading import Cutting, TranscriptReading
-from memtui.memory.chunking import Packer, Rules, chunk_id, chunk_text, iter_chunks, size_estimate
+from memtui.memory.chunking import Packer, chunk_id, chunk_text, size_estimate
 from memtui.memory.dates import day_of_path, front_matter
 from memtui.memory.transcripts.formats import FORMATS, recognise
 from memtui.memory.transcripts.memory_calls import CallCollector
@@ -40,7 +40,6 @@ from tests.support.transcript_corpus import Damage, plant
 from tests.support.transcript_records import Records, writer_of
 from tests.trials.fuzz_inputs import Given, Target, bytes_of
 
-ALL_RULES: Final[tuple[Rules, ...]] = ("2026.2", "2026.4", "2026.9")
 _NOTES: Final = (
     "# Memory\n\n- The router password lives in the vault.\n- 東京の会議 2026-11-18\n",
     "---\ndate: 2026-11-18\nimportance: 7\n---\n\nConfigured the *Omada* router: VLAN 20.\n",
@@ -65,11 +64,11 @@ def hostile_seeds() -> list[bytes]:
 
 def check_chunks(given: Given) -> None:
     """Every line is in a chunk, by its number; chunks keep within their size; hashes are true."""
-    rules, tokens = given.pick(ALL_RULES), 1 + given.number(60)
+    tokens = 1 + given.number(60)
     overlap, per_entry = given.number(70), bool(given.number(2))
     text = given.text()
     options = {"tokens": tokens, "overlap": overlap}
-    chunks = chunk_text(text, rules=rules, per_entry=per_entry, **options)
+    chunks = list(chunk_text(text, per_entry=per_entry, **options))
     lines = text.split("\n")
     covered = {n for chunk in chunks for n in range(chunk.start_line, chunk.end_line + 1)}
     assert covered == set(range(1, len(lines) + 1)), "a line is in no chunk, or one is made up"
@@ -77,11 +76,10 @@ def check_chunks(given: Given) -> None:
     assert starts == sorted(starts), "chunks go back"
     for chunk in chunks:
         assert chunk.hash == _hash_of(chunk.text), "a hash is not that of its text"
-        if rules == "2026.9":
-            assert size_estimate(chunk.text, rules) <= max(32, 4 * tokens), "a chunk is too large"
-            source = "".join(lines[chunk.start_line - 1 : chunk.end_line])
-            assert chunk.text.replace("\n", "") in source, "a text is not that of its lines"
-    again = list(iter_chunks(text, rules=rules, per_entry=per_entry, **options))
+        assert size_estimate(chunk.text) <= max(32, 4 * tokens), "a chunk is too large"
+        source = "".join(lines[chunk.start_line - 1 : chunk.end_line])
+        assert chunk.text.replace("\n", "") in source, "a text is not that of its lines"
+    again = list(chunk_text(text, per_entry=per_entry, **options))
     assert again == chunks, "the same text gave other chunks"
     ids = {chunk_id("memory", "a.md", *_place(chunk), "model") for chunk in chunks}
     assert len(ids) == len({_place(chunk) for chunk in chunks}), "two chunks have one id"
@@ -98,17 +96,18 @@ def _hash_of(text: str) -> str:
 
 def check_packer(given: Given) -> None:
     """Packing that stops at any lines and goes on from JSON gives the chunks of the whole."""
-    rules, tokens, overlap = given.pick(ALL_RULES), 1 + given.number(60), given.number(70)
+    tokens, overlap = 1 + given.number(60), given.number(70)
     every = 1 + given.number(5)
     text = given.text()
-    packer = Packer(tokens, overlap, rules)
+    packer = Packer(tokens, overlap)
     made: list[ChunkSpan] = []
     for number, line in enumerate(text.split("\n"), start=1):
         made += packer.feed(number, line)
         if number % every == 0:
-            packer = Packer(tokens, overlap, rules, json.loads(json.dumps(packer.held)))
+            packer = Packer(tokens, overlap, json.loads(json.dumps(packer.held)))
     made += packer.finish()
-    assert made == chunk_text(text, tokens=tokens, overlap=overlap, rules=rules), "it is not whole"
+    whole = list(chunk_text(text, tokens=tokens, overlap=overlap))
+    assert made == whole, "it is not whole"
 
 
 # --- queries --------------------------------------------------------------------------------------

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, Self
 
-from memtui.engine.browse import IsCancelled as Cancelled
-from memtui.engine.browse import Progressed
 from memtui.engine.engine import Engine
 from memtui.engine.what_if import LeastChanges, WordsToTry, find_changes, word_changes
-from memtui.errors import MemtuiError
-from memtui.model import Chunk, IndexStatus, Ranked, Ranking, Reason
-from memtui.model.browsing import (
-    AnsweredQuery,
-    CareReport,
-    ChunkRecord,
-    DayTotals,
-    MemoryFile,
-    Neighbours,
-)
-from memtui.model.conversations import (
-    ConversationListing,
-    MemoryCall,
-    Replayed,
-    TranscriptSource,
-)
+from memtui.model import Ranking, Reason
+from memtui.model.browsing import CareReport, Neighbours
+from memtui.model.conversations import MemoryCall, Replayed
 from memtui.model.inquiry import WordChanges
 
 _OWN_NAMES = {
@@ -50,13 +34,25 @@ _OWN_NAMES = {
 """What a fake engine calls the methods of the services, where not by the same name."""
 
 
+_ANSWERS: Mapping[str, Any] = {
+    "file_of": None,
+    "chunk_record": None,
+    "neighbours": Neighbours((), Reason.NO_VECTORS, (), ()),
+    "recalled": {},
+    "care": CareReport((), {}),
+    "words_to_try": WordsToTry(()),
+}
+"""What is answered where a fake engine has no method of that name; else an empty tuple."""
+
+
 class _Service:
     def __init__(self, engine: object, names: Mapping[str, str]) -> None:
         self._engine = engine
         self._names = names
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, self._names.get(name, name))
+        own = self._names.get(name, name)
+        return getattr(self._engine, own, lambda *of, **options: _ANSWERS.get(own, ()))
 
 
 def with_services(engine: object) -> None:
@@ -76,97 +72,12 @@ class NothingToBrowse(Engine):
     def __init__(self) -> None:
         return None
 
-    def memory_files(self) -> Sequence[MemoryFile]:
-        return ()
-
-    def file_of(self, path: str) -> Path | None:
-        return None
-
-    def chunks_of(self, path: str) -> Sequence[Chunk]:
-        return ()
-
-    def chunk_record(self, chunk_id: str) -> ChunkRecord | None:
-        return None
-
-    def neighbours(self, chunk_id: str, limit: int = 10) -> Neighbours:
-        return Neighbours((), Reason.NO_VECTORS, (), ())
-
-    def answered_queries(
-        self,
-        chunk_id: str,
-        queries: Sequence[str],
-        *,
-        ranking: Ranking | None = None,
-        cancelled: Cancelled = lambda: False,
-        progressed: Progressed = lambda done, total: None,
-    ) -> Sequence[AnsweredQuery]:
-        return ()
-
-    def recalled(
-        self,
-        queries: Sequence[str],
-        *,
-        ranking: Ranking | None = None,
-        cancelled: Cancelled = lambda: False,
-        progressed: Progressed = lambda done, total: None,
-    ) -> Mapping[str, int]:
-        return {}
-
-    def days(self, recalled: Mapping[str, int] | None = None) -> Sequence[DayTotals]:
-        return ()
-
-    def care(
-        self,
-        *,
-        cancelled: Cancelled = lambda: False,
-        progressed: Progressed = lambda done, total: None,
-    ) -> CareReport:
-        return CareReport((), {})
-
-    def listed_conversations(self) -> Sequence[ConversationListing]:
-        return ()
-
-    def count_conversations(
-        self,
-        listings: Sequence[ConversationListing],
-        counted: Callable[[ConversationListing], None],
-        *,
-        cancelled: Callable[[], bool] = lambda: False,
-    ) -> None:
-        return None
-
-    def conversation(self, path: str, *, cancelled: Callable[[], bool] = lambda: False) -> Any:
-        raise MemtuiError(f"no conversation {path}")
-
-    def transcript_sources(self) -> Sequence[TranscriptSource]:
-        return ()
-
-    def use_transcripts(self, names: Sequence[str]) -> None:
-        return None
-
-    def memory_calls(
-        self,
-        paths: Sequence[str] | None = None,
-        *,
-        found: Callable[[Sequence[MemoryCall]], None] = lambda calls: None,
-        cancelled: Callable[[], bool] = lambda: False,
-    ) -> Sequence[MemoryCall]:
-        return ()
-
-    def ask(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
-        raise NotImplementedError
-
-    def status(self) -> IndexStatus:
-        raise NotImplementedError
-
-    def words_to_try(self, ranked: Ranked, chunk_id: str, limit: int = 12) -> WordsToTry:
-        return WordsToTry(())
-
     def least_changes(self, *of: Any, **options: Any) -> LeastChanges:
-        return find_changes(self.ask, *of, chunks=self.status().chunks, **options)
+        chunks = self.index.status().chunks
+        return find_changes(self.search.ask, *of, chunks=chunks, **options)
 
     def word_changes(self, *of: Any, **options: Any) -> WordChanges:
-        return word_changes(self.ask, self.words_to_try, *of, **options)
+        return word_changes(self.search.ask, self.explain.words_to_try, *of, **options)
 
     def replay(self, call: MemoryCall, *, ranking: Ranking | None = None) -> Replayed:
         return Replayed(call, ())

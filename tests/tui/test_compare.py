@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -156,14 +155,6 @@ def test_both_lists_fill_the_width(width: int, glyphs: object) -> None:
         drawn = comparison_lines(first, second, found, look)
         assert len(drawn) == lines * 8
         assert {line.cell_length for line in drawn} == {look.column * 2 + look.gutter}
-
-
-def test_where_it_is_narrow_ranks_and_places_stay_and_scores_go() -> None:
-    first, second = make_ranked(BASE), make_ranked(OTHER)
-    found = difference(first, second)
-    drawn = comparison_lines(first, second, found, Look(36, 1, UNICODE))
-    for place, line in enumerate(drawn, start=1):
-        assert re.search(rf"md:\d+ +{place} .+ {place} .*…", line.plain), line.plain
 
 
 def test_moves_new_and_out_are_words_and_glyphs_beside_the_ranks() -> None:
@@ -322,16 +313,6 @@ async def test_two_pinned_results_are_compared_step_by_step() -> None:
         await run.pilot.press("tab")
         await settle(run.app, run.pilot)
         assert "Compare two rankings" in run.text
-
-
-async def test_a_pinned_chunk_that_is_no_candidate_is_said() -> None:
-    async with running(options=options(OTHER)) as run:
-        await run.search()
-        search = run.app.search_screen
-        assert search.ranked is not None
-        search.pinned = (search.ranked.hits[0].chunk.id, "elsewhere")
-        await opened(run)
-        assert "not among the candidates" in run.text
 
 
 async def test_the_comparison_follows_another_answer() -> None:

@@ -1,94 +1,59 @@
-"""Numbers, times and codes as they are written on screen."""
+"""Numbers, times and codes as they are written on screen, parameters, and the editor's command."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from memtui.model import IndexState, LegStatus, Reason, Stage
+from memtui.model import Decay, Fusion, IndexState, LegStatus, Ranking, Reason, Stage
 from memtui.tui import format as fmt
-from tests.tui.reader_samples import NOW
+from memtui.tui import parameters as p
+from memtui.tui.place_actions import editor_arguments, editor_command
+
+NOW = datetime(2026, 2, 13, 9, 30, tzinfo=UTC)
+
+
+def ago(seconds: float) -> str:
+    return fmt.ago(NOW - timedelta(seconds=seconds), NOW)
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"),
-    [(0.8194, "0.819"), (-0.0434, "−0.043"), (-0.0001, "0.000"), (float("nan"), "–")],
-)
-def test_scores_have_three_decimals_and_a_true_minus(value: float, expected: str) -> None:
-    assert fmt.score(value) == expected
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [(0, "0"), (999, "999"), (1284, "1 284"), (1_000_000, "1 000 000")],
-)
-def test_counts_are_grouped_in_threes(value: int, expected: str) -> None:
-    assert fmt.count(value) == expected
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
+    ("write", "cases"),
     [
-        (840, "840"),
-        (9_999, "9 999"),
-        (12_400, "12 k"),
-        (512_000, "0.5 M"),
-        (2_500_000_000, "2.5 G"),
+        (fmt.score, {0.8194: "0.819", -0.0434: "−0.043", -0.0001: "0.000", float("nan"): "–"}),
+        (fmt.count, {0: "0", 999: "999", 1284: "1 284", 1_000_000: "1 000 000"}),
+        (
+            fmt.rounded,
+            {840: "840", 9_999: "9 999", 12_400: "12 k", 512_000: "0.5 M", 2_500_000_000: "2.5 G"},
+        ),
+        (
+            fmt.duration,
+            {0.038: "38 ms", 2.41: "2.4 s", 59.97: "1:00 min", 65: "1:05 min", 7800: "2:10 h"},
+        ),
+        (
+            fmt.age,
+            {None: "ever", -3: "ahead", 0.4: "today", 3.4: "3d", 103: "3mo", 500: "16mo", 2600: "7y"},
+        ),
+        (
+            ago,
+            {1: "just now", 3: "3 s ago", 300: "5 min ago", 7200: "2 h ago", 1036800: "12 d ago"},
+        ),
     ],
-)
-def test_estimates_are_short(value: int, expected: str) -> None:
-    assert fmt.rounded(value) == expected
+)  # fmt: skip
+def test_numbers_are_written_the_same_everywhere(
+    write: Callable[[Any], str], cases: dict[Any, str]
+) -> None:
+    assert {value: write(value) for value in cases} == cases
 
 
-def test_a_share_is_a_hundred_only_when_it_is_all() -> None:
-    assert fmt.percent(999, 1000) == "99 %"
-    assert fmt.percent(1000, 1000) == "100 %"
+def test_a_share_is_a_hundred_only_when_it_is_all_and_the_best_rank_is_highest() -> None:
+    assert [fmt.percent(999, 1000), fmt.percent(1000, 1000)] == ["99 %", "100 %"]
     assert fmt.percent(1, 0) == fmt.NOTHING
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [(0.038, "38 ms"), (2.41, "2.4 s"), (59.97, "1:00 min"), (65, "1:05 min"), (7800, "2:10 h")],
-)
-def test_durations_have_one_unit(seconds: float, expected: str) -> None:
-    assert fmt.duration(seconds) == expected
-
-
-@pytest.mark.parametrize(
-    ("days", "expected"),
-    [
-        (None, "ever"),
-        (-3, "ahead"),
-        (0.4, "today"),
-        (3.4, "3d"),
-        (103, "3mo"),
-        (500, "16mo"),
-        (2600, "7y"),
-    ],
-)
-def test_ages_are_narrow(days: float | None, expected: str) -> None:
-    assert fmt.age(days) == expected
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [
-        (1, "just now"),
-        (3, "3 s ago"),
-        (300, "5 min ago"),
-        (7200, "2 h ago"),
-        (12 * 86400, "12 d ago"),
-    ],
-)
-def test_moments_are_told_by_their_age(seconds: int, expected: str) -> None:
-    assert fmt.ago(NOW - timedelta(seconds=seconds), NOW) == expected
-
-
-def test_a_sparkline_shows_movement_with_the_best_rank_highest() -> None:
-    assert fmt.sparkline([7, 7, 4, 3]) == "▁▁▆█"
-    assert fmt.sparkline([3, 3]) == ""
-    assert fmt.sparkline([3]) == ""
+    assert [fmt.sparkline(ranks) for ranks in ([7, 7, 4, 3], [3, 3], [3])] == ["▁▁▆█", "", ""]
 
 
 def test_every_code_has_words() -> None:
@@ -96,3 +61,75 @@ def test_every_code_has_words() -> None:
     assert set(fmt.STAGE_WORDS) == set(fmt.STAGE_STYLES) == set(Stage)
     assert set(fmt.STATE_STYLES) == set(IndexState)
     assert set(fmt.LEG_STATUS_GLYPHS) == set(fmt.LEG_STATUS_STYLES) == set(LegStatus)
+
+
+# --- parameters -----------------------------------------------------------------------------------
+
+
+def test_steps_stay_on_the_grid_and_stop_at_the_ends() -> None:
+    ranking = Ranking()
+    for _ in range(30):
+        ranking = p.step_lambda(ranking, -1)
+    assert ranking.mmr.lambda_ == 0.0
+    for step in range(1, 21):
+        ranking = p.step_lambda(ranking, 1)
+        assert ranking.mmr.lambda_ == round(step * 0.05, 2)
+    assert p.step_lambda(ranking, 1) == ranking
+    heavier = p.step_vector_weight(Ranking(), 1)
+    assert (heavier.vector_weight, heavier.keyword_weight) == (0.35, 0.65)
+    assert (p.step_k(Ranking(k=1), -1).k, p.step_k(Ranking(k=50), 1).k) == (1, 50)
+    steps = {(30, 1): 60, (30, -1): 14, (7, -1): 7, (365, 1): 365, (20, 1): 30, (20, -1): 14}
+    for (days, direction), expected in {**steps, (1000, 1): 365}.items():
+        ranking = Ranking(decay=Decay(half_life_days=days))
+        assert p.step_half_life(ranking, direction).decay.half_life_days == expected
+    fusions = [Ranking(fusion=Fusion.WEIGHTED_SUM)]
+    for _ in range(3):
+        fusions.append(p.cycle_fusion(fusions[-1]))
+    assert [one.fusion for one in fusions[1:]] == [
+        Fusion.RELATIVE_SCORE, Fusion.RRF, Fusion.WEIGHTED_SUM,
+    ]  # fmt: skip
+
+
+def test_changes_and_differences_from_the_configuration_are_named() -> None:
+    base = Ranking()
+    assert p.describe_change(base, p.toggle_mmr(base)) == "MMR on"
+    assert p.describe_change(p.toggle_decay(base), base) == "decay off"
+    assert p.describe_change(base, p.step_lambda(base, -1)) == "λ 0.70→0.65"
+    assert p.describe_change(base, p.step_k(base, 1)) == "k 6×4→7×4"
+    assert p.describe_change(base, replace(base, dedup=True)) == "parameters changed"
+    base = p.toggle_mmr(base)
+    changed = {x.id: x for x in p.parameters(p.step_lambda(base, -1), base) if x.configured}
+    assert {name: (x.value, x.configured) for name, x in changed.items()} == {
+        "mmr": ("0.65", "0.70")
+    }
+    assert (p.changed_count(base, Ranking()), p.changed_count(base, base)) == (1, 0)
+
+
+# --- the editor -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("vim", ["vim", "+12", "note.md"]),
+        ("/usr/bin/nano", ["/usr/bin/nano", "+12", "note.md"]),
+        ("emacsclient -nw", ["emacsclient", "-nw", "+12", "note.md"]),
+        ("hx", ["hx", "note.md:12"]),
+        ("code --wait", ["code", "--wait", "-g", "note.md:12"]),
+        ("kate", ["kate", "--line", "12", "note.md"]),
+        ("notepad.exe", ["notepad.exe", "note.md"]),
+    ],
+)
+def test_each_editor_gets_the_line_in_its_own_syntax(command: str, expected: list[str]) -> None:
+    assert editor_arguments(editor_command(command, {}), "note.md", 12) == expected
+
+
+def test_the_editor_is_the_configured_one_and_a_name_is_one_argument() -> None:
+    name = "a b; rm -rf $HOME `x` 'q'.md"
+    assert editor_arguments(["vi"], name, 1)[-1] == name
+    environment = {"VISUAL": "nano", "EDITOR": "ed"}
+    assert editor_command("hx", environment) == ["hx"]
+    assert editor_command(None, environment) == ["nano"]
+    assert editor_command(None, {"EDITOR": "ed", "VISUAL": " "}) == ["ed"]
+    with pytest.raises(ValueError, match="quotation"):
+        editor_command('vi "', {})

@@ -16,6 +16,7 @@ from memtui.engine.source import RebuildCost
 from memtui.tui.screens.dialogs import ConfirmRebuild, FirstRunHint, cost_words
 from memtui.tui.screens.help import HelpScreen, help_groups
 from memtui.tui.widgets.preview import Preview
+from tests.support.small_memory import SmallMemory
 from tests.tui.harness import running, until
 from tests.tui.reader_samples import Cost, ReaderApp, note, screen_text
 
@@ -37,37 +38,27 @@ class KeyApp(ReaderApp):
         return None if action == "busy" else True
 
 
-async def test_the_focused_pane_comes_first_and_the_application_last() -> None:
+async def test_the_help_has_every_active_key_those_of_the_focused_pane_first() -> None:
     preview = Preview()
     app = KeyApp(Vertical(preview))
     async with app.run_test(size=(100, 60)) as pilot:
         preview.focus()
         await pilot.pause()
         groups = help_groups(app.screen, preview)
-        assert groups[0].title == "Preview"
-        assert groups[0].hint == Preview.HELP
+        assert (groups[0].title, groups[0].hint) == ("Preview", Preview.HELP)
         assert [group.title for group in groups[-2:]] == ["Everywhere", "Editing and scrolling"]
+        lines = [line for group in groups for line in group.lines]
+        listed = {(line.binding.action, key) for line in lines for key in line.keys}
+        active = [a for a in app.screen.active_bindings.values() if not a.binding.system]
+        assert len(listed) == len(active)
+        app.set_keymap({"lambda.down": "f9"})
         app.push_screen(HelpScreen(preview))
         await pilot.pause()
         text = screen_text(app)
+        assert "F9" in text, "the help follows the keymap"
         assert text.index("back to the chunk") < text.index("Variety on or off")
         assert "F2" in text
-
-
-async def test_every_active_binding_is_listed() -> None:
-    preview = Preview()
-    app = KeyApp(Vertical(preview))
-    async with app.run_test(size=(100, 60)) as pilot:
-        preview.focus()
-        await pilot.pause()
-        listed = {
-            (line.binding.action, key)
-            for group in help_groups(app.screen, preview)
-            for line in group.lines
-            for key in line.keys
-        }
-        active = [a for a in app.screen.active_bindings.values() if not a.binding.system]
-        assert len(listed) == len(active)
+        assert "(not now)" in next(line for line in text.splitlines() if " sync " in line)
 
 
 async def test_keys_that_a_text_box_takes_are_listed_and_told_apart() -> None:
@@ -76,63 +67,12 @@ async def test_keys_that_a_text_box_takes_are_listed_and_told_apart() -> None:
     async with app.run_test(size=(100, 60)) as pilot:
         box.focus()
         await pilot.pause()
-        groups = help_groups(app.screen, box)
-        line = next(
-            line for group in groups for line in group.lines if line.binding.description == "MMR"
-        )
-        assert line.keys == ("m", "F2")
-        assert line.typed == ("m",)
+        lines = [line for group in help_groups(app.screen, box) for line in group.lines]
+        line = next(line for line in lines if line.binding.description == "MMR")
+        assert (line.keys, line.typed) == (("m", "F2"), ("m",))
 
 
-async def test_the_help_follows_the_keymap() -> None:
-    app = KeyApp()
-    async with app.run_test(size=(100, 60)) as pilot:
-        app.set_keymap({"mmr.toggle": "f9"})
-        app.push_screen(HelpScreen())
-        await pilot.pause()
-        text = screen_text(app)
-        assert "F9" in text
-        assert "F2" not in text
-
-
-async def test_hostile_text_can_be_pasted_into_the_search_of_the_help() -> None:
-    app = KeyApp(Preview())
-    async with app.run_test(size=(100, 30)) as pilot:
-        app.push_screen(HelpScreen())
-        await pilot.pause()
-        app.screen.query_one(Input).post_message(events.Paste("\x1b[31m[/x] \u202e"))
-        await pilot.pause()
-        assert "\x1b" not in screen_text(app)
-        assert "no key does that" in screen_text(app)
-
-
-async def test_typing_narrows_the_help() -> None:
-    app = KeyApp(Preview())
-    async with app.run_test(size=(100, 60)) as pilot:
-        app.push_screen(HelpScreen())
-        await pilot.pause()
-        await pilot.press(*"variety")
-        text = screen_text(app)
-        assert "MMR" in text
-        assert "page down" not in text
-        app.screen.query_one(Input).value = "nothing does this"
-        await pilot.pause()
-        assert "no key does that" in screen_text(app)
-        await pilot.press("escape")
-        await pilot.pause()
-        assert not isinstance(app.screen, HelpScreen)
-
-
-async def test_a_key_that_does_nothing_now_says_so() -> None:
-    app = KeyApp()
-    async with app.run_test(size=(100, 60)) as pilot:
-        app.push_screen(HelpScreen())
-        await pilot.pause()
-        line = next(line for line in screen_text(app).splitlines() if " sync " in line)
-        assert "(not now)" in line
-
-
-async def test_the_help_scrolls_while_typing() -> None:
+async def test_typing_narrows_the_help_and_it_scrolls_meanwhile() -> None:
     preview = Preview()
     app = KeyApp(Vertical(preview))
     async with app.run_test(size=(80, 14)) as pilot:
@@ -140,10 +80,17 @@ async def test_the_help_scrolls_while_typing() -> None:
         preview.focus()
         app.push_screen(HelpScreen(preview))
         await pilot.pause()
-        assert "Preview" in screen_text(app)
-        await pilot.press("pagedown", "pagedown", "pagedown", "down", "up")
-        await pilot.pause()
+        await pilot.press("pagedown", "pagedown", "down", "up")
         assert app.screen.query_one("#help-scroll").scroll_offset.y > 0
+        await pilot.press(*"variety")
+        assert "MMR" in screen_text(app)
+        assert "page down" not in screen_text(app)
+        app.screen.query_one(Input).post_message(events.Paste("\x1b[31m[/x] \u202e"))
+        await pilot.pause()
+        assert "\x1b" not in screen_text(app)
+        assert "no key does that" in screen_text(app)
+        await pilot.press("escape")
+        assert not isinstance(app.screen, HelpScreen)
 
 
 @pytest.mark.parametrize(
@@ -159,77 +106,57 @@ def test_the_price_is_named(cost: RebuildCost, provider: str, words: str) -> Non
     assert words in cost_words(cost, provider)
 
 
-@pytest.mark.parametrize(
-    ("keys", "answer"),
-    [
-        (["y"], True),
-        (["n"], False),
-        (["escape"], False),
-        (["enter"], False),
-        (["left", "enter"], True),
-    ],
-)
-async def test_a_rebuild_needs_a_yes(keys: list[str], answer: bool) -> None:
-    app = ReaderApp()
-    answers: list[bool | None] = []
-    async with app.run_test(size=(80, 24)) as pilot:
-        app.push_screen(ConfirmRebuild(Cost(), "minilm"), answers.append)
-        await pilot.pause()
-        assert "re-embed 51 chunks, ~0.5 M tokens with minilm (local)" in screen_text(app)
-        await pilot.press(*keys)
-        await pilot.pause()
-    assert answers == [answer]
-
-
-async def test_a_remote_rebuild_says_that_text_is_sent() -> None:
+async def test_a_rebuild_needs_a_yes_and_says_where_text_is_sent() -> None:
     app = ReaderApp()
     async with app.run_test(size=(80, 24)) as pilot:
-        app.push_screen(ConfirmRebuild(replace(Cost(), remote=True), "openai"))
-        await pilot.pause()
-        assert "Note text is sent to the provider." in screen_text(app)
-        app.push_screen(ConfirmRebuild(Cost(remote=True, address="api.example"), "openai"))
-        await pilot.pause()
-        assert "Note text is sent to api.example." in screen_text(app)
-
-
-async def test_the_first_run_hint_names_five_keys() -> None:
-    app = ReaderApp()
-    async with app.run_test(size=(80, 24)) as pilot:
-        app.push_screen(FirstRunHint())
-        await pilot.pause()
-        text = screen_text(app)
-        for key in "/mdx?":
-            assert f" {key} " in text
+        for keys, expected in (
+            ("y", True),
+            ("n", False),
+            ("escape", False),
+            ("enter", False),
+            ("left enter", True),
+        ):
+            answers: list[bool | None] = []
+            app.push_screen(ConfirmRebuild(Cost(), "minilm"), answers.append)
+            await pilot.pause()
+            assert "re-embed 51 chunks, ~0.5 M tokens with minilm (local)" in screen_text(app)
+            await pilot.press(*keys.split())
+            assert answers == [expected], keys
+        for address, place in (("", "the provider"), ("api.example", "api.example")):
+            app.push_screen(ConfirmRebuild(Cost(remote=True, address=address), "openai"))
+            await pilot.pause()
+            assert f"Note text is sent to {place}." in screen_text(app)
 
 
 @pytest.mark.parametrize(("key", "typed"), [("m", "m"), ("escape", ""), ("enter", "")])
-async def test_the_key_that_closes_the_hint_is_not_lost(key: str, typed: str) -> None:
-    async with running() as run:
+async def test_the_key_that_closes_the_hint_is_not_lost(
+    key: str, typed: str, memory: SmallMemory
+) -> None:
+    async with running(memory.open) as run:
         run.app.push_screen(FirstRunHint())
         await run.pilot.pause()
-        await run.pilot.press(key)
-        await run.pilot.pause()
+        assert all(f" {one} " in run.text for one in "/mdx?")
+        await run.press(key)
         assert not isinstance(run.app.screen, FirstRunHint)
         assert run.app.search_screen.query_input.value == typed
-
-
-async def test_what_is_typed_over_the_hint_keeps_its_order() -> None:
-    async with running() as run:
+        await run.press("ctrl+u")
         run.app.push_screen(FirstRunHint())
         await run.pilot.pause()
         # As a terminal hands keys on: many are waiting before the first one is handled.
         for character in "heron txt":
-            key = "space" if character == " " else character
-            run.app.post_message(events.Key(key, character))
+            name = "space" if character == " " else character
+            run.app.post_message(events.Key(name, character))
         run.app.post_message(events.Paste("pond"))
         await until(run.pilot, lambda: len(run.app.search_screen.query_input.value) == 13)
         assert run.app.search_screen.query_input.value == "heron txtpond"
 
 
 @pytest.mark.parametrize("key", ["f1", "f9"])
-async def test_a_dialog_does_not_keep_the_program_from_ending(key: str) -> None:
-    async with running() as run:
-        await run.pilot.press(key)
+async def test_a_dialog_does_not_keep_the_program_from_ending(
+    key: str, memory: SmallMemory
+) -> None:
+    async with running(memory.open) as run:
+        await run.press(key)
         assert isinstance(run.app.screen, ModalScreen)
         await run.pilot.press("ctrl+q")
     assert run.app.return_code == 0

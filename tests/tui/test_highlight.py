@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 import pytest
 from rich.cells import cell_len
 
-from memtui.tui import highlight
 from memtui.tui.highlight import (
     MAX_CELLS,
     Highlighter,
+    code_pieces,
     display_line,
     language_of,
     line_languages,
     markdown_pieces,
 )
-from tests.tui.harness import running, until
 from tests.tui.reader_samples import note
 
 
@@ -34,46 +32,21 @@ def test_colours_never_change_the_text() -> None:
 
 
 def test_fences_and_front_matter_are_told_from_text() -> None:
-    lines = [
-        "---",
-        "date: x",
-        "---",
-        "text",
-        "```python",
-        "a = 1",
-        "```",
-        "~~~",
-        "```",
-        "~~~",
-        "end",
-    ]
+    lines = "---\ndate: x\n---\ntext\n```python\na = 1\n```\n~~~\n```\n~~~\nend".split("\n")
     assert line_languages(lines, 0, len(lines)) == [
         "yaml", "yaml", "yaml", "", "fence", "python", "fence", "fence", "text", "fence", "",
     ]  # fmt: skip
-
-
-def test_a_window_in_the_middle_of_a_fence_is_code() -> None:
+    # A window in the middle of a fence is code.
     lines = ["```python", *["x = 1"] * 300, "```", "text"]
     assert line_languages(lines, 200, 303) == ["python"] * 101 + ["fence", ""]
 
 
-def test_an_unknown_language_is_shown_plain() -> None:
-    highlighter = Highlighter(["```no-such-language", "x = 1", "```"], "a.md")
-    assert highlighter.line(1) == [("x = 1", "")]
-
-
-def test_code_files_are_coloured_by_their_name() -> None:
-    assert language_of("a/b.py") == "python"
-    assert language_of("a/b.md") == ""
-    assert language_of("a/b.unknown") == "text"
-    styles = [style for _, style in Highlighter(["def f(): pass"], "a.py").line(0)]
-    assert any(styles)
-
-
-def test_checkboxes_and_brackets_stay() -> None:
-    assert "".join(part for part, _ in markdown_pieces("- [x] done [/] arr[0]")) == (
-        "- [x] done [/] arr[0]"
-    )
+def test_a_language_is_told_by_the_fence_or_the_name_of_the_file() -> None:
+    assert Highlighter(["```no-such-language", "x = 1", "```"], "a.md").line(1) == [("x = 1", "")]
+    names = ("a/b.py", "a/b.md", "a/b.unknown")
+    assert [language_of(name) for name in names] == ["python", "", "text"]
+    assert any(style for _, style in Highlighter(["def f(): pass"], "a.py").line(0))
+    assert "".join(part for part, _ in markdown_pieces("- [x] [/] arr[0]")) == "- [x] [/] arr[0]"
 
 
 @pytest.mark.parametrize("line", ["a\tb", "路\tb", "\t\tb", "x" * 3 + "\t"])
@@ -89,9 +62,6 @@ def test_long_lines_end_in_an_ellipsis(character: str) -> None:
     shown = display_line(character * 1_000_000)
     assert shown.endswith("…")
     assert cell_len(shown) <= MAX_CELLS
-
-
-def test_a_carriage_return_at_the_end_is_not_shown() -> None:
     assert display_line("windows\r") == "windows"
 
 
@@ -108,28 +78,10 @@ def test_hostile_markdown_takes_bounded_time(attack: str) -> None:
     assert time.process_time() - start < 1.0
 
 
-def test_records_are_coloured_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    lexed: list[int] = []
-    whole = highlight.code_pieces
-
-    def noted(texts: Sequence[str], language: str) -> list[list[highlight.Piece]]:
-        lexed.append(len(texts))
-        return whole(texts, language)
-
-    monkeypatch.setattr(highlight, "code_pieces", noted)
+def test_records_are_coloured_one_by_one() -> None:
     # An open string or brace in one record colours nothing of the next.
     records = ['{"type": "message", "text": "half', '{"type": "message", "n": 1}'] * 60
     highlighter = Highlighter(records, "sessions/a.jsonl")
-
     pieces = [highlighter.line(number) for number in range(20)]
-
-    assert lexed == [1] * 20
-    assert pieces[1] == pieces[3] == whole([records[1]], "json")[0]
+    assert pieces[1] == pieces[3] == code_pieces([records[1]], "json")[0]
     assert any(style for _, style in pieces[1])
-
-
-async def test_what_a_preview_needs_is_loaded_before_somebody_asks() -> None:
-    highlight._markdown_lexer.cache_clear()
-    async with running() as run:
-        await until(run.pilot, lambda: highlight._markdown_lexer.cache_info().currsize == 1)
-        assert run.app.search_screen.ranked is None

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
+from typing import Any
 
 import pytest
 
-from memtui.bus import Bus, LegDegraded, SearchFailed, SyncFailed
-from memtui.engine.source import RecentFile
+from memtui.bus import Bus, LegDegraded, SearchFailed, SearchReady, SyncFailed
+from memtui.engine.source import RecentFile, SourceText
 from memtui.model import (
     ErrorRecord,
     IndexState,
@@ -22,18 +22,11 @@ from memtui.model import (
     Reason,
     WatcherState,
 )
-from memtui.tui.app import MOST_WARNINGS
+from memtui.tui.app import MOST_WARNINGS, MemtuiApp
 from memtui.tui.options import UiOptions
 from memtui.tui.widgets.row_list import RowList
+from tests.support.small_memory import NOW, SmallMemory
 from tests.tui.harness import Running, render_lines, running, settle, until
-from tests.tui.samples import (
-    NOW,
-    STATUS,
-    SampleEngine,
-    SampleSource,
-    make_chunk,
-    make_pool,
-)
 
 SHARING = 5
 """So many texts hold all attacks together, for what needs a running application."""
@@ -59,18 +52,16 @@ ATTACKS = (
 )
 
 
-def make_hostile(engine: SampleEngine, text: str) -> None:
-    """Make every text of an engine the attack."""
-    path = f"memory/{text[:200].replace('/', '_') or 'empty'}.md"
-    chunks = [make_chunk(path, 1, 3, f"{text}\nrouter {text}\n{text}")]
-    chunks.append(make_chunk(f"{path}2", 1, 1, f"{text} other"))
-    engine.pool = make_pool(
-        chunks=chunks,
-        terms=(text[:40] or "router", "router"),
-        vector=LegState(LegStatus.FAILED, Reason.PROVIDER_FAILED, text),
-    )
-    engine.current = replace(
-        STATUS,
+def check(run: Running) -> None:
+    """No forbidden character in any cell."""
+    for line in render_lines(run.app):
+        assert not BAD.search(line), repr(line)
+
+
+def poison(run: Running, text: str) -> None:
+    """Make every text that the engine gives of itself the attack."""
+    status = replace(
+        run.engine.index.status(),
         root=text,
         pending=(text,),
         pending_count=1,
@@ -82,111 +73,110 @@ def make_hostile(engine: SampleEngine, text: str) -> None:
         warnings=(text,),
         state=IndexState.DEGRADED,
     )
-    engine.sources = {path: SampleSource(path, [text, text], "changed", detail=text)}
-    engine.recents = [RecentFile(path, datetime.now(UTC), 3)]
+    path = f"memory/{text[:200]}.md"
+    note = SourceText(path, [text, text], "changed", "", detail=text)
+    run.engine.index.status = lambda: status
+    run.engine.browse.recent = lambda limit=20: [RecentFile(path, datetime.now(UTC), 3)]
+    run.engine.browse.source = lambda path: note
 
 
-def check(run: Running) -> None:
-    """No forbidden character in any cell, and no cell missing."""
-    for line in render_lines(run.app):
-        assert not BAD.search(line), repr(line)
-
-
-TOLD = MOST_WARNINGS // 2
-
-
-@pytest.mark.parametrize("first", range(0, len(ATTACKS), TOLD))
-async def test_hostile_settings_are_told_when_the_program_opens(first: int) -> None:
-    texts = ATTACKS[first : first + TOLD]
-
-    def make(bus: Bus) -> SampleEngine:
-        engine = SampleEngine(bus)
-        make_hostile(engine, ATTACKS[6])
-        return engine
-
-    options = UiOptions(
-        theme="memtui-dark",
-        ranking=Ranking(k=1, profile=ATTACKS[3]),
-        warnings=texts,
-        keymap={text[:30] or "x": "f9" for text in texts},
-    )
-    async with running(make, options=options, size=(200, 60)) as run:
-        check(run)
-        assert len(run.toasts) == 2 * len(texts)
-
-
-async def test_of_many_warnings_the_first_are_told() -> None:
-    options = UiOptions(warnings=tuple(f"wrong {number}" for number in range(500)))
-    async with running(options=options) as run:
-        assert len(run.toasts) == MOST_WARNINGS + 1
-        assert run.toasts[-1] == f"{500 - MOST_WARNINGS} more: memtui config validate"
-
-
-async def test_hostile_text_goes_through_every_widget() -> None:
-    attacks = [" ".join(ATTACKS[first::SHARING]) for first in range(SHARING)]
-    async with running(size=HUGE) as run:
-        for text in attacks:
-            await _attack(run, text)
-        await run.pilot.press("ctrl+r")
-        await settle(run.app, run.pilot)
-        assert len(run.app.screen.query_one(RowList).rows) >= len([one for one in attacks if one])
-        check(run)
-        await run.pilot.press("escape")
-        await run.pilot.resize_terminal(58, 15)
-        for number, text in enumerate(attacks):
-            make_hostile(run.engine, text)
-            await run.search(f"router {number}")
-            check(run)
-
-
-async def _attack(run: Running, text: str) -> None:
-    """Bring a text into every widget."""
+async def answer(run: Running, text: str) -> None:
+    """Publish the answer on screen as if every text of it were the attack."""
     screen = run.app.search_screen
-    make_hostile(run.engine, text)
-    screen.query_input.value = ""
+    assert screen.ranked is not None
+    pool = screen.ranked.pool
+    chunks = {
+        name: replace(chunk, path=f"memory/{text[:200]}.md", text=f"{text}\nrouter {text}")
+        for name, chunk in pool.chunks.items()
+    }
+    hits = {
+        Leg.VECTOR: (),
+        Leg.KEYWORD: tuple(
+            replace(hit, terms=(text[:40] or "router", "router")) for hit in pool.hits[Leg.KEYWORD]
+        ),
+    }
+    failed = LegState(LegStatus.FAILED, Reason.PROVIDER_FAILED, text)
+    states = {**pool.states, Leg.VECTOR: failed}
+    hostile = replace(pool, query=text, chunks=chunks, hits=hits, states=states)
+    ranked = run.engine.search.rerank(hostile, screen.ranking)
+    screen.flow.complete = False
+    run.app.bus.publish(SearchReady(screen.flow.sequence, ranked, True))
     await settle(run.app, run.pilot)
     check(run)
-    await run.search("router")
-    screen.rankings.change(Ranking(k=1, profile=text[:50]))
-    check(run)
-    await run.pilot.press("escape", "y", "Y", "o", "m")
-    run.app.bus.publish(SyncFailed(text, NOW))
-    run.app.bus.publish(LegDegraded(Leg.VECTOR, Reason.PROVIDER_FAILED, text))
-    await settle(run.app, run.pilot)
-    check(run)
-    screen.query_input.value = f'router path:"{text[:300]}" after:{text[:20]}'
-    screen.notes.history.add(text)
-    await settle(run.app, run.pilot)
-    check(run)
-    run.app.clear_notifications()
 
 
-def _is_asked(run: Running, query: str) -> bool:
-    return bool(run.engine.asked) and run.engine.asked[-1][1] == query
+async def test_hostile_text_goes_through_every_widget(memory: SmallMemory) -> None:
+    attacks = [" ".join(ATTACKS[first::SHARING]) for first in range(SHARING)]
+    async with running(memory.open, size=HUGE) as run:
+        screen = run.app.search_screen
+        for text in attacks:
+            poison(run, text)
+            screen.query_input.value = ""
+            await settle(run.app, run.pilot)
+            check(run)
+            await run.search("router")
+            await answer(run, text)
+            screen.rankings.change(Ranking(k=1, profile=text[:50]))
+            await run.press("escape", "y", "Y", "o", "m")
+            run.app.bus.publish(SyncFailed(text, NOW))
+            run.app.bus.publish(LegDegraded(Leg.VECTOR, Reason.PROVIDER_FAILED, text))
+            await settle(run.app, run.pilot)
+            check(run)
+            screen.query_input.value = f'router path:"{text[:300]}" after:{text[:20]}'
+            screen.notes.history.add(text)
+            await settle(run.app, run.pilot)
+            check(run)
+            run.app.clear_notifications()
+        await run.press("ctrl+r")
+        assert len(run.app.screen.query_one(RowList).rows) >= len(attacks)
+        check(run)
+        await run.press("escape")
+        await run.pilot.resize_terminal(58, 15)
+        for text in attacks:
+            await run.search(f"router {attacks.index(text)}")
+            await answer(run, text)
 
 
-async def test_hostile_errors_are_shown_as_text() -> None:
-    def make(bus: Bus) -> SampleEngine:
-        return SampleEngine(bus, silent=True)
-
-    async with running(make) as run:
+async def test_hostile_errors_are_shown_as_text(memory: SmallMemory) -> None:
+    async with running(memory.open) as run:
         screen = run.app.search_screen
         for number, text in enumerate(ATTACKS[:11]):
-            screen.query_input.value = ""
-            screen.query_input.value = f"router {number}"
-            await until(run.pilot, partial(_is_asked, run, screen.query_input.value))
-            run.app.bus.publish(SearchFailed(run.engine.asked[-1][0], text))
+            screen.search.show_start()
+            screen.flow.wanted = "router"
+            screen.flow.ask("router", number)
+            run.app.bus.publish(SearchFailed(number, text))
             await settle(run.app, run.pilot)
             check(run)
             assert "the search failed" in run.text
             run.app.clear_notifications()
 
 
-async def test_an_engine_that_cannot_be_opened_says_why() -> None:
-    def broken(bus: Bus) -> SampleEngine:
-        raise OSError("no [/] space \x1b[2J left")
+@pytest.mark.parametrize("first", range(0, len(ATTACKS), MOST_WARNINGS // 2))
+async def test_hostile_settings_are_told_when_the_program_opens(
+    first: int, memory: SmallMemory
+) -> None:
+    texts = ATTACKS[first : first + MOST_WARNINGS // 2]
+    options = UiOptions(
+        theme="memtui-dark",
+        ranking=Ranking(k=1, profile=ATTACKS[3]),
+        warnings=texts,
+        keymap={text[:30] or "x": "f9" for text in texts},
+    )
+    async with running(memory.open, options=options, size=(200, 60)) as run:
+        check(run)
+        assert len(run.toasts) == 2 * len(texts)
 
-    from memtui.tui.app import MemtuiApp
+
+async def test_of_many_warnings_the_first_are_told(memory: SmallMemory) -> None:
+    options = UiOptions(warnings=tuple(f"wrong {number}" for number in range(500)))
+    async with running(memory.open, options=options) as run:
+        assert len(run.toasts) == MOST_WARNINGS + 1
+        assert run.toasts[-1] == f"{500 - MOST_WARNINGS} more: memtui config validate"
+
+
+async def test_an_engine_that_cannot_be_opened_says_why() -> None:
+    def broken(bus: Bus) -> Any:
+        raise OSError("no [/] space \x1b[2J left")
 
     app = MemtuiApp(broken, UiOptions(theme="memtui-dark"))
     async with app.run_test(size=(80, 24)) as pilot:

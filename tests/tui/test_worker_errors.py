@@ -11,7 +11,7 @@ from memtui.engine.engine import Engine
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import running, until
+from tests.tui.harness import press, running, until
 
 
 def failing(error: Exception) -> Any:
@@ -37,7 +37,7 @@ async def test_what_fails_beside_the_loop_is_told_on_both_screens(memory: SmallM
         run.engine.index.rebuild_cost = failing(OSError("disk [/gone]"))
         for keys in (("escape",), ("4",)):
             run.app.clear_notifications()
-            await run.press(*keys, "R")
+            await press(run.pilot, *keys, "R")
             await until(
                 run.pilot, lambda: "could not price the rebuild: disk [/gone]" in run.toasts
             )

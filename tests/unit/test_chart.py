@@ -36,14 +36,6 @@ def test_braille_dots_are_the_bits_of_the_standard() -> None:
     assert canvas.row(0).plain == "⡇⢀"
 
 
-def test_a_level_line_is_whole_and_a_thick_one_heavy() -> None:
-    canvas = Canvas(3, 2)
-    canvas.line((0, canvas.middle(0)), (5, canvas.middle(0)), "")
-    for y in (canvas.middle(1), canvas.middle(1) - 1):
-        canvas.line((0, y), (5, y), "")
-    assert [canvas.row(row).plain for row in (0, 1)] == ["───", "━━━"]
-
-
 def test_ascii_strokes_go_the_way_of_the_line() -> None:
     canvas = Canvas(5, 5, braille=False)
     canvas.line((0, 0), (4, 4), "")
@@ -57,15 +49,6 @@ def test_ascii_strokes_go_the_way_of_the_line() -> None:
         " / \\|",
         "/   \\",
     ]
-
-
-def test_nothing_is_drawn_outside() -> None:
-    canvas = Canvas(2, 1)
-    canvas.line((-9, -9), (9, 9), "")
-    canvas.put(1, 0, "long", "")
-    canvas.put(0, 5, "x", "")
-    assert canvas.row(0).plain[1] == "l"
-    assert len(canvas.row(0).plain) == 2
 
 
 # --- chart --------------------------------------------------------------------------------------
@@ -107,14 +90,6 @@ def test_values_lie_where_the_axis_says() -> None:
     assert [linear.column(value) for value in (0.2, 0.3, 0.4, 0.6)] == [0, 1, 2, 4]
 
 
-def test_more_ranks_than_rows_share_rows() -> None:
-    plot = Plot(UNIT, ranks=40, width=30, height=9)
-    rows = [plot.row(rank) for rank in (*range(1, 41), None)]
-    assert rows == sorted(rows)
-    assert (rows[0], rows[-1]) == (0, 8)
-    assert len(chart_lines(plot, [crossing("A", 1, 40)], [])) == 9 + FOOT
-
-
 @pytest.mark.parametrize("braille", [True, False])
 @pytest.mark.parametrize(("width", "height"), [(1, 1), (7, 2), (40, 14), (90, 31)])
 def test_a_chart_fills_exactly_its_cells(width: int, height: int, braille: bool) -> None:
@@ -139,18 +114,6 @@ def test_each_stretch_has_the_letter_of_its_line_at_its_rank() -> None:
     assert rows[None].index("C") < plot.column(0.5)
     labels = [line[:LABEL].strip() for line in drawn[:8]]
     assert [label for label in labels if label] == ["1", "2", "3", "out"]
-
-
-def test_a_line_meets_its_flip_halfway() -> None:
-    plot = Plot(UNIT, ranks=1, width=21, height=5)
-    drawn = plain(
-        chart_lines(plot, [Line("A", "", (Segment(0, 0.5, 1), Segment(0.5, 1, None)))], [])
-    )
-    middle = LABEL + plot.column(0.5)
-    row = drawn[2]
-    assert len(row) >= middle, drawn
-    assert not row[: middle - 2].strip()
-    assert row[middle - 2 : middle + 3].strip()
 
 
 def test_marks_stand_in_their_columns_and_the_first_keeps_its_word() -> None:

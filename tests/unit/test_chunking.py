@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,9 @@ import pytest
 
 from memtui.errors import Cancelled
 from memtui.memory.chunking import (
-    Rules,
     chunk_document,
     chunk_id,
     chunk_text,
-    iter_chunks,
     size_estimate,
 )
 from memtui.model import ChunkSpan, Document, SourceFile
@@ -22,12 +21,6 @@ from memtui.model import ChunkSpan, Document, SourceFile
 VECTORS: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "chunking.json").read_text("utf-8")
 )
-RELEASES: dict[str, Rules] = {
-    "v2026_2_1": "2026.2",
-    "v2026_4_26": "2026.4",
-    "v2026_9_6": "2026.9",
-}
-"""Where one weight ends and another one begins."""
 MIXED_LINE = "Line {}: 这是中英文混合的测试内容 with some English text"
 CONTENTS = {
     "overlong ascii line": "a" * 4825,
@@ -50,16 +43,15 @@ def document(text: str, path: str = "memory/note.md") -> Document:
     return Document(file, text, "", None, None, None)
 
 
-def lines_of(chunks: list[ChunkSpan]) -> list[tuple[int, int]]:
+def lines_of(chunks: Iterable[ChunkSpan]) -> list[tuple[int, int]]:
     return [(chunk.start_line, chunk.end_line) for chunk in chunks]
 
 
-@pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("case", VECTORS["cases"], ids=lambda case: case["name"])
-def test_known_chunks(case: dict[str, Any], release: str) -> None:
+def test_known_chunks(case: dict[str, Any]) -> None:
     content = case["content"] if "content" in case else CONTENTS[case["name"]]
-    chunks = chunk_text(content, **case["options"], rules=RELEASES[release])
-    expected = case[release]
+    chunks = list(chunk_text(content, **case["options"]))
+    expected = case["v2026_9_6"]
     assert [
         {
             "startLine": chunk.start_line,
@@ -80,8 +72,7 @@ def test_known_chunks(case: dict[str, Any], release: str) -> None:
 
 @pytest.mark.parametrize("case", VECTORS["size_estimate"], ids=lambda case: ascii(case["text"]))
 def test_known_sizes(case: dict[str, Any]) -> None:
-    assert size_estimate(case["text"], "2026.2") == case["utf16"]
-    assert size_estimate(case["text"], "2026.9") == case["weight_2026_9_6"]
+    assert size_estimate(case["text"]) == case["weight_2026_9_6"]
 
 
 @pytest.mark.parametrize(
@@ -100,16 +91,9 @@ def test_known_sizes(case: dict[str, Any]) -> None:
         ("é\u0301", 2),
     ],
 )
-def test_weights_of_2026_9(text: str, weight: int) -> None:
-    assert size_estimate(text, "2026.9") == weight
-    assert size_estimate(text * 30_000, "2026.9") == weight * 30_000
-
-
-@pytest.mark.parametrize(
-    ("text", "weight"), [("你", 4), ("𠀀", 4), ("😀", 2), ("Ａ", 1), ("한", 4), ("·", 1)]
-)
-def test_weights_of_2026_4(text: str, weight: int) -> None:
-    assert size_estimate(text, "2026.4") == weight
+def test_weights(text: str, weight: int) -> None:
+    assert size_estimate(text) == weight
+    assert size_estimate(text * 30_000) == weight * 30_000
 
 
 def test_known_chunk_id() -> None:
@@ -133,7 +117,6 @@ def test_lines_end_at_line_feeds_only() -> None:
 def test_curated_files_are_cut_per_entry(path: str) -> None:
     text = "# Facts\n- one\n- two\n"
     assert lines_of(chunk_document(document(text, path))) == [(1, 1), (2, 2), (3, 4)]
-    assert lines_of(chunk_document(document(text, path), rules="2026.4")) == [(1, 4)]
     assert lines_of(chunk_document(document(text, f"memory/{path}"))) == [(1, 4)]
 
 
@@ -160,5 +143,5 @@ def test_chunking_can_be_cancelled() -> None:
 
 
 def test_chunks_come_one_at_a_time() -> None:
-    first = next(iter_chunks("a" * 10_000_000))
+    first = next(chunk_text("a" * 10_000_000))
     assert first.text == "a" * 1600

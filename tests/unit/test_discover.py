@@ -20,6 +20,7 @@ from memtui.memory.documents import read_document
 from memtui.memory.paths import Glob, absolute_path, parts_below, stored_path, unwritten, written
 from memtui.model import Reason
 from memtui.model.documents import DEFAULT_IGNORE
+from tests.support.known import load
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX file names, kinds and links")
 
@@ -49,85 +50,24 @@ GLOBBED = (
     f"{MEMORY}; root/x/1.md; root/x/s/2.md; root/x/s/t/3.md; root/y/2.md; root/odd[1]/6.md; "
     "side/q/5.md; root/x/s/t/4.txt; root/x/loop -> ."
 )
-CASES: list[tuple[str, tuple[str, ...], list[str], list[str]]] = [
-    # A memory has its root files and what is below `memory/`.
-    (
-        f"{MEMORY}; root/MEMORY.md; root/USER.md; root/README.md; root/n/x.md; root/memory/b/c.markdown",
-        (),
-        ["MEMORY.md", "USER.md", "memory/a.md", "memory/b/c.markdown"],
-        [],
-    ),
-    # Any other folder counts as a whole.
-    ("root/memory.md; root/R.MD; root/a/b.markdown; root/c.txt", (), ["R.MD", "a/b.markdown", "memory.md"], []),
-    # Only a file named exactly so is the root memory.
-    (f"{MEMORY}; root/memory.md", ("memory.md",), ["memory/a.md"], ["memory.md: ignored"]),
-    # Ignored folders are listed and not entered; as an extra path they are entered.
-    (
-        "root/a.md; root/.git/x.md; root/s/node_modules/y.md; root/s/b.md; root/.#a.md",
-        (),
-        ["a.md", "s/b.md"],
-        [".#a.md: ignored", ".git: ignored", "s/node_modules: ignored"],
-    ),
-    (f"{MEMORY}; root/.o/b.md; root/.o/.git/c.md", (".o",), [".o/b.md", "memory/a.md"], [".o/.git: ignored"]),
-    # Links are listed and never followed, at the root, below it and on the way to an extra path.
-    (
-        f"{MEMORY}; out/b.md; root/memory/f.md -> ../../out/b.md; root/memory/folder -> ../../out; "
-        "root/memory/loop -> .; root/memory/gone.md -> nowhere; root/memory/i.png -> ../../out/b.md; "
-        "root/MEMORY.md -> ../out/b.md",
-        (),
-        ["memory/a.md"],
-        [
-            "MEMORY.md: symlink",
-            "memory/f.md: symlink",
-            "memory/folder: symlink",
-            "memory/gone.md: symlink",
-            "memory/loop: symlink",
-        ],
-    ),
-    ("out/a.md; root/README.md; root/memory -> ../out", (), [], ["memory: symlink"]),
-    (
-        f"{MEMORY}; out/b.md; root/link -> ../out; root/link.md -> ../out/b.md",
-        ("link", "link.md", "link/*.md", "link/b.md"),
-        ["memory/a.md"],
-        ["link: symlink", "link.md: symlink", "link/b.md: symlink"],
-    ),
-    # Extra paths: folders, files, those of the home folder, what is none, and what is not there.
-    (
-        f"{MEMORY}; root/n/b.md; root/R.md; root/d.json; home/v/c.md; home/v/w/d.md; side/e.md",
-        (" n ", "", "R.md", "d.json", "~/v", "../side/e.md", "gone.md", "none/*.md", "memory/*.txt"),
-        ["../home/v/c.md", "../home/v/w/d.md", "../side/e.md", "R.md", "memory/a.md", "n/b.md"],
-        ["d.json: ignored", "gone.md: vanished", "memory/*.txt: vanished", "none/*.md: vanished"],
-    ),
-    # What is reached twice is kept once.
-    (
-        f"{MEMORY}; link -> root",
-        ("memory/a.md", "../link/memory", "memory/*.md"),
-        ["memory/a.md"],
-        ["../link/memory/a.md: duplicate_file", "memory/a.md: duplicate_file"],
-    ),
-    (GLOBBED, ("x/*.md",), ["memory/a.md", "x/1.md"], []),
-    (GLOBBED, ("x/**/*.md",), ["memory/a.md", "x/1.md", "x/s/2.md", "x/s/t/3.md"], []),
-    (GLOBBED, ("x/s*",), ["memory/a.md", "x/s/2.md", "x/s/t/3.md"], []),
-    (GLOBBED, ("**/t", "[xy]/[12].md"), ["memory/a.md", "x/1.md", "x/s/t/3.md", "y/2.md"], []),
-    (GLOBBED, ("../side/**/5.md", "odd[[]1]/*.md"), ["../side/q/5.md", "memory/a.md", "odd[1]/6.md"], []),
-    # A path with brackets that exists is no glob.
-    (GLOBBED, ("odd[1]",), ["memory/a.md", "odd[1]/6.md"], []),
-]  # fmt: skip
 
 
 @posix
-@pytest.mark.parametrize(("names", "extras", "files", "left_out"), CASES)
+@pytest.mark.parametrize(
+    ("_about", "names", "extras", "files", "left_out"), load("reading")["discovery"]
+)
 def test_what_is_found_and_what_is_left_out(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    _about: str,
     names: str,
-    extras: tuple[str, ...],
+    extras: list[str],
     files: list[str],
     left_out: list[str],
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     write(tmp_path, names)
-    found = discover(Scope(tmp_path / "root", extras))
+    found = discover(Scope(tmp_path / "root", tuple(extras)))
     assert paths(found) == files
     assert skipped(found) == left_out
     for file in found.files:
@@ -294,34 +234,28 @@ def test_what_marks_a_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "file", "folder"),
+    ("path", "expected"),
     [
-        ("MEMORY.md", True, True),
-        ("README.md", False, False),
-        ("memory/deep/new.markdown", True, True),
-        ("memory/new.txt", False, True),
-        ("memory/.git/new.md", False, False),
-        ("memory2/new.md", False, False),
-        ("notes/new.md", True, True),
-        ("notes/node_modules", False, False),
-        ("globbed/2026/new.md", True, True),
-        ("globbed/other", False, False),
-        ("globbed", False, True),
-        ("code", False, False),
-        ("..", False, True),
-        ("../side.md", True, True),
-        ("../other.md", False, False),
-        ("../link/memory/new.md", True, True),
+        ("MEMORY.md", True),
+        ("memory/deep/new.markdown", True),
+        ("memory/new.txt", False),
+        ("memory/.git/new.md", False),
+        ("notes/node_modules/new.md", False),
+        ("globbed/2026/new.md", True),
+        (".obsidian/new.md", True),
+        ("../side.md", True),
+        ("../other.md", False),
+        ("../link/memory/new.md", True),
     ],
 )
-def test_what_may_belong_to_a_memory(tmp_path: Path, path: str, file: bool, folder: bool) -> None:
-    write(tmp_path, "root/memory/a.md; root/notes/b.md; link -> root")
+def test_what_an_event_may_be_about(tmp_path: Path, path: str, expected: bool) -> None:
+    write(tmp_path, "root/memory/a.md; link -> root")
     root = tmp_path / ("link" if "link" in path else "root")
-    scope = Scope(root, ("notes", "globbed/20*/*.md", "../side.md"))
+    scope = Scope(root, ("notes", "globbed/20*/*.md", "../side.md", ".obsidian"))
     # Events name a linked root by either spelling.
-    for place in {root / path, (tmp_path / "root" / path.replace("../link", "."))}:
-        assert is_candidate(place, scope) is file
-        assert may_contain(place, scope) is folder
+    for place in {root / path, tmp_path / "root" / path.replace("../link", ".")}:
+        assert is_candidate(place, scope) is expected
+        assert may_contain(place.parent, scope) or not expected
 
 
 # --- over random trees --------------------------------------------------------------------------

@@ -11,61 +11,21 @@ from hypothesis import strategies as st
 
 from memtui.retrieval.connection import tokens
 from memtui.retrieval.marks import match_spans, snippet
+from tests.support.known import load
 
 
 def marked(text: str, *terms: str) -> list[str]:
     return [text[start:end] for start, end in match_spans(text, terms)]
 
 
-@pytest.mark.parametrize(
-    ("text", "terms", "expected"),
-    [
-        ("Vendors ran; a vendor, VENDOR's", ["vendor"], ["Vendors", "vendor", "VENDOR"]),
-        ("He was running and runs", ["run"], ["running", "runs"]),
-        ("unrun prerun run", ["run"], ["run"]),
-        ("snake_case_name", ["case"], ["case"]),
-        ("Café, CAFE\u0301, cafe", ["café"], ["Café", "CAFE\u0301", "cafe"]),
-        ("đường duong", ["đường"], ["đường", "duong"]),
-        ("ﬁle ＦＩＬＥ", ["file"], ["ﬁle", "ＦＩＬＥ"]),
-        ("a deploy, deployed, undeploy", ["deplo*"], ["deploy", "deployed"]),
-        ("run, running", ["runni*"], ["run", "running"]),
-        ("limit rate, Rate limits", ["rate limit"], ["Rate limits"]),
-        ("rate rate limit", ["rate limit"], ["rate limit"]),
-        ("我们在东京会议上", ["东京", "京会", "会议"], ["东京会议"]),
-        ("东京 and 大阪 and 东京", ["东京"], ["东京", "东京"]),
-        ("ﾄｳｷｮｳで", ["トウ", "キョウ"], ["ﾄｳｷｮｳ"]),
-        ("การประชุมวันนี้", ["ประ", "ระช"], ["ประช"]),
-        ("東京API設計", ["api"], ["API"]),
-        ("ไทย English", ["english"], ["English"]),
-        ("the 东京 plan", ["the 东京 plan"], ["the", "东京", "plan"]),
-        ("", ["x"], []),
-        ("text", [], []),
-        ("text", ["", "*", "!"], []),
-    ],
-)
+@pytest.mark.parametrize(("text", "terms", "expected"), load("reading")["marked terms"])
 def test_terms_are_found_as_the_index_finds_them(
     text: str, terms: list[str], expected: list[str]
 ) -> None:
     assert marked(text, *terms) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "terms", "width", "shown", "marks"),
-    [
-        ("# Title\n\n  the\tvendor  key\r\n", ["vendor"], 80, "# Title the vendor key", ["vendor"]),
-        # The piece with the most different terms, cut between words.
-        (
-            "vendor\n" + "filler words here\n" * 40 + "the vendor API key\n" + "more of it\n" * 40,
-            ["vendor", "key"],
-            60,
-            "…here the vendor API key more of it more of it more of…",
-            ["vendor", "key"],
-        ),
-        ("alpha bravo charlie delta", ["nothing"], 14, "alpha bravo…", []),
-        ("东" * 300 + "会议" + "京" * 300, ["会议"], 12, "…东东会议京京京京京京…", ["会议"]),
-        ("x " + "会" * 100, ["会"], 8, "…会会会会会会…", ["会会会会会会"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "terms", "width", "shown", "marks"), load("reading")["snippets"])
 def test_a_snippet_is_the_densest_piece(
     text: str, terms: list[str], width: int, shown: str, marks: list[str]
 ) -> None:

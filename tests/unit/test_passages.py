@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from memtui.retrieval.passages import LONGEST, MOST_PASSAGES, nearest_passages, sentences
+from tests.support.known import load
 
 QUERY = np.array([1.0, 0.0], dtype=np.float32)
 
@@ -19,29 +20,7 @@ def cut(text: str) -> list[str]:
     return [text[start:end] for start, end in sentences(text)]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
-        ("it broke. then it worked.", ["it broke.", "then it worked."]),
-        ("Version 3.5 of example.com runs.", ["Version 3.5 of example.com runs."]),
-        ("Ask Dr. Berg, e.g. on Monday. J. Smith knows.", ["Ask Dr. Berg, e.g. on Monday.", "J. Smith knows."]),
-        ('He said "no." Then left (at last!). Done', ['He said "no."', "Then left (at last!).", "Done"]),
-        ("Really?! Yes... maybe", ["Really?!", "Yes...", "maybe"]),
-        ("发票已付清。供应商很满意！真的？是", ["发票已付清。", "供应商很满意！", "真的？", "是"]),
-        ("「来週です。」会議は東京。", ["「来週です。」", "会議は東京。"]),
-        ("राउटर ठीक है। फिर चला।", ["राउटर ठीक है।", "फिर चला।"]),
-        ("A line that\nis wrapped. Next", ["A line that\nis wrapped.", "Next"]),
-        ("# Network\nRouter up\n\nNew paragraph", ["Network", "Router up", "New paragraph"]),
-        ("- one\n- two\n  more\n* three\n1. four\n10) five", ["one", "two\n  more", "three", "four", "five"]),
-        ("- [x] done\n- [ ] open", ["done", "open"]),
-        ("> quoted\n\n| a | b |\n|---|---|\n| c | d |", ["quoted", "a | b |", "c | d |"]),
-        ("```sh\nmake all\n```\ntext", ["make all", "text"]),
-        ("---\n***\n\n...", []),
-        ("", []),
-        ("  \n word \n ", ["word"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "expected"), load("reading")["sentences"])
 def test_sentences(text: str, expected: list[str]) -> None:
     assert cut(text) == expected
 

@@ -9,6 +9,7 @@ import pytest
 
 from memtui.errors import WorkspaceNotFound
 from memtui.memory.workspace import Found, find_workspace, workspace_id
+from tests.support.known import load
 
 
 class Machine:
@@ -118,16 +119,7 @@ def test_impossible_names(machine: Machine, name: str) -> None:
     assert str(raised.value).encode()
 
 
-@pytest.mark.parametrize(
-    ("name", "slug"),
-    [
-        ("My Notes", "my-notes"),
-        ("Ghi chú", "ghi-chu"),
-        ("記憶", "memory"),
-        ("--", "memory"),
-        ("x" * 100, "x" * 40),
-    ],
-)
+@pytest.mark.parametrize(("name", "slug"), load("reading")["workspace names"])
 def test_workspace_ids_are_plain(tmp_path: Path, name: str, slug: str) -> None:
     made = workspace_id(tmp_path / name)
     assert re.fullmatch(re.escape(slug) + "-[0-9a-f]{12}", made)
