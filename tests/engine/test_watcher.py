@@ -125,7 +125,7 @@ def test_what_is_told_are_notes_by_the_names_of_the_index(
     root: Path, watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched = watch().start()
-    for name in ("memory/a.txt", "elsewhere.md", "memory/.git/x.md", "memory/node_modules/y.md"):
+    for name in ("memory/a.txt", "memory/.git/x.md", "memory/node_modules/y.md"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text("x\n")
     (root / "memory" / os.fsdecode(b"caf\xe9\n.md")).write_text("x\n")

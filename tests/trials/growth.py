@@ -499,7 +499,7 @@ SCANNERS: Final = (
     Scanner("sanitizing", safe),
     Scanner("masking", redact),
     Scanner("masking as OpenClaw", openclaw_redact),
-    Scanner("chunking", lambda text: chunk_text(text, per_entry=True)),
+    Scanner("chunking", lambda text: list(chunk_text(text, per_entry=True))),
     Scanner("text of the index", index_text),
     Scanner("front matter", front_matter),
     Scanner("sentences", sentences),
