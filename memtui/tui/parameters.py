@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from memtui.model import CandidatePool, Fusion, Ranking, SearchMode, Stage
+from memtui.ranking.profiles import for_mode
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
@@ -52,6 +53,11 @@ def step_half_life(ranking: Ranking, steps: int) -> Ranking:
     return replace(ranking, decay=replace(ranking.decay, half_life_days=chosen))
 
 
+def half_life_place(days: float) -> float:
+    """Return where a half-life stands among the steps, 0 to 1."""
+    return sum(step < days for step in HALF_LIVES) / (len(HALF_LIVES) - 1)
+
+
 def step_vector_weight(ranking: Ranking, steps: int) -> Ranking:
     """Move the vector weight by 0.05 a step, within 0 and 1; the keyword weight is the rest."""
     vector = _stepped(ranking.vector_weight, steps)
@@ -87,13 +93,15 @@ class Parameter:
 
 def parameters(ranking: Ranking, configured: Ranking) -> tuple[Parameter, ...]:
     """Name every parameter of the strip with its value and, when different, the configured one."""
-    mine, other = _values(ranking), _values(configured)
-    return tuple(
-        replace(parameter, configured=_configured(parameter, was))
-        if (parameter.value, parameter.on) != (was.value, was.on)
-        else parameter
-        for parameter, was in zip(mine, other, strict=True)
-    )
+    named = []
+    for now, was in zip(_values(ranking), _values(configured), strict=True):
+        before = ""
+        if now.on != was.on:
+            before = WAS_ON if was.on else WAS_OFF
+        elif now.value != was.value:
+            before = was.value
+        named.append(replace(now, configured=before))
+    return tuple(named)
 
 
 def in_effect(
@@ -102,9 +110,6 @@ def in_effect(
     """The parameters that do something when only one leg can search, that leg named first."""
     if mode is SearchMode.HYBRID:
         return tuple(all_)
-    # Imported late: ranking needs numpy, and the first paint does not.
-    from memtui.ranking.profiles import for_mode
-
     stages = for_mode(ranking, mode).stages
     idle = {"vector", "keyword", "fusion"}
     idle |= {stage.value for stage in (Stage.MMR, Stage.DECAY) if stage not in stages}
@@ -112,38 +117,19 @@ def in_effect(
     return (alone, *(parameter for parameter in all_ if parameter.id not in idle))
 
 
-def _configured(now: Parameter, was: Parameter) -> str:
-    """How a parameter was configured, beside what it is now."""
-    if now.on == was.on:
-        return was.value
-    return WAS_ON if was.on else WAS_OFF
-
-
-def changed_count(ranking: Ranking, configured: Ranking) -> int:
-    """How many parameters differ from the configuration."""
-    return sum(bool(parameter.configured) for parameter in parameters(ranking, configured))
-
-
 def describe_change(before: Ranking, after: Ranking) -> str:
     """Say what changed between two rankings, as `λ 0.70→0.65`; another profile by its name."""
     if before.profile != after.profile:
         return f"profile {safe_line(after.profile)}"
-    changes = [
-        _change(was, now)
-        for was, now in zip(_values(before), _values(after), strict=True)
-        if (was.value, was.on) != (now.value, now.on)
-    ]
+    changes = []
+    for was, now in zip(_values(before), _values(after), strict=True):
+        if was.on != now.on:
+            stage = {"mmr": "MMR", "decay": "decay"}[now.id]
+            changes.append(f"{stage} {'on' if now.on else 'off'}")
+        if was.value != now.value:
+            name = {"mmr": "λ", "decay": "half-life"}.get(now.id, now.label)
+            changes.append(f"{name} {was.value}→{now.value}")
     return ", ".join(changes) or "parameters changed"
-
-
-def _change(was: Parameter, now: Parameter) -> str:
-    name = {"mmr": "λ", "decay": "half-life"}.get(now.id, now.label)
-    value = f"{name} {was.value}→{now.value}"
-    if was.on == now.on:
-        return value
-    stage = {"mmr": "MMR", "decay": "decay"}[now.id]
-    switch = f"{stage} {'on' if now.on else 'off'}"
-    return f"{switch}, {value}" if was.value != now.value else switch
 
 
 def _values(ranking: Ranking) -> tuple[Parameter, ...]:

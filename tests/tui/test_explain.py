@@ -13,7 +13,6 @@ from textual.content import Content
 from memtui.engine.what_if import LeastChanges
 from memtui.model import (
     Decay,
-    Drop,
     Fusion,
     Leg,
     LegState,
@@ -51,12 +50,10 @@ from memtui.report.explanation import (
     Part,
     failure_words,
     report_of,
-    value_words,
     verdict_words,
 )
 from memtui.report.layout import Extent, text_of
 from memtui.report.words import SHORT
-from memtui.tui import format as fmt
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.present.report import bar_cells, score_bar, section_lines, text_lines
 from memtui.tui.screens.explain import ExplainScreen
@@ -67,7 +64,6 @@ from tests.tui.reader_samples import (
     RANKING,
     ReaderApp,
     everything,
-    pool,
     ranked,
     screen_text,
 )
@@ -148,12 +144,6 @@ def test_the_trace_has_one_line_a_step_and_the_first_failure_is_bold() -> None:
     assert failure_words(failure, brief=True) == "vector pool: #31 of 214 > 24"
 
 
-def test_a_reason_that_its_detail_begins_with_is_told_once() -> None:
-    other = "not reproducible here: needs openai/m"
-    step = TraceStep(Station.VECTOR_LEG, Outcome.SKIPPED, Reason.NOT_REPRODUCIBLE, other=other)
-    assert failure_words(step) == f"vector leg: {other}"
-
-
 def test_what_is_not_known_yet_has_its_lines_and_what_failed_is_told_in_its_place() -> None:
     result = ranked(replace(RANKING, k=3))
     waiting = Explained(
@@ -202,23 +192,6 @@ def test_nothing_to_change_is_said() -> None:
     assert "not known: provider failed while trying" in _text(failed)
 
 
-@pytest.mark.parametrize(
-    ("value", "old", "written"),
-    [
-        (0.35, 0.21, "0.35"),
-        (0.3500004, 0.35, "0.3500004"),
-        (0.0001234, 0.0, "0.00012"),
-        (True, False, "on"),
-        (None, 0.3, "off"),
-        (8, 6, "8"),
-    ],
-)
-def test_a_value_is_written_so_that_it_differs_from_the_old_one(
-    value: object, old: object, written: str
-) -> None:
-    assert value_words(value, old).startswith(written)
-
-
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 @pytest.mark.parametrize("ranking", RANKINGS, ids=lambda one: f"{one.profile}-{one.fusion}")
 def test_every_line_fits_and_ascii_is_ascii(ranking: Ranking, glyphs: Glyphs) -> None:
@@ -231,16 +204,6 @@ def test_every_line_fits_and_ascii_is_ascii(ranking: Ranking, glyphs: Glyphs) ->
                 assert glyphs is UNICODE or line.plain.isascii(), line.plain
         for line in why_lines(result, scored.chunk.id, 46, glyphs):
             assert line.cell_length <= 46, line.plain
-
-
-def test_the_text_holds_every_number_of_the_trace() -> None:
-    result = ranked()
-    for scored in everything(result):
-        text = text_of(report_of(Explained(result, RANKING, subject=scored.chunk.id), spell=SHORT))
-        numbers = [part.contribution for part in scored.legs.values()]
-        numbers += [stage.after for stage in scored.stages if stage.stage is not Stage.CUT]
-        assert all(fmt.score(number) in text for number in numbers)
-        assert ("NOT SHOWN" in text) is isinstance(scored, Drop)
 
 
 def test_query_words_and_passages_are_marked_in_the_text() -> None:
@@ -299,31 +262,6 @@ def test_bars_stay_on_the_axis_and_show_something() -> None:
 # --- the why-panel ------------------------------------------------------------------------------
 
 
-def test_the_why_panel_tells_a_hit_stage_by_stage() -> None:
-    result = ranked()
-    text = "\n".join(line.plain for line in why_lines(result, result.hits[0].chunk.id, 46))
-    for words in (
-        "█ vector      0.3×1.000=0.300  #1",
-        "cos 0.431",
-        "▒ keyword     0.7×1.000=0.700  #1",
-        "= fused       1.000  #1",
-        "file name, 3.4 d",
-        "SHOWN at rank 1",
-    ):
-        assert words in text, words
-
-
-def test_the_steps_are_those_of_the_trace() -> None:
-    result = ranked()
-    for scored in everything(result):
-        steps = {step.kind: step for step in score_steps(result, scored)}
-        for leg, part in scored.legs.items():
-            assert (steps[leg].value, steps[leg].rank) == (part.contribution, part.position + 1)
-        for stage in scored.stages:
-            step = steps.get(stage.stage)
-            assert step is None or (step.value, step.rank) == (stage.after, stage.rank)
-
-
 @pytest.mark.parametrize(
     ("ranking", "words"),
     [
@@ -339,17 +277,6 @@ def test_a_near_miss_says_where_it_was_lost(ranking: Ranking, words: str) -> Non
     result = ranked(ranking)
     verdicts = [verdict_words(result, drop) for drop in result.drops]
     assert any(words in text and text.startswith("NOT SHOWN") for text in verdicts)
-
-
-def test_equal_texts_name_the_better_one() -> None:
-    base = pool()
-    twins = {
-        key: replace(item, text="the same words") if item.path != "MEMORY.md" else item
-        for key, item in base.chunks.items()
-    }
-    result = ranked(replace(RANKING, dedup=True), replace(base, chunks=twins))
-    lost = next(drop for drop in result.drops if drop.stage is Stage.DEDUP)
-    assert "same text as memory/2026-02-10.md#L12-L31" in verdict_words(result, lost)
 
 
 def test_why_a_leg_says_nothing_of_a_chunk() -> None:
@@ -423,15 +350,6 @@ async def _open(size: tuple[int, int], place: int = 2, ranking: Ranking = RANKIN
         await app.push_screen(ExplainScreen(result, ids[place]))
         await pilot.pause()
         return screen_text(app)
-
-
-async def test_it_fills_a_narrow_terminal_and_floats_in_a_wide_one() -> None:
-    narrow = await _open((80, 24))
-    assert narrow.splitlines()[0].startswith("╭─ Explain")
-    assert narrow.splitlines()[-1].endswith("esc back ─╯")
-    wide = await _open((120, 40))
-    assert not wide.splitlines()[0].strip()
-    assert "╭─ Explain  memory/2026-02-09.md#L4-L22  3 of 6" in wide
 
 
 async def test_it_tells_everything_about_a_hit() -> None:

@@ -16,7 +16,7 @@ from memtui.settings.load import SettingsFiles
 from memtui.settings.sample import sample_config
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.options import UiOptions, options_from
-from memtui.tui.parameters import changed_count
+from memtui.tui.parameters import parameters
 from memtui.tui.screens.configuration import ConfigurationScreen
 from memtui.tui.screens.write import Where, WriteDialog
 from tests.tui.foreign_samples import ForeignSample
@@ -158,7 +158,8 @@ async def test_the_difference_is_shown_then_written(options: MakeOptions, user_f
         await _press(run, "escape")
         assert user_file.read_text() == f"# mine\n[ranking]\nk = 8  # few\n\n{OWN}"
         screen = run.app.search_screen
-        assert changed_count(screen.ranking, screen.options.ranking) == 2
+        changed = parameters(screen.ranking, screen.options.ranking)
+        assert sum(bool(parameter.configured) for parameter in changed) == 2
         await _press(run, "w")
         await _press(run, "enter")
         assert run.app.screen is screen

@@ -11,15 +11,15 @@ from textual.style import Style
 from textual.widget import Widget
 
 from memtui.model import Ranking, SearchMode
+from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.parameters import (
-    HALF_LIVES,
     MAX_K,
     MODE_NAMES,
     WAS_OFF,
     WAS_ON,
     Parameter,
-    changed_count,
+    half_life_place,
     parameters,
 )
 
@@ -57,7 +57,7 @@ class ParameterArea(Widget):
             self.post_message(self.Turned(parameter, steps))
 
 
-_SWITCHES = ("mmr", "decay")
+_DIM = "$foreground 60%"
 
 
 class ParamStrip(ParameterArea):
@@ -80,7 +80,7 @@ class ParamStrip(ParameterArea):
 
     def render(self) -> Content:
         """Draw as many parameters as fit beside the note."""
-        width = self.size.width
+        width = max(self.size.width, 1)
         note = Content.styled(self._note, "$primary bold")
         room = width - (note.cell_length + 2 if self._note else 0)
         line = Content("")
@@ -90,10 +90,8 @@ class ParamStrip(ParameterArea):
             if line.cell_length + len(gap) + pill.cell_length > room:
                 break
             line = line + gap + pill
-        if not self._note:
-            return line
         padding = max(width - line.cell_length - note.cell_length, 2 if line else 0)
-        return Content.assemble(line, " " * padding, note).truncate(max(width, 1), ellipsis=True)
+        return fmt.fit(Content.assemble(line, " " * padding, note), width) if self._note else line
 
 
 def draw_parameter(parameter: Parameter) -> Content:
@@ -101,26 +99,32 @@ def draw_parameter(parameter: Parameter) -> Content:
     configured = f" ({parameter.configured})" if parameter.configured else ""
     if parameter.id == "mode":
         return Content.styled(f" {parameter.value} ", "$state-warn on $foreground 8%")
-    if parameter.id in _SWITCHES:
-        name, _, rest = parameter.label.partition(" ")
-        if parameter.on:
-            pill = Content.styled(
-                f" {name} {rest} {parameter.value}{configured} ", "$text-success on $success-muted"
-            )
-        else:
-            pill = Content.styled(f" {name} off{configured} ", "$foreground 60% on $foreground 8%")
-    else:
+    if parameter.on is None:
         style = "$state-warn" if parameter.configured else "$foreground"
-        pill = Content.assemble(
-            ("" if parameter.id == "fusion" else f"{parameter.label} ", "$foreground 60%"),
-            (parameter.value, style),
-            (configured, "$foreground 60%"),
-        )
+        name = "" if parameter.id == "fusion" else f"{parameter.label} "
+        pill = Content.assemble((name, _DIM), (parameter.value, style), (configured, _DIM))
+    elif parameter.on:
+        text = f" {parameter.label} {parameter.value}{configured} "
+        pill = Content.styled(text, "$text-success on $success-muted")
+    else:
+        name = parameter.label.partition(" ")[0]
+        pill = Content.styled(f" {name} off{configured} ", f"{_DIM} on $foreground 8%")
     return pill.stylize(Style.from_meta({"parameter": parameter.id}))
 
 
 _METER = 10
-_COPY = "copy as agent configuration"
+_PANEL: tuple[tuple[str, str, str], ...] = (
+    ("m  ", "mmr", "MMR"),
+    ("[ ]", "mmr", "λ relevance↔variety"),
+    ("d  ", "decay", "temporal decay"),
+    ("{ }", "decay", "half-life"),
+    ("< >", "vector", "vector weight"),
+    ("   ", "keyword", "keyword weight"),
+    ("- +", "k", "results k"),
+    ("F  ", "fusion", "fusion"),
+    ("   ", "min_score", "min score"),
+)
+"""The lines of the panel: keys, parameter, and its name; a letter and a name switch a stage."""
 
 
 class ParamPanel(ParameterArea):
@@ -141,10 +145,7 @@ class ParamPanel(ParameterArea):
         super().__init__(id="parameters")
         self._glyphs = glyphs
         self._ranking = self._configured = Ranking()
-
-    def on_mount(self) -> None:
-        """Name the pane."""
-        self.border_title = Content("Parameters")
+        self.border_title = "Parameters"
 
     def show(
         self, ranking: Ranking, configured: Ranking, mode: SearchMode = SearchMode.HYBRID
@@ -157,60 +158,51 @@ class ParamPanel(ParameterArea):
         self.refresh()
 
     def render(self) -> Content:
-        """One line a parameter."""
+        """One line a parameter, then what resets and what copies them."""
         ranking = self._ranking
         named = {item.id: item for item in parameters(ranking, self._configured)}
-        changed = changed_count(ranking, self._configured)
-        half_life = ranking.decay.half_life_days
-        reset = f"reset to config ({changed} changed)" if changed else "as configured"
+        changed = sum(bool(item.configured) for item in named.values())
+        shares = {
+            "mmr": ranking.mmr.lambda_,
+            "decay": half_life_place(ranking.decay.half_life_days),
+            "vector": ranking.vector_weight,
+            "keyword": ranking.keyword_weight,
+            "k": ranking.k / MAX_K,
+        }
         lines = [
-            self._switch("m  ", named["mmr"], "MMR"),
-            self._line("[ ]", named["mmr"], "λ relevance↔variety", ranking.mmr.lambda_),
-            self._switch("d  ", named["decay"], "temporal decay"),
-            self._line("{ }", named["decay"], "half-life", _place(half_life)),
-            self._line("< >", named["vector"], "vector weight", ranking.vector_weight),
-            self._line("   ", named["keyword"], "keyword weight", ranking.keyword_weight),
-            self._line("- +", named["k"], "results k", ranking.k / MAX_K),
-            self._line("F  ", named["fusion"], "fusion", None),
-            self._line("   ", named["min_score"], "min score", None),
-            Content.assemble(("0  ", "$primary bold"), "  ", (reset, "$foreground 60%")),
-            Content.assemble(("C  ", "$primary bold"), "  ", (_COPY, "$foreground 60%")),
+            self._switch(keys, named[name], title)
+            if keys[0] in "md"
+            else self._line(keys, named[name], title, shares.get(name))
+            for keys, name, title in _PANEL
         ]
-        width = max(self.content_size.width, 1)
-        return Content("\n").join(line.truncate(width, ellipsis=True) for line in lines)
+        reset = f"reset to config ({changed} changed)" if changed else "as configured"
+        for key, text in (("0", reset), ("C", "copy as agent configuration")):
+            lines.append(Content.assemble((f"{key}  ", "$primary bold"), "  ", (text, _DIM)))
+        width = self.content_size.width
+        return Content("\n").join(fmt.fit(line, width) for line in lines)
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        """Eleven lines, whatever the width."""
-        return 11
+        """Count the lines, whatever the width."""
+        return len(_PANEL) + 2
 
-    def _switch(self, key: str, parameter: Parameter, name: str) -> Content:
-        word, style = ("on", "$state-ok bold") if parameter.on else ("off", "$foreground 60%")
+    def _switch(self, keys: str, parameter: Parameter, name: str) -> Content:
+        word, style = ("on", "$state-ok bold") if parameter.on else ("off", _DIM)
         was = f" ({parameter.configured})" if parameter.configured in (WAS_ON, WAS_OFF) else ""
         line = Content.assemble(
-            (key, "$primary bold"), "  ", f"{name:<20}", (word, style), (was, "$foreground 60%")
+            (keys, "$primary bold"), "  ", f"{name:<20}", (word, style), (was, _DIM)
         )
         return line.stylize(Style.from_meta({"parameter": parameter.id}))
 
-    def _line(self, key: str, parameter: Parameter, name: str, share: float | None) -> Content:
+    def _line(self, keys: str, parameter: Parameter, name: str, share: float | None) -> Content:
         changed = parameter.configured not in ("", WAS_ON, WAS_OFF)
-        pieces: list[str | tuple[str, str]] = [
-            (key, "$primary bold"),
-            "  ",
-            f"{name:<20}",
-            (f"{parameter.value:<6}", "$state-warn" if changed else "bold"),
-        ]
+        value = (f"{parameter.value:<6}", "$state-warn" if changed else "bold")
+        line = Content.assemble((keys, "$primary bold"), "  ", f"{name:<20}", value)
         if share is not None:
             full = round(min(max(share, 0.0), 1.0) * _METER)
-            pieces += [
+            line += Content.assemble(
                 (self._glyphs.meter_full * full, "$primary"),
                 (self._glyphs.meter_empty * (_METER - full), "$foreground 30%"),
-            ]
+            )
         if changed:
-            pieces.append((f" ({parameter.configured})", "$foreground 60%"))
-        return Content.assemble(*pieces).stylize(Style.from_meta({"parameter": parameter.id}))
-
-
-def _place(half_life: float) -> float:
-    """Where a half-life stands among the steps, 0 to 1."""
-    below = sum(days < half_life for days in HALF_LIVES)
-    return below / (len(HALF_LIVES) - 1)
+            line += Content.styled(f" ({parameter.configured})", _DIM)
+        return line.stylize(Style.from_meta({"parameter": parameter.id}))

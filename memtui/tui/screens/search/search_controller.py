@@ -217,6 +217,8 @@ class SearchController:
             event.sequence, complete=event.complete, seconds=seconds
         ):
             return
+        if event.complete:
+            self._timers.stop("slow")
         # The parameters may have changed since it was asked; one leg alone ranks by fewer of them.
         is_as_asked = ranked.ranking == view.ranking or (
             ranked.ranking == for_mode(view.ranking, ranked.pool.search_mode)
