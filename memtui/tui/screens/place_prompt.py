@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from memtui.engine.places import parse_place
 from memtui.model.inquiry import Place
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
@@ -109,39 +110,33 @@ class PlacePrompt(BaseScreen[Place | None], ModalScreen[Place | None]):
             box.action_end()
 
     def _take(self, chosen: str | None) -> None:
-        typed = self.query_one(Input).value
+        typed = self.query_one(Input).value.strip()
+        is_path = chosen is not None and chosen != _AS_TYPED
         try:
-            place = read_place(typed, self._paths or ())
-            if chosen is not None and chosen != _AS_TYPED:
-                place = Place(chosen, place.line)
+            place = read_place(typed, self._paths or ()) if typed or not is_path else Place("")
         except NoPlace as problem:
-            if chosen is None or chosen == _AS_TYPED or typed.strip():
-                self._tell(str(problem))
-                return
-            place = Place(chosen)
-        self.dismiss(place)
+            self._tell(str(problem))
+            return
+        self.dismiss(Place(chosen, place.line) if is_path and chosen else place)
 
     def _show(self, typed: str) -> None:
         self._tell("")
-        rows: list[Row] = []
-        found = completions(typed, self._paths) if self._paths is not None else []
-        rows += [_row(path, path) for path in found]
-        if typed.strip() and typed.strip() not in found:
-            rows.append(_row(_AS_TYPED, typed.strip(), self._note(typed)))
+        typed = typed.strip()
+        paths = completions(typed, self._paths or ())
+        rows = [_row(path, path) for path in paths]
+        if typed and typed not in paths:
+            rows.append(_row(_AS_TYPED, typed, self._note(typed)))
         widget = self.query_one(RowList)
         widget.set_rows(rows)
-        count = len(self._paths) if self._paths is not None else 0
-        told = "reading the paths…" if self._paths is None else fmt.counted(count, "indexed file")
-        more = f", first {SHOWN} shown" if len(found) == SHOWN else ""
-        widget.border_title = Content(told + more)
+        title = "reading the paths…"
+        if self._paths is not None:
+            more = f", first {SHOWN} shown" if len(paths) == SHOWN else ""
+            title = fmt.counted(len(self._paths), "indexed file") + more
+        widget.border_title = Content(title)
 
     def _note(self, typed: str) -> str:
-        try:
-            path = read_place(typed).path
-        except NoPlace:
-            path = typed.strip()
-        known = self._paths is None or path in self._paths
-        return "" if known else "as typed, not in the index"
+        is_indexed = self._paths is None or parse_place(typed).path in self._paths
+        return "" if is_indexed else "as typed, not in the index"
 
     def _tell(self, problem: str) -> None:
         self.query_one("#place-problem", Static).update(Content(problem))
@@ -174,9 +169,6 @@ def read_place(text: str, paths: Sequence[str] = ()) -> Place:
     A name that the index holds is taken whole, even when it ends in a number.
     """
     named = text.strip()
-    # Imported late: the engine is there by the time that a place is named.
-    from memtui.engine.places import parse_place
-
     if not named:
         raise NoPlace("Name a file, or a line of it: memory/2026-02-10.md:12")
     if named in paths:
@@ -192,17 +184,11 @@ def completions(text: str, paths: Sequence[str]) -> list[str]:
 
     A line number behind the path does not count; at most `SHOWN`.
     """
-    from memtui.engine.places import parse_place
-
     typed = parse_place(text.strip()).path.casefold()
-    ranked: list[tuple[int, str]] = []
-    for path in paths:
+
+    def place_in_list(path: str) -> int:
         folded = path.casefold()
-        if folded.startswith(typed):
-            ranked.append((0, path))
-        elif folded.rpartition("/")[2].startswith(typed):
-            ranked.append((1, path))
-        elif typed in folded:
-            ranked.append((2, path))
-    ranked.sort(key=lambda pair: pair[0])
-    return [path for _, path in ranked[:SHOWN]]
+        name = folded.rpartition("/")[2]
+        return 0 if folded.startswith(typed) else 1 if name.startswith(typed) else 2
+
+    return sorted((path for path in paths if typed in path.casefold()), key=place_in_list)[:SHOWN]
