@@ -26,7 +26,7 @@ from memtui.settings.write import (
     plan_removal,
     write,
 )
-from tests.support.configured import Configured, settings_file
+from tests.support.configured import Configured, known_answers, settings_file
 
 
 @pytest.fixture
@@ -397,20 +397,7 @@ def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> N
 # --- names of transcripts -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("named", "chosen", "names"),
-    [
-        (["openclaw"], ["openclaw:a", "openclaw:b", "codex"], ["openclaw", "codex"]),
-        (["openclaw"], ["openclaw:a"], ["openclaw:a"]),
-        (["openclaw:*", "openclaw:a"], ["openclaw:a", "openclaw:b"], ["openclaw:*", "openclaw:a"]),
-        (["claude-code:-home-*"], ["claude-code"], ["claude-code:-home-*"]),
-        (["claude-code:-home-*"], ["codex"], ["codex"]),
-        (["openclaw:gone", "codex"], ["openclaw:b", "codex"], ["openclaw:gone", "codex", "openclaw:b"]),
-        (["openclaw"], ["openclaw"], ["openclaw"]),
-        ([], ["openclaw:a"], ["openclaw:a"]),
-        (["codex"], [], []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("named", "chosen", "names"), known_answers("source_names"))
 def test_a_wider_name_of_a_source_stays_while_all_of_it_is_chosen(
     named: list[str], chosen: list[str], names: list[str]
 ) -> None:
