@@ -145,22 +145,6 @@ def test_a_record_holds_what_can_be_counted_by_hand(engine: Engine, hashed: Hash
     assert engine.browse.chunk_record("0" * 64) is None
 
 
-def test_frequencies_follow_what_is_removed(engine: Engine, root: Path) -> None:
-    chunk = engine.browse.chunks_of("memory/京都.md")[0]
-    day = engine.browse.chunks_of("memory/2026-11-03.md")[0]
-    before = engine.browse.chunk_record(day.id)
-    (root / "memory/2026-11-09.md").unlink()
-    engine.index.sync(wait=True)
-    after = engine.browse.chunk_record(day.id)
-    assert before is not None
-    assert after is not None
-    assert {term.term: term.document_frequency for term in before.terms}["dai"] == 13
-    assert {term.term: term.document_frequency for term in after.terms}["dai"] == 12
-    record = engine.browse.chunk_record(chunk.id)
-    assert record is not None
-    assert {"京都", "清水"} <= {term.term for term in record.terms}
-
-
 def test_without_vectors_a_record_says_why(root: Path, tmp_path: Path) -> None:
     none = Settings(
         embedding=EmbeddingSettings(provider="none", fallback="none"),
@@ -341,13 +325,3 @@ def test_care_finds_what_was_planted_and_writes_nothing(engine: Engine, root: Pa
     assert "Zk81QpX0vT7mWb42LdYc9" not in repr(report)
     assert report.looked_at[CareRule.UNREACHABLE] >= 30
     assert not report.skipped
-
-
-def test_without_an_index_care_looks_at_the_notes_alone(root: Path, tmp_path: Path) -> None:
-    (root / "memory/links.md").write_text("# Links\n\nSee [gone](gone.md).\n", "utf-8")
-    with Engine.open(root, settings(), data_dir=tmp_path / "none") as engine:
-        report = engine.browse.care()
-        assert engine.browse.recalled(["router"]) == {}
-        assert engine.browse.neighbours("0" * 64).vector_state is Reason.NO_INDEX
-    assert {one.rule for one in report.findings} == {CareRule.BROKEN_LINK}
-    assert set(report.skipped) == {CareRule.NEAR_DUPLICATE, CareRule.UNREACHABLE}

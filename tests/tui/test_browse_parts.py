@@ -16,7 +16,7 @@ from memtui.text.sanitize import HOSTILE
 from memtui.tui.glyphs import ASCII, UNICODE
 from memtui.tui.screens.browse.file_words import badge, file_line, state_words
 from memtui.tui.screens.browse.markdown import MOST_LINES, Heading, headings, render, too_much
-from memtui.tui.screens.browse.reader import LARGEST, chunk_at, day_filter, not_shown, path_filter
+from memtui.tui.screens.browse.reader import chunk_at, path_filter
 from memtui.tui.screens.browse.tree import (
     Sort,
     all_folders,
@@ -27,11 +27,9 @@ from memtui.tui.screens.browse.tree import (
 )
 from memtui.tui.widgets.timeline import (
     Measure,
-    day_words,
     levels,
     month_labels,
     moved,
-    nearest_with_notes,
     window_ending,
 )
 from tests.tui.browse_samples import FILES, HOSTILE_NAME, chunks_in, memory_file, note_lines
@@ -118,14 +116,6 @@ def test_a_path_of_many_folders_and_one_of_none_are_no_trouble() -> None:
     assert max(line.depth for line in lines) <= 32
 
 
-def test_twenty_thousand_files_keep_their_order_by_number() -> None:
-    files = [memory_file(f"notes/{number % 50}/n{number}.md") for number in range(20_000)]
-    lines = list(flatten(build_tree(files), ()))
-    names = [line.name for line in lines if line.file is not None]
-    assert len(names) == 20_000
-    assert names[:3] == ["n0.md", "n50.md", "n100.md"]
-
-
 # --- words ----------------------------------------------------------------------------------------
 
 
@@ -148,14 +138,6 @@ def test_every_state_has_a_badge_and_words_with_why() -> None:
         line = file_line(FILES[1], NOW, UNICODE, {FILES[1].path: times}).plain
         assert line.startswith(f"indexed  {words} · 2 chunks")
     assert "recall" not in file_line(memory_file("x.md", chunks=0), NOW, UNICODE, {}).plain
-
-
-def test_what_must_not_be_opened_is_told_instead() -> None:
-    by_path = {file.path: file for file in FILES}
-    assert not_shown(by_path["memory/big.md"]).startswith("too large to show (48 MB)")
-    assert not_shown(by_path["memory/link.md"]) == "not indexed: a link, not followed"
-    assert not_shown(by_path["memory/2026-02-09.md"]) == ""
-    assert not_shown(memory_file("a.md", size=LARGEST)) == ""
 
 
 # --- weeks ----------------------------------------------------------------------------------------
@@ -207,20 +189,6 @@ def test_levels_are_quarters_of_the_days_that_have_any() -> None:
     assert list(levels(recalled, Measure.RECALLS).values()) == [4, 0]
     assert list(levels(days, Measure.RECALLS).values()) == [0, 0, 0, 0]
     assert levels((), Measure.BYTES) == {}
-
-
-def test_a_day_is_told_in_short_lines() -> None:
-    day = date(2026, 2, 10)
-    assert day_words(totals(day, 12_000, recalls=3), day) == [
-        "Tue 2026-02-10",
-        "1 note  12 KB",
-        "1 200 chunks",
-        "recalled 3×",
-    ]
-    assert day_words(None, day) == ["Tue 2026-02-10", "no notes"]
-    days = {day: totals(day, 1), date(2026, 3, 1): totals(date(2026, 3, 1), 1)}
-    assert nearest_with_notes(days, day, 1) == date(2026, 3, 1)
-    assert nearest_with_notes(days, day, -1) is None
 
 
 # --- outline --------------------------------------------------------------------------------------
@@ -291,13 +259,6 @@ def test_the_filter_takes_words_and_the_filters_of_a_query(text: str, expected: 
     assert [file.path for file in filter_files(FILES, text).files] == expected
 
 
-def test_a_filter_that_cannot_be_understood_is_told() -> None:
-    found = filter_files(FILES, "router after:2026-13-01")
-    assert len(found.files) == 1
-    assert found.problems == ("after:2026-13-01 is no day: month must be in 1..12",)
-    assert filter_files(FILES, "  ").files is FILES
-
-
 @pytest.mark.parametrize(
     "path", ["memory/a.md", "my notes/[x] a*b?.md", 'memory/"quoted" name.md', HOSTILE_NAME]
 )
@@ -308,10 +269,6 @@ def test_a_search_in_a_file_lets_this_file_through(path: str) -> None:
     accepts = FileFilter(query.filters)
     assert accepts.fits(path=path, source="memory", day=None, mtime_ns=0)
     assert not accepts.fits(path="memory/other.md", source="memory", day=None, mtime_ns=0)
-
-
-def test_the_filter_of_a_day() -> None:
-    assert day_filter(date(2026, 2, 10)) == "after:2026-02-10 before:2026-02-11"
 
 
 def test_a_line_is_in_the_last_chunk_that_begins_before_it() -> None:

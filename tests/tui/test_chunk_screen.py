@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import re
+import threading
+from dataclasses import replace
 from typing import cast
 
+import pytest
+
+from memtui.bus import FileIndexed
+from memtui.model import Reason
+from memtui.model.browsing import ChunkTerm, Neighbour, Neighbours
+from memtui.tui.options import UiOptions
+from memtui.tui.screens.chunk import screen as chunk_screen
+from memtui.tui.screens.chunk.lookup import chunk_near
 from memtui.tui.screens.chunk.screen import SECTIONS, ChunkScreen
 from memtui.tui.screens.dialogs import SideScreen
 from memtui.tui.screens.help import help_groups
+from memtui.tui.widgets.row_list import RowList
 from tests.tui.care_samples import FIRST, SECOND, CareSample
-from tests.tui.harness import Running, press, resize, running, settle
+from tests.tui.harness import Running, press, resize, running, settle, until
+from tests.tui.reader_samples import HOSTILE
+from tests.tui.samples import STATUS, make_chunk
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 QUERIES = ("router vlan", "dns", "guest portal", "mtu")
+BAD = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def _engine(run: Running) -> CareSample:
@@ -159,3 +174,119 @@ async def test_it_is_reached_from_a_result_and_from_its_explanation() -> None:
         assert cast("ChunkScreen", run.app.screen).lookup.chunk_id == chosen
         await _press(run, "escape")
         assert run.app.screen is explain
+
+
+# --- at work ------------------------------------------------------------------------------------
+
+
+async def test_a_chunk_that_goes_shows_the_way_to_what_is_there_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(chunk_screen, "FOLLOW_PAUSE", 0.02)
+    async with running(CareSample, size=(80, 24)) as run:
+        engine = _engine(run)
+        screen = await _open(run)
+        now = make_chunk(FIRST.path, 14, 20, "Configured the router anew.")
+        engine.outside = (now,)
+        engine.gone.add(FIRST.id)
+        engine.bus.publish(FileIndexed(FIRST.path, 1))
+        await until(run.pilot, lambda: screen.lookup.is_gone)
+        assert "f shows what stands there now: L14-L20" in await _press(run)
+        assert "13   - [x] backup config" in run.text, "what was there can still be read"
+        await _press(run, "f")
+        assert screen.lookup.chunk_id == now.id
+        assert not screen.lookup.is_gone
+        assert "Configured the router anew." in run.text
+        engine.gone.add(now.id)
+        engine.bus.publish(FileIndexed(FIRST.path, 0))
+        await until(run.pilot, lambda: screen.lookup.is_gone)
+        assert "gone from the index, as its whole file is · esc back" in await _press(run, "f")
+        engine.fails = "the index cannot be read: rebuild it"
+        engine.bus.publish(FileIndexed(FIRST.path, 0))
+        await until(run.pilot, lambda: "the index cannot be read" in run.text)
+        engine.fails = ""
+        await _press(run, "escape")
+        await _open(run, "no-such-chunk")
+        assert "no such chunk in the index · esc back" in run.text
+        await _press(run, "d", "e", "p", "y", "Y", "a", "o", "tab", "tab", "enter", "escape")
+        assert run.app.screen is run.app.search_screen
+
+
+async def test_asking_the_queries_can_be_stopped_and_begun_again() -> None:
+    async with running(CareSample, size=(120, 40)) as run:
+        engine = _engine(run)
+        engine.hold = threading.Event()
+        run.app.search_screen.notes.history.extend(QUERIES)
+        run.app.open_chunk(FIRST.id)
+        await until(run.pilot, lambda: "asking 1 of 4 · a stops" in run.text)
+        await run.pilot.press("a")
+        await until(run.pilot, lambda: engine.stopped == ["queries"])
+        assert "a asks the 4 queries of the history" in await _press(run)
+        await run.pilot.press("a")
+        await until(run.pilot, lambda: "asking 1 of 4" in run.text)
+        engine.hold.set()
+        assert "#1  0.900  router vlan" in await _press(run)
+        engine.bus.publish(FileIndexed(FIRST.path, 1))
+        await until(run.pilot, lambda: "before the last change · a asks again" in run.text)
+        await _press(run, "escape")
+        engine.hold = threading.Event()
+        run.app.open_chunk(FIRST.id)
+        await until(run.pilot, lambda: "asking 1 of 4" in run.text)
+        await run.pilot.press("escape")
+        await until(run.pilot, lambda: len(engine.stopped) == 2)
+        remote = replace(STATUS.provider, remote=True, address="api.example.org")
+        engine.current = replace(STATUS, provider=remote)
+        asked = len(engine.asked_queries)
+        await _open(run)
+        assert "a asks the 4 queries" in run.text
+        assert "api.example.org" in run.text
+        assert len(engine.asked_queries) == asked, "nothing is sent away unasked"
+
+
+async def test_hostile_texts_and_any_size() -> None:
+    nasty = "\n".join(HOSTILE)
+    chunk = make_chunk("memory/\x1b[6n[/].md", 1, 12, nasty)
+    async with running(
+        CareSample, size=(200, 60), options=UiOptions(theme="memtui-light", glyphs="ascii")
+    ) as run:
+        engine = _engine(run)
+        engine.outside = (chunk,)
+        record = engine.browse.chunk_record(chunk.id)
+        assert record is not None
+        engine.records[chunk.id] = replace(
+            record,
+            chunk=replace(chunk, model=HOSTILE[5], source=HOSTILE[7], project_keys=HOSTILE[:3]),
+            terms=tuple(ChunkTerm(text, 1, 1) for text in HOSTILE),
+            provider=HOSTILE[6],
+            dimensions=None,
+            norm=None,
+            vector_state=Reason.NO_VECTORS,
+            changed=None,
+            importance=None,
+        )
+        one = Neighbour(chunk, 0.5, HOSTILE)
+        engine.like = Neighbours((), Reason.NO_VECTORS, (one,), (one,))
+        run.app.search_screen.notes.history.extend(HOSTILE)
+        screen = await _open(run, chunk.id)
+        assert "- [x] done" in run.text
+        assert "none: no vectors yet" in run.text
+        assert "By vector  no vectors yet" in run.text
+        assert not BAD.search(run.text)
+        for size in [(40, 10), (1, 1)]:
+            await resize(run.pilot, size)
+            for part in screen.query(RowList):
+                part.focus()
+                await run.pilot.press("G")
+                assert not BAD.search(run.text)
+        await _press(run, "d")
+        assert not BAD.search(run.text)
+
+
+def test_what_stands_at_the_lines_of_a_chunk_that_is_gone() -> None:
+    gone = make_chunk("a.md", 10, 20, "gone")
+    before, partly, mostly = (
+        make_chunk("a.md", *lines, "x") for lines in ((1, 9), (10, 12), (13, 30))
+    )
+    assert chunk_near([before, partly, mostly], gone) == mostly
+    assert chunk_near([before], gone) == before
+    assert chunk_near([], gone) is None

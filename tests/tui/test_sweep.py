@@ -12,7 +12,7 @@ from memtui.tui.options import UiOptions
 from memtui.tui.screens import sweep_controller
 from memtui.tui.screens.sweep import SweepScreen
 from memtui.tui.widgets.chart import RankChart
-from tests.tui.harness import Running, resize, running, settle, until
+from tests.tui.harness import Running, running, settle, until
 from tests.tui.samples import CHUNKS, NOW, SampleEngine, make_pool
 
 BASE = Ranking(mmr=Mmr(enabled=True, lambda_=0.7), k=6)
@@ -132,19 +132,6 @@ async def test_parameters_are_chosen_by_number_and_by_tab() -> None:
         assert run.app.search_screen.ranking == BASE
 
 
-async def test_lines_have_letters_and_the_chosen_one_is_marked() -> None:
-    async with running(options=options(glyphs="ascii")) as run:
-        screen = await opened(run)
-        chart = screen.query_one(RankChart)
-        text = chart.render().plain
-        assert text.isascii()
-        assert {letter for letter in "ABCDEF" if letter in text} == set("ABCDEF")
-        await run.pilot.press("j", "j")
-        await settle(run.app, run.pilot)
-        marked = [line for line in run.text.split("\n") if "> 3 C " in line]
-        assert len(marked) == 1
-
-
 async def test_a_pinned_chunk_outside_the_list_has_a_line() -> None:
     async with running(options=options(replace(BASE, k=3)), size=(120, 24)) as run:
         await run.search()
@@ -196,17 +183,3 @@ async def test_a_click_moves_the_cursor() -> None:
         await run.pilot.click(RankChart, offset=(column + 4, 3))
         await settle(run.app, run.pilot)
         assert abs(screen.controller.cursor - 0.8) < 0.02
-
-
-async def test_a_small_terminal_shows_the_chart_alone() -> None:
-    async with running(options=options(), size=(80, 24)) as run:
-        screen = await opened(run)
-        order, chart = screen.query_one("#sweep-order-box"), screen.query_one(RankChart)
-        assert order.display
-        await resize(run.pilot, (40, 10))
-        assert not order.display
-        assert not screen.query_one("#sweep-flips").display
-        assert chart.size.width >= 34
-        assert chart.size.height >= 5
-        await run.pilot.press("tab", "enter")
-        assert run.app.screen is run.app.search_screen
