@@ -404,6 +404,7 @@ _WIDTH: Final = 800
 _LABEL = re.compile(r"(?:User|Assistant): ")
 _FILL: Final = "\uffff"
 """Stands for a character of a credential, so that everything keeps its place."""
+_FILLING = re.compile(f"{_FILL}+")
 _REST: Final = Rule(
     re.compile(
         rf'"[{SPACE}]{{0,8}}:[{SPACE}]{{0,8}}"(?:\*{{3}}|[^{SPACE}"]{{6}}…[^{SPACE}"]{{4}})"'
@@ -436,13 +437,15 @@ def redact_spoken(text: str) -> str:
     if filled == joined:
         return text
     places = _places(parts)
-    for start, end in reversed(list(_stretches(joined, filled))):
-        shown = mask(joined[start:end])
+    for filling in reversed(list(_FILLING.finditer(filled))):
+        start, end = filling.span()
         # The first line of a credential has its mask; there may be several behind it.
-        for at in reversed(_by_line(places[start:end])):
-            number, low, high = at
-            kept = shown if places[start][0] == number else MASK
-            lines[number] = lines[number][:low] + kept + lines[number][high:]
+        shown = mask(joined[start:end])
+        for number, run in groupby(places[start:end], lambda place: place[0]):
+            offsets = [offset for _, offset in run]
+            line = lines[number]
+            lines[number] = line[: offsets[0]] + shown + line[offsets[-1] + 1 :]
+            shown = MASK
     return "\n".join(lines)
 
 
@@ -478,21 +481,3 @@ def _joint(lines: Sequence[str], number: int) -> tuple[str, int]:
         return "", label.end()
     following = utf16_length(line[label.end() :].partition(" ")[0])
     return (" ", label.end()) if used + 1 + following > _WIDTH else ("\n", 0)
-
-
-def _stretches(text: str, filled: str) -> Iterator[tuple[int, int]]:
-    """The stretches that were filled."""
-    both = enumerate(zip(text, filled, strict=True))
-    for is_hidden, run in groupby(both, lambda one: one[1][1] == _FILL != one[1][0]):
-        if is_hidden:
-            first, *rest = (index for index, _ in run)
-            yield first, (rest[-1] if rest else first) + 1
-
-
-def _by_line(places: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
-    """A stretch as parts of lines: the line, where its part begins and where it ends."""
-    found: list[tuple[int, int, int]] = []
-    for number, run in groupby(places, lambda place: place[0]):
-        offsets = [offset for _, offset in run]
-        found.append((number, offsets[0], offsets[-1] + 1))
-    return found
