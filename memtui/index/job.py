@@ -259,6 +259,8 @@ class Job:
                 f"the memory folder {self.scope.root} {why}",
                 hint="the index is kept as it is until the folder is back",
             )
+        if self.transcripts is None or self.transcripts.is_empty:
+            return notes
         return with_transcripts(notes, self.transcripts, cancelled=self.cancelled)
 
 

@@ -52,6 +52,7 @@ _BYTES_AT_ONCE = 2 * 2**20
 _ROOT = "root"
 _RECIPE = "transcripts"
 _REGISTRIES = "transcript_registries"
+_NO_LISTS = "{}"
 # The recipe of transcripts that were read in part by one and in part by another.
 _MIXED = "mixed"
 
@@ -314,26 +315,15 @@ class FilesPhase:
     def run(self, discovery: Discovery, *, seen_ns: int) -> None:
         """Make the rows those of the files that were found at `seen_ns` (Unix time)."""
         job, counts, known = self._job, self._counts, self._known
-        # Both are imported when they are needed: a search does without.
-        from memtui.index.transcripts.phase import TranscriptsPhase
-        from memtui.index.transcripts.reading import registered_as
-        from memtui.index.transcripts.streams import look_at_registries
-
         meta = read_meta(self._connection)
         scope = job.transcripts or TranscriptScope(job.scope.root)
         anew = meta.get(_RECIPE, scope.recipe) != scope.recipe
         plan = plan_changes(discovery.files, known, discovery.unread)
         sessions = [file for file in discovery.files if file.source == TRANSCRIPTS]
-        # Sessions of which the program's list of them tells something else than before.
-        registered = look_at_registries(
-            sessions,
-            partial(registered_as, self._connection),
-            meta.get(_REGISTRIES, ""),
-            scope.rules,
-        )
+        differing, stamps = self._look_at_lists(sessions, meta.get(_REGISTRIES, ""), scope)
         read = {file.path: file for file in (*plan.read, *(sessions if anew else ()))}
-        others = [file.path for file in registered.differing if file.path not in read]
-        read |= {file.path: file for file in registered.differing}
+        others = [file.path for file in differing if file.path not in read]
+        read |= {file.path: file for file in differing}
         notes = [file for file in read.values() if file.source != TRANSCRIPTS]
         transcripts = [file for file in read.values() if file.source == TRANSCRIPTS]
         counts.seen = len(discovery.files)
@@ -347,6 +337,9 @@ class FilesPhase:
             job.progress.start(FILES, len(read))
             for group in _groups(notes):
                 self._take(group, seen_ns)
+        if transcripts:
+            from memtui.index.transcripts.phase import TranscriptsPhase
+
             phase = TranscriptsPhase(
                 job, scope, self._connection, counts, bulk=self._bulk, seen_ns=seen_ns
             )
@@ -355,11 +348,27 @@ class FilesPhase:
             self._note(
                 {
                     _RECIPE: scope.recipe,
-                    _REGISTRIES: registered.stamps,
+                    _REGISTRIES: stamps,
                     UNMASKED[0]: scope.rules.redaction,
                     _ROOT: _identity_of_root(job.scope.root),
                 }
             )
+
+    def _look_at_lists(
+        self, sessions: Sequence[SourceFile], seen: str, scope: TranscriptScope
+    ) -> tuple[Sequence[SourceFile], str]:
+        """Return the sessions that their program's list tells something else of than before.
+
+        With them the state of these lists, to be kept.
+        """
+        if not sessions:
+            return (), _NO_LISTS
+        from memtui.index.transcripts.reading import registered_as
+        from memtui.index.transcripts.streams import look_at_registries
+
+        before = partial(registered_as, self._connection)
+        registered = look_at_registries(sessions, before, seen, scope.rules)
+        return registered.differing, registered.stamps
 
     def _begin(self, scope: TranscriptScope, meta: Mapping[str, str], *, anew: bool) -> None:
         """Note before the first transcript what a job that stops in between leaves behind.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,11 +75,12 @@ def discover(
     Raises `Cancelled` when `cancelled()` turns true.
     """
     search = _Search(scope, cancelled)
-    search.root_files()
-    for extra in scope.extra_paths:
-        if extra.strip():
-            search.extra(extra.strip())
-    return search.result()
+    search.look_at_root()
+    for extra in filter(None, map(str.strip, scope.extra_paths)):
+        search.look_at_extra(extra)
+    files = sorted(search.files.values(), key=lambda file: file.path)
+    skipped = sorted(search.skipped.values(), key=lambda file: (file.path, file.reason))
+    return Discovery(tuple(files), tuple(skipped))
 
 
 def is_memory(root: Path) -> bool:
@@ -118,97 +119,88 @@ class _Search:
     """One run of discovery, with what it has found so far."""
 
     def __init__(self, scope: Scope, cancelled: Callable[[], bool] | None) -> None:
+        self.files: dict[str, SourceFile] = {}
+        """By their real paths."""
+        self.skipped: dict[tuple[str, Reason], SkippedFile] = {}
         self._scope = scope
         self._cancelled = cancelled
         self._root = os.path.abspath(scope.root)
         self._ignored = name_filter(scope.ignore)
         self._memory_layout = False
-        self._files: dict[str, SourceFile] = {}
-        self._skipped: dict[tuple[str, Reason], SkippedFile] = {}
-        self._reached = 0
 
-    def result(self) -> Discovery:
-        files = sorted(self._files.values(), key=lambda file: file.path)
-        skipped = sorted(self._skipped.values(), key=lambda file: (file.path, file.reason))
-        return Discovery(tuple(files), tuple(skipped))
-
-    def root_files(self) -> None:
+    def look_at_root(self) -> None:
         """Look at the root itself, and below it or below `memory/` as its layout asks."""
         top = self._folder(self._root)
         entries = self._list(top)
-        self._memory_layout = any(_marks_memory(entry) for entry in entries)
+        self._memory_layout = any(map(_marks_memory, entries))
         if not self._memory_layout:
-            self._walk(self._enter(top, entries))
+            self._walk([top], None, entries)
             return
-        for entry in sorted(entries, key=lambda entry: entry.name not in ROOT_FILES):
+        for entry in entries:
             if entry.name in ROOT_FILES:
-                self._named_file(entry, top)
+                self._take_entry(entry, top)
             elif entry.name == MEMORY_FOLDER:
-                self._walk(self._enter(top, [entry]))
+                self._walk([top], None, [entry])
             elif entry.name.lower() == ROOT_FILES[0].lower():
                 self._skip(top.stored + written(entry.name), Reason.IGNORED, _NOT_ROOT_FILE)
 
-    def extra(self, extra: str) -> None:
+    def look_at_extra(self, extra: str) -> None:
         """Look at one extra path: a file, a folder or a glob."""
         path = absolute_extra(extra, self._root)
+        glob = None
         try:
             state = os.lstat(path)
         except (OSError, ValueError) as error:
-            if has_magic(extra) and isinstance(error, FileNotFoundError):
-                self._glob(extra, Glob.parse(path))
-            else:
+            if not (has_magic(extra) and isinstance(error, FileNotFoundError)):
                 reason = reason_of(error) if isinstance(error, OSError) else Reason.VANISHED
                 self._skip(written(extra), reason, f"extra path: {said(error)}")
-            return
+                return
+            glob = Glob.parse(path)
+            path = glob.base
         name = stored_path(path, self._root)
         link = first_link(path, self._root)
         if link is not None:
             self._skip(name, Reason.SYMLINK, link_target(link))
+        elif glob is not None:
+            before = len(self.files) + len(self.skipped)
+            is_reached = os.path.isdir(path) and self._walk([self._folder(path, glob.start)], glob)
+            if not is_reached and len(self.files) + len(self.skipped) == before:
+                self._skip(written(extra), Reason.VANISHED, "extra path: no file matches")
         elif stat.S_ISDIR(state.st_mode):
             self._walk([self._folder(path)])
         elif stat.S_ISREG(state.st_mode) and not is_markdown(path):
             self._skip(name, Reason.IGNORED, "extra path: not a Markdown file")
         else:
             real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-            self._file(path, name, real, state)
-
-    def _glob(self, extra: str, glob: Glob) -> None:
-        before = self._reached
-        link = first_link(glob.base, self._root)
-        if link is not None:
-            name = stored_path(glob.base, self._root)
-            self._skip(name, Reason.SYMLINK, link_target(link))
-        elif os.path.isdir(glob.base):
-            self._walk([self._folder(glob.base, glob.start)], glob)
-        if self._reached == before:
-            self._skip(written(extra), Reason.VANISHED, "extra path: no file matches")
+            self._take(path, name, real, state)
 
     def _folder(self, path: str, at: frozenset[int] = frozenset()) -> _Folder:
         stored = stored_path(path, self._root)
         prefix = "" if stored == "." else stored.removesuffix("/") + "/"
         return _Folder(path, os.path.realpath(path), prefix, at)
 
-    def _walk(self, folders: Iterable[_Folder], glob: Glob | None = None) -> None:
-        waiting = list(folders)
-        while waiting:
-            folder = waiting.pop()
-            waiting += self._enter(folder, self._list(folder), glob)
-
-    def _enter(
-        self, folder: _Folder, entries: Iterable[os.DirEntry[str]], glob: Glob | None = None
-    ) -> Iterator[_Folder]:
-        """Take in the entries of a folder that the glob leaves, and give the folders to enter."""
-        for entry in entries:
-            self._go_on()
-            at = glob.step(folder.at, entry.name) if glob is not None else folder.at
-            if glob is not None and not at:
-                continue
-            below = self._entry(entry, folder, at, wanted=glob is None or glob.done(at))
-            if below is not None:
-                yield below
+    def _walk(
+        self,
+        folders: list[_Folder],
+        glob: Glob | None = None,
+        entries: list[os.DirEntry[str]] | None = None,
+    ) -> bool:
+        """Take in what the folders hold and the glob leaves, `entries` of the first; if any."""
+        is_reached = False
+        while folders:
+            folder = folders.pop()
+            listed, entries = self._list(folder) if entries is None else entries, None
+            for entry in listed:
+                at = glob.step(folder.at, entry.name) if glob is not None else folder.at
+                if glob is None or at:
+                    below, taken = self._enter(entry, folder, at, glob is None or glob.done(at))
+                    is_reached = is_reached or taken
+                    folders += below
+        return is_reached
 
     def _list(self, folder: _Folder) -> list[os.DirEntry[str]]:
-        self._go_on()
+        if self._cancelled is not None and self._cancelled():
+            raise Cancelled
         try:
             with os.scandir(folder.path) as entries:
                 return sorted(entries, key=lambda entry: entry.name)
@@ -216,40 +208,37 @@ class _Search:
             self._skip(folder.stored.rstrip("/") or ".", reason_of(error), said(error))
             return []
 
-    def _go_on(self) -> None:
-        if self._cancelled is not None and self._cancelled():
-            raise Cancelled
+    def _enter(
+        self, entry: os.DirEntry[str], folder: _Folder, at: frozenset[int], wanted: bool
+    ) -> tuple[tuple[_Folder, ...], bool]:
+        """Take an entry in, or list it as skipped.
 
-    def _entry(
-        self,
-        entry: os.DirEntry[str],
-        folder: _Folder,
-        at: frozenset[int] = frozenset(),
-        *,
-        wanted: bool = True,
-    ) -> _Folder | None:
-        """Take an entry in, or list it as skipped; a folder to enter is returned."""
-        name = entry.name
+        Gives the folder to enter, and whether it was something that a glob looks for.
+        """
+        name, stored = entry.name, folder.stored + written(entry.name)
         try:
             linked = entry.is_symlink()
             is_folder = not linked and entry.is_dir(follow_symlinks=False)
         except OSError as error:
-            self._skip(folder.stored + written(name), reason_of(error), said(error))
-            return None
+            self._skip(stored, reason_of(error), said(error))
+            return (), True
         if self._ignored.match(name):
             if wanted and (is_folder or is_markdown(name)):
-                self._skip(folder.stored + written(name), Reason.IGNORED, "name in the ignore list")
+                self._skip(stored, Reason.IGNORED, "name in the ignore list")
+                return (), True
         elif linked:
             if wanted and (is_markdown(name) or leads_to_folder(entry)):
-                self._skip(folder.stored + written(name), Reason.SYMLINK, link_target(entry.path))
+                self._skip(stored, Reason.SYMLINK, link_target(entry.path))
+                return (), True
         elif is_folder:
-            stored = folder.stored + written(name) + "/"
-            return _Folder(entry.path, os.path.join(folder.real, name), stored, at)
+            below = _Folder(entry.path, os.path.join(folder.real, name), f"{stored}/", at)
+            return (below,), False
         elif wanted and is_markdown(name):
-            self._named_file(entry, folder)
-        return None
+            self._take_entry(entry, folder)
+            return (), True
+        return (), False
 
-    def _named_file(self, entry: os.DirEntry[str], folder: _Folder) -> None:
+    def _take_entry(self, entry: os.DirEntry[str], folder: _Folder) -> None:
         stored = folder.stored + written(entry.name)
         try:
             state = entry.stat(follow_symlinks=False)
@@ -258,19 +247,26 @@ class _Search:
             return
         if stat.S_ISLNK(state.st_mode):
             self._skip(stored, Reason.SYMLINK, link_target(entry.path))
-            return
-        self._file(entry.path, stored, os.path.join(folder.real, entry.name), state)
+        else:
+            self._take(entry.path, stored, os.path.join(folder.real, entry.name), state)
 
-    def _file(self, path: str, stored: str, real: str, state: os.stat_result) -> None:
-        self._reached += 1
-        refusal = self._refusal(path, stored, state)
-        if refusal is not None:
-            self._skip(stored, *refusal)
-        elif real in self._files:
-            first = self._files[real].path
+    def _take(self, path: str, stored: str, real: str, state: os.stat_result) -> None:
+        limit = self._scope.max_file_bytes
+        is_lowercase = stored.lower() == ROOT_FILES[0].lower() and stored != ROOT_FILES[0]
+        if not stat.S_ISREG(state.st_mode):
+            self._skip(stored, Reason.NOT_REGULAR, kind(state.st_mode))
+        elif state.st_size > limit:
+            detail = f"{state.st_size:,} bytes, the limit is {limit:,}"
+            self._skip(stored, Reason.TOO_LARGE, detail)
+        elif self._memory_layout and is_lowercase:
+            self._skip(stored, Reason.IGNORED, _NOT_ROOT_FILE)
+        elif not state.st_mode & stat.S_IROTH and not os.access(path, os.R_OK):
+            self._skip(stored, Reason.UNREADABLE, "permission denied")
+        elif real in self.files:
+            first = self.files[real].path
             self._skip(stored, Reason.DUPLICATE_FILE, f"already found as {first}")
         else:
-            self._files[real] = SourceFile(
+            self.files[real] = SourceFile(
                 path=stored,
                 absolute=Path(path),
                 source=SOURCE,
@@ -281,25 +277,8 @@ class _Search:
                 inode=state.st_ino & _INT64_MAX,
             )
 
-    def _refusal(self, path: str, stored: str, state: os.stat_result) -> tuple[Reason, str] | None:
-        if not stat.S_ISREG(state.st_mode):
-            return Reason.NOT_REGULAR, kind(state.st_mode)
-        limit = self._scope.max_file_bytes
-        if state.st_size > limit:
-            return Reason.TOO_LARGE, f"{state.st_size:,} bytes, the limit is {limit:,}"
-        if (
-            self._memory_layout
-            and stored.lower() == ROOT_FILES[0].lower()
-            and stored != ROOT_FILES[0]
-        ):
-            return Reason.IGNORED, _NOT_ROOT_FILE
-        if not state.st_mode & stat.S_IROTH and not os.access(path, os.R_OK):
-            return Reason.UNREADABLE, "permission denied"
-        return None
-
     def _skip(self, path: str, reason: Reason, detail: str) -> None:
-        self._reached += 1
-        self._skipped.setdefault((path, reason), SkippedFile(path, reason, written(detail)))
+        self.skipped.setdefault((path, reason), SkippedFile(path, reason, written(detail)))
 
 
 _NOT_ROOT_FILE = f"only a file named exactly {ROOT_FILES[0]} is the root memory"

@@ -358,6 +358,16 @@ def test_progress_reaches_its_total_and_is_not_published_too_often(workspace: Wo
         assert all(event.eta is None for event in events)
 
 
+def test_another_file_of_the_same_stat_is_read(workspace: Workspace, live: LiveIndex) -> None:
+    age(workspace.write("a.md", "alpha\n"))
+    workspace.sync()
+    aside = workspace.write("aside", "bravo\n")
+    age(aside)
+    aside.replace(workspace.root / "a.md")
+    assert workspace.sync().stats.files_changed == 1
+    assert (matches(live, "alpha"), matches(live, "bravo")) == (0, 1)
+
+
 def test_a_renamed_touched_or_removed_file_costs_no_new_vector(
     workspace: Workspace, live: LiveIndex
 ) -> None:
