@@ -6,7 +6,7 @@ import math
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as StillRunning
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from memtui.engine.ports import Index, Reading
 from memtui.engine.search import Search, SearchRequest
 from memtui.errors import Cancelled, IndexMissing
-from memtui.model import Chunk, DateRule, LegStatus, Ranked, Ranking, Reason
+from memtui.model import Chunk, DateRule, LegStatus, Ranking, Reason
 from memtui.model.browsing import (
     AnsweredQuery,
     CareReport,
@@ -126,13 +126,13 @@ class Browse:
         tops = self._asker.tops(
             queries, ranking or self._index.ranking, cancelled=cancelled, progressed=progressed
         )
-        found = [
+        answered = [
             AnsweredQuery(query, rank, hit.score)
             for query, hits in tops.items()
             for rank, hit in enumerate(hits, start=1)
             if hit.chunk_id == chunk_id
         ]
-        return sorted(found, key=lambda one: (one.rank, -one.score, one.query))
+        return sorted(answered, key=lambda one: (one.rank, -one.score, one.query))
 
     def recalled(
         self,
@@ -228,6 +228,10 @@ class Top:
     score: float
 
 
+_AnswerKey = tuple[Hashable, date, str, str]
+"""What an answer holds for: the index, the day, the ranking, and the query."""
+
+
 class QueryAsker:
     """Asks queries one at a time behind every search, and remembers what they brought up.
 
@@ -242,7 +246,7 @@ class QueryAsker:
         self._stamp = stamp
         self._now = now
         self._lock = threading.Lock()
-        self._known: dict[tuple[Hashable, date, str, str], tuple[Top, ...]] = {}
+        self._answers: dict[_AnswerKey, tuple[Top, ...]] = {}
 
     def tops(
         self,
@@ -252,55 +256,46 @@ class QueryAsker:
         cancelled: Callable[[], bool],
         progressed: Callable[[int, int], None],
     ) -> Mapping[str, tuple[Top, ...]]:
-        """The first k results of each query; raises `Cancelled`, and what a search raises.
+        """Return the first k results of each query; empty without an index.
 
-        Empty without an index.
+        Raises `Cancelled`, and what a search raises.
         """
         stamp = self._stamp()
-        wanted = [query for query in dict.fromkeys(queries) if query.strip()]
-        if stamp is None:
-            return {}
-        found: dict[str, tuple[Top, ...]] = {}
-        for done, query in enumerate(wanted):
+        asked = [query for query in dict.fromkeys(queries) if query.strip()]
+        tops: dict[str, tuple[Top, ...]] = {}
+        for done, query in enumerate(asked if stamp is not None else ()):
             if cancelled():
                 raise Cancelled
-            progressed(done, len(wanted))
-            found[query] = self._top(query, ranking, stamp, cancelled)
-        progressed(len(wanted), len(wanted))
-        return found
+            progressed(done, len(asked))
+            key = (stamp, self._now().date(), repr(ranking), query)
+            with self._lock:
+                top = self._answers.get(key)
+            tops[query] = top if top is not None else self._ask(key, ranking, cancelled)
+        if stamp is not None:
+            progressed(len(asked), len(asked))
+        return tops
 
-    def _top(
-        self, query: str, ranking: Ranking, stamp: Hashable, cancelled: Callable[[], bool]
+    def _ask(
+        self, key: _AnswerKey, ranking: Ranking, cancelled: Callable[[], bool]
     ) -> tuple[Top, ...]:
-        key = (stamp, self._now().date(), repr(ranking), query)
-        with self._lock:
-            known = self._known.get(key)
-        if known is not None:
-            return known
-        future = self._search.ask_later(SearchRequest(query, ranking), cancelled)
-        ranked = self._answer(future, cancelled)
-        top = tuple(Top(hit.chunk.id, hit.chunk.path, hit.score) for hit in ranked.hits)
-        if not any(state.status in _FAILED for state in ranked.pool.states.values()):
-            self._remember(key, top)
-        return top
-
-    @staticmethod
-    def _answer(future: Future[Ranked], cancelled: Callable[[], bool]) -> Ranked:
+        future = self._search.ask_later(SearchRequest(key[3], ranking), cancelled)
         while True:
             try:
-                return future.result(timeout=_LOOK_SECONDS)
+                ranked = future.result(timeout=_LOOK_SECONDS)
+                break
             except StillRunning:
                 if cancelled():
                     future.cancel()
                     raise Cancelled from None
             except CancelledError:
                 raise IndexMissing("the index is closed") from None
-
-    def _remember(self, key: tuple[Hashable, date, str, str], top: tuple[Top, ...]) -> None:
-        with self._lock:
-            if any(known[0] != key[0] for known in self._known):
-                # Of an index that is no more.
-                self._known.clear()
-            while len(self._known) >= MOST_REMEMBERED:
-                self._known.pop(next(iter(self._known)))
-            self._known[key] = top
+        top = tuple(Top(hit.chunk.id, hit.chunk.path, hit.score) for hit in ranked.hits)
+        if not any(state.status in _FAILED for state in ranked.pool.states.values()):
+            with self._lock:
+                if any(one[0] != key[0] for one in self._answers):
+                    # Of an index that is no more.
+                    self._answers.clear()
+                while len(self._answers) >= MOST_REMEMBERED:
+                    self._answers.pop(next(iter(self._answers)))
+                self._answers[key] = top
+        return top

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from memtui.model import Chunk, citation
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, Neighbours
-from memtui.text.sanitize import safe_line
+from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import LongTask, in_background
+from memtui.tui.background import LongTask, in_background, tell
+from memtui.tui.place_actions import browse_to, cite_lines, edit_at
 
 if TYPE_CHECKING:
     from memtui.tui.screens.chunk.screen import ChunkScreen
@@ -98,6 +99,39 @@ class ChunkLookup:
             return "gone from the index, as its whole file is · esc back"
         lines = citation("", self.successor.start_line, self.successor.end_line)
         return f"gone from the index · f shows what stands there now: {lines.removeprefix('#')}"
+
+    # --- keys -----------------------------------------------------------------------------------
+
+    def edit(self) -> None:
+        """Open the file in the editor, at the first line of the chunk."""
+        if chunk := self.chunk:
+            edit_at(self._screen, chunk.path, chunk.start_line)
+
+    def browse(self) -> None:
+        """See the chunk in its file."""
+        if chunk := self.chunk:
+            browse_to(self._screen, chunk.path, chunk.start_line, chunk.id)
+
+    def pin(self) -> None:
+        """Follow the chunk on the search screen, or do not any more."""
+        if chunk := self.chunk:
+            search = self._screen.memtui.search_screen
+            search.inquiry.pin_chunk(chunk)
+            is_pinned = chunk.id in search.pinned
+            text = "Pinned on the search screen." if is_pinned else "Not pinned any more."
+            tell(self._screen, text)
+
+    def cite(self) -> None:
+        """Copy where the chunk is."""
+        if chunk := self.chunk:
+            cite_lines(self._screen, chunk.path, chunk.start_line, chunk.end_line)
+
+    def copy_text(self) -> None:
+        """Copy the text of the chunk; control characters are replaced."""
+        if chunk := self.chunk:
+            self._screen.app.copy_to_clipboard(safe(chunk.text))
+            lines = fmt.counted(chunk.text.count("\n") + 1, "line")
+            tell(self._screen, f"copied {lines}")
 
 
 class AnsweredQueries:

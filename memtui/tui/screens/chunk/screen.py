@@ -16,17 +16,13 @@ from textual.widgets import Static
 
 from memtui.model import citation
 from memtui.model.browsing import Neighbour
-from memtui.text.sanitize import safe, safe_line
+from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import (
     app_of,
-    browse_to,
-    cite_lines,
-    edit_at,
     follow_index,
     query_address,
 )
@@ -311,9 +307,9 @@ class ChunkScreen(BaseScreen[None]):
             return True
         if action == "follow":
             return self.lookup.successor is not None
-        if action in ("difference", "edit", "browse", "pin", "cite", "copy_text"):
+        if action in ("difference", "part"):
             is_there = self.lookup.chunk is not None
-            return (is_there and (action != "difference" or self.neighbour is not None)) or None
+            return (is_there and (action == "part" or self.neighbour is not None)) or None
         return True
 
     def worded(self, binding: Binding) -> Binding:
@@ -349,24 +345,6 @@ class ChunkScreen(BaseScreen[None]):
         if chunk is not None and neighbour is not None:
             self.app.push_screen(SideScreen(chunk, neighbour.chunk, self.glyphs))
 
-    def action_edit(self) -> None:
-        """Open the file in the editor, at the first line of the chunk."""
-        if chunk := self.lookup.chunk:
-            edit_at(self, chunk.path, chunk.start_line)
-
-    def action_browse(self) -> None:
-        """See the chunk in its file."""
-        if chunk := self.lookup.chunk:
-            browse_to(self, chunk.path, chunk.start_line, chunk.id)
-
-    def action_pin(self) -> None:
-        """Follow the chunk on the search screen, or do not any more."""
-        if chunk := self.lookup.chunk:
-            search = self.memtui.search_screen
-            search.inquiry.pin_chunk(chunk)
-            is_pinned = chunk.id in search.pinned
-            tell(self, "Pinned on the search screen." if is_pinned else "Not pinned any more.")
-
     def action_sort(self) -> None:
         """Sort the terms by the next order."""
         orders = list(SORTS)
@@ -385,14 +363,3 @@ class ChunkScreen(BaseScreen[None]):
         if was_running:
             self.show_queries()
         return was_running
-
-    def action_cite(self) -> None:
-        """Copy where the chunk is."""
-        if chunk := self.lookup.chunk:
-            cite_lines(self, chunk.path, chunk.start_line, chunk.end_line)
-
-    def action_copy_text(self) -> None:
-        """Copy the text of the chunk; control characters are replaced."""
-        if chunk := self.lookup.chunk:
-            self.app.copy_to_clipboard(safe(chunk.text))
-            tell(self, f"copied {fmt.counted(chunk.text.count(chr(10)) + 1, 'line')}")
