@@ -62,7 +62,7 @@ BOUNDED: Final[Mapping[str, str]] = {
 }
 """Patterns that are only tried on texts of a few characters, and why."""
 MADE_AT_RUN_TIME: Final[Mapping[str, Callable[[], Sequence[str]]]] = {
-    "memtui.index.foreign.discovery:_compiled": lambda: [
+    "memtui.index.foreign.notes:compile_glob": lambda: [
         compile_glob(glob).pattern for glob in _GLOBS
     ],
     "memtui.memory.paths:name_filter": lambda: ["|".join(map(translate, _GLOBS))],
@@ -218,7 +218,7 @@ def _of_call(
     return [re.compile(pattern, flags)] if isinstance(pattern, str) else []
 
 
-_BUILDERS: Final = frozenset({"_rule", "_scale", "_pattern", "_compiled"})
+_BUILDERS: Final = frozenset({"_rule", "_scale", "_pattern", "compile_glob"})
 """Functions whose patterns are all held by the modules that call them while they are imported."""
 
 
