@@ -302,6 +302,7 @@ def test_turns_are_cut_and_read_again_whole(homes: Homes, engine: Engine) -> Non
     assert conversation.find("TOKEN=") == [3]
     assert not conversation.find(SECRET)
     assert conversation.find(SECRET[-4:]) == [3]
+    assert conversation.find("…") == [3], "as it is shown"
     assert conversation.malformed == [(7, "no JSON")]
 
 
@@ -456,6 +457,20 @@ def test_a_long_first_line_is_no_reason_to_refuse_a_transcript(
         assert listing.state is Reason.NOT_YET_INDEXED
         (known,) = counted(engine).values()
     assert (known.kind, known.turns, known.title) == (TranscriptKind.CODEX, 1, "hello")
+
+
+def test_what_is_recorded_twice_and_by_which_model(homes: Homes, engine: Engine) -> None:
+    def answer(number: int, model: str) -> bytes:
+        record = json.loads(claude("assistant", "yes", number))
+        record["message"]["model"] = model
+        return line(record)
+
+    homes.claude(
+        "c.jsonl", [claude("user", "hi", 1), answer(2, "a"), answer(2, "a"), answer(3, "b")]
+    )
+    conversation = engine.conversations.read("claude-code/-garden/c.jsonl")
+    assert [turn.left_out for turn in conversation.turns] == ["", "", "duplicate", ""]
+    assert conversation.listing.model == "b", "the one that is used now"
 
 
 def test_words_are_found_wherever_a_line_keeps_them(homes: Homes, engine: Engine) -> None:

@@ -74,6 +74,12 @@ def test_a_list_is_the_same_as_itself(now: list[Hit]) -> None:
         assert all(row.score_then == row.score_now for row in rows)
 
 
+def test_the_places_with_the_most_lines_in_common_are_one() -> None:
+    then = [Recalled("MEMORY.md", 1, 20), Recalled("MEMORY.md", 5, 6)]
+    rows = compare(then, [hit("MEMORY.md", 5, 7, 1)])
+    assert [(row.rank_then, row.rank_now) for row in rows] == [(2, 1), (1, None)]
+
+
 SPELLINGS = {
     "memory/2026-01-01.md": "memory/2026-01-01.md",
     "./memory/2026-01-01.md": "memory/2026-01-01.md",

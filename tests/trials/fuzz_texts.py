@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
+from memtui.engine.conversations.reading import cut, masked_text
 from memtui.index.transcripts.reading import Cutting, TranscriptReading
 from memtui.memory.chunking import Packer, chunk_id, chunk_text, size_estimate
 from memtui.memory.dates import day_of_path, front_matter
@@ -434,7 +435,7 @@ def _check_counts(reading: TranscriptReading, lines: Sequence[RawLine]) -> None:
 
 
 def check_turns(given: Given) -> None:
-    """Any JSON value is a record of some kind: its turns can be shown, and its calls hold no key."""
+    """Any JSON value is a record of some kind: what is shown of it, and its calls, hold no key."""
     line = 1 + given.number(9)
     for text in given.text().split("\n")[:20]:
         try:
@@ -452,6 +453,8 @@ def check_turns(given: Given) -> None:
             for turn in form.turns(record, line):
                 assert turn.line == line
                 turn.text.encode()
+                for shown in (masked_text(turn), cut(turn).text):
+                    assert f" {NAMED_SECRET} " not in shown, "a key is in a turn"
                 collector.add(turn)
             for call in collector.calls():
                 assert f" {NAMED_SECRET} " not in call.query, "a key is in a query"

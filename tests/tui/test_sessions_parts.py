@@ -52,6 +52,7 @@ from memtui.tui.screens.sessions.page import (
     Page,
     display_text,
     head_line,
+    turn_of,
     turn_time,
     turn_with_words,
     wrap,
@@ -161,6 +162,7 @@ def test_text_is_cut_at_spaces_and_long_words_where_they_have_to_be() -> None:
     ]  # fmt: skip
     wide = "管理画面 ab"
     assert [wide[start:end] for start, end in wrap(wide, 5)] == ["管理", "画面", "ab"]
+    assert [wide[start:end] for start, end in wrap(wide, 4)] == ["管理", "画面", "ab"]
     assert wrap("", 10) == [(0, 0)]
 
 
@@ -196,6 +198,15 @@ def test_a_page_knows_what_is_on_every_line_whatever_is_opened() -> None:
     assert page.block(4).text.endswith("x end")
 
 
+def test_a_turn_is_named_with_its_day_where_that_is_another() -> None:
+    heads = [head_line(TURNS, at, is_open=False, width=80, glyphs=UNICODE).plain for at in range(4)]
+    assert [turn_time(TURNS[0].timestamp_ms)[0] in head for head in heads] == [
+        *(True, False, False, False),
+    ]
+    page = Page(TURNS, Folds(), 40)
+    assert (page.head(0), page.top(4), page.head(4)) == (0, 5, 6), "a blank line before a message"
+
+
 def test_records_that_nobody_says_have_no_line_until_they_are_asked_for() -> None:
     turns = [turn(1, TurnKind.OTHER, "system", "settings"), *TURNS]
     hidden, shown = Page(turns, Folds(with_records=False), 40), Page(turns, Folds(), 40)
@@ -225,6 +236,21 @@ def test_chunk_borders_follow_the_messages_that_are_indexed() -> None:
     assert later is not None
     assert later[1].id == "chunk-1"
     assert overlapping.at(51) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "at"),
+    [
+        (3, TurnKind.TOOL_CALL, 2),
+        (3, TurnKind.THINKING, 1),
+        (3, TurnKind.MESSAGE, 1),
+        (10, TurnKind.MESSAGE, 8),
+        (1, TurnKind.MESSAGE, 0),
+        (99, TurnKind.MESSAGE, 11),
+    ],
+)
+def test_a_line_leads_to_its_turn_or_the_one_before(line: int, kind: TurnKind, at: int) -> None:
+    assert turn_of(TURNS, line, kind) == at
 
 
 def test_a_chunk_leads_to_the_turn_with_the_most_words_of_the_query() -> None:
