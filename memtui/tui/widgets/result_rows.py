@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from textual.content import Content
@@ -66,21 +66,15 @@ def query_terms(ranked: Ranked) -> tuple[str, ...]:
 
 def hit_rows(hits: Sequence[Hit], look: RowLook) -> list[Row]:
     """Return a row for each hit, with the id of its chunk."""
-
-    def row(hit: Hit) -> Row:
-        return Row(hit.chunk.id, lambda width: draw_hit(hit, look, width), look.lines)
-
-    return [row(hit) for hit in hits]
+    return [Row(hit.chunk.id, partial(draw_hit, hit, look), look.lines) for hit in hits]
 
 
 def drop_rows(drops: Sequence[Drop], look: RowLook) -> list[Row]:
     """Return rows of the first near misses, and of those that have just left the list."""
-
-    def row(drop: Drop) -> Row:
-        return Row(drop.chunk.id, lambda width: draw_drop(drop, look, width), min(look.lines, 2))
-
     first, rest = drops[:SHOWN_DROPS], drops[SHOWN_DROPS:]
-    return [row(drop) for drop in (*first, *(one for one in rest if one.chunk.id in look.left))]
+    shown = (*first, *(one for one in rest if one.chunk.id in look.left))
+    lines = min(look.lines, 2)
+    return [Row(drop.chunk.id, partial(draw_drop, drop, look), lines) for drop in shown]
 
 
 def start_rows(

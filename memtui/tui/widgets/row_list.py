@@ -171,7 +171,7 @@ class RowList(LineView, inherit_bindings=False):
     @property
     def chosen_id(self) -> str | None:
         """Id of the chosen row."""
-        return self.rows[self._at].id if self._at is not None else None
+        return self._painter.rows[self._at].id if self._at is not None else None
 
     def set_rows(
         self, rows: Sequence[Row], keep: str | None = None, *, first: bool = False, empty: str = ""
@@ -181,8 +181,10 @@ class RowList(LineView, inherit_bindings=False):
         When `keep` is not among them the row at the same place is chosen, so that nobody loses the
         place, with `first` the first one. `empty` is said where there are no rows.
         """
-        before, at, offset = self.chosen_id, self._at, self._offset
-        painter = self._painter
+        painter, before, at = self._painter, self.chosen_id, self._at
+        # The line of the view that the chosen row begins at.
+        offset = painter.tops[at or 0] - int(self.scroll_offset.y)
+        was_in_view = at is not None and 0 <= offset < self.scrollable_content_region.height
         painter.lay_out(rows, self._room)
         self._places = {row.id: at for at, row in enumerate(painter.rows) if not row.is_heading}
         self._message = (Content(empty),) if empty else ()
@@ -194,7 +196,7 @@ class RowList(LineView, inherit_bindings=False):
             below = painter.next_row(start, 1)
             self._at = painter.next_row(start, -1) if below is None else below
         self.set_extent(painter.tops[-1])
-        if offset is not None and keep is not None and (keep == before or not (first or is_there)):
+        if was_in_view and keep is not None and (keep == before or not (first or is_there)):
             self.scroll_to_line(painter.tops[self._at or 0] - offset)
             self._show_chosen()
         elif self.chosen_id != before or keep is None:
@@ -229,30 +231,21 @@ class RowList(LineView, inherit_bindings=False):
         """The cells of a row, at least one."""
         return max(1, self.scrollable_content_region.width - self._margin)
 
-    @property
-    def _height(self) -> int:
-        return self.scrollable_content_region.height
-
-    @property
-    def _offset(self) -> int | None:
-        """The line of the view that the chosen row begins at; `None` when it is out of view."""
-        offset = self._painter.tops[self._at or 0] - int(self.scroll_offset.y)
-        return offset if self._at is not None and 0 <= offset < self._height else None
-
     def _show_chosen(self) -> None:
         """Scroll as little as shows the chosen row, and the headings right above it."""
-        if self._at is None or self._height <= 0:
+        height = self.scrollable_content_region.height
+        if self._at is None or height <= 0:
             return
-        first, tops = self._at, self._painter.tops
-        while first > 0 and self.rows[first - 1].is_heading:
+        first, rows, tops = self._at, self._painter.rows, self._painter.tops
+        while first > 0 and rows[first - 1].is_heading:
             first -= 1
         end, own = tops[self._at + 1], tops[self._at]
-        begin = max(tops[first], min(end - self._height, own))
+        begin = max(tops[first], min(end - height, own))
         top = int(self.scroll_offset.y)
         if begin < top:
             self.scroll_to_line(begin)
-        elif end > top + self._height:
-            self.scroll_to_line(min(end - self._height, own))
+        elif end > top + height:
+            self.scroll_to_line(min(end - height, own))
 
     def on_resize(self, event: events.Resize) -> None:
         """Draw for the new width, and keep the chosen row in sight."""
@@ -293,7 +286,7 @@ class RowList(LineView, inherit_bindings=False):
             return
         painter = self._painter
         own = painter.tops[self._at + 1] - painter.tops[self._at]
-        page = max(own, self._height - own)
+        page = max(own, self.scrollable_content_region.height - own)
         # Upwards as well, a row that would be cut is not gone to.
         line = painter.tops[self._at] + (page if pages > 0 else own - 1 - page)
         start = min(max(painter.row_at(line), 0), len(self.rows) - 1)
@@ -344,16 +337,16 @@ class RowList(LineView, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """Draw one line of the view."""
-        width = self.scrollable_content_region.width
-        if not self.rows:
+        width, painter = self.scrollable_content_region.width, self._painter
+        if not painter.rows:
             return self._message_line(y, width)
-        if self._room != self._painter.width:
+        if self._room != painter.width:
             # The rows came while the list was hidden.
             self.redraw()
         line = int(self.scroll_offset.y) + y
-        place = self._painter.row_at(line)
-        below = line - self._painter.tops[min(place, len(self.rows))]
-        if place >= len(self.rows) or below >= len(lines := self._painter.lines_of(place)):
+        place = painter.row_at(line)
+        below = line - painter.tops[min(place, len(painter.rows))]
+        if place >= len(painter.rows) or below >= len(lines := painter.lines_of(place)):
             return Strip.blank(max(0, width), self.rich_style)
         is_chosen = place == self._at
         state = "chosen" if is_chosen else "hover" if place == self._hover else ""

@@ -84,11 +84,13 @@ class ListController:
         if hits := sorted_hits(ranked, self.sort):
             self.fit(len(hits))
             view.results.set_rows(hit_rows(hits, view.look), self._keep, first=True)
-            self.show_list()
+            if not view.results.display:
+                self.show_list()
         else:
             view.results.set_rows(())
             self.show_message(messages.nothing_found(ranked))
-        self._show_count(ranked)
+        if not view.flow.complete:
+            self._show_count(ranked)
         if not view.near.has_focus:
             view.selected_id = view.results.chosen_id
         if moved is not None or entered:
@@ -116,6 +118,7 @@ class ListController:
             view.mode = ranked.pool.search_mode
             view.rankings.show_parameters()
         view.rankings.list_shown()
+        self._show_count(ranked)
         self.show_subtitle()
         chosen = view.results.chosen_id
         if view.has_class("-near"):

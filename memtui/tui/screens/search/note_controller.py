@@ -162,7 +162,7 @@ class NoteController:
                 return f"{type(error).__name__}: {error}"
 
         def show(source: SourceText | str) -> None:
-            if engine is self.view.engine:
+            if engine is self.view.engine and self.view.is_built:
                 self._source_read(path, source)
 
         in_background(self.view, read, show, group="source", description="read a note")

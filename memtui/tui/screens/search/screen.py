@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from memtui.tui.widgets.result_rows import RowLook
 
 ROOMY = 36
+SMALL = (60, 16)
+"""Below so many columns or lines one pane is shown at a time."""
 WELCOMED = "welcome.json"
 PLACES = ("auto", "right", "below", "off")
 PANES = ("results", "preview", "why")
@@ -124,14 +126,15 @@ class SearchScreen(BaseScreen[None]):
     @property
     def is_small(self) -> bool:
         """Whether one pane is shown at a time."""
-        return self.size.width < 60 or self.size.height < 16
+        return self.size.width < SMALL[0] or self.size.height < SMALL[1]
 
     @property
     def row_lines(self) -> int:
         """Lines of a result: 1 where one pane is shown at a time, 4 on a huge screen, else 2."""
-        if self.is_small:
+        width, height = self.size
+        if width < SMALL[0] or height < SMALL[1]:
             return 1
-        return 4 if self.size.width >= HUGE and self.size.height >= 40 else 2
+        return 4 if width >= HUGE and height >= 40 else 2
 
     def selected_chunk(self) -> Chunk | None:
         """Return the chunk of the chosen result or near miss."""

@@ -301,7 +301,7 @@ class SearchController:
     def _show_recent(self, notes: Sequence[RecentFile]) -> None:
         """Show the notes that changed last, unless a query was typed meanwhile."""
         view = self.view
-        if self.flow.wanted:
+        if self.flow.wanted or not view.is_built:
             return
         rows = start_rows(view.notes.history.queries, notes, view.clock())
         view.lists.name("Recent")
