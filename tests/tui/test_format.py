@@ -12,7 +12,10 @@ import pytest
 from memtui.model import Decay, Fusion, IndexState, LegStatus, Ranking, Reason, Stage
 from memtui.tui import format as fmt
 from memtui.tui import parameters as p
+from memtui.tui.glyphs import UNICODE
 from memtui.tui.place_actions import editor_arguments, editor_command
+from memtui.tui.widgets.result_rows import RowLook, draw_drop, draw_hit, place_text
+from tests.support.small_memory import SmallMemory
 
 NOW = datetime(2026, 2, 13, 9, 30, tzinfo=UTC)
 
@@ -61,6 +64,23 @@ def test_every_code_has_words() -> None:
     assert set(fmt.STAGE_WORDS) == set(fmt.STAGE_STYLES) == set(Stage)
     assert set(fmt.STATE_STYLES) == set(IndexState)
     assert set(fmt.LEG_STATUS_GLYPHS) == set(fmt.LEG_STATUS_STYLES) == set(LegStatus)
+
+
+def test_a_row_says_where_a_result_is_and_how_it_moved(memory: SmallMemory) -> None:
+    assert place_text("memory/a.md", 12, 30).plain == "memory/a.md:12"
+    assert place_text("memory/topics/a.md", 12, 12).plain == "…ics/a.md:12"
+    with memory.open() as engine:
+        ranked = engine.search.ask("router config", ranking=Ranking(k=2))
+    hit, drop = ranked.hits[0], ranked.drops[0]
+    look = RowLook(UNICODE, 2, 1.0, NOW, ranked.ranking.decay.dates, moved={})
+    gained = {steps: replace(look, moved={hit.chunk.id: steps}) for steps in (-100, -1, 0, 1)}
+    heads = [draw_hit(hit, one, 70).plain.split()[1] for one in gained.values()]
+    assert heads == ["▼99", "▼1", "=", "▲1"]
+    new = replace(look, entered=frozenset({hit.chunk.id}))
+    assert draw_hit(hit, new, 70).plain.split()[1] == "*"
+    left = replace(look, left={drop.chunk.id: 2})
+    assert "▼ was #2  rank 3 > k 2" in draw_drop(drop, left, 70).plain
+    assert draw_drop(drop, look, 70).plain.split()[:2] == ["3", f"{drop.score:.3f}"]
 
 
 # --- parameters -----------------------------------------------------------------------------------
