@@ -114,6 +114,35 @@ def test_three_passing_failures_in_a_row_are_an_outage(scene: Scene, failures: i
             assert engine.index.status().provider.failure is Failure.SERVICE_DOWN
 
 
+def test_an_answer_between_failures_begins_the_count_again(scene: Scene) -> None:
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        for number in range(6):
+            scene.first.refusal = DOWN if number % 3 else None
+            vector_leg(engine, f"query {number}")
+        assert engine.index.status().provider.actual == "first"
+
+
+def test_a_provider_does_not_take_over_from_itself(scene: Scene) -> None:
+    scene.spare.unloadable = KEY_REFUSED
+    with scene.open(provider="spare") as engine:
+        engine.index.sync(wait=True)
+        state = engine.index.status().provider
+        assert (state.actual, state.state) == (None, Reason.PROVIDER_FAILED)
+        assert [each.is_fallback for each in engine.providers.available()].count(True) == 0
+
+
+def test_another_is_chosen_while_the_fallback_answers(scene: Scene) -> None:
+    third = Service("third", model="model-three")
+    scene.first.unloadable = KEY_REFUSED
+    with registered(third), scene.open() as engine:
+        engine.index.sync(wait=True)
+        assert engine.index.status().provider.actual == "spare"
+        engine.providers.switch(EmbeddingChoice("third"))
+        settled(engine, "third")
+        assert engine.index.status().provider.state is Reason.OK
+
+
 def test_the_first_is_taken_back_without_a_restart_and_for_free(scene: Scene) -> None:
     with scene.open() as engine:
         engine.index.sync(wait=True)
